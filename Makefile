@@ -1,0 +1,38 @@
+# Everything a newcomer or CI runs. Each target sets up what it needs; a second run takes seconds.
+VENV   := .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+# On machines that advertise AMX without having it, torch's bf16 matmul dies with SIGILL unless
+# this is set before torch is imported (`regard doctor` explains).
+export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
+
+.PHONY: demo test check format docs clean help
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY)  ## the lesson of the notes, in the terminal
+	@$(BIN)/regard learn "The cat sat"
+
+test: $(READY)  ## the whole test suite
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(READY)  ## format, lint, strict types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(READY)  ## rewrite the sources in the house format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(READY)  ## regenerate docs/cli from --help
+	@$(BIN)/python tools/cli_pages.py
+
+clean:  ## remove everything that can be made again
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+
+$(READY): pyproject.toml tools/environment.py
+	@$(PYTHON) tools/environment.py $(VENV)

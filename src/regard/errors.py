@@ -1,0 +1,105 @@
+"""Every error regard raises on purpose, in one family.
+
+    RegardError
+    ├── InputError          (ValueError)      what was given cannot mean anything; exit 2
+    │   ├── ShapeError                        sizes that do not fit together
+    │   ├── DTypeError      (TypeError)       a kind of number or object that is not taken
+    │   └── DeviceError                       tensors that live in different places
+    ├── UnavailableError    (RuntimeError)    a sound request nothing here can serve; lists why
+    ├── MissingExtraError   (ImportError)     an optional dependency is not installed
+    ├── StaleError          (RuntimeError)    q or k changed after the attention was computed
+    ├── GradientError       (RuntimeError)    a gradient that is not offered was asked for
+    ├── TooLargeError       (MemoryError)     the dense matrix would not fit; says how to force it
+    └── FileError           (OSError)         a file that is damaged or not ours; exit 3
+
+Each message says what was asked, what was given and what would work. On the command line it is
+printed as one line; `exit_code` is the status the process ends with.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "DTypeError",
+    "DeviceError",
+    "FileError",
+    "GradientError",
+    "InputError",
+    "MissingExtraError",
+    "RegardError",
+    "RegardWarning",
+    "ShapeError",
+    "StaleError",
+    "TooLargeError",
+    "UnavailableError",
+]
+
+
+class RegardError(Exception):
+    """The root of the family."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InputError(RegardError, ValueError):
+    """What was given cannot mean anything."""
+
+    exit_code = 2
+
+
+class ShapeError(InputError):
+    """Sizes that do not fit together."""
+
+
+class DTypeError(InputError, TypeError):
+    """A kind of number or object that is not taken here."""
+
+
+class DeviceError(InputError):
+    """Tensors that should live in one place live in several."""
+
+
+class UnavailableError(RegardError, RuntimeError):
+    """A sound request that nothing on this machine can serve. `reasons` lists why, one each."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, reasons: dict[str, list[str]] | None = None) -> None:
+        self.reasons = reasons or {}
+        lines = [f"{name}: {'; '.join(why)}" for name, why in self.reasons.items()]
+        super().__init__("\n  ".join([message, *lines]))
+
+
+class MissingExtraError(RegardError, ImportError):
+    """An optional dependency is not installed."""
+
+    exit_code = 2
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package '{package}', which is not installed; "
+            f"install it with: pip install 'regard[{extra}]'"
+        )
+
+
+class StaleError(RegardError, RuntimeError):
+    """A tensor was changed in place after the attention over it was computed."""
+
+
+class GradientError(RegardError, RuntimeError):
+    """A gradient that is not offered was asked for."""
+
+
+class TooLargeError(RegardError, MemoryError):
+    """The dense matrix would not fit in a sensible amount of memory."""
+
+
+class FileError(RegardError, OSError):
+    """A file that is damaged or is not one of ours."""
+
+    exit_code = 3
+
+
+class RegardWarning(UserWarning):
+    """Something worth knowing that does not stop the work."""

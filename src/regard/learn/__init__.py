@@ -1,0 +1,1 @@
+"""The notes in numpy: every step, worked examples, the scaling lab, grading. No torch."""

@@ -1,0 +1,104 @@
+"""Arrays of numpy or torch, handled through what the two share; torch is never imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.errors import DTypeError, ShapeError
+
+__all__ = [
+    "as_array",
+    "brief",
+    "check_broadcast",
+    "counts",
+    "counts_or_flags",
+    "is_bool",
+    "is_integer",
+    "like",
+    "pick",
+    "real",
+    "whole_numbers",
+]
+
+
+def like(values: Any, index: Any) -> Any:
+    """`values` in the array library (and on the device) of `index`."""
+    return np.asarray(values) if isinstance(index, np.ndarray) else index.new_tensor(values)
+
+
+def as_array(given: Any) -> Any:
+    """An array as it is; numbers and lists as a numpy array."""
+    return given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
+
+
+def is_bool(array: Any) -> bool:
+    """Whether the dtype is boolean, in either library."""
+    return str(array.dtype).rpartition(".")[2] == "bool"
+
+
+def is_integer(array: Any) -> bool:
+    """Whether the dtype is a whole-number one, in either library."""
+    return "int" in str(array.dtype)
+
+
+def whole_numbers(given: Any, name: str) -> Any:
+    """An array (…, tokens) of whole numbers."""
+    array = as_array(given)
+    if not is_integer(array):
+        raise DTypeError(f"{name} has dtype {array.dtype}; give whole numbers")
+    if array.ndim == 0:
+        raise ShapeError(f"{name} is a single number; give one id per token")
+    return array
+
+
+def counts(given: Any, name: str) -> Any:
+    """An array (*batch,) of whole numbers; one number is fine."""
+    array = as_array(given)
+    if not is_integer(array):
+        raise DTypeError(f"{name} has dtype {array.dtype}; give a whole number")
+    return array
+
+
+def counts_or_flags(given: Any, name: str) -> Any:
+    """Lengths (*batch,) or booleans (*batch, tokens)."""
+    array = as_array(given)
+    if is_bool(array) and array.ndim == 0:
+        raise ShapeError(f"{name} is a single boolean; give one per token, or lengths")
+    if not (is_bool(array) or is_integer(array)):
+        raise DTypeError(f"{name} has dtype {array.dtype}; give lengths or booleans")
+    return array
+
+
+def real(given: Any, index: Any) -> Any:
+    """(*batch, len(index)): whether each token is real."""
+    if is_bool(given):
+        return given[..., index]
+    return index < given[..., None]
+
+
+def pick(array: Any, batch: tuple[int, ...], trailing: int) -> Any:
+    """One batch entry of an array whose leading axes broadcast against the batch."""
+    leading = max(array.ndim - trailing, 0)
+    entry = batch[len(batch) - leading :]
+    return array[tuple(0 if array.shape[n] == 1 else b for n, b in enumerate(entry))]
+
+
+def check_broadcast(shape: Sequence[int], full: Sequence[int], name: str, axes: str) -> None:
+    """Raise ShapeError unless `shape` broadcasts to `full`, whose axes are called `axes`."""
+    fits = len(shape) <= len(full) and all(
+        n in (1, f) for n, f in zip(reversed(shape), reversed(full), strict=False)
+    )
+    if not fits:
+        raise ShapeError(
+            f"{name} has shape {tuple(shape)}, which does not broadcast to {axes} = {tuple(full)}"
+        )
+
+
+def brief(value: Any) -> str:
+    """An array by dtype and shape, anything else by repr."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"<{str(value.dtype).rpartition('.')[2]} {tuple(value.shape)}>"
+    return repr(value)

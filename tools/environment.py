@@ -1,0 +1,61 @@
+"""Makes the virtual environment that every `make` target uses. Standard library only.
+
+torch comes first and by exact pin on machines without an NVIDIA GPU, because a bare `torch`
+would pull gigabytes of CUDA libraries that nothing here could use. A torch that is already
+there and new enough (a cluster's own build, say) is kept and seen from inside the environment.
+
+    python3 tools/environment.py .venv
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_TORCH = (2, 11)
+CPU_TORCH = "torch==2.13.0"
+
+TORCH_VERSION = "import importlib.metadata as m; print(m.version('torch'))"
+
+
+def torch_is_suitable(python: str) -> bool:
+    """Whether this interpreter already has a torch that is new enough."""
+    probe = subprocess.run([python, "-c", TORCH_VERSION], capture_output=True, text=True)
+    if probe.returncode != 0:
+        return False
+    major, minor = probe.stdout.split(".")[:2]
+    return (int(major), int(minor)) >= OLDEST_TORCH
+
+
+def install(python: Path, *what: str) -> None:
+    """pip install, with its own words on failure and few of them otherwise."""
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, *what], check=True)
+
+
+def main(folder: Path) -> None:
+    """Create the environment in `folder`, install regard editable, leave the stamp `.ready`."""
+    if sys.version_info < OLDEST_PYTHON:
+        found, needed = sys.version.split()[0], ".".join(map(str, OLDEST_PYTHON))
+        sys.exit(f"regard needs Python {needed} or newer; {sys.executable} is {found}")
+    python = folder / "bin" / "python"
+    if not python.exists():
+        keep = torch_is_suitable(sys.executable)
+        print(f"setting up {folder} (once; a few minutes at most)", file=sys.stderr)
+        venv.EnvBuilder(with_pip=True, system_site_packages=keep).create(folder)
+    if not torch_is_suitable(str(python)):
+        has_gpu = shutil.which("nvidia-smi") is not None
+        install(python, "torch>=2.11" if has_gpu else CPU_TORCH)
+    install(python, "--editable", ".[torch,dev]")
+    (folder / ".ready").touch()
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"set-up failed: {' '.join(map(str, error.cmd))}")
