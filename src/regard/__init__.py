@@ -1,3 +1,90 @@
-"""x"""
+"""Attention you can see: as fast as the fastest kernel, and it tells you where it looked.
+
+Names load on first use, so that `import regard` costs nothing and a machine without torch can
+still read recordings and run the lesson.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard import errors, nn
+    from regard.engine.api import attend
+    from regard.engine.matrix import Attention
+    from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
+    from regard.score import ALiBi, RelativeBias
+    from regard.summary import (
+        Concentration,
+        Distance,
+        Entropy,
+        MaxLogit,
+        MaxScore,
+        Peak,
+        Pooled,
+        Received,
+        Top,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ALiBi",
+    "Attention",
+    "Causal",
+    "Concentration",
+    "Distance",
+    "Documents",
+    "Entropy",
+    "Mask",
+    "MaxLogit",
+    "MaxScore",
+    "Padding",
+    "Peak",
+    "Pooled",
+    "Prefix",
+    "Received",
+    "RelativeBias",
+    "Rule",
+    "Top",
+    "Window",
+    "attend",
+    "errors",
+    "nn",
+]
+
+# Where each name lives. A home that needs torch says so when torch is missing.
+_HOMES = {
+    "regard.mask": ("Causal", "Documents", "Mask", "Padding", "Prefix", "Rule", "Window"),
+    "regard.score": ("ALiBi", "RelativeBias"),
+    "regard.engine.api": ("attend",),
+    "regard.engine.matrix": ("Attention",),
+    "regard.summary": (
+        "Concentration", "Distance", "Entropy", "MaxLogit", "MaxScore", "Peak", "Pooled",
+        "Received", "Top",
+    ),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_SUBMODULES = ("errors", "nn")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF and name not in _SUBMODULES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    try:
+        if name in _SUBMODULES:
+            return import_module(f"regard.{name}")
+        value = getattr(import_module(_HOME_OF[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from regard.errors import MissingExtraError
+
+        raise MissingExtraError(f"regard.{name}", "torch", "torch") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

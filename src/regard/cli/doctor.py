@@ -1,7 +1,98 @@
-"""`regard doctor`."""
+"""`regard doctor`: what this machine can do, and what to do about what it cannot."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-def doctor() -> None:
-    """Say what this machine can do."""
+import typer
+
+if TYPE_CHECKING:
+    from regard.cli.probe import Extra, Machine
+
+__all__ = ["doctor"]
+
+_LABEL = 14  # columns
+
+
+def doctor(
+    json: bool = typer.Option(False, "--json", help="Print the same as one JSON document."),
+) -> None:
+    """Say what this machine can do: versions, devices, implementations, known hazards.
+
+    Exit 0 where all is well, 1 where something needs your action.
+    """
+    from regard.cli.probe import probe
+
+    machine = probe()
+    if json:
+        _print_json(machine)
+    else:
+        _print_page(machine)
+    if machine.findings:
+        raise typer.Exit(1)
+
+
+def _print_json(machine: Machine) -> None:
+    from dataclasses import asdict
+
+    from regard.cli.terminal import write_json
+
+    write_json(asdict(machine) | {"findings": machine.findings})
+
+
+def _print_page(machine: Machine) -> None:
+    from rich.text import Text
+
+    from regard.cli.terminal import results
+
+    console = results()
+    last = ""
+    for label, value in _lines(machine):
+        shown = "" if label == last else label
+        console.print(Text.assemble((f"{shown:<{_LABEL}}", "bold"), value), soft_wrap=True)
+        last = label
+    console.print()
+    for finding in machine.findings:
+        console.print(Text.assemble(("needs you: ", "bold yellow"), finding), soft_wrap=True)
+    if not machine.findings:
+        console.print(Text("Nothing needs your action.", "green"))
+
+
+def _lines(machine: Machine) -> Iterator[tuple[str, str]]:
+    """Label and value, line by line; a label that repeats is shown once."""
+    cpu = machine.cpu
+    yield "regard", machine.regard
+    yield "Python", machine.python
+    yield "platform", machine.platform
+    yield "CPU", f"{cpu.name}, {cpu.count} cores, {' '.join(cpu.features) or 'no vector units'}"
+    yield "numpy", machine.numpy or "not installed"
+    yield from _torch_lines(machine)
+    for name, reasons in machine.implementations.items():
+        yield "attention", f"{name}: {'; '.join(reasons) or 'available'}"
+    for name, extra in machine.extras.items():
+        yield "extras", f"{name}: {_describe_extra(name, extra)}"
+    yield "compiler", machine.compiler or "none found (cc, gcc, clang)"
+    if machine.bf16:
+        yield "bf16", f"bf16 matmul on this CPU: {machine.bf16.sentence}"
+
+
+def _torch_lines(machine: Machine) -> Iterator[tuple[str, str]]:
+    torch = machine.torch
+    if torch.version is None:
+        yield "torch", "not installed; attention needs it: pip install 'regard[torch]'"
+    elif torch.problem:
+        yield "torch", f"{torch.version}, which cannot be imported"
+    else:
+        age = "new enough" if torch.new_enough else "too old"
+        yield "torch", f"{torch.version} ({age}), {torch.threads} threads"
+        for device in torch.devices or ["no GPU"]:
+            yield "devices", device
+
+
+def _describe_extra(name: str, extra: Extra) -> str:
+    there = ", ".join(f"{package} {version}" for package, version in extra.present.items())
+    if not extra.missing:
+        return there or "nothing to install"
+    gone = f"missing {', '.join(extra.missing)} (pip install 'regard[{name}]')"
+    return f"{there}; {gone}" if there else gone

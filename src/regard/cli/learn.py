@@ -1,7 +1,140 @@
-"""`regard learn`."""
+"""`regard learn`: the notes' lesson on any sentence, in the terminal or as one file."""
 
 from __future__ import annotations
 
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-def learn() -> None:
-    """Say what this machine can do."""
+import typer
+
+if TYPE_CHECKING:
+    from regard.learn.lesson import Lesson
+
+__all__ = ["learn"]
+
+
+def learn(
+    sentence: str | None = typer.Argument(None, help='Words between blanks, as "The cat sat".'),
+    token: str | None = typer.Option(
+        None, help="The row to spell out: a word, or a position from 1. Default: the first."
+    ),
+    projections: str = typer.Option(
+        "identity", help="w_q, w_k, w_v: identity, random:SEED, or a JSON file."
+    ),
+    embeddings: Path | None = typer.Option(
+        None, help="JSON: a map from word to vector, or one vector per token."
+    ),
+    d_k: int | None = typer.Option(None, "--d-k", help="Width of queries and keys."),
+    d_v: int | None = typer.Option(None, "--d-v", help="Width of values, hence of the output."),
+    heads: int | None = typer.Option(None, help="Number of heads, each with its projections."),
+    no_scale: bool = typer.Option(False, "--no-scale", help="Leave out the division by √d_k."),
+    causal: bool = typer.Option(False, "--causal", help="A token sees itself and those before."),
+    positions: bool = typer.Option(False, "--positions", help="Add sinusoids for the places."),
+    block: bool = typer.Option(False, "--block", help="Go on: residual, layer norm, MLP."),
+    as_json: bool = typer.Option(False, "--json", help="Every intermediate as JSON on stdout."),
+    save: Path | None = typer.Option(None, help="Write FILE.html, FILE.md or FILE.json instead."),
+    exercise: int | None = typer.Option(
+        None, metavar="SEED", help="An exercise to work by hand, another one for each seed."
+    ),
+    key: bool = typer.Option(False, "--key", "--answers", help="The exercise's answers instead."),
+) -> None:
+    """Attention on a sentence, step by step, with every number."""
+    from regard.errors import InputError
+    from regard.learn.lesson import Options, make_lesson
+
+    _write_utf8()
+    if exercise is not None:
+        _exercise(exercise, key=key, as_json=as_json, save=save, sentence=sentence)
+        return
+    if key:
+        raise InputError("--key shows the answers of an exercise; give --exercise SEED with it")
+    if sentence is None:
+        raise InputError('no sentence was given; give one, as in: regard learn "The cat sat"')
+    if save is not None:
+        _check_suffix(save, ".html", ".md", ".json")
+    options = Options(
+        sentence=sentence, token=token, projections=projections, embeddings=embeddings,
+        d_k=d_k, d_v=d_v, heads=heads, scaled=not no_scale, causal=causal, positions=positions,
+        block=block,
+    )  # fmt: skip
+    _show(make_lesson(options), as_json=as_json, save=save)
+
+
+def _write_utf8() -> None:
+    """A lesson is full of √, × and the user's own letters: an ASCII locale must not end it."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
+def _show(lesson: Lesson, *, as_json: bool, save: Path | None) -> None:
+    """To a file, as JSON, or on the terminal."""
+    from regard.cli.terminal import results, write_json
+
+    if save is not None:
+        _save({save: _written(lesson, save.suffix.lower())}, quiet_stdout=as_json)
+    if as_json:
+        write_json(lesson.as_dict())
+    elif save is None:
+        from regard.learn.narrate import narrate
+        from regard.learn.render_terminal import print_document
+
+        print_document(narrate(lesson), results())
+
+
+def _written(lesson: Lesson, suffix: str) -> str:
+    """The lesson as the text of a file of that kind."""
+    import json
+
+    from regard.learn.narrate import narrate
+    from regard.learn.render_html import html_page
+    from regard.learn.render_markdown import markdown
+
+    if suffix == ".json":
+        return json.dumps(lesson.as_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+    return (html_page if suffix == ".html" else markdown)(narrate(lesson))
+
+
+def _exercise(
+    seed: int, *, key: bool, as_json: bool, save: Path | None, sentence: str | None
+) -> None:
+    """Print an exercise or its key, or save both side by side."""
+    from regard.cli.terminal import status, write_json
+    from regard.errors import InputError
+
+    if seed < 0:
+        raise InputError(f"--exercise {seed}: give a seed ≥ 0, as in --exercise 7")
+    from regard.learn.exercise import exercise_key, exercise_markdown
+
+    if sentence is not None:
+        status().print("an exercise brings its own sentence; the one given is not used")
+    if save is not None:
+        _check_suffix(save, ".md")
+        answers = save.with_suffix(f".key{save.suffix}")
+        both = {save: exercise_markdown(seed), answers: exercise_key(seed)}
+        _save(both, quiet_stdout=as_json)
+    if as_json:
+        write_json({"seed": seed, "exercise": exercise_markdown(seed), "key": exercise_key(seed)})
+    elif save is None:
+        typer.echo(exercise_key(seed) if key else exercise_markdown(seed))
+
+
+def _check_suffix(path: Path, *known: str) -> None:
+    from regard.errors import InputError
+    from regard.learn.labels import printable
+
+    if path.suffix.lower() not in known:
+        raise InputError(
+            f"--save {printable(str(path))}: not a kind of file this writes; give a name that ends "
+            f"in {' or '.join(known)}"
+        )
+
+
+def _save(texts: dict[Path, str], *, quiet_stdout: bool) -> None:
+    """Write each file whole and say where it is; stdout may be reserved for JSON."""
+    from regard.learn.save import write_whole
+
+    for path, text in texts.items():
+        write_whole(path, text)
+        typer.echo(f"written: {path}", err=quiet_stdout)

@@ -1,7 +1,88 @@
-"""`regard scaling`."""
+"""`regard scaling`: why scores are divided by √d_k, measured on this machine."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def scaling() -> None:
-    """Say what this machine can do."""
+import typer
+
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regard.learn.scaling import Reading
+
+__all__ = ["scaling"]
+
+
+def scaling(
+    max_d_k: int = typer.Option(4096, "--max-d-k", help="Measure 1, 2, 4 … up to this d_k."),
+    d_k: list[str] = typer.Option(
+        [],
+        "--d-k",
+        metavar="LIST",
+        help="Measure exactly these instead, as in 16,64,1024.",
+        show_default=False,
+    ),
+    keys: int = typer.Option(16, "--keys", help="Keys that each query chooses from."),
+    rows: int = typer.Option(4096, "--rows", help="Queries measured at each d_k."),
+    seed: int = typer.Option(0, "--seed", help="Seed of the random q, k and gradients."),
+    as_json: bool = typer.Option(False, "--json", help="Print the figures as JSON."),
+) -> None:
+    """Show why scores are divided by √d_k: variance, weights, entropy and gradient, both ways."""
+    from regard.learn.scaling import measure, powers_of_two
+
+    sizes = _sizes(d_k) if d_k else powers_of_two(max_d_k)
+    readings = list(measure(sizes, keys=keys, rows=rows, seed=seed))
+    if as_json:
+        _write_json(readings, keys, rows, seed)
+    else:
+        _write_report(readings, keys, rows, seed)
+
+
+def _sizes(given: Sequence[str]) -> tuple[int, ...]:
+    words = ",".join(given).replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdigit() for word in words):
+        raise InputError(
+            f"--d-k takes whole numbers, as in --d-k 16,64,1024; got '{','.join(given)}'"
+        )
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _write_json(readings: Sequence[Reading], keys: int, rows: int, seed: int) -> None:
+    from dataclasses import asdict
+
+    from regard.cli.terminal import write_json
+    from regard.learn.scaling import DEAD, temperature
+
+    raw, scaled = temperature()
+    write_json(
+        {
+            "keys": keys,
+            "rows": rows,
+            "seed": seed,
+            "upstream": "dL/dweights unit normal",
+            "dead_below": DEAD,
+            "readings": [reading.as_dict() for reading in readings],
+            "temperature": {"raw": asdict(raw), "scaled": asdict(scaled)},
+        }
+    )
+
+
+def _write_report(readings: Sequence[Reading], keys: int, rows: int, seed: int) -> None:
+    from regard.cli.terminal import results
+    from regard.learn import scaling_report as report
+    from regard.learn.scaling import temperature
+    from regard.learn.styled_lines import ascii_only, print_lines
+
+    console = results()
+    plain = ascii_only(console)
+    lines = report.intro(keys, rows, seed) + report.table(readings) + [[]]
+    if len(readings) > 1:
+        lines.append([("Gradient reaching q, by d_k", "bold")])
+        curves = report.curves(readings)
+        width = max(40, min(console.width, 80))
+        lines += [*report.plot(curves, width=width, ascii_only=plain), []]
+    lines += report.summary(readings) + report.warmth(*temperature())
+    print_lines(console, lines)

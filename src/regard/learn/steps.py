@@ -84,8 +84,12 @@ class Head:
     context: Array  # (tokens, d_v)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same, as nested lists, for JSON."""
-        return {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
+        """The same, as nested lists, for JSON; a hidden cell (−∞) is None there."""
+        return {name: _listed(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+def _listed(matrix: Array) -> list[list[float | None]]:
+    return [[None if cell == -np.inf else cell for cell in row] for row in matrix.tolist()]
 
 
 def attend(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from regard.errors import DTypeError
-from regard.mask.arrays import as_array, brief, check_broadcast, is_bool, pick
+from regard.mask.arrays import as_array, brief, check_broadcast, host, is_bool, pick
 from regard.mask.tile import Extent, Verdict, both
 
 __all__ = ["Both", "Either", "Mask", "Not", "Table", "as_mask"]
@@ -37,7 +35,7 @@ class Mask(ABC):
         return self
 
     def select(self, batch: tuple[int, ...]) -> Mask:
-        """The same mask seen from one batch entry."""
+        """The same mask seen from one batch entry, asked with the whole problem's extent still."""
         return self
 
     def check(self, extent: Extent) -> None:  # noqa: B027
@@ -65,7 +63,7 @@ class Mask(ABC):
     __array_ufunc__ = None
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{f.name}={brief(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]
+        given = ", ".join(f"{name}={brief(value)}" for name, value in vars(self).items())
         return f"{type(self).__name__}({given})"
 
 
@@ -205,7 +203,7 @@ class Table(Mask):
         """Looks at the tile."""
         if not rows or not cols:
             return Verdict.NONE
-        tile = np.asarray(self.table)
+        tile = host(self.table)
         tile = tile if tile.shape[-2] == 1 else tile[..., rows.start : rows.stop, :]
         tile = tile if tile.shape[-1] == 1 else tile[..., cols.start : cols.stop]
         return Verdict.ALL if tile.all() else Verdict.SOME if tile.any() else Verdict.NONE

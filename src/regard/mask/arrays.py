@@ -15,6 +15,7 @@ __all__ = [
     "check_broadcast",
     "counts",
     "counts_or_flags",
+    "host",
     "is_bool",
     "is_integer",
     "like",
@@ -32,6 +33,11 @@ def like(values: Any, index: Any) -> Any:
 def as_array(given: Any) -> Any:
     """An array as it is; numbers and lists as a numpy array."""
     return given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
+
+
+def host(array: Any) -> Any:
+    """The array as numpy sees it, fetched from wherever it lives."""
+    return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
 
 
 def is_bool(array: Any) -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import DTypeError, ShapeError
+from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask.algebra import Mask
 from regard.mask.arrays import (
     check_broadcast,
     counts_or_flags,
+    host,
     is_bool,
     like,
     pick,
@@ -96,8 +97,8 @@ class Documents(Mask):
         """Disjoint ranges of ids never meet; one and the same id always does."""
         if not rows or not cols:
             return Verdict.NONE
-        q = np.asarray(self.query_ids)[..., rows.start : rows.stop]
-        k = np.asarray(self.key_ids)[..., cols.start : cols.stop]
+        q = host(self.query_ids)[..., rows.start : rows.stop]
+        k = host(self.key_ids)[..., cols.start : cols.stop]
         q_low, q_high, k_low, k_high = q.min(-1), q.max(-1), k.min(-1), k.max(-1)
         if np.all((q_high < k_low) | (k_high < q_low)):
             return Verdict.NONE
@@ -147,6 +148,8 @@ class Rule(Mask):
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise DTypeError(f"Rule(fn) takes a function of (i, j), not {type(self.fn).__name__}")
+        if not (_takes(self.fn, 2) or _takes(self.fn, 4)):
+            raise InputError("the function in Rule(fn) must take (i, j) or (batch, head, i, j)")
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
         """Whatever the function says."""
@@ -157,7 +160,7 @@ class Rule(Mask):
 
     def _places(self, i: Any, extent: Extent) -> tuple[Any, ...]:
         """Index arrays of batch (*batch, 1, 1, 1) and head (heads, 1, 1), where fn wants them."""
-        if _arity(self.fn) < 4:
+        if _takes(self.fn, 2):
             return ()
         entries = np.arange(int(np.prod(extent.batch, dtype=np.int64))).reshape(extent.batch)
         here = entries[..., None, None, None] if self.entry is None else entries[self.entry]
@@ -172,14 +175,15 @@ class Rule(Mask):
         return replace(self, entry=batch)
 
 
-def _arity(fn: Callable[..., Any]) -> int:
-    """How many positional arguments fn takes; a partial or a builtin without signature: 2."""
+def _takes(fn: Callable[..., Any], count: int) -> bool:
+    """Whether fn can be called with so many arguments; a builtin that does not say takes two."""
     try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return 2
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is p.empty for p in parameters)
+        inspect.signature(fn).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return count == 2
+    return True
 
 
 def _check_real(given: Any, count: int, batch: tuple[int, ...], side: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from regard.errors import InputError
@@ -29,7 +30,8 @@ class Window(Mask):
         check_align(self.align)
         for side in ("left", "right"):
             given = getattr(self, side)
-            if given is not None and (not isinstance(given, int) or given < 0):
+            whole = isinstance(given, Integral) and not isinstance(given, bool)
+            if given is not None and (not whole or given < 0):
                 raise InputError(f"Window({side}={given!r}): give a whole number ≥ 0, or None")
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:

@@ -6,10 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from regard.errors import InputError
-from regard.mask.arrays import is_bool
+from regard.mask.arrays import host, is_bool
 
 __all__ = ["Align", "Extent", "Verdict", "both", "check_align", "length_verdict", "real_verdict"]
 
@@ -58,7 +56,7 @@ def both(a: Verdict, b: Verdict) -> Verdict:
 
 def length_verdict(lengths: Any, span: range) -> Verdict:
     """The verdict on tokens `span` where entry b has lengths[b] of them."""
-    numbers = np.asarray(lengths)
+    numbers = host(lengths)
     if not span or numbers.size == 0 or span.start >= numbers.max():
         return Verdict.NONE
     return Verdict.ALL if span.stop <= numbers.min() else Verdict.SOME
@@ -68,5 +66,5 @@ def real_verdict(given: Any, span: range) -> Verdict:
     """The verdict on tokens `span` under lengths (*batch,) or booleans (*batch, tokens)."""
     if not is_bool(given):
         return length_verdict(given, span)
-    flags = np.asarray(given)[..., span.start : span.stop]
+    flags = host(given)[..., span.start : span.stop]
     return Verdict.ALL if flags.all() else Verdict.SOME if flags.any() else Verdict.NONE

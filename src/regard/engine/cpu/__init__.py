@@ -1,0 +1,1 @@
+"""The CPU implementation: C kernels (`kernel/`) behind ctypes, and how they are built."""

@@ -1,0 +1,133 @@
+"""A call as the kernels want it: pointers and strides, masks as intervals or bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.engine.cpu import structures
+from regard.engine.problem import Call
+from regard.mask import Mask, Table
+from regard.mask.spans import Spans, spans_of
+from regard.score import ALiBi, BiasTable, RelativeBias
+
+__all__ = ["Binding"]
+
+BLOCK_ROWS = 64  # queries a block, as the kernels have it
+STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
+NO_BIAS, BIAS_TABLE, BIAS_SLOPES, BIAS_BY_DISTANCE = range(4)
+
+
+class Binding:
+    """Keeps every tensor alive that the C structure points into."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.dtype = call.exact
+        self.batch = call.shape.batch
+        self.entries = int(np.prod(self.batch, dtype=np.int64))
+        self._alive: list[object] = []
+        self.spans, self.rest = spans_of(call.mask, call.shape.extent)
+
+    @property
+    def wide(self) -> bool:
+        """Whether the kernels compute in double precision."""
+        return self.dtype == torch.float64
+
+    def plain(self, tensor: Tensor) -> Tensor:
+        """(*batch, H, N, D) → (B, H, N, D) in the kernels' dtype, last axis contiguous."""
+        flat = tensor.detach().to(self.dtype).reshape(self.entries, *tensor.shape[-3:])
+        flat = flat if flat.stride(-1) == 1 or flat.shape[-1] <= 1 else flat.contiguous()
+        self._alive.append(flat)
+        return flat
+
+    def strips(self) -> Iterator[structures.Call]:
+        """The call, in as many pieces (ranges of queries) as an opaque mask makes necessary."""
+        shape = self.call.shape
+        whole = self._structure()
+        if self.rest is None:
+            yield whole
+            return
+        if isinstance(self.rest, Table):
+            self._see(whole, self.rest.table)
+            yield whole
+            return
+        for start, end in self._strip_bounds(self.rest):
+            piece = self._structure()
+            piece.first_query, piece.last_query = start, end
+            i = torch.arange(start, end)
+            j = torch.arange(shape.keys)
+            self._see(piece, self.rest.allows(i, j, shape.extent), rows=end - start)
+            yield piece
+
+    def _strip_bounds(self, rest: Mask) -> Iterator[tuple[int, int]]:
+        """Ranges of whole blocks of queries, small enough as booleans."""
+        shape = self.call.shape
+        sample = rest.allows(torch.arange(min(shape.queries, 1)), torch.arange(1), shape.extent)
+        row = max(1, sample.numel()) * max(1, shape.keys)
+        rows = max(1, STRIP_BYTES // row // BLOCK_ROWS) * BLOCK_ROWS
+        for start in range(0, shape.queries, rows):
+            yield start, min(start + rows, shape.queries)
+
+    def _structure(self) -> structures.Call:
+        call, shape = self.call, self.call.shape
+        c = structures.Call(
+            self.entries, shape.query_heads, shape.key_heads, shape.queries, shape.keys,
+            shape.dim, shape.value_dim,
+        )  # fmt: skip
+        for name, tensor in (("q", call.query), ("k", call.key), ("v", call.value)):
+            flat = self.plain(tensor)
+            setattr(c, name, flat.data_ptr())
+            getattr(c, f"{name}_strides")[:] = flat.stride()[:3]
+        c.scale = call.score.scale
+        c.softcap = call.score.softcap or 0.0
+        c.last_query = shape.queries
+        c.distance_shift = shape.extent.shift("end")
+        c.threads = torch.get_num_threads()
+        self._add_bias(c)
+        self._add_spans(c, self.spans)
+        if call.score.sink is not None:
+            c.sink = self._keep(call.score.sink.detach().to(self.dtype).contiguous())
+        return c
+
+    def _add_bias(self, c: structures.Call) -> None:
+        bias, extent = self.call.score.bias, self.call.shape.extent
+        if isinstance(bias, BiasTable):
+            table = bias.table.detach().to(self.dtype).expand(extent.full)
+            table = table.reshape(self.entries, *extent.full[-3:])
+            c.bias_kind, c.bias = BIAS_TABLE, self._keep(table)
+            c.bias_strides[:] = table.stride()
+        elif isinstance(bias, ALiBi):
+            c.bias_kind = BIAS_SLOPES
+            c.bias = self._keep(bias.slopes.detach().to(self.dtype).contiguous())
+            c.bias_shift = extent.shift(bias.align)
+        elif isinstance(bias, RelativeBias):
+            by_distance = bias.table.detach().to(self.dtype)[torch.from_numpy(bias.buckets())].T
+            c.bias_kind, c.bias = BIAS_BY_DISTANCE, self._keep(by_distance.contiguous())
+            c.bias_shift, c.bias_reach = extent.shift(bias.align), bias.max_distance
+
+    def _add_spans(self, c: structures.Call, spans: Spans | None) -> None:
+        if spans is None:
+            return
+        queries = self.call.shape.queries
+        full = (*(self.batch if spans.low.ndim > 1 or spans.high.ndim > 1 else ()), queries)
+        low, high = (
+            np.ascontiguousarray(np.broadcast_to(side, full), dtype=np.int64) for side in spans
+        )
+        self._alive += [low, high]
+        c.span_low, c.span_high = low.ctypes.data, high.ctypes.data
+        c.span_stride = queries if len(full) > 1 else 0
+
+    def _see(self, c: structures.Call, allowed: Tensor, rows: int | None = None) -> None:
+        shape = self.call.shape
+        full = (*self.batch, shape.query_heads, rows or shape.queries, shape.keys)
+        seen = allowed.expand(full).reshape(self.entries, *full[-3:])
+        c.seen = self._keep(seen)
+        c.seen_strides[:] = seen.stride()
+
+    def _keep(self, tensor: Tensor) -> int:
+        self._alive.append(tensor)
+        return tensor.data_ptr()

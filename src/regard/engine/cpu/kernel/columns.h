@@ -1,0 +1,83 @@
+/* The column sweep: what each key received, with the rows' final lse known. A work item owns a
+ * range of keys and walks the queries in order, so that nothing is added by two threads. */
+
+static int FN(column_item)(const void *call, const void *asked, int64_t item, int64_t parts,
+                           void **state) {
+    const Call *c = call;
+    const ColumnSweep *ask = asked;
+    (void)state;
+    int64_t part = item % parts, unit = item / parts;
+    int64_t batch = unit / c->heads, head = unit % c->heads;
+    int64_t wide = FN(padded)(c->dim), y_wide = FN(padded)(ask->width);
+    FN(Block) *block = malloc(sizeof *block);
+    T *memory = take(sizeof(T) * (BLOCK_ROWS * (wide + y_wide) + TILE_KEYS * (c->dim + y_wide) +
+                                  BLOCK_ROWS * TILE_KEYS));
+    double *mass = malloc(sizeof(double) * TILE_KEYS);
+    if (!block || !memory || !mass) {
+        free(block), free(memory), free(mass);
+        return 1;
+    }
+    T *q = memory, *y = q + BLOCK_ROWS * wide, *panels = y + BLOCK_ROWS * y_wide;
+    T *sums = panels + TILE_KEYS * c->dim, *s = sums + TILE_KEYS * y_wide;
+    T ones[GROUP];
+    for (int r = 0; r < GROUP; r++) ones[r] = 1;
+    const T *k = (const T *)c->k + batch * c->k_strides[0] +
+                 head / (c->heads / c->key_heads) * c->k_strides[1];
+    memset(s, 0, sizeof(T) * BLOCK_ROWS * TILE_KEYS);
+    for (int64_t first = part * TILE_KEYS; first < c->keys; first += parts * TILE_KEYS) {
+        int64_t real = c->keys - first < TILE_KEYS ? c->keys - first : TILE_KEYS;
+        int64_t width = FN(padded)(real), at = (batch * c->heads + head) * c->keys + first;
+        FN(pack_panels)(k + first * c->k_strides[2], c->k_strides[2], real, c->dim, panels);
+        memset(mass, 0, sizeof(double) * TILE_KEYS);
+        memset(sums, 0, sizeof(T) * TILE_KEYS * y_wide);
+        *block = (FN(Block)){.call = c, .batch = batch, .head = head, .q = q};
+        block->k = panels - first * c->dim; /* score_tile counts keys from the first */
+        for (int64_t start = c->first_query; start < c->last_query; start += BLOCK_ROWS) {
+            block->count = 0;
+            for (int64_t i = start; i < start + BLOCK_ROWS && i < c->last_query; i++)
+                if (!ask->chosen || ask->chosen[i]) block->row[block->count++] = i;
+            if (!block->count) continue;
+            FN(open_block)(block);
+            if (first >= block->highest || first + real <= block->lowest) continue;
+            FN(score_tile)(block, first, width, s, NULL, NULL);
+            T column[TILE_KEYS];
+            memset(column, 0, sizeof column);
+            for (int64_t n = 0; n < block->count; n++) {
+                T *row = s + n * TILE_KEYS;
+                int64_t r = (batch * c->heads + head) * c->queries + block->row[n];
+                T m = ((const T *)ask->row_max)[r], log_l = ((const T *)ask->row_log)[r];
+                if (m == -INFINITY) { /* sees nothing: exp(−∞ + ∞) is not a weight */
+                    memset(row, 0, sizeof(T) * width);
+                    continue;
+                }
+                if (ask->seen)
+                    for (int64_t j = 0; j < real; j++) ask->seen[at + j] += row[j] > -INFINITY;
+                for (int64_t j = 0; j < width; j += LANES) {
+                    VEC p = FN(weights_of)(FN(load)(row + j), m, log_l);
+                    FN(store)(column + j, FN(load)(column + j) + p);
+                    if (ask->product) FN(store)(row + j, p);
+                }
+            }
+            for (int64_t j = 0; j < real; j++) mass[j] += column[j];
+            if (!ask->product) continue;
+            const T *from = (const T *)ask->y;
+            memset(y, 0, sizeof(T) * BLOCK_ROWS * y_wide);
+            for (int64_t n = 0; n < block->count; n++) {
+                int64_t r = (batch * c->heads + head) * c->queries + block->row[n];
+                memcpy(y + n * y_wide, from + r * ask->width, sizeof(T) * ask->width);
+            }
+            for (int64_t x = 0; x < y_wide; x += PANEL)
+                for (int64_t j = 0; j < width; j += GROUP)
+                    FN(multiply)(block->count, s + j, 1, TILE_KEYS, y + x, y_wide,
+                                 sums + j * y_wide + x, y_wide, ones);
+        }
+        if (ask->mass)
+            for (int64_t j = 0; j < real; j++) ask->mass[at + j] += mass[j];
+        if (ask->product)
+            for (int64_t j = 0; j < real; j++)
+                for (int64_t x = 0; x < ask->width; x++)
+                    ((T *)ask->product)[(at + j) * ask->width + x] += sums[j * y_wide + x];
+    }
+    free(block), free(memory), free(mass);
+    return 0;
+}

@@ -1,0 +1,180 @@
+/* Attention sweeps for the CPU, once per instruction set, chosen when they are called.
+ *
+ *     regard_rows       output, lse and row statistics       (rows.h)
+ *     regard_columns    received mass, Aᵀ @ y                 (columns.h)
+ *     regard_cells      rows, slices, single weights          (cells.h)
+ *     regard_backward   gradients of output, lse and entropy  (backward.h)
+ *
+ * Each returns 0, or 1 where memory ran out. Threads share work items; which thread takes which
+ * never changes a bit of the result. */
+
+#include "regard_cpu.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#if defined(__clang__)
+#define UNROLL_GROUP _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL_GROUP _Pragma("GCC unroll 8")
+#endif
+
+/* (exp(r) − 1 − r)/r² on |r| ≤ log(2)/2, highest power first; made by tools/fit_exp.py */
+#define EXP_F32_TERMS 6
+#define EXP_F64_TERMS 12
+static const float EXP_F32[] = {0.0001989108046f, 0.001393373072f, 0.008333310845f,
+    0.0416664642f, 0.1666666668f, 0.5000000014f};
+static const double EXP_F64[] = {1.608667766678736172e-10, 2.09182123191339782e-9,
+    2.505207095980366199e-8, 2.755726307730941145e-7, 2.755731924734450951e-6,
+    0.00002480158733663094697, 0.0001984126984126325187, 0.001388888888887900308,
+    0.008333333333333334013, 0.04166666666666667687, 0.1666666666666666667, 0.5};
+
+static void *take(size_t bytes) {
+    return aligned_alloc(64, (bytes + 127) / 64 * 64); /* never 0 bytes */
+}
+
+#define ISA generic
+#define VECTOR_BYTES 16
+#include "elements.h"
+#undef ISA
+#undef VECTOR_BYTES
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#define __AVX2__ 1
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define ISA avx2
+#define VECTOR_BYTES 32
+#include "elements.h"
+#undef ISA
+#undef VECTOR_BYTES
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma"))), apply_to = function)
+#define __AVX512F__ 1
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,fma,prefer-vector-width=512")
+#endif
+#define ISA avx512
+#define VECTOR_BYTES 64
+#include "elements.h"
+#undef ISA
+#undef VECTOR_BYTES
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+typedef int (*Item)(const void *, const void *, int64_t, int64_t, void **);
+typedef struct {
+    Item rows, columns, cells, backward;
+    void (*close_rows)(void *);
+} Sweeps;
+
+#define SWEEPS(type, isa)                                                                  \
+    {row_item_##type##_##isa, column_item_##type##_##isa, cell_item_##type##_##isa,         \
+     backward_item_##type##_##isa, close_row_state_##type##_##isa}
+
+/* by instruction set, then by element type */
+static const Sweeps ALL[][2] = {
+    {SWEEPS(f32, generic), SWEEPS(f64, generic)},
+#if defined(__x86_64__)
+    {SWEEPS(f32, avx2), SWEEPS(f64, avx2)},
+    {SWEEPS(f32, avx512), SWEEPS(f64, avx512)},
+#endif
+};
+
+/* the best instruction set of this machine, as an index for the functions below */
+int64_t regard_best(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+#endif
+    return 0;
+}
+
+const char *regard_name(int64_t isa) {
+#if defined(__aarch64__)
+    return isa == 0 ? "neon" : "?";
+#else
+    return isa == 0 ? "generic" : isa == 1 ? "avx2" : isa == 2 ? "avx512" : "?";
+#endif
+}
+
+/* ── work shared among threads ─────────────────────────────────────────────────────────────── */
+
+typedef struct {
+    Item item;
+    void (*close)(void *);
+    const void *call, *ask;
+    int64_t items, parts;
+    atomic_llong next;
+    atomic_int failed;
+} Work;
+
+static void *work(void *shared) {
+    Work *w = shared;
+    void *state = NULL;
+    for (int64_t n; (n = atomic_fetch_add(&w->next, 1)) < w->items;)
+        if (w->item(w->call, w->ask, n, w->parts, &state)) atomic_store(&w->failed, 1);
+    if (w->close) w->close(state);
+    return NULL;
+}
+
+static int share(Item item, void (*close)(void *), const Call *call, const void *ask,
+                 int64_t units, int64_t most_parts) {
+    int64_t threads = call->threads < 1 ? 1 : call->threads > 256 ? 256 : call->threads;
+    int64_t parts = 1;
+    if (units > 0 && units < 4 * threads && units % threads) parts = (4 * threads + units - 1) / units;
+    parts = parts < most_parts ? parts : most_parts < 1 ? 1 : most_parts;
+    Work w = {item, close, call, ask, units * parts, parts, 0, 0};
+    if (threads > w.items) threads = w.items < 1 ? 1 : w.items;
+    pthread_t helper[256];
+    int64_t started = 0;
+    while (started < threads - 1 && !pthread_create(&helper[started], NULL, work, &w)) started++;
+    work(&w); /* a thread that could not be started leaves more for the others */
+    while (started) pthread_join(helper[--started], NULL);
+    return atomic_load(&w.failed);
+}
+
+static int64_t blocks_of(const Call *c) {
+    return (c->last_query - c->first_query + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+int regard_rows(const Call *c, const RowSweep *ask, int64_t isa, int64_t wide) {
+    const Sweeps *s = &ALL[isa][wide];
+    return share(s->rows, s->close_rows, c, ask, c->batch * c->key_heads, blocks_of(c));
+}
+
+int regard_columns(const Call *c, const ColumnSweep *ask, int64_t isa, int64_t wide) {
+    int64_t tiles = (c->keys + TILE_KEYS - 1) / TILE_KEYS;
+    return share(ALL[isa][wide].columns, NULL, c, ask, c->batch * c->heads, tiles);
+}
+
+int regard_cells(const Call *c, const Rectangle *ask, int64_t isa, int64_t wide) {
+    int64_t blocks = (ask->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    return share(ALL[isa][wide].cells, NULL, c, ask, ask->units, blocks);
+}
+
+int regard_backward(const Call *c, const Backward *ask, int64_t isa, int64_t wide) {
+    return share(ALL[isa][wide].backward, NULL, c, ask, c->batch * c->key_heads, 1);
+}

@@ -1,0 +1,345 @@
+/* The row sweep: online softmax over key tiles, and every statistic that fits into it.
+ *
+ * With u = s − m, δ = m_old − m_new, a = exp(δ):
+ *     l ← a·l + Σ exp(u)                    t ← a·(t + δ·l_old) + Σ u·exp(u)
+ *     lse = m + log l                       entropy = log l − t/l
+ * Sums of squares scale by a², means under the weights by a. */
+
+typedef struct {
+    FN(Block) block;
+    T *memory;
+    int64_t packed;                /* which key head the panels hold */
+    T *panels, *values, *s, *sum;  /* keys, values, one tile, the output being built */
+    const T *v;                    /* value rows, in place where their layout allows it */
+    int64_t v_row;
+    T largest[BLOCK_ROWS], total[BLOCK_ROWS], centred[BLOCK_ROWS];
+    T squares[BLOCK_ROWS], away[BLOCK_ROWS], raw[BLOCK_ROWS], shrink[BLOCK_ROWS];
+    int64_t count[BLOCK_ROWS];
+    T *top_score;      /* [BLOCK_ROWS][k], descending */
+    int64_t *top_key;
+    T *pooled[MOST_POOLS];  /* [BLOCK_ROWS][columns]: sums, or largest scores */
+    T *tile_max;            /* [tiles][BLOCK_ROWS]: the maximum each tile's sums refer to */
+} FN(RowState);
+
+/* put a score into a row's descending list; equal scores keep the lower key first */
+static void FN(insert)(T *score, int64_t *key, int64_t k, T s, int64_t j) {
+    int64_t at = k - 1;
+    for (; at > 0 && score[at - 1] < s; at--) score[at] = score[at - 1], key[at] = key[at - 1];
+    score[at] = s, key[at] = j;
+}
+
+static void FN(watch_top)(FN(RowState) *w, int64_t n, int64_t k, int64_t first, int64_t width) {
+    const T *s = w->s + n * TILE_KEYS;
+    T *score = w->top_score + n * k;
+    for (int64_t j = 0; j < width; j += LANES)
+        for (uint32_t bits = FN(above)(s + j, score[k - 1]); bits; bits &= bits - 1) {
+            int64_t lane = __builtin_ctz(bits);
+            if (s[j + lane] > score[k - 1])
+                FN(insert)(score, w->top_key + n * k, k, s[j + lane], first + j + lane);
+        }
+}
+
+/* one row of one tile: scores become weights relative to the row's running maximum */
+INLINE void FN(fold_row)(FN(RowState) *w, int64_t n, int64_t first, int64_t width, int measured) {
+    T *s = w->s + n * TILE_KEYS;
+    VEC most = FN(load)(s);
+    for (int64_t j = LANES; j < width; j += LANES) most = FN(larger)(FN(load)(s + j), most);
+    T old = w->largest[n], peak = FN(max_lanes)(most), now = peak > old ? peak : old;
+    if (now == -INFINITY) { /* nothing seen yet: the tile adds nothing */
+        memset(s, 0, sizeof(T) * width);
+        w->shrink[n] = 1;
+        return;
+    }
+    T shift = old - now, a = old == -INFINITY ? 0 : EXP(shift);
+    VEC m = FN(splat)(now), l = FN(splat)(0), t = l, squares = l, away = l;
+    int64_t here = w->block.row[n] + w->block.call->distance_shift;
+    for (int64_t j = 0; j < width; j += LANES) {
+        VEC u = FN(load)(s + j) - m;
+        VEC p = FN(exp_of)(&u);
+        l += p;
+        FN(store)(s + j, p);
+        if (!measured) continue;
+        t += p * u;
+        squares += p * p;
+        VEC gap = FN(splat)((T)(here - first - j)) - FN(lane_numbers)();
+        away += p * FN(larger)(gap, -gap);
+    }
+    T before = w->total[n];
+    w->total[n] = a * before + FN(sum_lanes)(l);
+    w->largest[n] = now;
+    w->shrink[n] = a;
+    if (!measured) return;
+    w->centred[n] = (before > 0 ? a * (w->centred[n] + shift * before) : 0) + FN(sum_lanes)(t);
+    w->squares[n] = a * a * w->squares[n] + FN(sum_lanes)(squares);
+    w->away[n] = a * w->away[n] + FN(sum_lanes)(away);
+}
+
+/* `cells` whole cells of a compile-time size: their sums, or their largest scores */
+INLINE void FN(pool_whole)(const T *s, int64_t cells, int cell, int largest, T *to) {
+    for (int64_t x = 0; x < cells; x++, s += cell) {
+        if (cell < LANES) {
+            T one = s[0];
+            for (int n = 1; n < cell; n++) one = largest ? (s[n] > one ? s[n] : one) : one + s[n];
+            to[x] = one;
+        } else {
+            VEC many = FN(load)(s);
+            for (int n = LANES; n < cell; n += LANES) {
+                VEC more = FN(load)(s + n);
+                if (largest) many = FN(larger)(more, many);
+                else many += more;
+            }
+            to[x] = largest ? FN(max_lanes)(many) : FN(sum_lanes)(many);
+        }
+    }
+}
+
+#define WHOLE(size) \
+    case size:      \
+        if (pool->largest) FN(pool_whole)(s, real / size, size, 1, cells); \
+        else FN(pool_whole)(s, real / size, size, 0, cells);               \
+        return;
+
+/* cell sums (of weights relative to the running maximum) or cell maxima (of scores) */
+static void FN(pool_row)(FN(RowState) *w, int64_t n, const Pool *pool, T *cells, int64_t first,
+                         int64_t real) {
+    const T *s = w->s + n * TILE_KEYS;
+    cells += n * pool->columns + first / pool->cell;
+    if (TILE_KEYS % pool->cell == 0 && real % pool->cell == 0) switch (pool->cell) {
+            WHOLE(1) WHOLE(2) WHOLE(4) WHOLE(8) WHOLE(16) WHOLE(32) WHOLE(64) WHOLE(128)
+        }
+    /* any other size: a cell may begin in an earlier tile and go on in later ones */
+    int64_t stop = (first / pool->cell + 1) * pool->cell - first;
+    for (int64_t j = 0; j < real; j = stop, stop += pool->cell, cells++) {
+        int64_t end = stop < real ? stop : real, x = j;
+        if (pool->largest) {
+            for (; x < end; x++) *cells = s[x] > *cells ? s[x] : *cells;
+            continue;
+        }
+        VEC sums = FN(splat)(0);
+        T sum = *cells * w->shrink[n]; /* what it holds, brought to the new maximum */
+        for (; x + LANES <= end; x += LANES) sums += FN(load)(s + x);
+        for (; x < end; x++) sum += s[x];
+        *cells = sum + FN(sum_lanes)(sums);
+    }
+}
+
+static void FN(fold_tile)(FN(RowState) *w, const RowSweep *ask, int64_t first, int64_t real,
+                          int measured) {
+    FN(Block) *block = &w->block;
+    int64_t width = FN(padded)(real);
+    for (int64_t n = 0; n < block->count; n++) {
+        if (ask->top_k) FN(watch_top)(w, n, ask->top_k, first, width);
+        for (int64_t p = 0; p < ask->pools; p++)
+            if (ask->pool[p].largest)
+                FN(pool_row)(w, n, ask->pool + p, w->pooled[p], first, real);
+        if (ask->visible)
+            for (int64_t j = 0; j < width; j++)
+                w->count[n] += w->s[n * TILE_KEYS + j] > -INFINITY;
+        if (measured) FN(fold_row)(w, n, first, width, 1);
+        else FN(fold_row)(w, n, first, width, 0);
+        for (int64_t p = 0; p < ask->pools; p++)
+            if (!ask->pool[p].largest)
+                FN(pool_row)(w, n, ask->pool + p, w->pooled[p], first, real);
+        if (ask->pools) w->tile_max[first / TILE_KEYS * BLOCK_ROWS + n] = w->largest[n];
+    }
+}
+
+/* add the sink, one more key with a score but no value */
+static void FN(join_sink)(FN(RowState) *w, int64_t n, T sink) {
+    T now = w->largest[n] > sink ? w->largest[n] : sink;
+    if (now == -INFINITY) return;
+    T shift = w->largest[n] - now, a = w->total[n] > 0 ? EXP(shift) : 0, p = EXP(sink - now);
+    w->centred[n] = (a > 0 ? a * (w->centred[n] + shift * w->total[n]) : 0) + p * (sink - now);
+    w->total[n] = a * w->total[n] + p;
+    w->squares[n] *= a * a, w->away[n] *= a;
+    w->largest[n] = now;
+    w->shrink[n] = a;
+}
+
+#define PUT(field, value) \
+    if (ask->field) ((T *)ask->field)[at] = (value)
+
+static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
+    const FN(Block) *block = &w->block;
+    const Call *c = block->call;
+    int64_t wide = FN(padded)(c->value_dim);
+    for (int64_t n = 0; n < block->count; n++) {
+        int64_t i = block->row[n];
+        int64_t at = (block->batch * c->heads + block->head) * c->queries + i;
+        T seen_max = w->largest[n];
+        w->shrink[n] = 1;
+        if (c->sink) FN(join_sink)(w, n, ((const T *)c->sink)[block->head]);
+        T l = w->total[n], log_l = LOG(l), inverse = l == 0 ? 0 : 1 / l;
+        PUT(row_max, w->largest[n]);
+        PUT(row_log, l == 0 ? 0 : log_l);
+        PUT(entropy, l == 0 ? 0 : log_l - w->centred[n] * inverse);
+        PUT(max_logit, seen_max);
+        PUT(max_score, c->softcap == 0 && c->bias_kind == NO_BIAS ? seen_max : w->raw[n]);
+        PUT(concentration, w->squares[n] * inverse * inverse);
+        PUT(distance, w->away[n] * inverse);
+        if (ask->visible) ask->visible[at] = w->count[n];
+        for (int64_t k = 0; k < ask->top_k; k++) {
+            T s = w->top_score[n * ask->top_k + k];
+            VEC p = FN(weights_of)(FN(splat)(s), w->largest[n], log_l);
+            ((T *)ask->top_weights)[at * ask->top_k + k] = s == -INFINITY ? 0 : p[0];
+            ((T *)ask->top_scores)[at * ask->top_k + k] = s;
+            ask->top_keys[at * ask->top_k + k] = w->top_key[n * ask->top_k + k];
+        }
+        if (!ask->output) continue;
+        T *out = (T *)ask->output + block->batch * ask->output_strides[0] +
+                 block->head * ask->output_strides[1] + i * ask->output_strides[2];
+        T factor = w->shrink[n] * inverse;
+        for (int64_t d = 0; d < c->value_dim; d++) out[d] = w->sum[n * wide + d] * factor;
+    }
+}
+
+/* cells of a block: bring every row's sums to its final lse, then add or compare rows */
+static void FN(close_pool)(FN(RowState) *w, const Pool *pool, const T *cells) {
+    const FN(Block) *block = &w->block;
+    const Call *c = block->call;
+    T *all = (T *)pool->cells +
+             (block->batch * c->heads + block->head) * pool->segments * pool->columns;
+    for (int64_t n = 0; n < block->count; n++, cells += pool->columns) {
+        if (w->total[n] == 0) continue;
+        T *to = all + pool->segment_of[block->row[n]] * pool->columns;
+        T log_l = LOG(w->total[n]), m = w->largest[n];
+        /* the cells that end in one tile refer to that tile's maximum */
+        for (int64_t first = block->lowest / TILE_KEYS * TILE_KEYS; first < block->highest;
+             first += TILE_KEYS) {
+            T then = w->tile_max[first / TILE_KEYS * BLOCK_ROWS + n];
+            int last_tile = first + TILE_KEYS >= block->highest;
+            int64_t x = first / pool->cell;
+            int64_t end = last_tile ? (block->highest - 1) / pool->cell + 1
+                                    : (first + TILE_KEYS) / pool->cell;
+            if (pool->largest) {
+                for (; x < end; x++) {
+                    VEC p = FN(weights_of)(FN(splat)(cells[x]), m, log_l);
+                    T weight = cells[x] == -INFINITY ? 0 : p[0];
+                    if (!(weight <= to[x])) to[x] = weight;
+                }
+                continue;
+            }
+            if (then == -INFINITY) continue;
+            T factor = EXP((then - m) - log_l);
+            for (; x < end; x++) to[x] += cells[x] * factor;
+        }
+    }
+}
+
+static void FN(begin_rows)(FN(RowState) *w, const RowSweep *ask) {
+    for (int64_t n = 0; n < BLOCK_ROWS; n++) {
+        w->largest[n] = w->raw[n] = -INFINITY;
+        w->total[n] = w->centred[n] = w->squares[n] = w->away[n] = 0;
+        w->count[n] = 0;
+        for (int64_t k = 0; k < ask->top_k; k++) {
+            w->top_score[n * ask->top_k + k] = -INFINITY;
+            w->top_key[n * ask->top_k + k] = -1;
+        }
+    }
+    memset(w->sum, 0, sizeof(T) * BLOCK_ROWS * FN(padded)(w->block.call->value_dim));
+    for (int64_t p = 0; p < ask->pools; p++)
+        for (int64_t x = 0; x < BLOCK_ROWS * ask->pool[p].columns; x++)
+            w->pooled[p][x] = ask->pool[p].largest ? -INFINITY : 0;
+}
+
+/* all keys for one block of queries of one head */
+static void FN(sweep_block)(FN(RowState) *w, const RowSweep *ask) {
+    FN(Block) *block = &w->block;
+    const Call *c = block->call;
+    int64_t wide = FN(padded)(c->value_dim);
+    int measured = ask->entropy || ask->concentration || ask->distance;
+    int wants_raw = ask->max_score && (c->softcap != 0 || c->bias_kind != NO_BIAS);
+    FN(open_block)(block);
+    FN(begin_rows)(w, ask);
+    for (int64_t first = block->lowest / TILE_KEYS * TILE_KEYS; first < block->highest;
+         first += TILE_KEYS) {
+        int64_t real = c->keys - first < TILE_KEYS ? c->keys - first : TILE_KEYS;
+        if (block->highest - first < real) real = block->highest - first;
+        int64_t width = FN(padded)(real);
+        FN(score_tile)(block, first, width, w->s, wants_raw ? w->raw : NULL, NULL);
+        FN(fold_tile)(w, ask, first, real, measured);
+        if (!ask->output) continue;
+        for (int64_t x = 0; x < wide; x += PANEL)
+            for (int64_t n = 0; n < block->count; n += GROUP)
+                FN(multiply)(real, w->s + n * TILE_KEYS, TILE_KEYS, 1, w->v + first * w->v_row + x,
+                             w->v_row, w->sum + n * wide + x, wide, w->shrink + n);
+    }
+    FN(close_rows)(w, ask);
+    for (int64_t p = 0; p < ask->pools; p++) FN(close_pool)(w, ask->pool + p, w->pooled[p]);
+}
+
+/* a worker's memory for this sweep; packed keys and values stay while the key head is the same */
+static FN(RowState) *FN(open_rows)(const Call *c, const RowSweep *ask) {
+    int64_t wide = FN(padded)(c->value_dim), keys = FN(padded)(c->keys), pooled = 0;
+    for (int64_t p = 0; p < ask->pools; p++) pooled += BLOCK_ROWS * ask->pool[p].columns;
+    int64_t sizes[] = {
+        BLOCK_ROWS * FN(padded)(c->dim),
+        keys * c->dim,
+        BLOCK_ROWS * TILE_KEYS,
+        BLOCK_ROWS * wide,
+        ask->output ? c->keys * wide : 0,
+        BLOCK_ROWS * ask->top_k,
+        ask->pools ? (c->keys / TILE_KEYS + 1) * BLOCK_ROWS : 0,
+        pooled,
+    };
+    size_t numbers = 0;
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) numbers += sizes[n];
+    FN(RowState) *w = take(sizeof *w);
+    T *next = take(numbers * sizeof(T));
+    int64_t *top_key = take(sizeof(int64_t) * BLOCK_ROWS * ask->top_k);
+    if (!w || !next || !top_key) {
+        free(w), free(next), free(top_key);
+        return NULL;
+    }
+    w->memory = next, w->top_key = top_key, w->packed = -1;
+    w->block.call = c;
+    w->block.q = next, next += sizes[0];
+    w->panels = next, next += sizes[1];
+    w->s = next, next += sizes[2];
+    w->sum = next, next += sizes[3];
+    w->values = next, next += sizes[4];
+    w->top_score = next, next += sizes[5];
+    w->tile_max = next, next += sizes[6];
+    for (int64_t p = 0; p < ask->pools; p++)
+        w->pooled[p] = next, next += BLOCK_ROWS * ask->pool[p].columns;
+    memset(w->s, 0, sizeof(T) * BLOCK_ROWS * TILE_KEYS);
+    return w;
+}
+
+static void FN(pack_head)(FN(RowState) *w, const RowSweep *ask, int64_t unit) {
+    const Call *c = w->block.call;
+    int64_t batch = unit / c->key_heads, key_head = unit % c->key_heads;
+    int64_t wide = FN(padded)(c->value_dim);
+    const T *k = (const T *)c->k + batch * c->k_strides[0] + key_head * c->k_strides[1];
+    const T *v = (const T *)c->v + batch * c->v_strides[0] + key_head * c->v_strides[1];
+    FN(pack_panels)(k, c->k_strides[2], c->keys, c->dim, w->panels);
+    w->block.k = w->panels, w->packed = unit, w->v = v, w->v_row = c->v_strides[2];
+    if (!ask->output || (w->v_row == c->value_dim && wide == c->value_dim)) return;
+    FN(pack_rows)(v, w->v_row, c->keys, c->value_dim, w->values, wide);
+    w->v = w->values, w->v_row = wide;
+}
+
+/* work item: some blocks of the query heads that share one key head */
+static int FN(row_item)(const void *call, const void *asked, int64_t item, int64_t parts,
+                        void **state) {
+    const Call *c = call;
+    const RowSweep *ask = asked;
+    FN(RowState) *w = *state ? *state : (*state = FN(open_rows)(c, ask));
+    if (!w) return 1;
+    int64_t part = item % parts, unit = item / parts, group = c->heads / c->key_heads;
+    if (w->packed != unit) FN(pack_head)(w, ask, unit);
+    w->block.batch = unit / c->key_heads;
+    int64_t blocks = (c->last_query + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    for (int64_t head = unit % c->key_heads * group, g = 0; g < group; g++, head++)
+        for (int64_t b = c->first_query / BLOCK_ROWS + part; b < blocks; b += parts) {
+            w->block.head = head;
+            FN(take_rows)(&w->block, b * BLOCK_ROWS);
+            FN(sweep_block)(w, ask);
+        }
+    return 0;
+}
+
+static void FN(close_row_state)(void *state) {
+    FN(RowState) *w = state;
+    if (w) free(w->memory), free(w->top_key), free(w);
+}

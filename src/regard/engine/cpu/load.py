@@ -1,0 +1,69 @@
+"""Finds the compiled kernels: beside the package, in the cache, or compiled now."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from regard.engine.cpu.compile import BuildError, cached, compile_library, packaged
+from regard.engine.cpu.structures import Call
+
+__all__ = ["Kernels", "load", "why_not"]
+
+
+class Kernels:
+    """The four sweeps of a loaded library, on its best instruction set or a named one."""
+
+    def __init__(self, path: Path, isa: str | None = None) -> None:
+        self.path = path
+        self._library = ctypes.CDLL(str(path))
+        self._library.regard_best.restype = c_int64
+        self._library.regard_name.restype = c_char_p
+        self._library.regard_name.argtypes = [c_int64]
+        names = self.instruction_sets()
+        self.isa = names[-1] if isa is None else isa
+        self._isa = names.index(self.isa)
+        for name in ("rows", "columns", "cells", "backward"):
+            run = self._library[f"regard_{name}"]
+            run.restype = c_int
+            run.argtypes = [POINTER(Call), c_void_p, c_int64, c_int64]
+
+    def instruction_sets(self) -> list[str]:
+        """Those this machine can run, slowest first."""
+        best: int = self._library.regard_best()
+        return [self._library.regard_name(n).decode() for n in range(best + 1)]
+
+    def run(self, sweep: str, call: Call, ask: Structure, wide: bool) -> None:
+        """One sweep; the GIL is released meanwhile."""
+        run = self._library[f"regard_{sweep}"]
+        if run(ctypes.byref(call), ctypes.byref(ask), self._isa, int(wide)):
+            raise MemoryError("the attention kernels could not get their working memory")
+
+
+@cache
+def _find() -> Kernels | str:
+    """The kernels, or why there are none."""
+    for path in (packaged(), cached()):
+        if path.exists():
+            return Kernels(path)
+    try:
+        compile_library(cached())
+    except BuildError as error:
+        return str(error)
+    return Kernels(cached())
+
+
+def load() -> Kernels:
+    """The kernels; call `why_not` first."""
+    found = _find()
+    if isinstance(found, str):
+        raise RuntimeError(found)
+    return found
+
+
+def why_not() -> str | None:
+    """Why the kernels cannot be used here; None where they can."""
+    found = _find()
+    return found if isinstance(found, str) else None

@@ -1,0 +1,250 @@
+"""The four sweeps on the C kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine.cpu import structures
+from regard.engine.cpu.bind import BLOCK_ROWS, Binding
+from regard.engine.cpu.load import load, why_not
+from regard.engine.problem import Call, Place, Problem, RowState, What
+from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
+from regard.score import Bias
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Pooled,
+    Summary,
+    Top,
+    TopKeys,
+    Visible,
+)
+
+__all__ = ["CPU", "CpuSweeps"]
+
+# statistics that are one number a row, by the kernels' name
+ROW_NUMBERS: dict[type[Summary], str] = {
+    Entropy: "entropy",
+    MaxScore: "max_score",
+    MaxLogit: "max_logit",
+    Concentration: "concentration",
+    Distance: "distance",
+    Visible: "visible",
+}
+
+
+class CpuSweeps:
+    """Attention on the CPU, faster than torch's own, with everything measured on the way."""
+
+    name = "cpu"
+
+    def unavailable(self) -> list[str]:
+        """Why the kernels are not there."""
+        reason = why_not()
+        return [] if reason is None else [reason]
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """What the kernels do not do."""
+        said = []
+        if problem.device != "cpu":
+            said.append(f"the tensors are on {problem.device}, these kernels run on the CPU")
+        if problem.dropout:
+            said.append("it has no dropout")
+        return said
+
+    def gradient_reasons(self, bias: Bias | None) -> list[str]:
+        """Why the backward kernel cannot serve."""
+        if bias is not None and any(array.requires_grad for array in bias.arrays()):
+            return ["its backward gives no gradient to a bias"]
+        return []
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, call: Call, output: bool, measures: tuple[Summary, ...]) -> RowAnswers:
+        """One pass over the keys for every block of queries."""
+        shape, binding = call.shape, Binding(call)
+        rows = (binding.entries, shape.query_heads, shape.queries)
+        made = _RowBuffers(rows, binding.dtype, call, output, measures)
+        kernels = load()
+        for piece in binding.strips():
+            kernels.run("rows", piece, made.ask, binding.wide)
+        return made.answers()
+
+    # ── columns ──────────────────────────────────────────────────────────────────────────────
+
+    def columns(
+        self, call: Call, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+    ) -> ColumnAnswers:
+        """Sums over queries, with every row's lse known."""
+        shape, binding = call.shape, Binding(call.with_value(call.value[..., :0]))
+        columns = (*shape.batch, shape.query_heads, shape.keys)
+        mass = torch.zeros(columns, dtype=torch.float64)
+        count = torch.zeros(columns if seen else (0,), dtype=torch.int64)
+        width = 0 if y is None else y.shape[-1]
+        product = torch.zeros((*columns, width), dtype=binding.dtype)
+        keep = [t.contiguous() for t in (state.peak, state.log)]
+        ask = structures.ColumnSweep(
+            row_max=keep[0].data_ptr(), row_log=keep[1].data_ptr(), mass=mass.data_ptr(),
+            width=width,
+        )  # fmt: skip
+        if chosen is not None:
+            keep.append(chosen.to(torch.uint8).contiguous())
+            ask.chosen = keep[-1].data_ptr()
+        if seen:
+            ask.seen = count.data_ptr()
+        if y is not None:
+            keep.append(y.detach().to(binding.dtype).contiguous())
+            ask.y, ask.product = keep[-1].data_ptr(), product.data_ptr()
+        for piece in binding.strips():
+            load().run("columns", piece, ask, binding.wide)
+        return ColumnAnswers(
+            mass.to(binding.dtype), count if seen else None, None if y is None else product
+        )
+
+    # ── cells ────────────────────────────────────────────────────────────────────────────────
+
+    def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
+        """(units, rows, cols): a rectangle of weights or final scores."""
+        binding = Binding(call.with_value(call.value[..., :0]))
+        found = torch.empty(tuple(len(part) for part in place), dtype=binding.dtype)
+        cols, order = place.cols.sort(stable=True)
+        # an opaque mask comes in strips of queries: each strip serves the rows that lie in it
+        for piece in binding.strips():
+            inside = (place.rows >= piece.first_query) & (place.rows < piece.last_query)
+            whole = bool(inside.all())
+            rows = place.rows if whole else place.rows[inside]
+            target = found if whole else found.new_empty(len(place.units), len(rows), len(cols))
+            keep = [t.contiguous() for t in (state.peak, state.log, place.units, rows, cols, order)]
+            ask = structures.Rectangle(
+                keep[0].data_ptr(), keep[1].data_ptr(), len(place.units), len(rows), len(cols),
+                *(t.data_ptr() for t in keep[2:]), int(what == "scores"), target.data_ptr(),
+            )  # fmt: skip
+            load().run("cells", piece, ask, binding.wide)
+            if not whole:
+                found[:, inside] = target
+        return found
+
+    # ── backward ─────────────────────────────────────────────────────────────────────────────
+
+    def backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+    ) -> Gradients:
+        """dS = p (dP − shift − slope (s − lse)), carried on to q, k and v."""
+        shape, binding = call.shape, Binding(call)
+        heads = (*shape.batch, shape.key_heads, shape.keys)
+        grad_q = torch.zeros(call.query.shape, dtype=binding.dtype)
+        grad_k = torch.zeros((*heads, shape.dim), dtype=binding.dtype)
+        grad_v = torch.zeros((*heads, shape.value_dim), dtype=binding.dtype)
+        given = [state.peak, state.log, grad_output, shift, *([] if slope is None else [slope])]
+        keep = [t.detach().to(binding.dtype).contiguous() for t in given]
+        ask = structures.Backward(*(t.data_ptr() for t in keep))
+        ask.grad_q, ask.grad_k, ask.grad_v = (g.data_ptr() for g in (grad_q, grad_k, grad_v))
+        for piece in binding.strips():
+            load().run("backward", piece, ask, binding.wide)
+        return Gradients(grad_q, grad_k, grad_v, [None] * len(list(call.score.arrays())))
+
+
+class _RowBuffers:
+    """The tensors a row sweep writes into, and the structure that points at them."""
+
+    def __init__(
+        self,
+        rows: tuple[int, int, int],
+        dtype: torch.dtype,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+    ) -> None:
+        self.shape, self.rows, self.dtype = call.shape, rows, dtype
+        self.measures = measures
+        self.ask = structures.RowSweep()
+        self.output = self._output(call) if output else None
+        self.state = [self._number(name) for name in ("row_max", "row_log")]
+        self.numbers = {
+            summary: self._number(ROW_NUMBERS[type(summary)])
+            for summary in measures
+            if type(summary) in ROW_NUMBERS
+        }
+        self.top = self._top(max((m.k for m in measures if isinstance(m, Top)), default=0))
+        self.pools = {m: self._pool(m) for m in measures if isinstance(m, Pooled)}
+
+    def _output(self, call: Call) -> Tensor:
+        made = torch.empty((*self.rows, call.shape.value_dim), dtype=self.dtype)
+        self.ask.output = made.data_ptr()
+        self.ask.output_strides[:] = made.stride()[:3]
+        return made
+
+    def _number(self, name: str) -> Tensor:
+        dtype = torch.int64 if name == "visible" else self.dtype
+        made = torch.empty(self.rows, dtype=dtype)
+        setattr(self.ask, name, made.data_ptr())
+        return made
+
+    def _top(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        self.ask.top_k = k
+        weights, scores = (torch.empty((*self.rows, k), dtype=self.dtype) for _ in range(2))
+        keys = torch.empty((*self.rows, k), dtype=torch.int64)
+        self.ask.top_weights, self.ask.top_scores = weights.data_ptr(), scores.data_ptr()
+        self.ask.top_keys = keys.data_ptr()
+        return weights, scores, keys
+
+    def _pool(self, summary: Pooled) -> tuple[Tensor, Tensor, Tensor]:
+        """Partial cells (B, H, segments, columns), the segment of each row, the cell row of each
+        segment: a segment never crosses a block of queries, so that no two threads share one."""
+        cell, shape = summary.size(self.shape), self.shape
+        i = torch.arange(shape.queries)
+        border = (i % BLOCK_ROWS == 0) | (i % cell == 0)
+        segment = border.cumsum(0) - 1
+        cell_row = i[border] // cell
+        columns = -(-shape.keys // cell)
+        parts = torch.zeros((*self.rows[:2], len(cell_row), columns), dtype=self.dtype)
+        pool = self.ask.pool[self.ask.pools]
+        pool.cell, pool.largest = cell, int(summary.how == "max")
+        pool.segments, pool.columns = len(cell_row), columns
+        pool.cells, pool.segment_of = parts.data_ptr(), segment.data_ptr()
+        self.ask.pools += 1
+        return parts, segment, cell_row
+
+    def _finish_pool(self, summary: Pooled) -> Tensor:
+        parts, _, cell_row = self.pools[summary]
+        down = -(-self.shape.queries // summary.size(self.shape))
+        cells = parts.new_zeros((*self.rows[:2], down, parts.shape[-1]))
+        if summary.how == "max":
+            at = cell_row[:, None].expand_as(parts)
+            return self._batched(cells.scatter_reduce_(2, at, parts, "amax"))
+        cells.index_add_(2, cell_row, parts)
+        return self._batched(cells / summary.area(self.shape, cells))
+
+    def _batched(self, tensor: Tensor) -> Tensor:
+        return tensor.reshape(*self.shape.batch, *tensor.shape[1:])
+
+    def answers(self) -> RowAnswers:
+        """What was measured, in the batch's own axes."""
+        measured: dict[Summary, Any] = {
+            summary: self._batched(number) for summary, number in self.numbers.items()
+        }
+        weights, _, keys = (self._batched(part) for part in self.top)
+        for summary in self.measures:
+            if isinstance(summary, Top):
+                measured[summary] = TopKeys(weights[..., : summary.k], keys[..., : summary.k])
+            elif isinstance(summary, Pooled):
+                measured[summary] = self._finish_pool(summary)
+        return RowAnswers(
+            None if self.output is None else self._batched(self.output),
+            RowState(*(self._batched(part) for part in self.state)),
+            measured,
+        )
+
+
+CPU = CpuSweeps()

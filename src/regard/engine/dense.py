@@ -1,0 +1,136 @@
+"""THE DEFINITION. One line per step, every step by name; clarity over speed, N×N memory.
+
+    query (…, Hq, L, D)   key (…, Hkv, S, D)   value (…, Hkv, S, Dv)
+
+Everything else in this package is a faster way to compute what this page says, and is tested
+against it. Plain torch operations, so autograd gives every derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine.problem import Answers, Call, Place, Problem, What
+from regard.mask import Mask
+from regard.score import ScoreRule
+from regard.shapes import AttentionShape
+from regard.summary import Summary
+
+__all__ = ["DENSE", "Dense", "Steps", "attend_densely", "log_sum_exp"]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Every intermediate, in the order it is computed."""
+
+    queries: Tensor  # (…, Hq, L, D)
+    keys: Tensor  # (…, Hq, S, D)   each key head repeated for its group of query heads
+    values: Tensor  # (…, Hq, S, Dv)
+    scores: Tensor  # (…, Hq, L, S)  q·k
+    scaled: Tensor  # × scale
+    capped: Tensor  # cap·tanh(·/cap)
+    biased: Tensor  # + bias
+    visible: Tensor  # booleans: the mask allows it and the bias is not −∞
+    masked: Tensor  # −∞ where not visible: the final scores
+    sink: Tensor | None  # (Hq,)  one more key per head whose value is zero
+    lse: Tensor  # (…, Hq, L)     log Σ exp(masked), with the sink as one more key
+    weights: Tensor  # (…, Hq, L, S)  exp(masked − lse); rows sum to 1 less the sink's share
+    context: Tensor  # (…, Hq, L, Dv) weights @ values
+
+
+def attend_densely(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask | None, score: ScoreRule
+) -> Steps:
+    """All steps of softmax(cap(scale·QKᵀ) + bias, masked) V; half precision computes in float32."""
+    shape = AttentionShape.of(query.shape, key.shape, value.shape)
+    exact = torch.promote_types(query.dtype, torch.float32)
+    i, j = (torch.arange(n, device=query.device) for n in (shape.queries, shape.keys))
+
+    queries = query.to(exact)
+    keys = key.to(exact).repeat_interleave(shape.group, dim=-3)
+    values = value.to(exact).repeat_interleave(shape.group, dim=-3)
+    scores = queries @ keys.mT
+    scaled = scores * score.scale
+    capped = score.cap(scaled)
+    biased = capped if score.bias is None else capped + score.bias.tile(i, j, shape.extent)
+    allowed = torch.tensor(True) if mask is None else mask.allows(i, j, shape.extent)
+    visible = allowed.to(query.device) & (biased != -torch.inf)
+    masked = biased.masked_fill(~visible, -torch.inf)
+    lse = log_sum_exp(masked, score.sink)
+    # a row that sees nothing has lse −∞ and weights 0, not exp(−∞ + ∞)
+    weights = torch.exp(masked - lse.masked_fill(lse == -torch.inf, 0.0).unsqueeze(-1))
+    context = weights @ values
+    return Steps(
+        queries, keys, values, scores, scaled, capped, biased, visible, masked, score.sink, lse,
+        weights, context,
+    )  # fmt: skip
+
+
+def log_sum_exp(masked: Tensor, sink: Tensor | None) -> Tensor:
+    """(…, Hq, L): over the keys and, where given, one sink (Hq,) per head; −∞ for empty rows."""
+    if sink is not None:
+        extra = sink.to(masked.dtype)[:, None, None].expand(*masked.shape[:-1], 1)
+        masked = torch.cat([masked, extra], dim=-1)
+    if masked.shape[-1] == 0:
+        return masked.new_full(masked.shape[:-1], -torch.inf)
+    empty = (masked == -torch.inf).all(dim=-1)
+    # logsumexp's derivative at an all −∞ row is NaN; such rows are filled, then set, apart
+    return masked.masked_fill(empty.unsqueeze(-1), 0.0).logsumexp(-1).masked_fill(empty, -torch.inf)
+
+
+class Dense:
+    """The definition as an implementation: serves everything, at N×N memory."""
+
+    name = "dense"
+
+    def unavailable(self) -> list[str]:
+        """Runs wherever torch runs."""
+        return []
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """There is nothing it cannot do."""
+        return []
+
+    def steps(self, call: Call) -> Steps:
+        """Every intermediate of a call."""
+        return attend_densely(call.query, call.key, call.value, call.mask, call.score)
+
+    def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
+        """Dropout falls on the weights that make the output; lse and summaries do not see it."""
+        steps = self.steps(call)
+        output = steps.context
+        if call.dropout > 0:
+            kept = torch.nn.functional.dropout(steps.weights, call.dropout)
+            output = kept @ steps.values
+        measured = {summary: summary.define(steps, call.shape) for summary in summaries}
+        return Answers(output.to(call.query.dtype), steps.lse, measured)
+
+    def measure(
+        self, call: Call, lse: Tensor, summaries: tuple[Summary, ...]
+    ) -> dict[Summary, Any]:
+        """The summaries, asked afterwards."""
+        steps = self.steps(call)
+        return {summary: summary.define(steps, call.shape) for summary in summaries}
+
+    def block(self, call: Call, lse: Tensor, place: Place, what: What) -> Tensor:
+        """(units, rows, cols): a rectangle of weights or final scores of some heads."""
+        steps = self.steps(call)
+        full = steps.weights if what == "weights" else steps.masked
+        return full.flatten(0, -3)[place.units][:, place.rows][:, :, place.cols]
+
+    def apply(self, call: Call, lse: Tensor, x: Tensor) -> Tensor:
+        """A @ x for x (*batch, Hq, S, M)."""
+        weights = self.steps(call).weights
+        return weights @ x.to(weights.dtype)
+
+    def apply_transposed(self, call: Call, lse: Tensor, y: Tensor) -> Tensor:
+        """Aᵀ @ y for y (*batch, Hq, L, M)."""
+        weights = self.steps(call).weights
+        return weights.mT @ y.to(weights.dtype)
+
+
+DENSE = Dense()

@@ -1,0 +1,105 @@
+"""What `a[…]` means: numpy's and torch's indexing, answered without the matrix.
+
+An index names cells of a virtual (*batch, Hq, L, S) array. Where it is an outer product of
+choices per axis (integers, slices, at most one list) one rectangle is asked for; where several
+lists run together, cell by cell, the cells are gathered tile by tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine.problem import Place
+from regard.errors import InputError
+
+__all__ = ["read_cells"]
+
+ROWS_AT_ONCE = 64  # gathered cells are grouped by this many queries
+
+
+def read_cells(
+    index: Any, shape: tuple[int, ...], device: torch.device, block: Callable[[Place], Tensor]
+) -> Tensor:
+    """The cells `index` names, in the shape torch would give them."""
+    wanted = _complete(index, shape)
+    lists = sum(isinstance(part, Tensor) for part in wanted)
+    axes = [torch.arange(n, device=device) for n in shape]
+    try:
+        if lists <= 1:
+            return _outer(wanted, shape, axes, block)
+        return _gather(tuple(wanted), shape, axes, block)
+    except IndexError as error:
+        raise InputError(f"index {index!r} does not fit a matrix of shape {shape}") from error
+
+
+def _complete(index: Any, shape: tuple[int, ...]) -> list[Any]:
+    """One entry per axis: an int, a slice or an index tensor."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    dots = [n for n, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1 or len(parts) - len(dots) > len(shape):
+        raise InputError(f"index {index!r} names too many axes; the matrix has shape {shape}")
+    at = dots[0] if dots else len(parts)
+    missing = [slice(None)] * (len(shape) - len(parts) + len(dots))
+    full = [*parts[:at], *missing, *parts[at + len(dots) :]]
+    return [_part(part) for part in full]
+
+
+def _part(part: Any) -> Any:
+    if isinstance(part, Tensor) and part.ndim == 0 and part.dtype != torch.bool:
+        return int(part)
+    if isinstance(part, bool) or part is None:
+        raise InputError(f"{part!r} cannot index an attention matrix; use slices and integers")
+    if isinstance(part, int | slice | Tensor):
+        return part
+    return torch.as_tensor(list(part) if isinstance(part, range) else part)
+
+
+def _outer(
+    wanted: list[Any], shape: tuple[int, ...], axes: list[Tensor], block: Callable[[Place], Tensor]
+) -> Tensor:
+    """A rectangle: choose heads, rows and columns apart, then give the axes their shapes."""
+    heads = torch.arange(_product(shape[:-2]), device=axes[0].device).view(shape[:-2])
+    units = heads[tuple(wanted[:-2])] if len(shape) > 2 else heads
+    rows, cols = axes[-2][wanted[-2]], axes[-1][wanted[-1]]
+    found = block(Place(units.reshape(-1), rows.reshape(-1), cols.reshape(-1)))
+    return found.reshape(*units.shape, *rows.shape, *cols.shape)
+
+
+def _gather(
+    wanted: tuple[Any, ...],
+    shape: tuple[int, ...],
+    axes: list[Tensor],
+    block: Callable[..., Tensor],
+) -> Tensor:
+    """Cell by cell: each axis's coordinate of every wanted cell, then the cells of each tile."""
+    spread = [
+        axis.view(-1, *(1,) * (len(shape) - 1 - n)).expand(shape)[wanted]
+        for n, axis in enumerate(axes)
+    ]
+    place = spread[0].shape
+    unit = torch.zeros(place, dtype=torch.int64, device=axes[0].device)
+    for size, coordinate in zip(shape[:-2], spread[:-2], strict=True):
+        unit = unit * size + coordinate
+    unit, row, col = unit.reshape(-1), spread[-2].reshape(-1), spread[-1].reshape(-1)
+    strip = unit * (shape[-2] // ROWS_AT_ONCE + 1) + row // ROWS_AT_ONCE
+    order = strip.argsort(stable=True)
+    counts = torch.unique_consecutive(strip[order], return_counts=True)[1].tolist()
+    parts = []
+    for members in torch.split(order, counts):
+        rows, at_row = torch.unique(row[members], return_inverse=True)
+        cols, at_col = torch.unique(col[members], return_inverse=True)
+        parts.append(block(Place(unit[members[:1]], rows, cols))[0, at_row, at_col])
+    if not parts:
+        return block(Place(unit, row, col)).reshape(place)
+    return torch.cat(parts)[order.argsort()].reshape(place)
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total

@@ -1,0 +1,311 @@
+"""Attention: the lazy matrix and its questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import torch
+from torch import Tensor
+
+from regard.engine.index import read_cells
+from regard.engine.problem import Answers, Call, What
+from regard.errors import InputError, ShapeError, StaleError, TooLargeError
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Peak,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    TopKeys,
+    Visible,
+    normalize,
+)
+
+if TYPE_CHECKING:
+    from regard.engine.choose import Implementation
+
+__all__ = ["Attention", "Cells", "Transposed"]
+
+LARGEST_DENSE = 2**30  # bytes
+
+
+class Attention:
+    """Softmax attention that remembers where it looked.
+
+    The matrix is fully defined by q, k, the mask, the score rule and one number per row (`lse`).
+    It is never stored: each question computes what it needs, tile by tile.
+    """
+
+    __array_priority__ = 1000  # numpy arrays defer to our @
+
+    def __init__(self, call: Call, answers: Answers, implementation: Implementation) -> None:
+        self._call = call
+        self._implementation = implementation
+        self._output = answers.output
+        self._lse = answers.lse
+        self._known: dict[Summary, Any] = {
+            summary: _detached(value) for summary, value in answers.summaries.items()
+        }
+        self._versions = tuple(t._version for t in _watched(call))
+
+    # ── what the forward gave ────────────────────────────────────────────────────────────────
+
+    @property
+    def output(self) -> Tensor:
+        """(…, Hq, L, Dv): the weighted sum of values."""
+        return self._public(self._output)
+
+    @property
+    def lse(self) -> Tensor:
+        """(…, Hq, L): log Σ exp(score) of each row, natural log; −∞ where a row sees no key."""
+        return self._public(self._lse)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(…, Hq, L, S): the shape of the matrix that is never built."""
+        return self._call.shape.public(self._call.shape.extent.full)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes the matrix has."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights and statistics: float32, or float64 for float64 inputs."""
+        return self._lse.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors live."""
+        return self._call.query.device
+
+    @property
+    def implementation(self) -> str:
+        """Which implementation ran."""
+        return self._implementation.name
+
+    # ── cells ────────────────────────────────────────────────────────────────────────────────
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """Weights of any slice, indexed as a tensor of shape `a.shape` would be."""
+        return Cells(self, "weights")[index]
+
+    @property
+    def scores(self) -> Cells:
+        """The final scores (after scale, cap, bias and mask), indexed like the weights."""
+        return Cells(self, "scores")
+
+    def rows(self, indices: int | slice | range | Iterable[int] | Tensor) -> Tensor:
+        """(…, Hq, len(indices), S): whole rows of weights; one integer drops the axis."""
+        return self[..., indices, :]
+
+    def dense(self, force: bool = False) -> Tensor:
+        """(…, Hq, L, S): the full matrix. Refused above 1 GiB unless forced."""
+        size = math.prod(self.shape) * self.dtype.itemsize
+        if size > LARGEST_DENSE and not force:
+            raise TooLargeError(
+                f"the dense matrix {self.shape} would take {size / 2**30:.1f} GiB; ask for rows, "
+                "a slice or pooled(), or call dense(force=True)"
+            )
+        return self[...]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The full matrix as a numpy array."""
+        return self.dense().detach().cpu().numpy().astype(dtype or None, copy=bool(copy))
+
+    # ── statistics of rows ───────────────────────────────────────────────────────────────────
+
+    def entropy(self, normalized: bool = False) -> Tensor:
+        """(…, Hq, L): in nats; normalized divides by log(visible keys), 0 where one is visible."""
+        if not normalized:
+            return self._ask(Entropy())
+        found = self._ask_all((Entropy(), Visible()))
+        sink = self._call.score.sink is not None
+        return normalize(found[Entropy()], found[Visible()], sink)
+
+    def max_score(self) -> Tensor:
+        """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias."""
+        return self._ask(MaxScore())
+
+    def max_logit(self) -> Tensor:
+        """(…, Hq, L): the largest final score over visible keys, the sink excluded."""
+        return self._ask(MaxLogit())
+
+    def top(self, k: int) -> TopKeys:
+        """(…, Hq, L, k): .weights and .keys of the k heaviest keys of each row."""
+        return self._ask(Top(k))
+
+    def peak(self) -> TopKeys:
+        """(…, Hq, L): .weights and .keys of the heaviest key of each row."""
+        return self._ask(Peak())
+
+    def distance(self) -> Tensor:
+        """(…, Hq, L): mean distance |i − j| under the weights."""
+        return self._ask(Distance())
+
+    def concentration(self) -> Tensor:
+        """(…, Hq, L): Σ p²; 1 over it is the number of keys effectively used."""
+        return self._ask(Concentration())
+
+    def sink_mass(self) -> Tensor:
+        """(…, Hq, L): the share of each row that the sink took; 0 without a sink."""
+        sink = self._call.score.sink
+        if sink is None:
+            return torch.zeros_like(self.lse)
+        return self._public(torch.exp(sink.to(self._lse.dtype)[:, None] - self._lse))
+
+    # ── statistics of columns and regions ────────────────────────────────────────────────────
+
+    def received(
+        self,
+        queries: Any = None,
+        per: Literal["sum", "visible"] = "sum",
+        groups: Literal["sum", "mean"] | None = None,
+    ) -> Tensor:
+        """(…, Hq, S): the mass each key received; see `regard.Received` for the three choices."""
+        return self._ask(Received(queries, per, groups))
+
+    def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Tensor:
+        """(…, Hq, ⌈L/cell⌉, ⌈S/cell⌉): the matrix at a glance, at most 512 cells a side."""
+        return self._ask(Pooled(cell, how))
+
+    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
+        """Several summaries in as few sweeps as possible, keyed by the values asked for."""
+        return self._ask_all(summaries)
+
+    # ── products ─────────────────────────────────────────────────────────────────────────────
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        """A @ x without A: x is (S,), or (…, S, M) broadcast over batch and heads."""
+        return self._product(x, transposed=False)
+
+    @property
+    def T(self) -> Transposed:  # noqa: N802
+        """The transposed matrix, for products: a.T @ y."""
+        return Transposed(self)
+
+    def _product(self, x: Any, transposed: bool) -> Tensor:
+        self._fresh()
+        x = torch.as_tensor(x, device=self.device)
+        shape = self._call.shape
+        inner = shape.queries if transposed else shape.keys
+        columns = x.unsqueeze(-1) if x.ndim == 1 else x
+        if columns.ndim < 2 or columns.shape[-2] != inner:
+            raise ShapeError(
+                f"{'a.T' if transposed else 'a'} @ x: the matrix has {inner} "
+                f"{'queries' if transposed else 'keys'}, x has shape {tuple(x.shape)}; "
+                f"give ({inner},) or (…, {inner}, M)"
+            )
+        full = (*shape.batch, shape.query_heads, *columns.shape[-2:])
+        try:
+            spread = columns.to(self.dtype).expand(full)
+        except RuntimeError as error:
+            raise ShapeError(
+                f"x has shape {tuple(x.shape)}, which does not broadcast to {full}"
+            ) from error
+        run = self._implementation.apply_transposed if transposed else self._implementation.apply
+        found = self._public(run(self._call, self._lse, spread))
+        return found.squeeze(-1) if x.ndim == 1 else found
+
+    # ── lifetime ─────────────────────────────────────────────────────────────────────────────
+
+    def _fresh(self) -> None:
+        """Raise StaleError where q, k, mask or bias changed in place since the forward."""
+        if self._versions != tuple(t._version for t in _watched(self._call)):
+            raise StaleError(
+                "query, key, mask or bias was changed in place after this attention was "
+                "computed, so its weights can no longer be recovered; ask before the change, "
+                "or pass clones to attend"
+            )
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────
+
+    def _ask(self, summary: Summary) -> Any:
+        return self._ask_all((summary,))[summary]
+
+    def _ask_all(self, summaries: tuple[Summary, ...]) -> dict[Summary, Any]:
+        self._fresh()
+        for summary in summaries:
+            if not isinstance(summary, Summary):
+                raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
+            summary.check(self._call.shape)
+        found = self._implementation.measure(self._call, self._lse, summaries)
+        return {summary: self._public_answer(found[summary]) for summary in summaries}
+
+    def _public_answer(self, value: Any) -> Any:
+        if isinstance(value, TopKeys):
+            return TopKeys(self._public(value.weights), self._public(value.keys))
+        return self._public(value)
+
+    def _public(self, tensor: Tensor) -> Tensor:
+        """Without the head axis, where the inputs had none."""
+        return tensor.squeeze(-tensor.ndim) if self._call.shape.headless else tensor
+
+    def __repr__(self) -> str:
+        score, mask = self._call.score, self._call.mask
+        said = [f"shape={self.shape}", f"implementation={self.implementation!r}"]
+        said += [] if mask is None else [f"mask={mask!r}"]
+        said += [] if score.bias is None else [f"bias={score.bias!r}"]
+        return f"Attention({', '.join(said)})"
+
+
+class Cells:
+    """Weights or final scores, indexed like the tensor that is never built."""
+
+    def __init__(self, attention: Attention, what: What) -> None:
+        self._attention = attention
+        self._what = what
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """The named cells, in the shape torch would give them."""
+        a = self._attention
+        a._fresh()
+        return read_cells(
+            index,
+            a.shape,
+            a.device,
+            lambda place: a._implementation.block(a._call, a._lse, place, self._what),
+        )
+
+
+class Transposed:
+    """Aᵀ, as something to multiply with."""
+
+    def __init__(self, attention: Attention) -> None:
+        self._attention = attention
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(…, Hq, S, L)."""
+        *lead, queries, keys = self._attention.shape
+        return (*lead, keys, queries)
+
+    @property
+    def T(self) -> Attention:  # noqa: N802
+        """Back again."""
+        return self._attention
+
+    def __matmul__(self, y: Tensor) -> Tensor:
+        """Aᵀ @ y without A: y is (L,), or (…, L, M) broadcast over batch and heads."""
+        return self._attention._product(y, transposed=True)
+
+
+def _watched(call: Call) -> list[Tensor]:
+    """The tensors that define the matrix; values do not."""
+    rule = call.tensors()[3:]
+    mask = [] if call.mask is None else [a for a in call.mask.arrays() if isinstance(a, Tensor)]
+    return [call.query, call.key, *rule, *mask]
+
+
+def _detached(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return type(value)(*(_detached(part) for part in value))
+    return cast(Tensor, value).detach()

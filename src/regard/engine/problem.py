@@ -1,0 +1,109 @@
+"""One call of attend, as values: what is asked, the tensors it is asked about, the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from regard.mask import Mask
+from regard.score import ScoreRule
+from regard.shapes import AttentionShape
+from regard.summary import Summary
+
+__all__ = ["Answers", "Call", "Place", "Problem", "RowState", "What"]
+
+What: TypeAlias = Literal["weights", "scores"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What implementations decide by: hashable, no tensor in it."""
+
+    shape: AttentionShape
+    dtype: torch.dtype
+    device: str  # the device's type: "cpu", "cuda", …
+    mask: str  # the mask as text; "" without one
+    bias: str  # the bias's kind; "" without one
+    softcap: bool
+    sink: bool
+    dropout: bool
+    gradients: bool
+    summaries: frozenset[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The tensors of one call; mask and score already hold tensors of the same device."""
+
+    query: Tensor  # (*batch, Hq, L, D)
+    key: Tensor  # (*batch, Hkv, S, D)
+    value: Tensor  # (*batch, Hkv, S, Dv); Dv = 0 where only the matrix matters
+    mask: Mask | None
+    score: ScoreRule
+    shape: AttentionShape
+    dropout: float = 0.0
+    seed: int = 0  # of the dropout
+
+    @property
+    def exact(self) -> torch.dtype:
+        """What is computed in: float32, or float64 for float64 inputs."""
+        return torch.promote_types(self.query.dtype, torch.float32)
+
+    def tensors(self) -> list[Tensor]:
+        """Everything a gradient may flow into: q, k, v, then the rule's arrays."""
+        return [self.query, self.key, self.value, *self.score.arrays()]
+
+    def with_value(self, value: Tensor) -> Call:
+        """The same matrix over other values (*batch, Hkv, S, M)."""
+        return replace(
+            self, value=value, shape=replace(self.shape, value_dim=value.shape[-1]), dropout=0.0
+        )
+
+    def problem(self, summaries: tuple[Summary, ...] = ()) -> Problem:
+        """The call without its tensors."""
+        return Problem(
+            shape=self.shape,
+            dtype=self.query.dtype,
+            device=self.query.device.type,
+            mask="" if self.mask is None else repr(self.mask),
+            bias="" if self.score.bias is None else type(self.score.bias).__name__,
+            softcap=self.score.softcap is not None,
+            sink=self.score.sink is not None,
+            dropout=self.dropout > 0,
+            gradients=torch.is_grad_enabled() and any(t.requires_grad for t in self.tensors()),
+            summaries=frozenset(summaries),
+        )
+
+
+class RowState(NamedTuple):
+    """What a row sweep leaves for later ones: lse = peak + log, kept apart because one number
+    would lose the small part where scores are large. (*batch, Hq, L); peak is −∞ in rows that
+    see nothing."""
+
+    peak: Tensor
+    log: Tensor
+
+    @property
+    def lse(self) -> Tensor:
+        """(*batch, Hq, L)."""
+        return self.peak + self.log
+
+
+class Answers(NamedTuple):
+    """What one forward sweep brings back."""
+
+    output: Tensor  # (*batch, Hq, L, Dv)
+    lse: Tensor  # (*batch, Hq, L)
+    summaries: dict[Summary, Any]
+    state: RowState | None = None  # for later sweeps, where the implementation keeps one
+
+
+class Place(NamedTuple):
+    """A rectangle of some heads: index vectors into (batch × heads), queries and keys."""
+
+    units: Tensor  # (U,)
+    rows: Tensor  # (R,)
+    cols: Tensor  # (C,)

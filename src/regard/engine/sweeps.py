@@ -1,0 +1,89 @@
+"""The four sweeps everything is made of, and what each brings back.
+
+    rows       every query walks its keys: output, lse, row statistics, top keys, pooled maps
+    columns    every key walks its queries, lse known: received mass, Aᵀ @ y
+    cells      a rectangle of weights or scores
+    backward   weights computed again, carried on to gradients
+
+An implementation supplies these; `swept.py` turns them into answers with gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from regard.engine.problem import Call, Place, Problem, RowState, What
+from regard.score import Bias
+from regard.summary import Summary
+
+__all__ = ["ColumnAnswers", "Gradients", "RowAnswers", "Sweeps"]
+
+
+class RowAnswers(NamedTuple):
+    """Of a row sweep."""
+
+    output: Tensor | None  # (*batch, Hq, L, Dv), in the precision computed in
+    state: RowState
+    measured: dict[Summary, Any]
+
+
+class ColumnAnswers(NamedTuple):
+    """Of a column sweep."""
+
+    mass: Tensor  # (*batch, Hq, S)
+    seen: Tensor | None  # (*batch, Hq, S): how many of the queries may see each key
+    product: Tensor | None  # (*batch, Hq, S, M)
+
+
+class Gradients(NamedTuple):
+    """Of a backward sweep."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    rule: list[Tensor | None]  # for the arrays of the bias and, last, the sink
+
+
+class Sweeps(Protocol):
+    """What an implementation supplies."""
+
+    name: str
+
+    def unavailable(self) -> list[str]:
+        """Why it cannot run on this machine at all; empty where it can."""
+        ...
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """Why it cannot serve this problem; empty where it can."""
+        ...
+
+    def gradient_reasons(self, bias: Bias | None) -> list[str]:
+        """Why its backward cannot serve; empty where it can."""
+        ...
+
+    def rows(self, call: Call, output: bool, measures: tuple[Summary, ...]) -> RowAnswers:
+        """One pass over the keys for every query."""
+        ...
+
+    def columns(
+        self, call: Call, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+    ) -> ColumnAnswers:
+        """Sums over the chosen queries (booleans (L,); None: all)."""
+        ...
+
+    def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
+        """(units, rows, cols)."""
+        ...
+
+    def backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+    ) -> Gradients:
+        """dS = p (dP − shift − slope (s − lse)), carried on to q, k, v and the rule's arrays."""
+        ...

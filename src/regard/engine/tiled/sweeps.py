@@ -1,0 +1,173 @@
+"""The four sweeps as loops over tiles of torch operations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.engine.problem import Call, Place, Problem, RowState, What
+from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.tiled.rows import Block, assemble
+from regard.engine.tiled.tile import (
+    Tile,
+    blocks_of,
+    grouped,
+    inside,
+    kept_by_dropout,
+    places_in,
+    tiles_of,
+    weights_of,
+)
+from regard.score import Bias
+from regard.summary import Summary
+
+__all__ = ["TILED", "TiledSweeps"]
+
+
+class TiledSweeps:
+    """Attention as a loop over tiles of torch operations."""
+
+    name = "tiled"
+
+    def unavailable(self) -> list[str]:
+        """Runs wherever torch runs."""
+        return []
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """There is nothing it cannot do."""
+        return []
+
+    def gradient_reasons(self, bias: Bias | None) -> list[str]:
+        """Its backward gives every gradient."""
+        return []
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, call: Call, output: bool, measures: tuple[Summary, ...]) -> RowAnswers:
+        """Online softmax: each block of queries walks its key tiles in order."""
+        blocks = [Block(call, rows, output, measures) for rows in blocks_of(call.shape.queries)]
+        for block in blocks:
+            for tile in tiles_of(call, block.rows):
+                block.fold(tile)
+        return assemble(call, [block.close() for block in blocks], output, measures)
+
+    # ── columns ──────────────────────────────────────────────────────────────────────────────
+
+    def columns(
+        self, call: Call, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+    ) -> ColumnAnswers:
+        """Each block of queries adds its weights to the keys it sees, in order."""
+        shape = call.shape
+        full = (*shape.batch, shape.query_heads, shape.keys)
+        mass = call.query.new_zeros(full, dtype=torch.float64)
+        count = torch.zeros(full, dtype=torch.int64, device=call.query.device)
+        product = None if y is None else y.new_zeros((*full, y.shape[-1]), dtype=call.exact)
+        for rows in blocks_of(shape.queries):
+            keep = slice(None) if chosen is None else chosen[rows.start : rows.stop]
+            for tile in tiles_of(call, rows):
+                here = slice(tile.cols.start, tile.cols.stop)
+                p = inside(weights_of(tile, state), tile)[..., keep, :]
+                mass[..., here] += p.sum(-2)
+                if seen:
+                    count[..., here] += (inside(tile.scores, tile) > -torch.inf)[..., keep, :].sum(
+                        -2
+                    )
+                if y is not None and product is not None:
+                    part = y[..., rows.start : rows.stop, :].to(call.exact)[..., keep, :]
+                    product[..., here, :] += p.mT @ part
+        return ColumnAnswers(mass.to(call.exact), count if seen else None, product)
+
+    # ── cells ────────────────────────────────────────────────────────────────────────────────
+
+    def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
+        """Every tile that holds a wanted cell, computed whole."""
+        size = tuple(len(part) for part in place)
+        hidden = 0.0 if what == "weights" else -torch.inf
+        found = call.query.new_full(size, hidden, dtype=call.exact)
+        for rows in blocks_of(call.shape.queries):
+            at_rows = places_in(place.rows, rows)
+            if not len(at_rows):
+                continue
+            for tile in tiles_of(call, rows, wanted=place.cols):
+                at_cols = places_in(place.cols, tile.cols)
+                cells = weights_of(tile, state) if what == "weights" else tile.scores
+                cells = cells.flatten(0, -3)[place.units]
+                cells = cells[:, place.rows[at_rows] - rows.start][
+                    :, :, place.cols[at_cols] - tile.cols.start
+                ]
+                found[:, at_rows[:, None], at_cols[None, :]] = cells
+        return found
+
+    # ── backward ─────────────────────────────────────────────────────────────────────────────
+
+    def backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+    ) -> Gradients:
+        """dS = p (dP − shift − slope (s − lse)); every tile adds its part to each gradient."""
+        shape, exact = call.shape, call.exact
+        query, key, value = (t.detach().to(exact) for t in (call.query, call.key, call.value))
+        grads = [torch.zeros_like(t) for t in (query, key, value)]
+        bias = _BiasGradient(call)
+        for rows in blocks_of(shape.queries):
+            here = slice(rows.start, rows.stop)
+            go = grad_output[..., here, :].to(exact)
+            for tile in tiles_of(call, rows):
+                there = slice(tile.cols.start, tile.cols.stop)
+                k, v = (t[..., there, :].repeat_interleave(shape.group, -3) for t in (key, value))
+                p = inside(weights_of(tile, state), tile)
+                kept = kept_by_dropout(call, tile)
+                dp = go @ v.mT if kept is None else (go @ v.mT) * kept
+                inner = dp - shift[..., here, None]
+                if slope is not None:
+                    u = inside(tile.scores, tile) - state.lse[..., here, None]
+                    inner = inner - slope[..., here, None] * torch.where(p > 0, u, 0.0)
+                ds = torch.where(p > 0, p * inner, 0.0)
+                bias.add(ds, tile)
+                if tile.slope is not None:
+                    ds = ds * inside(tile.slope, tile)
+                ds = ds * call.score.scale
+                grads[0][..., here, :] += ds @ k
+                grads[1][..., there, :] += grouped(ds.mT @ query[..., here, :], shape.group)
+                pv = p if kept is None else p * kept
+                grads[2][..., there, :] += grouped(pv.mT @ go, shape.group)
+        return Gradients(grads[0], grads[1], grads[2], bias.found())
+
+
+class _BiasGradient:
+    """Sums the gradient of a bias's arrays over tiles, by autograd through each bias tile."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.sums: list[Tensor | None] = []
+        bias = call.score.bias
+        if bias is None:
+            return
+        self.bias = bias.map(lambda a: a.detach().requires_grad_(a.requires_grad))
+        self.sums = [torch.zeros_like(a) if a.requires_grad else None for a in bias.arrays()]
+
+    def add(self, ds: Tensor, tile: Tile) -> None:
+        """One tile's dS is the gradient of that tile of the bias."""
+        wanted = [s for s in self.sums if s is not None]
+        if not wanted:
+            return
+        i, j = (
+            torch.arange(span.start, span.stop, device=ds.device) for span in (tile.rows, tile.cols)
+        )
+        with torch.enable_grad():
+            part = self.bias.tile(i, j, self.call.shape.extent).expand(ds.shape)
+            leaves = [a for a in self.bias.arrays() if a.requires_grad]
+            grads = torch.autograd.grad(part, leaves, ds.to(part.dtype))
+        for total, grad in zip(wanted, grads, strict=True):
+            total += grad
+
+    def found(self) -> list[Tensor | None]:
+        """One entry per array of the bias, and None for the sink, which is no key here."""
+        return [*self.sums, *([None] if self.call.score.sink is not None else [])]
+
+
+TILED = TiledSweeps()

@@ -1,0 +1,65 @@
+"""Numbers known only to their last printed place, as bands, and the steps of attention on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.learn.steps import Array, softmax
+from regard.learn.submission import Printed
+
+__all__ = ["ALLOWED", "Band"]
+
+ALLOWED = 1.5  # units: one in the last place away from the correctly rounded number, or cut
+_ROUNDING = 1e-9  # what float arithmetic may add
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
+class Band:
+    """Numbers somewhere between `low` and `high`; `value` follows the printed ones exactly."""
+
+    value: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def around(cls, value: Array, slack: Array | float = 0.0) -> Band:
+        """value ± slack."""
+        return cls(value, value - slack, value + slack)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows, columns)."""
+        return self.value.shape
+
+    @property
+    def T(self) -> Band:  # noqa: N802, numpy's name
+        """The transpose."""
+        return Band(self.value.T, self.low.T, self.high.T)
+
+    def __matmul__(self, other: Band) -> Band:
+        mine, yours = (self.low + self.high) / 2, (other.low + other.high) / 2
+        my_slack, your_slack = (self.high - self.low) / 2, (other.high - other.low) / 2
+        slack = np.abs(mine) @ your_slack + my_slack @ (np.abs(yours) + your_slack)
+        return Band(self.value @ other.value, mine @ yours - slack, mine @ yours + slack)
+
+    def __mul__(self, factor: Array | float) -> Band:
+        """Times a factor of 0 or more, or one per cell."""
+        return Band(self.value * factor, self.low * factor, self.high * factor)
+
+    def softmax(self, axis: int = -1) -> Band:
+        """A weight is lowest where its own score is lowest and all others are highest."""
+        if axis == 0:
+            return self.T.softmax().T
+        top = self.high.max(axis=-1, keepdims=True)
+        low, high = np.exp(self.low - top), np.exp(self.high - top)
+        others_low = low.sum(axis=-1, keepdims=True) - low
+        others_high = high.sum(axis=-1, keepdims=True) - high
+        return Band(softmax(self.value), low / (low + others_high), high / (high + others_low))
+
+    def allows(self, printed: Printed) -> NDArray[np.bool_]:
+        """Where a printed cell is close enough to the band; blank and unknown cells are not."""
+        slack = ALLOWED * printed.units + _ROUNDING * np.maximum(1.0, np.abs(self.value))
+        return (printed.values >= self.low - slack) & (printed.values <= self.high + slack)

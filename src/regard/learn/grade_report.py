@@ -1,0 +1,252 @@
+"""A judged hand calculation in words: for one file in full, for many a line or a row each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.learn.causes import Cause, explain
+from regard.learn.grade import Cell, Mark, StepMark, mark
+from regard.learn.labels import listed, printable
+from regard.learn.styled_lines import Line, prose
+from regard.learn.submission import read_submission
+
+__all__ = ["COLUMNS", "Graded", "full", "grade_file", "one_line", "spelt_out", "tally"]
+
+COLUMNS = ("file", "verdict", "step", "cell", "given", "right", "cause")
+_CODES = {"right": 0, "wrong": 1, "nothing filled in": 1, "nothing to check": 2, "unreadable": 2}
+_TITLES = {
+    "Q": "the queries", "K": "the keys", "V": "the values", "scores": "the scores",
+    "scaled": "the scaling", "weights": "the softmax", "output": "the weighted sum",
+}  # fmt: skip
+_UNLINKED = (
+    "no step in it leads to another; give steps that follow each other, as weights, V and output"
+)
+_WIDEST_ROW = 10  # cells of a row that still read well beside each other
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One file: its mark and the cause of what is wrong, or the problem with reading it."""
+
+    name: str
+    mark: Mark | None = None
+    cause: Cause | None = None
+    problem: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """right, wrong, nothing filled in, nothing to check, or unreadable."""
+        return self.mark.verdict if self.mark else "unreadable"
+
+    @property
+    def exit_code(self) -> int:
+        """0 right, 1 not right, 2 not to be graded."""
+        return _CODES[self.verdict]
+
+    @property
+    def cell(self) -> Cell | None:
+        """The first wrong cell of the first wrong step."""
+        step = self.mark.first_wrong if self.mark else None
+        return next(step.cells()) if step else None
+
+    def as_row(self) -> dict[str, str]:
+        """One text per name in COLUMNS, empty where there is nothing to say."""
+        row = dict.fromkeys(COLUMNS, "") | {"file": self.name, "verdict": self.verdict}
+        row["cause"] = self.cause.text if self.cause else self.problem
+        if self.mark and self.cell:
+            cell = self.cell
+            row |= {"step": cell.step, "cell": self.mark.place(cell)}
+            row |= {
+                "given": _figure(cell.given, cell.unit),
+                "right": _figure(cell.right, cell.unit),
+            }
+        return row
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON, with numbers as numbers and every step."""
+        document: dict[str, Any] = {"file": self.name, "verdict": self.verdict}
+        if self.mark is None:
+            return document | {"problem": self.problem}
+        document |= {"checked": self.mark.checked, "blank": self.mark.blank}
+        document["steps"] = {step.step: _step_dict(step) for step in self.mark.steps}
+        if self.cell and self.cause:
+            place = {"step": self.cell.step, "cell": self.mark.place(self.cell)}
+            numbers = {"given": self.cell.given, "right": self.cell.right}
+            cause = {"kind": self.cause.kind, "text": self.cause.text, "note": self.cause.note}
+            document["first_wrong"] = {**place, **numbers, "cause": cause}
+        return document
+
+
+def _step_dict(step: StepMark) -> dict[str, int]:
+    checked, wrong = int(step.checked.sum()), int(step.wrong.sum())
+    return {"checked": checked, "wrong": wrong, "blank": step.blank}
+
+
+def grade_file(path: Path) -> Graded:
+    """Grade one file; one that cannot be read or judged comes back with its problem."""
+    name = printable(str(path))
+    try:
+        judged = mark(read_submission(path))
+    except InputError as error:
+        return Graded(name, problem=str(error).removeprefix(f"{name}: "))
+    return Graded(name, judged, explain(judged))
+
+
+def _figure(value: float, unit: float) -> str:
+    """As precise as the number it stands beside; up to four decimals beside an exact one."""
+    if unit > 0:
+        return f"{value:.{max(0, round(-math.log10(unit)))}f}"
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def full(graded: Graded) -> list[Line]:
+    """Step by step, then the first wrong cell with its row, its working and its cause."""
+    judged = graded.mark
+    if judged is None:
+        return [[(f"{graded.name}: {graded.problem}", "")]]
+    lines: list[Line] = [[(graded.name, "bold")], []]
+    taken = [step.step for step in judged.steps if step.right is None]
+    lines += [[(f"    taken as given: {listed(taken)}", "dim")]] if taken else []
+    lines += [_step_line(judged, step) for step in judged.steps if step.right is not None]
+    lines.append([])
+    if graded.cell and graded.cause and judged.first_wrong:
+        return lines + _finding(judged, judged.first_wrong, graded.cell, graded.cause)
+    return [*lines, *prose(_closing(judged))]
+
+
+def _closing(judged: Mark) -> str:
+    if judged.verdict == "right" and not judged.blank:
+        return f"All right: {_count(judged.checked)} checked."
+    if judged.verdict == "right":
+        return f"Right so far: {_count(judged.checked)} checked, {judged.blank} blank."
+    if judged.verdict == "nothing filled in":
+        return f"Nothing filled in: {_count(judged.blank)} to go."
+    return f"Nothing to check: {_UNLINKED}."
+
+
+def _count(cells: int) -> str:
+    return f"{cells} cell{'s' * (cells != 1)}"
+
+
+def _step_line(judged: Mark, step: StepMark) -> Line:
+    checked, wrong = int(step.checked.sum()), int(step.wrong.sum())
+    sign, style = ("✗", "bold red") if wrong else ("✓", "green") if checked else ("–", "dim")
+    counts = f"{wrong} of {checked} wrong" if wrong else f"{checked} right" if checked else ""
+    blank = f"{step.blank} blank" if step.blank else ""
+    said = ", ".join(part for part in (counts, blank) if part)
+    return [
+        (f"  {sign} ", style),
+        (f"{step.step:<9}", "bold" if wrong else ""),
+        (f"{said:<26}", ""),
+        (_rule(judged, step.step), "dim"),
+    ]
+
+
+def _rule(judged: Mark, step: str) -> str:
+    return {
+        "scores": "Q · Kᵀ",
+        "scaled": f"scores ÷ √{judged.d_k}",
+        "weights": "softmax along each row",
+        "output": "weights · V",
+    }.get(step, f"embeddings · w_{step.lower()}")
+
+
+def _finding(judged: Mark, step: StepMark, cell: Cell, cause: Cause) -> list[Line]:
+    where = f"Wrong first at {_TITLES[step.step]} ({step.step}): {judged.place(cell)}"
+    right, working = _figure(cell.right, cell.unit), spelt_out(judged, cell)
+    return [
+        [(where, "bold")],
+        [],
+        [("    given  ", "dim"), (_figure(cell.given, cell.unit), "red")],
+        [("    right  ", "dim"), (right, "green"), (f"  {working}" if working else "", "dim")],
+        *_whole_row(judged, step, cell),
+        [],
+        [("Cause: ", "bold"), (f"{cause.text}.", "")],
+        *prose(cause.note),
+        *prose(_follow_up(judged, step)),
+    ]
+
+
+def _follow_up(judged: Mark, step: StepMark) -> str:
+    """What became of the steps after the first wrong one, each judged by what stands before it."""
+    later = judged.steps[judged.steps.index(step) + 1 :]
+    wrong = [other.step for other in later if other.wrong.any()]
+    if wrong:
+        return f"Wrong also by the numbers given before them: {listed(wrong)}."
+    return "The later steps follow from this one." if any(s.checked.any() for s in later) else ""
+
+
+def _whole_row(judged: Mark, step: StepMark, cell: Cell) -> list[Line]:
+    """The row of the wrong cell, as given and as it should be."""
+    width = step.printed.values.shape[1]
+    if step.right is None or not 1 < width <= _WIDEST_ROW:
+        return []
+    given = [_figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.printed.values)]
+    right = [_figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.right.value)]
+    wide = max(map(len, given + right))
+    lines: list[Line] = [[], [(f"    the row of {judged.token(cell.row)}", "dim")]]
+    for name, texts in (("given", given), ("right", right)):
+        lines.append([(f"    {name}  ", "dim"), (" ".join(text.rjust(wide) for text in texts), "")])
+    return lines
+
+
+def _row(step: StepMark, cell: Cell, values: Any) -> list[tuple[float, float]]:
+    units = step.printed.units[cell.row]
+    finest = float(units[units > 0].min()) if (units > 0).any() else 0.0
+    return [(float(value), finest) for value in values[cell.row]]
+
+
+def spelt_out(judged: Mark, cell: Cell) -> str:
+    """The working of one cell: = 0.4223·1 + 0.1554·0 + 0.4223·1; empty where it is too long."""
+    known = {name: band.value for name, band in judged.known.items()}
+    row, column = cell.row, cell.column
+    if cell.step == "scaled":
+        return f"= {_shown(known['scores'][row, column])} ÷ √{judged.d_k}"
+    if cell.step == "weights":
+        terms = [f"e^{_shown(s)}" for s in known["scaled"][row]]
+        text = f"= {terms[column]} ÷ ({' + '.join(terms)})"
+    else:
+        left, right = _factors(cell.step, known)
+        pairs = zip(left[row], right[:, column], strict=True)
+        text = "= " + " + ".join(f"{_shown(a)}·{_shown(b)}" for a, b in pairs)
+    return text if len(text) <= 60 else ""
+
+
+def _factors(step: str, known: dict[str, Any]) -> tuple[Any, Any]:
+    if step == "output":
+        return known["weights"], known["V"]
+    if step == "scores":
+        return known["Q"], known["K"].T
+    return known["embeddings"], known[f"w_{step.lower()}"]
+
+
+def _shown(value: float) -> str:
+    text = _figure(float(np.round(value, 4)) + 0.0, 0.0)
+    return f"({text})" if text.startswith("-") else text
+
+
+def one_line(graded: Graded, name_width: int) -> Line:
+    """One file of many."""
+    row = graded.as_row()
+    style = {0: "green", 1: "red", 2: "yellow"}[graded.exit_code]
+    problem = _UNLINKED if graded.verdict == "nothing to check" else graded.problem
+    detail = f": {problem}" if problem else ""
+    if row["step"]:
+        numbers = f"given {row['given']}, right {row['right']}"
+        detail = f" at {row['step']}: {row['cell']}, {numbers}; {row['cause']}"
+    elif graded.mark and graded.mark.checked:
+        blank = f", {graded.mark.blank} blank" if graded.mark.blank else ""
+        detail = f"  {_count(graded.mark.checked)} checked{blank}"
+    return [(f"{row['file']:<{name_width}}  ", ""), (graded.verdict, style), (detail, "")]
+
+
+def tally(results: list[Graded]) -> str:
+    """How many of each verdict: 2 right, 1 wrong."""
+    counts = {verdict: sum(g.verdict == verdict for g in results) for verdict in _CODES}
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

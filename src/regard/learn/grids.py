@@ -1,0 +1,81 @@
+"""Matrices as grids of text; large ones keep their first and last rows and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from regard.learn.document import Grid, Role
+from regard.learn.figures import figures
+from regard.learn.steps import Array
+
+__all__ = ["LARGEST", "dims", "grid"]
+
+LARGEST = 40  # rows or columns shown whole
+_FIRST, _LAST = 6, 3
+
+_T = TypeVar("_T")
+
+
+def grid(
+    title: str,
+    matrix: Array,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    role: Role,
+    *,
+    shaded: bool = False,
+) -> Grid:
+    """The matrix with its labels, at most 40 × 40 of it in full."""
+    down, across = _kept(len(rows)), _kept(len(columns))
+    part = matrix[np.ix_(_present(down), _present(across))]
+    texts = np.array(figures(part), dtype=object).reshape(part.shape).tolist()
+    shades = np.where(np.isfinite(part), part, 0.0).tolist() if shaded else None
+    return Grid(
+        title=title,
+        role=role,
+        rows=tuple("⋮" if r is None else rows[r] for r in down),
+        columns=tuple("…" if c is None else columns[c] for c in across),
+        cells=_spread(texts, down, across, "…"),
+        shades=None if shades is None else _spread(shades, down, across, 0.0),
+        remark=_remark(len(rows), len(columns), len(_present(down)), len(_present(across))),
+    )
+
+
+def dims(letter: str, count: int) -> tuple[str, ...]:
+    """q1, q2, …: names of dimensions."""
+    return tuple(f"{letter}{d + 1}" for d in range(count))
+
+
+def _kept(count: int) -> list[int | None]:
+    """Indices to show; None stands for those left out."""
+    if count <= LARGEST:
+        return list(range(count))
+    return [*range(_FIRST), None, *range(count - _LAST, count)]
+
+
+def _present(kept: list[int | None]) -> list[int]:
+    return [i for i in kept if i is not None]
+
+
+def _spread(
+    cells: list[list[_T]], down: list[int | None], across: list[int | None], gap: _T
+) -> tuple[tuple[_T, ...], ...]:
+    """Cells with a gap wherever indices were left out."""
+    rows = iter(cells)
+    spread = []
+    for r in down:
+        row = iter(next(rows)) if r is not None else None
+        spread.append(tuple(gap if row is None or c is None else next(row) for c in across))
+    return tuple(spread)
+
+
+def _remark(rows: int, columns: int, shown_rows: int, shown_columns: int) -> str:
+    cut = [
+        f"{shown} of {count} {what}"
+        for what, count, shown in (("rows", rows, shown_rows), ("columns", columns, shown_columns))
+        if shown < count
+    ]
+    return f"shown: {', '.join(cut)}; --json has all" if cut else ""

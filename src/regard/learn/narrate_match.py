@@ -1,0 +1,157 @@
+"""The walk-through's middle: scores, scaling, softmax of one row."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from regard.learn.document import (
+    LINE_WIDTH,
+    Line,
+    Lines,
+    Part,
+    Prose,
+    Section,
+    Span,
+    flow,
+    line,
+    line_width,
+    total,
+)
+from regard.learn.figures import column, factor, figure, figures, short_indices
+from regard.learn.keys import SeenKeys, seen_keys
+from regard.learn.labels import cells, listed
+from regard.learn.lesson import Lesson
+from regard.learn.steps import Array, Head, scale, softmax
+from regard.learn.vectors import vector
+
+__all__ = ["scale_section", "score_section", "softmax_section"]
+
+_BAR = 24
+_SAFE = 30.0  # e^30 is still a number one can read
+
+
+def score_section(lesson: Lesson, number: int = 0) -> Section:
+    """Step 3: the row's query against every key it may see."""
+    head, i, name = lesson.heads[number], lesson.sentence.focus, lesson.sentence.name
+    keys = seen_keys(lesson, head)
+    texts = [figures(head.keys[j]) for j in keys.kept]
+    q = figures(head.queries[i])
+    results = figures(head.scores[i, list(keys.kept)])
+    lines: list[Line] = []
+    for j, label, k, result in zip(keys.kept, keys.names("k({})"), texts, results, strict=True):
+        angle = _angle(head.queries[i], head.keys[j])
+        lines += _score(line(f"q({name})·{label} = "), q, k, result, angle)
+    if keys.rest:
+        more = f"… its strongest keys and its own; {len(keys.rest)} others are in --json"
+        lines.append(line(Span(more, "quiet")))
+    parts: list[Part] = [Lines(tuple(lines))]
+    if keys.hidden:
+        hidden = listed([keys.labels[j] for j in keys.hidden], 6)
+        parts.append(Prose(f"Hidden from {name} by the causal mask, as coming later: {hidden}."))
+    why = "Large where query and key are long and point the same way: a match."
+    return Section("Scores: q·k = ‖q‖ ‖k‖ cos(angle)", why, tuple(parts))
+
+
+def _score(start: Line, q: list[str], k: list[str], result: str, angle: str) -> list[Line]:
+    """The products, their sum, and the same number by lengths and angle."""
+    kept = short_indices(len(q))
+    terms = [line(Span(factor(q[d]), "q"), "×", Span(factor(k[d]), "k")) for d in kept]
+    if len(kept) < len(q):
+        terms.insert(-1, line(Span("…", "quiet")))
+    lines = total(start, terms, line(" = ", Span(result, "score")))
+    again = Span(angle, "quiet")
+    if line_width(lines[-1]) + 2 + cells(angle) <= LINE_WIDTH:
+        lines[-1] += line("  ", again)
+    else:
+        lines.append(line(" " * (line_width(start) - 2), again))
+    return lines
+
+
+def _angle(q: Array, k: Array) -> str:
+    """The same dot product from the two lengths and the angle between them."""
+    a, b = float(np.linalg.norm(q)), float(np.linalg.norm(k))
+    if a == 0.0 or b == 0.0:
+        return "(a zero vector has no direction)"
+    cosine = float(np.clip((q / a) @ (k / b), -1.0, 1.0))
+    degrees = f"{math.degrees(math.acos(cosine)):.1f}".removesuffix(".0")
+    return f"= {figure(a)} × {figure(b)} × cos {degrees}°"
+
+
+def scale_section(lesson: Lesson, number: int = 0) -> Section:
+    """Step 4: divide by √d_k, or what would have happened."""
+    head, i = lesson.heads[number], lesson.sentence.focus
+    d_k = head.w_k.shape[1]
+    root = figure(math.sqrt(d_k))
+    why = "Dot products spread like √d_k; undivided, a large d_k saturates softmax."
+    keys = seen_keys(lesson, head)
+    if not lesson.options.scaled:
+        return Section("Scale: left out (--no-scale)", why, (_unscaled(head, i, keys, root),))
+    before, after = figures(head.scores[i, keys.kept]), figures(head.scaled[i, keys.kept])
+    items = [
+        line(f"{keys.labels[j]}: ", Span(b, "score"), f" / {root} = ", Span(a, "score"))
+        for j, b, a in zip(keys.kept, before, after, strict=True)
+    ]
+    if keys.rest:
+        items.append(line(Span(f"… and {len(keys.rest)} more", "quiet")))
+    title = f"Scale: divide by √d_k = √{d_k}" + ("" if root == f"√{d_k}" else f" = {root}")
+    return Section(title, why, (Lines(tuple(flow(items))),))
+
+
+def _unscaled(head: Head, i: int, keys: SeenKeys, root: str) -> Part:
+    """The same row with and without the division."""
+    raw = head.scores[i, keys.seen][None, :]
+    divided = scale(raw, head.w_k.shape[1])
+    wide = len(f"divided by {root}")
+    room = (LINE_WIDTH - wide - 5) // 2
+    rows = (("undivided".ljust(wide), raw), (f"divided by {root}", divided))
+    return Lines(
+        tuple(
+            line(
+                f"{words}  ",
+                vector(given, "score", room),
+                " → ",
+                vector(softmax(given), "weight", room),
+            )
+            for words, given in rows
+        )
+    )
+
+
+def softmax_section(lesson: Lesson, number: int = 0) -> Section:
+    """Step 5: scores become shares of the row."""
+    head, i = lesson.heads[number], lesson.sentence.focus
+    keys = seen_keys(lesson, head)
+    scores = head.masked[i, keys.seen]
+    shift = float(scores.max()) if np.abs(scores).max() > _SAFE else 0.0
+    why = "Scores become shares that sum to 1 over the tokens, not over the dimensions."
+    parts: list[Part] = [Lines(tuple(_shares(head, i, keys, shift)))]
+    if shift:
+        parts.append(Prose("The largest score is subtracted first: same shares, smaller powers."))
+    return Section("Softmax, over the tokens", why, tuple(parts))
+
+
+def _shares(head: Head, i: int, keys: SeenKeys, shift: float) -> list[Line]:
+    """One line per key: power, division, weight and a bar; then the sum."""
+    kept, rest, weights = list(keys.kept), list(keys.rest), head.weights[i]
+    powers = np.exp(head.masked[i] - shift)
+    *es, e_rest, e_sum = column([*powers[kept], powers[rest].sum(), powers.sum()])
+    *ws, w_rest, w_sum = column([*weights[kept], weights[rest].sum(), weights.sum()])
+    exponents = figures(head.masked[i, kept] - shift)
+    wide = max(map(len, exponents))
+    starts = [f"{n}  e^{s:<{wide}} = " for n, s in zip(keys.names(), exponents, strict=True)]
+    left, gap = cells(starts[0]), " " * (len(e_sum) + len(e_sum.strip()) + 10)
+    bar = max(min(_BAR, LINE_WIDTH - left - len(e_sum) - len(gap) - len(w_sum) - 2), 0)
+    lines = [
+        line(
+            f"{start}{e}    {e} / {e_sum.strip()} = ",
+            Span(w, "weight"),
+            Span("  " + "▇" * round(weights[j] * bar), "weight"),
+        )
+        for j, start, e, w in zip(kept, starts, es, ws, strict=True)
+    ]
+    if rest:
+        more = f"{len(rest)} others = ".rjust(left)
+        lines.append(line(f"{more}{e_rest}{gap}", Span(w_rest, "weight")))
+    return [*lines, line(f"{'sum = '.rjust(left)}{e_sum}{gap}", Span(w_sum, "weight"))]

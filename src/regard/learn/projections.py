@@ -1,0 +1,106 @@
+"""w_q, w_k, w_v of every head, and w_o: the identity, random numbers, or a file's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.learn.chance import draws
+from regard.learn.labels import quoted
+from regard.learn.sizes import Sizes
+from regard.learn.steps import Array
+
+__all__ = ["Projections", "Triple", "identity_projections", "random_projections", "seed_in"]
+
+
+@dataclass(frozen=True)
+class Triple:
+    """The three projections of one head."""
+
+    w_q: Array  # (width, d_k)
+    w_k: Array  # (width, d_k)
+    w_v: Array  # (width, d_v)
+
+
+@dataclass(frozen=True)
+class Projections:
+    """All heads' projections, w_o where there is one, and where they come from, in words."""
+
+    heads: tuple[Triple, ...]
+    w_o: Array | None  # (heads · d_v, width)
+    source: str
+    seed: int = 0  # for what is made up after them
+
+    @property
+    def sizes(self) -> Sizes:
+        """The widths these matrices have."""
+        (width, d_k), d_v = self.heads[0].w_q.shape, self.heads[0].w_v.shape[1]
+        return Sizes(width, len(self.heads), d_k, d_v)
+
+
+def identity_projections(sizes: Sizes, *, w_o: bool) -> Projections:
+    """Each head passes its own share of the dimensions through unchanged."""
+    triples = []
+    for h in range(sizes.heads):
+        look = _window(sizes.width, sizes.d_k, h)
+        triples.append(Triple(look, look, _window(sizes.width, sizes.d_v, h)))
+    out = np.eye(sizes.concat, sizes.width) if w_o else None
+    return Projections(tuple(triples), out, _identity_words(sizes, w_o))
+
+
+def random_projections(sizes: Sizes, seed: int, *, w_o: bool) -> Projections:
+    """Numbers of deviation 1/√width, so that q, k and v are about as large as x."""
+
+    def draw(head: int, which: int, rows: int, columns: int) -> Array:
+        return draws([seed, head + 1, which], (rows, columns), spread=rows**-0.5)
+
+    w, d_k, d_v = sizes.width, sizes.d_k, sizes.d_v
+    triples = tuple(
+        Triple(draw(h, 1, w, d_k), draw(h, 2, w, d_k), draw(h, 3, w, d_v))
+        for h in range(sizes.heads)
+    )
+    out = draw(0, 4, sizes.concat, w) if w_o else None
+    names = "w_q, w_k, w_v" + (" and w_o" if w_o else "")
+    return Projections(triples, out, f"{names} are random numbers (seed {seed}), not learned", seed)
+
+
+def seed_in(spec: str) -> int | None:
+    """The seed in 'random:SEED'; None where the text is not of that kind at all."""
+    if not spec.startswith("random"):
+        return None
+    if not re.fullmatch(r"random:[0-9]{1,18}", spec):
+        raise InputError(f"--projections {quoted(spec)}: give a seed ≥ 0 with it, as in random:7")
+    return int(spec.removeprefix("random:"))
+
+
+def _window(width: int, d: int, head: int) -> Array:
+    """(width, d): head h passes d dimensions from h·d on; a rectangular identity for one head."""
+    w = np.zeros((width, d))
+    for column in range(min(d, width)):
+        w[(head * d + column) % width, column] = 1.0
+    return w
+
+
+def _identity_words(sizes: Sizes, w_o: bool) -> str:
+    """What 'the identity' means for these sizes, honestly."""
+    equal = sizes.heads > 1 and sizes.concat == sizes.heads * sizes.d_k == sizes.width
+    if equal:
+        return "identity: each head passes its own dimensions through, and w_o is the identity"
+    if sizes.heads == 1 and sizes.d_k == sizes.d_v == sizes.width:
+        return "w_q = w_k = w_v = identity"
+    parts = [
+        f"{name} is {sizes.width} × {d}, {_fate(sizes.width, d)}"
+        for name, d in (("w_q = w_k", sizes.d_k), ("w_v", sizes.d_v))
+    ]
+    if w_o:
+        parts.append(f"w_o is {sizes.concat} × {sizes.width}, {_fate(sizes.concat, sizes.width)}")
+    return "identity where the sizes allow it: " + "; ".join(parts)
+
+
+def _fate(rows: int, columns: int) -> str:
+    if rows == columns:
+        return "the identity"
+    return "which cuts dimensions off" if columns < rows else "padded with zeros"

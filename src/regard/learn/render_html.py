@@ -1,0 +1,107 @@
+"""The lesson as one HTML file: no script, no request, light and dark, every word escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from regard.learn.document import Document, Grid, Line, Lines, Part, Prose, Section
+from regard.learn.page_style import STYLE
+
+__all__ = ["html_page"]
+
+# Nothing may load or run, whatever a sentence contains.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+
+_PRODUCT = '<mrow><mi class="q">Q</mi><msup><mi class="k">K</mi><mi>T</mi></msup></mrow>'
+_DIVIDED = f"<mfrac>{_PRODUCT}<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt></mfrac>"
+
+
+def html_page(document: Document) -> str:
+    """A complete page that opens from a file, without JavaScript and without a network."""
+    title = escape(document.title)
+    opening = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in document.opening)
+    sections = "\n".join(_section(section) for section in document.sections)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{title} · attention, step by step</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<p class="over">Attention, step by step</p>
+<h1>{title}</h1>
+{opening}
+<p class="legend"><b class="q">query</b> <b class="k">key</b> <b class="v">value</b>
+<b class="weight">weight</b></p>
+{_formula(document.scaled)}
+</header>
+<main>
+{sections}
+</main>
+</body>
+</html>
+"""
+
+
+def _formula(scaled: bool) -> str:
+    return (
+        '<math display="block"><mrow><mi>Attention</mi><mo>(</mo><mi class="q">Q</mi><mo>,</mo>'
+        '<mi class="k">K</mi><mo>,</mo><mi class="v">V</mi><mo>)</mo><mo>=</mo><mi>softmax</mi>'
+        f"<mrow><mo>(</mo>{_DIVIDED if scaled else _PRODUCT}<mo>)</mo></mrow>"
+        '<mi class="v">V</mi></mrow></math>'
+    )
+
+
+def _section(section: Section) -> str:
+    number = f'<span class="number">{section.number}</span> ' if section.number is not None else ""
+    why = f'<p class="why">{escape(section.why)}</p>' if section.why else ""
+    parts = "\n".join(_parts(section.parts))
+    return f"<section>\n<h2>{number}{escape(section.title)}</h2>\n{why}\n{parts}\n</section>"
+
+
+def _parts(parts: tuple[Part, ...]) -> Iterable[str]:
+    for part in parts:
+        if isinstance(part, Prose):
+            item = ' class="item"' if part.text.startswith("• ") else ""
+            yield f"<p{item}>{escape(part.text)}</p>"
+        elif isinstance(part, Lines):
+            yield "<pre>" + "\n".join(_line(one) for one in part.lines) + "</pre>"
+        else:
+            yield '<div class="grids">' + "\n".join(map(_grid, part.grids)) + "</div>"
+
+
+def _line(one: Line) -> str:
+    return "".join(
+        escape(span.text)
+        if span.role == "plain"
+        else f'<span class="{span.role}">{escape(span.text)}</span>'
+        for span in one
+    )
+
+
+def _grid(grid: Grid) -> str:
+    heads = "".join(f'<th scope="col">{escape(label)}</th>' for label in grid.columns)
+    rows = "\n".join(_row(grid, r) for r in range(len(grid.rows)))
+    remark = f"<p>{escape(grid.remark)}</p>" if grid.remark else ""
+    return (
+        f'<div class="grid {grid.role}"><table><caption>{escape(grid.title)}</caption>\n'
+        f"<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>{remark}</div>"
+    )
+
+
+def _row(grid: Grid, r: int) -> str:
+    cells = "".join(
+        f"<td{_shade(grid, r, c)}>{escape(text)}</td>" for c, text in enumerate(grid.cells[r])
+    )
+    return f'<tr><th scope="row">{escape(grid.rows[r])}</th>{cells}</tr>'
+
+
+def _shade(grid: Grid, r: int, c: int) -> str:
+    return "" if grid.shades is None else f' style="--share:{grid.shades[r][c]:.3f}"'

@@ -1,0 +1,216 @@
+"""A hand calculation, with the precision it was printed with.
+
+A step is a name and a matrix. In JSON: {"tokens": [...], "weights": [[0.42, 0.16, 0.42], null]}
+or {"weights": {"The": [0.42, 0.16, 0.42]}}. In Markdown: a heading or a bold name, then a table
+or bracketed rows:
+
+    ## weights
+    The = [0.42 0.16 0.42]
+
+Any subset of steps, rows and cells may be given; blank, `?` and null are cells not given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.learn.labels import listed, printable, quoted
+from regard.learn.steps import Array
+from regard.learn.submission_text import STEPS, Block, bare, is_blank, is_number, read_text
+
+__all__ = ["Printed", "Submission", "parse_submission", "read_submission"]
+
+_COLUMNS_ARE_TOKENS = ("scores", "scaled", "weights")
+_MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
+class Printed:
+    """A matrix as printed: NaN where a cell was left blank, and one unit in the last place.
+
+    A unit of 0 is an exact number: a fraction, or a whole number among whole numbers.
+    """
+
+    values: Array
+    units: Array
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
+class Submission:
+    """What one file says. `tokens` is empty where the file names none."""
+
+    tokens: tuple[str, ...]
+    steps: dict[str, Printed]
+    d_k: int | None = None
+
+
+def read_submission(path: Path) -> Submission:
+    """Read one file. Whatever is wrong with it is one InputError that names the file."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"is larger than {_MAX_BYTES:,} bytes; give one hand calculation")
+        text = path.read_bytes().decode("utf-8-sig")
+        return parse_submission(text, as_json=path.suffix.lower() == ".json")
+    except UnicodeDecodeError:
+        problem = "is not UTF-8 text; save it as UTF-8 Markdown or JSON"
+    except InputError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}); give a .md or .json file"
+    raise InputError(f"{printable(str(path))}: {problem}")
+
+
+def parse_submission(text: str, *, as_json: bool = False) -> Submission:
+    """Read a text; one that starts with { is JSON whatever `as_json` says."""
+    draft = read_text(text, as_json=as_json)
+    finder = _Finder.of(draft.tokens, draft.blocks)
+    steps = {}
+    for step in STEPS:
+        blocks = [block for block in draft.blocks if block.step == step]
+        if blocks:
+            steps[step] = _Matrix(step, blocks, finder).printed()
+    if draft.d_k is not None and not re.fullmatch(r"[1-9]\d{0,5}", draft.d_k):
+        raise InputError(f"d_k must be a whole number of 1 or more; got {quoted(draft.d_k)}")
+    return Submission(finder.tokens, steps, int(draft.d_k) if draft.d_k else None)
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Looks rows and columns up by token. Only `declared` tokens forbid other labels."""
+
+    tokens: tuple[str, ...]
+    declared: bool
+
+    @classmethod
+    def of(cls, tokens: Sequence[str], blocks: Sequence[Block]) -> _Finder:
+        """The tokens listed, or else the row labels of the step that has most of them."""
+        if tokens:
+            return cls(tuple(map(printable, tokens)), declared=True)
+        labelled = [
+            tuple(printable(label or "") for label, _ in block.rows)
+            for block in blocks
+            if not block.step.startswith("w_") and all(label for label, _ in block.rows)
+        ]
+        return cls(max(labelled, key=len, default=()), declared=False)
+
+    def places(self, labels: Sequence[str | None]) -> list[int] | None:
+        """An index per label, the next one where there is no label; None where one is no token."""
+        places: list[int] = []
+        for label in labels:
+            following = places[-1] + 1 if places else 0
+            place = self._place(label, places) if label else following
+            if place is None:
+                return None
+            places.append(place)
+        return places
+
+    def _place(self, label: str, taken: Sequence[int]) -> int | None:
+        """A word that comes twice is found twice, in order. `E_{The}` is The."""
+        tail = label.rpartition("_")[2].strip("{} ")
+        for wanted in (label, label.casefold(), tail.casefold()):
+            found = [
+                i for i, token in enumerate(self.tokens) if wanted in (token, token.casefold())
+            ]
+            if found:
+                return next((i for i in found if i not in taken), found[-1])
+        return None
+
+
+class _Matrix:
+    """One step's rows of text on their way to their places in a matrix of numbers."""
+
+    def __init__(self, step: str, blocks: Sequence[Block], finder: _Finder) -> None:
+        self.step, self.finder = step, finder
+        rows = [row for block in blocks for row in block.rows]
+        self.labels = [printable(label) if label else None for label, _ in rows]
+        self.cells = [self._numbers(i, texts) for i, (_, texts) in enumerate(rows)]
+        self.headings = blocks[0].columns
+        lengths = [len(row) for row in self.cells if row]
+        self.width = max(lengths, default=0)
+        if min(lengths, default=0) != self.width:
+            counts = listed([str(length) for length in lengths])
+            raise InputError(f"{step} is ragged: its rows have {counts} cells; give all the same")
+
+    def _numbers(self, index: int, texts: Sequence[str]) -> list[tuple[float, float]]:
+        try:
+            return [_number(text) for text in texts]
+        except InputError as error:
+            row = self.labels[index] or f"row {index + 1}"
+            raise InputError(f"{self.step}, {row}: {error}") from None
+
+    def printed(self) -> Printed:
+        """The matrix; rows and columns that were not given are blank."""
+        rows, columns = self._rows(), self._columns()
+        by_token = len(self.finder.tokens) if not self.step.startswith("w_") else 0
+        height = max(by_token, *(place + 1 for place in rows)) if rows else by_token
+        if self.finder.declared and by_token and height > by_token:
+            raise InputError(f"{self.step} has {height} rows for {by_token} tokens")
+        values = np.full((height, max(columns, default=-1) + 1), np.nan)
+        units = np.zeros_like(values)
+        for place, row in zip(rows, self.cells, strict=True):
+            for column, (value, unit) in zip(columns, row, strict=False):
+                values[place, column], units[place, column] = value, unit
+        return Printed(values, _whole_numbers(units))
+
+    def _rows(self) -> list[int]:
+        positions = list(range(len(self.labels)))
+        if self.step.startswith("w_") or not self.finder.tokens:
+            return positions
+        places = self.finder.places(self.labels)
+        if places is None and not self.finder.declared:
+            return positions
+        if places is None:
+            strange = next(label for label in self.labels if self.finder.places([label]) is None)
+            raise InputError(
+                f"{self.step} has a row {quoted(str(strange))}, which is not a token; "
+                f"they are {listed(self.finder.tokens)}"
+            )
+        if len(set(places)) < len(places):
+            twice = next(place for place in places if places.count(place) > 1)
+            raise InputError(f"{self.step} has the row of {self.finder.tokens[twice]} twice")
+        return places
+
+    def _columns(self) -> list[int]:
+        """Scores and weights may list their columns in any order, or only some of them."""
+        if self.step in _COLUMNS_ARE_TOKENS and len(self.headings) == self.width:
+            places = self.finder.places(self.headings)
+            if places and len(set(places)) == self.width:
+                return [*places]
+        return list(range(self.width))
+
+
+def _number(text: str) -> tuple[float, float]:
+    """The value and its unit in the last place; NaN as the unit of a whole number."""
+    text = bare(text)
+    if is_blank(text):
+        return math.nan, 0.0
+    top, _, bottom = text.partition("/")
+    value = math.inf
+    if is_number(text) and (not bottom or float(bottom)):
+        value = float(top) / float(bottom or 1)
+    if not math.isfinite(value):
+        raise InputError(f"{quoted(text)} is not a number; write 0.42, 3 or 1/2, or ? for a blank")
+    return value, 0.0 if bottom else _unit(text)
+
+
+def _unit(text: str) -> float:
+    mantissa, _, exponent = text.lower().partition("e")
+    if "." not in mantissa and not exponent:
+        return math.nan
+    power = -len(mantissa.partition(".")[2]) + float(exponent or 0)
+    return 10.0 ** min(max(power, -300.0), 300.0)
+
+
+def _whole_numbers(units: Array) -> Array:
+    """A whole number is as fine as the decimals of its row, else of its matrix; else exact."""
+    decimals = np.where(units > 0, units, np.inf)
+    row = np.broadcast_to(decimals.min(axis=1, keepdims=True, initial=np.inf), units.shape)
+    finest = np.where(np.isfinite(row), row, decimals.min(initial=np.inf))
+    return np.where(np.isnan(units), np.where(np.isfinite(finest), finest, 0.0), units)

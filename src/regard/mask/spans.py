@@ -1,0 +1,126 @@
+"""Masks as intervals: most masks let row i see the keys low ≤ j < high and no others.
+
+Kernels like that form: two numbers a row instead of L×S booleans, and whole tiles to skip.
+`spans_of` splits any mask into the part that is such intervals and the rest, if any.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.mask.algebra import Both, Either, Mask
+from regard.mask.arrays import is_bool
+from regard.mask.contents import Documents, Padding
+from regard.mask.positions import Causal, Prefix, Window
+from regard.mask.tile import Extent
+
+__all__ = ["Spans", "spans_of"]
+
+Integers: TypeAlias = NDArray[np.int64]
+
+
+class Spans(NamedTuple):
+    """(*batch, queries) or broadcastable: row i sees keys low ≤ j < high."""
+
+    low: Integers
+    high: Integers
+
+
+def spans_of(mask: Mask | None, extent: Extent) -> tuple[Spans | None, Mask | None]:
+    """(intervals, rest): what the mask allows is what both allow; None allows everything."""
+    if isinstance(mask, Both):
+        left, left_rest = spans_of(mask.left, extent)
+        right, right_rest = spans_of(mask.right, extent)
+        rests = [rest for rest in (left_rest, right_rest) if rest is not None]
+        spans = _meet(left, right) if left and right else left or right
+        return spans, None if not rests else rests[0] if len(rests) == 1 else Both(*rests)
+    if isinstance(mask, Either):
+        joined = _union(spans_of(mask.left, extent), spans_of(mask.right, extent))
+        return (None, mask) if joined is None else (joined, None)
+    spans = _leaf(mask, extent)
+    return (None, mask) if spans is None else (spans, None)
+
+
+def _leaf(mask: Mask | None, extent: Extent) -> Spans | None:
+    i = np.arange(extent.queries, dtype=np.int64)
+    if isinstance(mask, Causal):
+        return Spans(np.zeros_like(i), i + extent.shift(mask.align) + 1)
+    if isinstance(mask, Window):
+        at = i + extent.shift(mask.align)
+        low = np.zeros_like(i) if mask.left is None else at - mask.left
+        high = np.full_like(i, extent.keys) if mask.right is None else at + mask.right + 1
+        return Spans(low, high)
+    if isinstance(mask, Prefix):
+        high = np.asarray(mask.n, dtype=np.int64)[..., None]
+        return Spans(np.zeros_like(high), np.broadcast_to(high, (*high.shape[:-1], i.size)))
+    if isinstance(mask, Padding):
+        return _padding(mask, i)
+    if isinstance(mask, Documents):
+        return _documents(np.asarray(mask.query_ids), np.asarray(mask.key_ids))
+    return None
+
+
+def _padding(mask: Padding, i: Integers) -> Spans | None:
+    keys = _run(np.asarray(mask.keys))
+    if keys is None:
+        return None
+    low, high = keys.low[..., None], keys.high[..., None]  # (*batch, 1)
+    if mask.queries is None:
+        wide = (*low.shape[:-1], i.size)
+        return Spans(np.broadcast_to(low, wide), np.broadcast_to(high, wide))
+    given = np.asarray(mask.queries)
+    real = given if is_bool(given) else i < given[..., None]
+    return Spans(np.where(real, low, 0), np.where(real, high, 0))
+
+
+def _run(given: NDArray[np.generic]) -> Spans | None:
+    """(*batch,): where the one run of True begins and ends; None where there are several."""
+    if not is_bool(given):
+        return Spans(np.zeros(given.shape, np.int64), given.astype(np.int64))
+    starts = np.diff(given.astype(np.int8), axis=-1, prepend=0) == 1
+    if np.any(starts.sum(-1) > 1):
+        return None
+    low = starts.argmax(-1)
+    return Spans(low.astype(np.int64), low + given.sum(-1, dtype=np.int64))
+
+
+def _documents(query_ids: NDArray[np.generic], key_ids: NDArray[np.generic]) -> Spans | None:
+    """Each document's keys, where they stand together; None where one is scattered."""
+    batch = np.broadcast_shapes(query_ids.shape[:-1], key_ids.shape[:-1])
+    queries = np.broadcast_to(query_ids, (*batch, query_ids.shape[-1]))
+    keys = np.broadcast_to(key_ids, (*batch, key_ids.shape[-1]))
+    low, high = (np.zeros(queries.shape, np.int64) for _ in range(2))
+    for entry in np.ndindex(batch):
+        names, first, counts = np.unique(keys[entry], return_index=True, return_counts=True)
+        if names.size == 0:
+            continue
+        last = keys.shape[-1] - np.unique(keys[entry][::-1], return_index=True)[1]
+        if np.any(last - first != counts):
+            return None
+        at = np.searchsorted(names, queries[entry]).clip(max=names.size - 1)
+        known = names[at] == queries[entry]
+        low[entry], high[entry] = np.where(known, first[at], 0), np.where(known, last[at], 0)
+    return Spans(low, high)
+
+
+def _meet(a: Spans, b: Spans) -> Spans:
+    return Spans(np.maximum(a.low, b.low), np.minimum(a.high, b.high))
+
+
+def _union(
+    left: tuple[Spans | None, Mask | None], right: tuple[Spans | None, Mask | None]
+) -> Spans | None:
+    """The intervals that cover both, where that adds no key neither allows."""
+    (a, a_rest), (b, b_rest) = left, right
+    if a is None or b is None or a_rest is not None or b_rest is not None:
+        return None
+    empty_a, empty_b = a.high <= a.low, b.high <= b.low
+    touching = (a.low <= b.high) & (b.low <= a.high)
+    if not np.all(empty_a | empty_b | touching):
+        return None
+    low = np.where(empty_a, b.low, np.where(empty_b, a.low, np.minimum(a.low, b.low)))
+    high = np.where(empty_a, b.high, np.where(empty_b, a.high, np.maximum(a.high, b.high)))
+    return Spans(low, high)

@@ -1,0 +1,28 @@
+"""What is measured. Each summary is a value: give it to `attend(summaries=…)` or `summarize`."""
+
+from __future__ import annotations
+
+from regard.summary.base import Matrix, Summary
+from regard.summary.entropy import Entropy, Visible, normalize
+from regard.summary.extremes import MaxLogit, MaxScore
+from regard.summary.pooled import Pooled
+from regard.summary.received import Received
+from regard.summary.spread import Concentration, Distance
+from regard.summary.top import Peak, Top, TopKeys
+
+__all__ = [
+    "Concentration",
+    "Distance",
+    "Entropy",
+    "Matrix",
+    "MaxLogit",
+    "MaxScore",
+    "Peak",
+    "Pooled",
+    "Received",
+    "Summary",
+    "Top",
+    "TopKeys",
+    "Visible",
+    "normalize",
+]

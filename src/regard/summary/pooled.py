@@ -1,0 +1,63 @@
+"""The whole matrix at a glance: cells of tokens, each one number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.shapes import AttentionShape
+from regard.summary.base import Matrix, Summary
+
+__all__ = ["Pooled"]
+
+MOST_CELLS = 512  # a side, where the caller names no cell size
+
+
+@dataclass(frozen=True)
+class Pooled(Summary):
+    """(…, Hq, ⌈L/cell⌉, ⌈S/cell⌉): mean or largest weight in each cell × cell square.
+
+    Masked cells count as 0; the squares at the ragged edges are divided by their true area.
+    """
+
+    cell: int | None = None
+    how: Literal["mean", "max"] = "mean"
+
+    def __post_init__(self) -> None:
+        if self.cell is not None and (not isinstance(self.cell, int) or self.cell < 1):
+            raise InputError(f"Pooled(cell={self.cell!r}); give a whole number ≥ 1, or None")
+        if self.how not in ("mean", "max"):
+            raise InputError(f"Pooled(how={self.how!r}); give 'mean' or 'max'")
+
+    def size(self, shape: AttentionShape) -> int:
+        """Tokens a cell: as given, or so that no side has more than 512 cells."""
+        longest = max(shape.queries, shape.keys, 1)
+        return self.cell if self.cell is not None else -(-longest // MOST_CELLS)
+
+    def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+        """Pad with 0 to whole cells, reduce, divide by the area inside."""
+        cell = self.size(shape)
+        down, across = -shape.queries % cell, -shape.keys % cell
+        padded = torch.nn.functional.pad(matrix.weights, (0, across, 0, down))
+        squares = padded.unflatten(-1, (-1, cell)).unflatten(
+            -3, (-1, cell)
+        )  # (…, R, cell, C, cell)
+        if self.how == "max":
+            return squares.amax((-3, -1)) if squares.numel() else squares.sum((-3, -1))
+        return squares.sum((-3, -1)) / self.area(shape, matrix.weights)
+
+    def area(self, shape: AttentionShape, like: Tensor) -> Tensor:
+        """(R, C): how many cells of the matrix lie in each square."""
+        cell = self.size(shape)
+        sides = [
+            torch.full((-(-n // cell),), cell, dtype=like.dtype, device=like.device)
+            for n in (shape.queries, shape.keys)
+        ]
+        for side, n in zip(sides, (shape.queries, shape.keys), strict=True):
+            if n % cell:
+                side[-1] = n % cell
+        return sides[0][:, None] * sides[1][None, :]

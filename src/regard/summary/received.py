@@ -1,0 +1,89 @@
+"""The mass each key received: column sums, the currency of KV eviction and token pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.shapes import AttentionShape
+from regard.summary.base import Matrix, Summary
+
+__all__ = ["Received", "query_indices"]
+
+
+@dataclass(frozen=True)
+class Received(Summary):
+    """(…, Hq, S): weight received by each key, over all queries or some of them.
+
+    queries   None for all; a slice, range or indices; a whole number n for the last n
+    per       "sum", or "visible" for the mean over those of the queries that may see the key
+    groups    None, or "sum"/"mean" over the query heads that share a key head: (…, Hkv, S)
+    """
+
+    queries: Any = None
+    per: Literal["sum", "visible"] = "sum"
+    groups: Literal["sum", "mean"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.per not in ("sum", "visible"):
+            raise InputError(f"Received(per={self.per!r}); give 'sum' or 'visible'")
+        if self.groups not in (None, "sum", "mean"):
+            raise InputError(f"Received(groups={self.groups!r}); give None, 'sum' or 'mean'")
+        object.__setattr__(self, "queries", _frozen(self.queries))
+
+    def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+        """Sum of columns, then the two divisions."""
+        rows = query_indices(self.queries, shape.queries, matrix.weights.device)
+        mass = matrix.weights[..., rows, :].sum(-2)
+        seen = matrix.visible[..., rows, :].sum(-2)
+        return self.finish(mass, seen, shape)
+
+    def finish(self, mass: Tensor, seen: Tensor, shape: AttentionShape) -> Tensor:
+        """From mass and count of seeing queries, both (…, Hq, S), to what was asked."""
+        if self.per == "visible":
+            mass = mass / seen.clamp(min=1)
+        if self.groups is None:
+            return mass
+        shared = mass.unflatten(-2, (shape.key_heads, shape.group))
+        return shared.sum(-2) if self.groups == "sum" else shared.mean(-2)
+
+    def check(self, shape: AttentionShape) -> None:
+        """The indices exist."""
+        query_indices(self.queries, shape.queries, torch.device("cpu"))
+
+
+def _frozen(queries: Any) -> Any:
+    """A hashable form: None, an int, a range, or a tuple of indices."""
+    if queries is None or isinstance(queries, int | range | slice):
+        return queries
+    if isinstance(queries, Tensor):
+        queries = queries.tolist()
+    if hasattr(queries, "tolist"):
+        queries = queries.tolist()
+    if isinstance(queries, Sequence) and all(type(n) is int for n in queries):
+        return tuple(queries)
+    raise InputError(
+        f"queries={queries!r}; give a slice, a range, whole-number indices, "
+        "or a number n for the last n queries"
+    )
+
+
+def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
+    """(n,) int64: the rows meant by `queries` among `count`."""
+    if isinstance(queries, int):
+        if queries < 1:
+            raise InputError(f"queries={queries}; a number means the last n queries, so n ≥ 1")
+        queries = slice(-queries, None) if queries < count else None
+    if queries is None:
+        queries = range(count)
+    if isinstance(queries, slice):
+        queries = range(*queries.indices(count))
+    wrong = [n for n in queries if not -count <= n < count]
+    if wrong:
+        raise InputError(f"query {wrong[0]} does not exist; there are {count} queries")
+    return torch.tensor([n % count for n in queries], dtype=torch.int64, device=device)

@@ -1,0 +1,214 @@
+"""`regard grade` as students and teachers see it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regard.cli import main
+from regard.learn.exercise import exercise_key, exercise_markdown
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NOTE = str(EXAMPLES / "first_note.md")
+RIGHT = '{"d_k": 4, "scores": [[2, 0]], "scaled": [[1, 0]]}'
+WRONG = '{"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}'
+
+
+@pytest.fixture
+def regard(monkeypatch, capsys):
+    """Run the command in this process: status, stdout, stderr."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["regard", "grade", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """One right, one wrong, one that cannot be read, one that is not ours."""
+    (tmp_path / "a.json").write_text(RIGHT)
+    (tmp_path / "b.json").write_text(WRONG)
+    (tmp_path / "c.md").write_text("## Atention\n[1 2]\n")
+    (tmp_path / "d.txt").write_text("not graded")
+    return tmp_path
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_first_note_is_wrong_at_the_weighted_sum(regard):
+    status, out, err = regard(NOTE)
+    said = " ".join(out.split())
+    assert (status, err) == (1, "")
+    assert "Wrong first at the weighted sum (output): The, dimension 1" in said
+    assert "given 1.2669" in said and "right 0.8446 = 0.4223·1 + 0.1554·0 + 0.4223·1" in said
+    assert "right 0.8446 0.5777 0.8446 0.5777" in said
+    assert "sat counted twice" in said
+    assert "doubled value, a doubled weight and a double addition look the same" in said
+
+
+def test_right_work_ends_with_0(regard):
+    status, out, _ = regard(EXAMPLES / "hand_calculation.md")
+    assert status == 0 and "All right: 69 cells checked." in out
+
+
+def test_an_empty_exercise_is_not_right(regard, tmp_path):
+    path = tmp_path / "e.md"
+    path.write_text(exercise_markdown(1))
+    status, out, _ = regard(path)
+    assert status == 1 and "Nothing filled in" in out
+
+
+def test_steps_that_lead_nowhere_cannot_be_graded(regard, tmp_path):
+    path = tmp_path / "w.json"
+    path.write_text('{"weights": [[0.5, 0.5]]}')
+    status, out, _ = regard(path)
+    assert status == 2 and "Nothing to check" in out
+
+
+def test_the_unscaled_example_of_the_note_is_called_not_scaled(regard, tmp_path):
+    text = (EXAMPLES / "temperature.md").read_text(encoding="utf-8")
+    path = tmp_path / "t.md"
+    path.write_text(text.replace("[0.7311 0.2689]", "[0.88 0.12]"), encoding="utf-8")
+    status, out, _ = regard(path)
+    assert status == 1 and "Cause: not scaled" in out
+
+
+def test_what_follows_a_slip_is_said(regard, tmp_path):
+    path = tmp_path / "s.json"
+    steps = '"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]'
+    path.write_text("{" + steps + ', "weights": [[0.8808, 0.1192]]}')
+    assert "The later steps follow from this one." in regard(path)[1]
+    path.write_text("{" + steps + ', "weights": [[0.5, 0.5]]}')
+    assert "Wrong also by the numbers given before them: weights." in regard(path)[1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"prose", b"\xff\xfe", b'{"K": [[NaN]]}', b'{"K": [[1], [1, 2]]}', b'{"foo": [[1]]}',
+     b'{"Q": [[1, 2]], "K": [[1]]}', b'{"K": [["x"]]}', b"[1, 2"],
+)  # fmt: skip
+def test_a_bad_file_is_one_line_and_status_2(regard, tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    status, out, err = regard(path)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"regard: {path}: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["missing.md", "empty", "x" * 300])
+def test_nothing_there_is_one_line_and_status_2(regard, tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    status, out, err = regard(tmp_path / name)
+    assert (status, out) == (2, "") and err.startswith("regard: ") and err.count("\n") == 1
+
+
+def test_many_files_get_a_line_each_and_the_worst_status(regard, folder):
+    status, out, _ = regard(folder)
+    lines = out.splitlines()
+    assert status == 2 and len(lines) == 5
+    assert "right  2 cells checked" in lines[0]
+    assert "wrong at scaled: token 1 → token 1, given 2, right 1; not scaled" in lines[1]
+    assert "unreadable: unknown step 'Atention'; known are tokens, embeddings" in lines[2]
+    assert lines[-1] == "1 right, 1 wrong, 1 unreadable."
+    assert regard(folder / "a.json", folder / "b.json")[0] == 1
+    assert regard(folder / "a.json", EXAMPLES / "temperature.md")[0] == 0
+
+
+def test_a_file_named_twice_is_graded_once(regard, folder):
+    _, out, _ = regard(folder, folder / "a.json")
+    assert out.count("a.json") == 1
+
+
+def test_csv_has_the_columns_a_teacher_needs(regard, folder, tmp_path):
+    target = tmp_path / "marks.csv"
+    status, out, _ = regard(folder, "--csv", target)
+    table = rows(target.read_text(encoding="utf-8"))
+    assert status == 2 and "1 right, 1 wrong" in out
+    assert list(table[0]) == ["file", "verdict", "step", "cell", "given", "right", "cause"]
+    assert [row["verdict"] for row in table] == ["right", "wrong", "unreadable"]
+    assert (table[1]["step"], table[1]["given"], table[1]["right"]) == ("scaled", "2", "1")
+    assert "not scaled" in table[1]["cause"] and "Atention" in table[2]["cause"]
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_csv_to_stdout_is_nothing_but_csv(regard, folder):
+    status, out, err = regard(folder, "--csv", "-")
+    assert (status, err) == (2, "") and len(rows(out)) == 3
+
+
+def test_csv_that_cannot_be_written_is_said_and_nothing_is_left(regard, folder, tmp_path):
+    status, _, err = regard(folder, "--csv", tmp_path / "no" / "marks.csv")
+    assert status == 2 and err.startswith("regard: --csv") and err.count("\n") == 1
+    (tmp_path / "taken.csv").mkdir()
+    assert regard(folder, "--csv", tmp_path / "taken.csv")[0] == 2
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_csv_runs_no_formula(regard, tmp_path):
+    path = tmp_path / "f.json"
+    document = {"tokens": ["=1+1", "b"], "d_k": 4, "scores": [[2, 0]], "scaled": [[-2, 0]]}
+    path.write_text(json.dumps(document))
+    (row,) = rows(regard(path, "--csv", "-")[1])
+    assert row["cell"].startswith("'=1+1") and row["given"] == "-2"
+
+
+def test_json_says_the_same(regard, folder):
+    status, out, _ = regard(folder, "--json")
+    document = json.loads(out)
+    right, wrong, unreadable = document["files"]
+    assert status == 2 and document["summary"] == "1 right, 1 wrong, 1 unreadable"
+    assert (right["verdict"], right["checked"], right["blank"]) == ("right", 2, 0)
+    assert wrong["first_wrong"]["step"] == "scaled" and wrong["first_wrong"]["right"] == 1
+    assert wrong["first_wrong"]["cause"]["kind"] == "not-scaled"
+    assert "Atention" in unreadable["problem"]
+
+
+def test_json_and_csv_cannot_share_stdout(regard, folder):
+    status, out, err = regard(folder, "--json", "--csv", "-")
+    assert (status, out) == (2, "") and "both write to stdout" in err
+
+
+def test_tokens_are_text_not_markup(regard, tmp_path):
+    path = tmp_path / "m.json"
+    document = {"tokens": ["[red]x", "\x1b[31my"], "d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}
+    path.write_text(json.dumps(document))
+    _, out, _ = regard(path)
+    assert "[red]x" in out and "\x1b" not in out
+
+
+def test_ascii_where_the_encoding_knows_no_more():
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "grade", NOTE],
+        capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 1 and b"sat counted twice" in done.stdout
+    assert done.stdout.isascii() and b"Traceback" not in done.stderr
+
+
+def test_a_class_of_200_takes_seconds(regard, tmp_path):
+    for number in range(200):
+        page = exercise_key(number % 20)
+        if number % 2:
+            last = page.rindex(" |\n") - 6  # the last figure of the output, as 4.2372
+            page = page[:last] + "9.9999" + page[last + 6 :]
+        (tmp_path / f"{number:03}.md").write_text(page, encoding="utf-8")
+    start = time.perf_counter()
+    _, out, _ = regard(tmp_path, "--csv", "-")
+    assert time.perf_counter() - start < 5
+    assert [row["verdict"] for row in rows(out)] == ["right", "wrong"] * 100
+    assert {row["step"] for row in rows(out)} == {"", "output"}

@@ -1,0 +1,128 @@
+"""The code blocks of the documents: found here, checked here, run in a fresh interpreter.
+
+```python             runs; blocks of one document share their names, in order
+```python no-run      does not run; its first line is a comment that says why
+```console            `$ regard …` lines run and must exit 0; `$ make x` names a real target
+```console exit=1     they must exit 1
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FENCE = re.compile(r"^```(?P<info>[^`\n]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+LEFT_ALONE = ("make", "pip", "git", "cd")  # they change the machine, not the document
+USAGE_WITHIN = 40
+NO_RUN_AT_MOST = 6
+RUNNER = Path(__file__).with_name("runner.py")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block."""
+
+    line: int  # of its first line of code
+    language: str
+    flags: tuple[str, ...]
+    body: str
+
+    @property
+    def runs(self) -> bool:
+        return self.language in ("python", "console") and "no-run" not in self.flags
+
+    @property
+    def exit_status(self) -> int:
+        return next((int(f.removeprefix("exit=")) for f in self.flags if f[:5] == "exit="), 0)
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines after `$`, those that end in a backslash joined with the next."""
+        joined = self.body.replace("\\\n", " ")
+        return [line[2:].strip() for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def documents(root: Path) -> list[Path]:
+    """README.md and every page below docs/."""
+    return [
+        path for path in (root / "README.md", *sorted(root.glob("docs/**/*.md"))) if path.exists()
+    ]
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a document."""
+    found = []
+    for match in FENCE.finditer(text):
+        language, *flags = match["info"].split() or [""]
+        line = text.count("\n", 0, match.start()) + 2
+        found.append(Block(line, language, tuple(flags), match["body"]))
+    return found
+
+
+def unsound(root: Path) -> list[str]:
+    """What can be seen without running: late usage, silent no-run, unknown commands and targets."""
+    wrong, not_run = [], 0
+    targets = set(re.findall(r"^([\w-]+):", _text(root / "Makefile"), re.MULTILINE))
+    for path in documents(root):
+        for block in blocks(_text(path)):
+            where = f"{path.relative_to(root)}:{block.line}"
+            not_run += "no-run" in block.flags
+            if "no-run" in block.flags and not re.match(r"\s*# *\w", block.body):
+                wrong.append(f"{where}: a no-run block begins with a comment that says why")
+            wrong += [f"{where}: {w}" for c in block.commands for w in _unsound_command(c, targets)]
+    if not_run > NO_RUN_AT_MOST:
+        wrong.append(f"{not_run} blocks are not run; at most {NO_RUN_AT_MOST}")
+    return wrong + _late_usage(root)
+
+
+def failures(path: Path, package_root: Path, workplace: Path) -> list[str]:
+    """Run one document's blocks in order, in an empty folder; what went wrong, by line."""
+    todo = [
+        asdict(block) | {"commands": block.commands, "exit_status": block.exit_status}
+        for block in blocks(_text(path))
+        if block.runs
+    ]
+    if not todo:
+        return []
+    searched = os.pathsep.join([str(package_root), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-P", str(RUNNER), path.name],
+        input=json.dumps(todo),
+        cwd=workplace,
+        env=os.environ | {"PYTHONPATH": searched, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return [] if done.returncode == 0 else done.stderr.strip().splitlines()
+
+
+def _unsound_command(command: str, targets: set[str]) -> list[str]:
+    program, *rest = shlex.split(command) or [""]
+    if program == "make":
+        wanted = [word for word in rest if "=" not in word and not word.startswith("-")]
+        return [f"the Makefile has no target {word}" for word in wanted if word not in targets]
+    known = ("regard", *LEFT_ALONE)
+    return [] if program in known else [f"`{program}` is not run here; one of {', '.join(known)}"]
+
+
+def _late_usage(root: Path) -> list[str]:
+    """The README shows code before anything else gets long."""
+    shown = [
+        block.line
+        for block in blocks(_text(root / "README.md"))
+        if block.language == "python" or any(c.startswith("regard ") for c in block.commands)
+    ]
+    if shown and shown[0] <= USAGE_WITHIN:
+        return []
+    return [f"README.md shows no usage within its first {USAGE_WITHIN} lines"]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""

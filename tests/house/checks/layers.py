@@ -1,0 +1,155 @@
+"""Who may import whom. The picture below is the rule: imports go downwards, or sideways.
+
+         making (needs torch)                        reading (numpy only)
+         ────────────────────                        ────────────────────
+    cli   testing   __init__   __main__              the top: may import everything
+    huggingface   recorder ─ ─ ─ ─ ┐   monitor       viewer
+    tokens   embed   models   nn   │                 study
+    parallel                       └ ─ ─ ─ ─ ─ ─ ─ ▸ learn   recording
+    engine
+    summary
+    state
+    ────────────────────── errors   shapes   mask   score ──────────────────────
+
+The two columns meet in the bottom row and in the file that a recorder writes, nowhere else.
+Names in one row may import one another as long as no circle comes of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from house.checks.source import Import, Module, modules, resolve
+
+# Each column from the bottom upwards.
+COMMON = ("errors", "shapes", "mask", "score")
+MAKING = (
+    ("state",),
+    ("summary",),
+    ("engine",),
+    ("parallel",),
+    ("tokens", "embed", "models", "nn"),
+    ("huggingface", "recorder", "monitor"),
+)
+READING = (("learn", "recording"), ("study",), ("viewer",))
+TOP = ("cli", "testing", "__init__", "__main__")
+BRIDGES = {"recorder": {"recording"}}
+
+# Inside the engine: implementations know neither each other nor the api, and only `choose` knows
+# them, from inside functions. The shipped oracles are built on the definition, so they may.
+IMPLEMENTATIONS = ("dense", "tiled", "library", "cpu", "gpu")
+CHOOSER = "choose"
+ORACLES = "testing"
+
+
+def may_import() -> dict[str, set[str]]:
+    """The picture as sets: unit → units it may import."""
+    allowed = {unit: set(COMMON) for unit in COMMON}
+    for column in (MAKING, READING):
+        below = set(COMMON)
+        for row in column:
+            below |= set(row)
+            for unit in row:
+                allowed[unit] = below | BRIDGES.get(unit, set())
+    everything = {*allowed, *TOP}
+    return allowed | dict.fromkeys(TOP, everything)
+
+
+def misplaced(package: Path) -> list[str]:
+    """Units that the picture does not show."""
+    units = {module.unit: module for module in reversed(modules(package))}
+    return [
+        f"{_where(module)}: '{unit}' is in no layer; place it in the picture of layers.py"
+        for unit, module in sorted(units.items())
+        if unit not in may_import()
+    ]
+
+
+def upward_imports(package: Path) -> list[str]:
+    """Imports that go upwards or from one column into the other, lazy ones included."""
+    allowed, wrong = may_import(), []
+    for module, found, target in _inner_imports(package):
+        unit = _unit_of(target)
+        if unit != module.unit and unit not in allowed.get(module.unit, {unit}):
+            wrong.append(f"{_where(module, found)}: {module.unit} may not import {unit}")
+    return wrong
+
+
+def implementation_leaks(package: Path) -> list[str]:
+    """Imports of an engine's implementation by anybody but `choose`, or by it at module level."""
+    engine = f"{package.name}.engine"
+    wrong = []
+    for module, found, target in _inner_imports(package):
+        source, wanted = _part(module.name, engine), _part(target, engine)
+        if source in IMPLEMENTATIONS and wanted == "api":
+            wrong.append(f"{_where(module, found)}: an implementation may not import api")
+        if wanted not in IMPLEMENTATIONS or wanted == source or module.unit == ORACLES:
+            continue
+        if source != CHOOSER:
+            wrong.append(f"{_where(module, found)}: only engine/choose.py knows engine.{wanted}")
+        elif not found.in_function and not found.for_types:
+            wrong.append(f"{_where(module, found)}: import engine.{wanted} inside a function")
+    return wrong
+
+
+def cycles(package: Path) -> list[str]:
+    """Circles of modules at import time, and of units when lazy imports are counted as well."""
+    by_module: dict[str, set[str]] = {}
+    by_unit: dict[str, set[str]] = {}
+    for module, found, target in _inner_imports(package):
+        if found.for_types:
+            continue
+        if not found.in_function and module.name != target:
+            by_module.setdefault(module.name, set()).add(target)
+        units = module.unit, _unit_of(target)
+        if units[0] != units[1] and not set(units) & set(TOP):
+            by_unit.setdefault(units[0], set()).add(units[1])
+    return [f"import cycle: {' → '.join(c)}" for g in (by_module, by_unit) for c in _circles(g)]
+
+
+def _inner_imports(package: Path) -> list[tuple[Module, Import, str]]:
+    """(importer, import, imported module) for each import that stays inside the package."""
+    everything = modules(package)
+    known = {module.name for module in everything}
+    found = []
+    for module in everything:
+        for one in module.imports():
+            if one.target.split(".")[0] == package.name:
+                found.append((module, one, resolve(one.target, known)))
+    return found
+
+
+def _unit_of(name: str) -> str:
+    return [*name.split("."), "__init__"][1]
+
+
+def _part(name: str, folder: str) -> str:
+    """The piece right below `folder`, or nothing: regard.engine.gpu.x in regard.engine → gpu."""
+    return name.removeprefix(folder + ".").split(".")[0] if name.startswith(folder + ".") else ""
+
+
+def _where(module: Module, found: Import | None = None) -> str:
+    return f"{module.name}:{found.line}" if found else module.name
+
+
+def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """One circle per group of nodes that reach each other, named from its smallest node."""
+    circles, seen = [], set()
+    for start in sorted(graph):
+        path = _path_back(graph, start) if start not in seen else []
+        seen |= set(path)
+        circles += [path] if path else []
+    return circles
+
+
+def _path_back(graph: dict[str, set[str]], start: str) -> list[str]:
+    """The shortest way from a node to itself, or nothing."""
+    ways, reached = [[start]], set()
+    for way in ways:  # grows while it is walked: breadth first
+        for following in sorted(graph.get(way[-1], ())):
+            if following == start:
+                return [*way, start]
+            if following not in reached:
+                reached.add(following)
+                ways.append([*way, following])
+    return []

@@ -1,0 +1,56 @@
+"""Names that would hide one another: public names and submodules, folders and other modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from house.checks.child import ask
+from house.checks.source import modules
+
+# Once a submodule is imported, the attribute of that name is the submodule. So a public name may
+# equal a submodule's only if it means the submodule, seen before anything else is imported.
+COLLIDING = """
+import importlib, types
+package = importlib.import_module(given['package'])
+answer = []
+for name in given['submodules']:
+    if name not in getattr(package, '__all__', ()):
+        continue
+    value = getattr(package, name, None)
+    full = f"{given['package']}.{name}"
+    if not (isinstance(value, types.ModuleType) and value.__name__ == full):
+        answer.append(f"{full} is both a public name and a submodule")
+"""
+
+
+def collisions(package: Path) -> list[str]:
+    """Public names of a package that equal one of its submodules without being it."""
+    inside = {path.stem for path in package.glob("*.py")} | set(_folders(package))
+    given = {"package": package.name, "submodules": sorted(inside)}
+    return ask(COLLIDING, given, package.parent)
+
+
+def shadows(package: Path, others: tuple[Path, ...] = ()) -> list[str]:
+    """Folders called like a module of the standard library or one that the sources import."""
+    taken = set(sys.stdlib_module_names) | _imported(package)
+    wrong = []
+    for root in (package, *others):
+        for folder in sorted(root.rglob("*")):
+            if folder.is_dir() and folder.name in taken and _holds_code(folder):
+                wrong.append(f"{folder.relative_to(root.parent)} shadows the module {folder.name}")
+    return wrong
+
+
+def _imported(package: Path) -> set[str]:
+    """The outermost names of everything the package imports from elsewhere."""
+    found = {one.target.split(".")[0] for module in modules(package) for one in module.imports()}
+    return found - {package.name}
+
+
+def _folders(package: Path) -> list[str]:
+    return [f.name for f in package.iterdir() if f.is_dir() and _holds_code(f)]
+
+
+def _holds_code(folder: Path) -> bool:
+    return any(folder.rglob("*.py"))

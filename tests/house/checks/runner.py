@@ -1,0 +1,58 @@
+"""Runs one document's blocks, given as JSON on stdin; the first failure ends it with a message.
+
+A script for blocks.py: python blocks share one namespace, so that a document reads as a session.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import shlex
+import subprocess
+import sys
+import traceback
+from typing import Any
+
+
+def run_python(block: dict[str, Any], document: str, names: dict[str, Any]) -> str:
+    """Run one block; what went wrong, or nothing."""
+    # Padded, so that a traceback shows the document's own line numbers.
+    source = "\n" * (block["line"] - 1) + block["body"]
+    linecache.cache[document] = (len(source), None, source.splitlines(keepends=True), document)
+    try:
+        exec(compile(source, document, "exec"), names)
+    except BaseException:  # noqa: BLE001 - a block that exits fails like one that raises
+        return traceback.format_exc()
+    return ""
+
+
+def run_console(block: dict[str, Any], document: str) -> str:
+    """Run the `regard` commands of one block; what went wrong, or nothing."""
+    for command in block["commands"]:
+        if not command.startswith("regard "):
+            continue
+        python = shlex.quote(sys.executable)
+        line = f"set -o pipefail; {python} -m {command}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        if done.returncode != block["exit_status"]:
+            wanted = f"exit {done.returncode}, not {block['exit_status']}"
+            return f"{document}:{block['line']}: `{command}`: {wanted}\n{done.stdout}{done.stderr}"
+    return ""
+
+
+def main(document: str) -> int:
+    """Every block in order."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in json.load(sys.stdin):
+        if block["language"] == "python":
+            wrong = run_python(block, document, names)
+        else:
+            wrong = run_console(block, document)
+        if wrong:
+            sys.stderr.write(wrong)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

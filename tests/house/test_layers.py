@@ -1,0 +1,137 @@
+"""Imports go downwards, without circles, and the engine's implementations stay apart."""
+
+from __future__ import annotations
+
+from house.checks import layers
+
+
+def test_every_module_has_its_place(package, clean):
+    clean(layers.misplaced(package))
+
+
+def test_imports_go_downwards(package, clean):
+    clean(layers.upward_imports(package))
+
+
+def test_only_choose_knows_the_implementations(package, clean):
+    clean(layers.implementation_leaks(package))
+
+
+def test_no_import_cycles(package, clean):
+    clean(layers.cycles(package))
+
+
+def test_the_picture_says_what_the_design_says():
+    may = layers.may_import()
+    assert may["mask"] == {"errors", "shapes", "mask", "score"}
+    assert "engine" in may["nn"] and "nn" not in may["engine"]
+    assert "recording" in may["recorder"] and "recording" not in may["monitor"]
+    for reading in ("learn", "recording", "study", "viewer"):
+        assert not may[reading] & {unit for row in layers.MAKING for unit in row}
+    assert may["cli"] >= {"engine", "viewer", "__init__"}
+
+
+def test_an_unknown_module_must_be_placed(plant):
+    root = plant({"fake/__init__.py": "", "fake/drawer/things.py": "", "fake/errors.py": ""})
+    (wrong,) = layers.misplaced(root / "fake")
+    assert "fake.drawer.things" in wrong and "place it" in wrong
+
+
+def test_an_upward_import_is_found_even_inside_a_function_or_for_types(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/mask/__init__.py": "",
+            "fake/mask/tile.py": "def f():\n    from fake.engine import api\n",
+            "fake/score.py": "from typing import TYPE_CHECKING\n"
+            "if TYPE_CHECKING:\n    import fake.state\n",
+            "fake/state.py": "from . import errors\nfrom .mask import tile\n",
+            "fake/errors.py": "",
+            "fake/engine/__init__.py": "",
+            "fake/engine/api.py": "from fake.state import thing\n",
+        }
+    )
+    assert layers.upward_imports(root / "fake") == [
+        "fake.mask.tile:2: mask may not import engine",
+        "fake.score:3: score may not import state",
+    ]
+
+
+def test_reading_must_not_import_making(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/recording/__init__.py": "",
+            "fake/recorder/__init__.py": "import fake.recording\n",
+            "fake/study/__init__.py": "import fake.recording\nimport fake.engine\n",
+            "fake/engine/__init__.py": "",
+        }
+    )
+    assert layers.upward_imports(root / "fake") == ["fake.study:2: study may not import engine"]
+
+
+def test_the_package_itself_is_above_its_parts(plant):
+    root = plant({"fake/__init__.py": "x = 1\n", "fake/errors.py": "from fake import x\n"})
+    assert layers.upward_imports(root / "fake") == ["fake.errors:1: errors may not import __init__"]
+
+
+def test_leaks_of_implementations_are_found(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/engine/__init__.py": "",
+            "fake/engine/api.py": "from fake.engine.choose import pick\n",
+            "fake/engine/choose.py": "import fake.engine.dense\n"
+            "def pick():\n    from fake.engine import gpu\n",
+            "fake/engine/dense.py": "from fake.engine.tiled import loop\n",
+            "fake/engine/tiled.py": "def f():\n    import fake.engine.api\n",
+            "fake/engine/gpu/__init__.py": "",
+            "fake/engine/gpu/forward.py": "from fake.engine.gpu import shared\n",
+            "fake/engine/gpu/shared.py": "",
+            "fake/nn/__init__.py": "from fake.engine.gpu.forward import kernel\n",
+            "fake/testing/__init__.py": "from fake.engine.dense import steps\n",
+        }
+    )
+    assert layers.implementation_leaks(root / "fake") == [
+        "fake.engine.choose:1: import engine.dense inside a function",
+        "fake.engine.dense:1: only engine/choose.py knows engine.tiled",
+        "fake.engine.tiled:2: an implementation may not import api",
+        "fake.nn:1: only engine/choose.py knows engine.gpu",
+    ]
+
+
+def test_cycles_are_found_and_type_imports_are_not_cycles(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/mask/__init__.py": "from fake.mask.a import x\n",
+            "fake/mask/a.py": "from fake.mask.b import y\n",
+            "fake/mask/b.py": "from fake.mask import a\n",
+            "fake/score.py": "from typing import TYPE_CHECKING\n"
+            "if TYPE_CHECKING:\n    import fake.shapes\n",
+            "fake/shapes.py": "import fake.score\n",
+        }
+    )
+    assert layers.cycles(root / "fake") == ["import cycle: fake.mask.a → fake.mask.b → fake.mask.a"]
+
+
+def test_a_part_that_asks_its_own_package_for_a_name_is_a_cycle(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/mask/__init__.py": "from fake.mask.a import x\n",
+            "fake/mask/a.py": "from fake.mask import x\n",
+        }
+    )
+    assert layers.cycles(root / "fake") == ["import cycle: fake.mask → fake.mask.a → fake.mask"]
+
+
+def test_lazy_imports_may_not_hide_a_circle_of_units(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/nn/__init__.py": "def f():\n    import fake.models\n",
+            "fake/models.py": "import fake.nn\n",
+        }
+    )
+    assert layers.cycles(root / "fake") == ["import cycle: models → nn → models"]

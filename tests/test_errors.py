@@ -1,0 +1,103 @@
+"""The error family: drawn, listed, catchable the Python way, one exit status each."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+from regard import errors
+
+FAMILY = [
+    (name, member)
+    for name, member in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(member, errors.RegardError)
+]
+
+PARENTS = {
+    "InputError": ValueError,
+    "ShapeError": ValueError,
+    "DTypeError": TypeError,
+    "DeviceError": ValueError,
+    "UnavailableError": RuntimeError,
+    "MissingExtraError": ImportError,
+    "StaleError": RuntimeError,
+    "GradientError": RuntimeError,
+    "TooLargeError": MemoryError,
+    "FileError": OSError,
+}
+
+
+def test_every_error_is_of_the_family_and_listed():
+    assert {name for name, _ in FAMILY} == {*PARENTS, "RegardError"}
+    assert {*PARENTS, "RegardError", "RegardWarning"} == set(errors.__all__)
+
+
+def test_the_tree_in_the_docstring_is_the_tree():
+    drawn = {}
+    for line in (errors.__doc__ or "").splitlines():
+        place = max(line.find("├── "), line.find("└── "))
+        if place >= 0:
+            name, *rest = line[place + 4 :].split()
+            drawn[name] = (place, rest[0].strip("()") if rest[0].startswith("(") else None)
+    assert set(drawn) == set(PARENTS)
+    for name, (place, parent) in drawn.items():
+        member = getattr(errors, name)
+        assert member.__bases__[0] is (errors.RegardError if place < 6 else errors.InputError)
+        if parent:
+            assert member.__bases__[1].__name__ == parent
+
+
+@pytest.mark.parametrize(("name", "parent"), PARENTS.items())
+def test_errors_are_caught_by_pythons_own_names(name, parent):
+    assert issubclass(getattr(errors, name), parent)
+
+
+def test_exit_statuses():
+    """2 for a request that cannot be served, 3 for a bad file, 1 for the rest."""
+    statuses = {name: member.exit_code for name, member in FAMILY}
+    two = {"InputError", "ShapeError", "DTypeError", "DeviceError"}
+    two |= {"UnavailableError", "MissingExtraError"}
+    assert {name for name, status in statuses.items() if status == 2} == two
+    assert {name for name, status in statuses.items() if status == 3} == {"FileError"}
+    assert set(statuses.values()) == {1, 2, 3}
+
+
+def test_unavailable_prints_every_reason():
+    reasons = {"gpu": ["no GPU", "no triton"], "cpu": ["no compiler"]}
+    error = errors.UnavailableError("nothing can serve this:", reasons)
+    assert str(error) == "nothing can serve this:\n  gpu: no GPU; no triton\n  cpu: no compiler"
+    assert error.reasons == reasons
+    assert errors.UnavailableError("just so").reasons == {}
+    assert str(errors.UnavailableError("just so")) == "just so"
+
+
+def test_a_missing_extra_says_how_to_install_it():
+    error = errors.MissingExtraError("regard.attend", "torch", "torch")
+    assert str(error) == (
+        "regard.attend needs the package 'torch', which is not installed; "
+        "install it with: pip install 'regard[torch]'"
+    )
+
+
+def test_the_warning_is_a_warning():
+    assert issubclass(errors.RegardWarning, UserWarning)
+    assert not issubclass(errors.RegardWarning, errors.RegardError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(member("words") for name, member in FAMILY if name != "MissingExtraError"),
+        errors.UnavailableError("nothing:", {"gpu": ["no GPU"]}),
+        errors.MissingExtraError("x", "torch", "torch"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_travel_between_processes(error):
+    """Data loaders and pools hand errors over by pickling them."""
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert copy.__dict__ == error.__dict__
