@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 import regard
 from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask import Extent
-from regard.score import ALiBi, BiasTable, RelativeBias, ScoreRule, as_bias
+from regard.score import (
+    ALiBi,
+    Bias,
+    BiasTable,
+    RelativeBias,
+    ScoreRule,
+    as_bias,
+    describe,
+    rebuild,
+)
 
 SIZES = st.integers(1, 12)
 ALIGNS = st.sampled_from(["start", "end"])
@@ -263,6 +272,45 @@ def test_select_picks_one_entrys_bias_and_keeps_the_rest():
     rule = ScoreRule(0.5, 3.0, BiasTable(table), np.array([1.0])).select((1,))
     assert rule.bias.table.tolist() == [[[2.0, 3.0]]]
     assert (rule.scale, rule.softcap, rule.sink.tolist()) == (0.5, 3.0, [1.0])
+
+
+BIASES = [
+    None,
+    BiasTable(np.ones((3, 3))),
+    ALiBi(np.array([0.5, 1.0]), "start"),
+    RelativeBias(np.arange(16.0).reshape(8, 2), False, 77, "start"),
+]
+
+
+@given(
+    st.floats(-1e3, 1e3),
+    st.none() | st.floats(1e-3, 1e3),
+    st.sampled_from(BIASES),
+    st.sampled_from([None, np.array([1.0, 2.0])]),
+)
+def test_a_described_rule_is_rebuilt_as_it_was(scale, softcap, bias, sink):
+    rule = ScoreRule(scale, softcap, bias, sink)
+    again = rebuild(describe(rule), rule.arrays())
+    assert (again.scale, again.softcap) == (scale, softcap)
+    assert repr(again.bias) == repr(bias)
+    for mine, theirs in zip(again.arrays(), rule.arrays(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    if bias is not None:
+        i, extent = np.arange(3), Extent(3, 3, (), 2)
+        np.testing.assert_array_equal(again.bias.tile(i, i, extent), bias.tile(i, i, extent))
+        settings_of = {k: v for k, v in vars(bias).items() if not hasattr(v, "shape")}
+        assert settings_of.items() <= vars(again.bias).items()
+
+
+def test_a_bias_of_another_kind_is_not_taken_for_a_table():
+    class Mine(Bias):
+        def tile(self, i, j, extent):
+            return 0.0
+
+        arrays = map = select = check = tile
+
+    with pytest.raises(DTypeError, match=r"a Mine.*regard.ALiBi"):
+        describe(ScoreRule(1.0, bias=Mine()))
 
 
 def test_as_bias_takes_what_it_says():

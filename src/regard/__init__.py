@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard import errors, nn
-    from regard.engine.api import attend
+    from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
     from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
     from regard.score import ALiBi, RelativeBias
+    from regard.state import Partial, merge
     from regard.summary import (
         Concentration,
         Distance,
@@ -41,6 +42,7 @@ __all__ = [
     "MaxLogit",
     "MaxScore",
     "Padding",
+    "Partial",
     "Peak",
     "Pooled",
     "Prefix",
@@ -50,15 +52,22 @@ __all__ = [
     "Top",
     "Window",
     "attend",
+    "attend_partial",
     "errors",
+    "merge",
     "nn",
+    "replay",
+    "scaled_dot_product_attention",
 ]
 
 # Where each name lives. A home that needs torch says so when torch is missing.
 _HOMES = {
     "regard.mask": ("Causal", "Documents", "Mask", "Padding", "Prefix", "Rule", "Window"),
     "regard.score": ("ALiBi", "RelativeBias"),
-    "regard.engine.api": ("attend",),
+    "regard.engine.api": (
+        "attend", "attend_partial", "replay", "scaled_dot_product_attention",
+    ),
+    "regard.state": ("Partial", "merge"),
     "regard.engine.matrix": ("Attention",),
     "regard.summary": (
         "Concentration", "Distance", "Entropy", "MaxLogit", "MaxScore", "Peak", "Pooled",

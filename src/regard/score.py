@@ -11,7 +11,7 @@ import ast
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "ALiBi",
     "Bias",
     "BiasTable",
+    "PartBias",
     "RelativeBias",
     "ScoreRule",
     "as_bias",
@@ -233,6 +234,41 @@ def _single(array: Any) -> Any:
     return array.astype(np.float32) if isinstance(array, np.ndarray) else array.float()
 
 
+@dataclass(frozen=True, eq=False)
+class PartBias(Bias):
+    """A bias seen from a part of its problem: some of the queries, some of the keys."""
+
+    bias: Bias
+    query_start: int
+    key_start: int
+    queries: int  # of the whole problem
+    keys: int
+
+    def whole(self, extent: Extent) -> Extent:
+        """The extent of the whole problem, from that of the part."""
+        return replace(extent, queries=self.queries, keys=self.keys)
+
+    def tile(self, i: Any, j: Any, extent: Extent) -> Any:
+        """The bias at the global places."""
+        return self.bias.tile(i + self.query_start, j + self.key_start, self.whole(extent))
+
+    def arrays(self) -> Iterator[Any]:
+        """The bias's."""
+        return self.bias.arrays()
+
+    def map(self, convert: Callable[[Any], Any]) -> PartBias:
+        """The bias converted."""
+        return replace(self, bias=self.bias.map(convert))
+
+    def select(self, batch: tuple[int, ...]) -> PartBias:
+        """The bias seen from one entry."""
+        return replace(self, bias=self.bias.select(batch))
+
+    def check(self, extent: Extent) -> None:
+        """The bias fits the whole problem."""
+        self.bias.check(self.whole(extent))
+
+
 def as_bias(given: Any) -> Bias | None:
     """A bias as it is, an array as a BiasTable, None as None."""
     if given is None or isinstance(given, Bias):
@@ -302,29 +338,42 @@ class ScoreRule:
 
 def describe(rule: ScoreRule) -> str:
     """The rule as text, without its arrays (which follow in the order of `rule.arrays()`)."""
-    bias = rule.bias
+    return f"({float(rule.scale)},{rule.softcap},{_kind(rule.bias)},{rule.sink is not None})"
+
+
+def _kind(bias: Bias | None) -> str:
     if bias is None:
-        kind = "None"
-    elif isinstance(bias, ALiBi):
-        kind = f"('alibi','{bias.align}')"
-    elif isinstance(bias, RelativeBias):
-        kind = f"('relative',{bias.bidirectional},{bias.max_distance},'{bias.align}')"
-    else:
-        kind = "('table',)"
-    return f"({float(rule.scale)},{rule.softcap},{kind},{rule.sink is not None})"
+        return "None"
+    if isinstance(bias, PartBias):
+        place = f"{bias.query_start},{bias.key_start},{bias.queries},{bias.keys}"
+        return f"('part',{_kind(bias.bias)},{place})"
+    if isinstance(bias, ALiBi):
+        return f"('alibi','{bias.align}')"
+    if isinstance(bias, RelativeBias):
+        return f"('relative',{bias.bidirectional},{bias.max_distance},'{bias.align}')"
+    if isinstance(bias, BiasTable):
+        return "('table',)"
+    raise DTypeError(
+        f"bias is a {type(bias).__name__}, which has no description; give its tile(…) as an "
+        "array, regard.ALiBi(slopes) or regard.RelativeBias(table)"
+    )
 
 
 def rebuild(text: str, arrays: Iterator[Any]) -> ScoreRule:
     """The rule that `describe` described, over these arrays."""
     scale, softcap, kind, has_sink = _parsed(text)
-    bias: Bias | None = None
-    if kind is not None and kind[0] == "alibi":
-        bias = ALiBi(next(arrays), kind[1])
-    elif kind is not None and kind[0] == "relative":
-        bias = RelativeBias(next(arrays), kind[1], kind[2], kind[3])
-    elif kind is not None:
-        bias = BiasTable(next(arrays))
+    bias = None if kind is None else _bias(kind, arrays)
     return ScoreRule(scale, softcap, bias, next(arrays) if has_sink else None)
+
+
+def _bias(kind: Any, arrays: Iterator[Any]) -> Bias:
+    if kind[0] == "part":
+        return PartBias(_bias(kind[1], arrays), *kind[2:])
+    if kind[0] == "alibi":
+        return ALiBi(next(arrays), kind[1])
+    if kind[0] == "relative":
+        return RelativeBias(next(arrays), kind[1], kind[2], kind[3])
+    return BiasTable(next(arrays))
 
 
 @lru_cache(maxsize=1024)

@@ -1,25 +1,33 @@
-"""attend(): what it means and what it accepts. Everything is checked here, before any kernel."""
+"""attend(), replay() and their kin: what they mean and what they accept.
+
+Everything is checked here, before any kernel runs, and by shape, dtype and device alone: never by
+looking at values, so that all of it can be traced.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.engine.choose import choose
+from regard.engine.choose import Implementation, choose
 from regard.engine.matrix import Attention
-from regard.engine.problem import Call
-from regard.errors import DeviceError, DTypeError, InputError
-from regard.mask import Mask, as_mask
-from regard.score import Bias, ScoreRule, as_bias
+from regard.engine.problem import Answers, Call, RowState
+from regard.engine.swept import Swept
+from regard.errors import DeviceError, DTypeError, InputError, ShapeError
+from regard.mask import Causal, Mask, as_mask
+from regard.mask.part import Part
+from regard.score import Bias, BiasTable, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
-from regard.summary import Summary
+from regard.state import Partial, TopScores
+from regard.summary import Summary, Top
 
-__all__ = ["attend"]
+__all__ = ["attend", "attend_partial", "replay", "scaled_dot_product_attention"]
 
-FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def attend(
@@ -51,24 +59,168 @@ def attend(
 
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
-    shape = _check_inputs(query, key, value)
-    query, key, value = (t.unsqueeze(0) if shape.headless else t for t in (query, key, value))
-    call = Call(
-        query,
-        key,
-        value,
-        mask=_as_tensors(None if mask is None else as_mask(mask), query, shape),
-        score=_score_rule(query, shape, scale, bias, softcap, sink),
-        shape=shape,
-        dropout=_check_dropout(dropout),
-    )
-    summaries = tuple(summaries)
-    for summary in summaries:
-        if not isinstance(summary, Summary):
-            raise InputError(f"summaries: {summary!r} is not a summary; give e.g. regard.Entropy()")
-        summary.check(shape)
-    chosen = choose(call.problem(summaries), implementation)
+    query, key, value = _autocast(query, key, value)
+    call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
+    summaries = _check_summaries(summaries, call.shape)
+    chosen = _choose(call, summaries, implementation)
     return Attention(call, chosen.attend(call, summaries), chosen)
+
+
+def replay(
+    query: Tensor,
+    key: Tensor,
+    lse: Tensor | None = None,
+    *,
+    mask: Mask | Tensor | None = None,
+    scale: float | None = None,
+    bias: Tensor | Bias | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+) -> Attention:
+    """The same questions behind somebody else's kernel; there is no output.
+
+    lse  (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where it had
+         one); without it one sweep computes it. Weights are exp(score − lse).
+    """
+    call = _call(query, key, key[..., :0], mask, scale, bias, softcap, sink, 0.0)
+    chosen = _choose(call, (), None, questions_only=True)
+    state = _given_state(lse, call) if lse is not None else chosen.state(call)
+    found = Attention(call, Answers(query.new_empty(0), state.lse, {}, state), chosen)
+    found._output = None
+    return found
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch.nn.functional's function, argument for argument.
+
+    attn_mask is boolean (True = may attend) or additive; is_causal starts at key 0.
+    """
+    if attn_mask is not None and is_causal:
+        raise InputError("attn_mask and is_causal=True exclude each other; put both into the mask")
+    if isinstance(query, Tensor) and isinstance(key, Tensor) and query.ndim >= 3:
+        if query.ndim == key.ndim and query.shape[-3] != key.shape[-3] and not enable_gqa:
+            raise ShapeError(
+                f"query has {query.shape[-3]} heads, key {key.shape[-3]}; grouped heads need "
+                "enable_gqa=True"
+            )
+    query, key, value = _broadcast_batch(query, key, value)
+    mask: Mask | Tensor | None = Causal(align="start") if is_causal else None
+    bias = None
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        mask = attn_mask
+    elif attn_mask is not None:
+        bias = attn_mask
+    return attend(
+        query, key, value, mask=mask, bias=bias, scale=scale, dropout=dropout_p
+    ).output  # fmt: skip
+
+
+def attend_partial(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Mask | Tensor | None = None,
+    scale: float | None = None,
+    bias: Tensor | Bias | None = None,
+    softcap: float | None = None,
+    summaries: tuple[Summary, ...] = (),
+    implementation: str | None = None,
+    query_start: int = 0,
+    key_start: int = 0,
+    total_queries: int | None = None,
+    total_keys: int | None = None,
+) -> Partial:
+    """Attention over some of the keys, to be merged with others by `regard.merge`.
+
+    The given queries are query_start … of total_queries, the given keys key_start … of
+    total_keys; mask and bias speak of the whole problem. There is no sink here: `finish` adds it.
+    Summaries must be ones that merge.
+    """
+    queries = query_start + query.shape[-2] if total_queries is None else total_queries
+    keys = key_start + key.shape[-2] if total_keys is None else total_keys
+    if query_start < 0 or key_start < 0:
+        raise InputError(f"query_start={query_start}, key_start={key_start}: give numbers ≥ 0")
+    if query_start + query.shape[-2] > queries or key_start + key.shape[-2] > keys:
+        raise ShapeError(
+            f"queries {query_start}–{query_start + query.shape[-2]} of {queries}, keys "
+            f"{key_start}–{key_start + key.shape[-2]} of {keys}: the part reaches past the whole"
+        )
+    place = (query_start, key_start, queries, keys)
+    part_mask = None if mask is None else Part(as_mask(mask), *place)
+    whole_bias = as_bias(bias)
+    part_bias = None if whole_bias is None else PartBias(whole_bias, *place)
+    query, key, value = _autocast(query, key, value)
+    call = _call(query, key, value, part_mask, scale, part_bias, softcap, None, 0.0)
+    call = replace(call, place=query_start + (keys - queries) - key_start)
+    for summary in (summaries := _check_summaries(summaries, call.shape)):
+        if summary.merge_rule is None:
+            raise InputError(
+                f"{summary!r} does not merge over keys; take it by replay once the global lse is "
+                "known"
+            )
+    chosen = _choose(call, summaries, implementation)
+    found = Attention(call, chosen.attend(call, summaries), chosen)
+    measured = {s: _for_merging(found, s, key_start) for s in summaries}
+    return Partial(found.output.to(found.dtype), found.lse, measured)
+
+
+def _for_merging(found: Attention, summary: Summary, key_start: int) -> Any:
+    if not isinstance(summary, Top):
+        return found._ask(summary)
+    keys = found._ask(summary).keys
+    scores = found._known.get(("scores", summary))
+    if scores is None:  # the definition keeps none: read them at the keys
+        every = found.scores[...].detach()
+        scores = every.gather(-1, keys.clamp(min=0)).masked_fill(keys < 0, -torch.inf)
+    else:
+        scores = found._public(scores)
+    return TopScores(scores, torch.where(keys < 0, keys, keys + key_start))
+
+
+# ── what is accepted ─────────────────────────────────────────────────────────────────────────
+
+
+def _choose(
+    call: Call,
+    summaries: tuple[Summary, ...],
+    implementation: str | None,
+    questions_only: bool = False,
+) -> Implementation:
+    if torch.compiler.is_compiling() and implementation is None:
+        return Swept(None)  # the operator itself chooses when it runs
+    chosen = choose(call.problem(summaries), implementation)
+    return Swept(None) if questions_only and chosen.name == "library" else chosen
+
+
+def _call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask | Tensor | None,
+    scale: float | None,
+    bias: Tensor | Bias | None,
+    softcap: float | None,
+    sink: Tensor | None,
+    dropout: float,
+) -> Call:
+    shape = _check_inputs(query, key, value)
+    if shape.headless:
+        query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
+    rule = _score_rule(query, shape, scale, bias, softcap, sink)
+    call = Call(query, key, value, _as_tensors(mask, query, shape), rule, shape, dropout)
+    # whether gradients exist is settled now, not when a question is asked
+    return call if torch.is_grad_enabled() else call.map(lambda tensor: tensor.detach())
 
 
 def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
@@ -77,22 +229,23 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
     for name, tensor in given.items():
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{name} is a {type(tensor).__name__}; give a torch.Tensor")
-        if tensor.dtype not in FLOATS:
-            floats = ", ".join(_short(dtype) for dtype in FLOATS)
+        if tensor.dtype not in _FLOATS:
+            floats = ", ".join(_short(dtype) for dtype in _FLOATS)
             raise DTypeError(f"{name} has dtype {_short(tensor.dtype)}; give one of {floats}")
-    if len({tensor.dtype for tensor in given.values()}) > 1:
+    if not query.dtype == key.dtype == value.dtype:
         said = ", ".join(f"{name} {_short(tensor.dtype)}" for name, tensor in given.items())
         raise DTypeError(f"{said}: all three need one dtype; cast with .to(query.dtype)")
-    if len({tensor.device for tensor in given.values()}) > 1:
+    if not query.device == key.device == value.device:
         said = ", ".join(f"{name} on {tensor.device}" for name, tensor in given.items())
         raise DeviceError(f"{said}: all three must be on one device")
     return AttentionShape.of(query.shape, key.shape, value.shape)
 
 
-def _as_tensors(mask: Mask | None, query: Tensor, shape: AttentionShape) -> Mask | None:
+def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:
     """The mask with its arrays as tensors beside the query, checked against the problem."""
     if mask is None:
         return None
+    mask = as_mask(mask)
     mask.check(shape.extent)
     return mask.map(lambda array: torch.as_tensor(array, device=query.device))
 
@@ -103,34 +256,88 @@ def _score_rule(
     scale: float | None,
     bias: Any,
     softcap: float | None,
-    sink: Tensor | None,
+    sink: Any,
 ) -> ScoreRule:
     """Scale, cap, bias and sink as one value, its arrays as float tensors beside the query."""
-    if sink is not None and not isinstance(sink, Tensor):
-        sink = torch.as_tensor(sink)
-    if sink is not None and not sink.is_floating_point():
-        raise DTypeError(f"sink has dtype {_short(sink.dtype)}; give floats")
-    scale = 1 / math.sqrt(shape.dim) if scale is None else scale
-    rule = ScoreRule(scale, softcap, as_bias(bias), sink)
-    rule.check(shape.extent)
     exact = torch.promote_types(query.dtype, torch.float32)
+    bias = as_bias(bias)
+    inner = bias.bias if isinstance(bias, PartBias) else bias
+    if bias is not None:
+        # a table may be large: its tiles are converted, not the whole
+        cast = None if isinstance(inner, BiasTable) else exact
+        bias = bias.map(lambda array: _beside(array, query, "bias", cast))
+    if sink is not None:
+        sink = _beside(sink, query, "sink", exact)
+    rule = ScoreRule(1 / math.sqrt(shape.dim) if scale is None else scale, softcap, bias, sink)
+    rule.check(shape.extent)
+    return rule
 
-    def beside(array: Any) -> Tensor:
-        tensor = torch.as_tensor(array)
-        if isinstance(array, Tensor) and array.device != query.device:
-            raise DeviceError(
-                f"bias or sink is on {array.device}, query on {query.device}; move it there"
-            )
-        # numbers typed in by hand take the query's precision; tensors keep their own
-        return tensor if isinstance(array, Tensor) else tensor.to(query.device, exact)
 
-    return rule.map(beside)
+def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> Tensor:
+    """A float tensor on the query's device; numbers typed in by hand move there."""
+    if not isinstance(array, Tensor):
+        array = torch.as_tensor(array, device=query.device)
+        dtype = dtype or torch.promote_types(query.dtype, torch.float32)
+    if array.device != query.device:
+        raise DeviceError(f"{name} is on {array.device}, query on {query.device}; move it there")
+    if not array.is_floating_point():
+        raise DTypeError(f"{name} has dtype {_short(array.dtype)}; give floats")
+    return array if dtype is None else array.to(dtype)
+
+
+def _given_state(lse: Tensor, call: Call) -> RowState:
+    """Somebody's lse as a row state."""
+    rows = (*call.shape.batch, call.shape.query_heads, call.shape.queries)
+    if not isinstance(lse, Tensor) or not lse.is_floating_point():
+        raise DTypeError("lse must be a float tensor, one number per row: (…, Hq, L)")
+    if call.shape.headless and lse.ndim == 1:
+        lse = lse.unsqueeze(0)
+    if lse.shape == (*rows, 1):
+        lse = lse.squeeze(-1)
+    if tuple(lse.shape) != rows:
+        raise ShapeError(f"lse has shape {tuple(lse.shape)}; give one number per row: {rows}")
+    peak = lse.detach().to(call.exact)
+    return RowState(peak, torch.zeros_like(peak))
 
 
 def _check_dropout(dropout: float) -> float:
     if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
         raise InputError(f"dropout={dropout!r}; give a probability from 0 to 1")
     return float(dropout)
+
+
+def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ...]:
+    summaries = (summaries,) if isinstance(summaries, Summary) else tuple(summaries)
+    for summary in summaries:
+        if not isinstance(summary, Summary):
+            raise InputError(f"summaries: {summary!r} is not a summary; give e.g. regard.Entropy()")
+        summary.check(shape)
+    return summaries
+
+
+def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Inside torch.autocast, q, k and v take its dtype, as torch's own attention does."""
+    kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    eligible = (torch.float32, torch.bfloat16, torch.float16)
+    return tuple(
+        t.to(dtype) if isinstance(t, Tensor) and t.dtype in eligible else t for t in tensors
+    )
+
+
+def _broadcast_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """torch lets batch axes broadcast; here they are spread without copying."""
+    if not all(isinstance(t, Tensor) and t.ndim >= 4 for t in tensors):
+        return tensors
+    try:
+        shapes = [t.shape[:-3] for t in tensors]
+        batch = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        said = ", ".join(str(tuple(t.shape)) for t in tensors)
+        raise ShapeError(f"the batch axes of {said} do not broadcast") from error
+    return tuple(t.expand(*batch, *t.shape[-3:]) for t in tensors)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -1,26 +1,29 @@
 """Which implementation serves a call: each one answers with the reasons why it cannot.
 
-An implementation is a module-level object with a name, `reasons(problem)` and the two sweeps.
-Only this page knows them, and imports one when it is asked about.
+Only this page knows the implementations, and imports one when it is asked about.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor
 
-from regard.engine.problem import Answers, Call, Place, Problem, What
+from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
 from regard.errors import InputError, UnavailableError
 from regard.summary import Summary
 
-__all__ = ["CANDIDATES", "Implementation", "choose", "survey"]
+if TYPE_CHECKING:
+    from regard.engine.sweeps import Sweeps
 
-CANDIDATES = ("dense",)  # in order of preference
+__all__ = ["CANDIDATES", "Implementation", "choose", "survey", "sweeps_for"]
+
+CANDIDATES = ("cpu", "library", "tiled", "dense")  # in order of preference
 
 
 class Implementation(Protocol):
-    """What an implementation offers."""
+    """What the lazy matrix asks of an implementation."""
 
     name: str
 
@@ -36,26 +39,48 @@ class Implementation(Protocol):
         """The output, the lse and the summaries."""
         ...
 
-    def measure(
-        self, call: Call, lse: Tensor, summaries: tuple[Summary, ...]
-    ) -> dict[Summary, Any]:
-        """The summaries, asked afterwards."""
+    def state(self, call: Call) -> RowState:
+        """What later questions start from."""
         ...
 
-    def block(self, call: Call, lse: Tensor, place: Place, what: What) -> Tensor:
+    def measure(
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+    ) -> dict[Summary, Any]:
+        """The summaries, asked afterwards; `known` holds, and gets, what was measured."""
+        ...
+
+    def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""
         ...
 
-    def apply(self, call: Call, lse: Tensor, x: Tensor) -> Tensor:
+    def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
         """A @ x for x (*batch, Hq, S, M)."""
         ...
 
-    def apply_transposed(self, call: Call, lse: Tensor, y: Tensor) -> Tensor:
+    def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
         """Aᵀ @ y for y (*batch, Hq, L, M)."""
         ...
 
 
+def _sweeps(name: str) -> Sweeps:
+    if name == "cpu":
+        from regard.engine.cpu.sweeps import CPU
+
+        return CPU
+    from regard.engine.tiled import TILED
+
+    return TILED
+
+
 def _load(name: str) -> Implementation:
+    if name in ("cpu", "tiled"):
+        from regard.engine.swept import Swept
+
+        return Swept(_sweeps(name))
+    if name == "library":
+        from regard.engine.library import LIBRARY
+
+        return LIBRARY
     if name == "dense":
         from regard.engine.dense import DENSE
 
@@ -76,6 +101,19 @@ def choose(problem: Problem, implementation: str | None) -> Implementation:
     raise UnavailableError(f"{wanted} can serve this call:", refused)
 
 
+def sweeps_for(call: Call, name: str) -> Sweeps:
+    """The named sweeps, or the first that can serve the call."""
+    if name:
+        return _sweeps(name)
+    found = _sweeps("cpu")
+    return _sweeps("tiled") if found.unavailable() or found.reasons(call.problem()) else found
+
+
 def survey() -> dict[str, list[str]]:
     """Every implementation with the reasons why it cannot run on this machine at all."""
     return {name: _load(name).unavailable() for name in CANDIDATES}
+
+
+def tracing() -> bool:
+    """Whether torch.compile or torch.export is reading this call: the choice is made later."""
+    return torch.compiler.is_compiling()

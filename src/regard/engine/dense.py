@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.problem import Answers, Call, Place, Problem, What
+from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
@@ -106,28 +106,34 @@ class Dense:
         if call.dropout > 0:
             kept = torch.nn.functional.dropout(steps.weights, call.dropout)
             output = kept @ steps.values
-        measured = {summary: summary.define(steps, call.shape) for summary in summaries}
-        return Answers(output.to(call.query.dtype), steps.lse, measured)
+        return Answers(output.to(call.query.dtype), steps.lse, {}, self._state(steps))
+
+    def state(self, call: Call) -> RowState:
+        """The lse, as the one number it is here."""
+        return self._state(self.steps(call))
+
+    def _state(self, steps: Steps) -> RowState:
+        return RowState(steps.lse.detach(), torch.zeros_like(steps.lse))
 
     def measure(
-        self, call: Call, lse: Tensor, summaries: tuple[Summary, ...]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
     ) -> dict[Summary, Any]:
-        """The summaries, asked afterwards."""
+        """By definition, from the steps computed again, so that autograd sees them."""
         steps = self.steps(call)
         return {summary: summary.define(steps, call.shape) for summary in summaries}
 
-    def block(self, call: Call, lse: Tensor, place: Place, what: What) -> Tensor:
+    def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""
         steps = self.steps(call)
         full = steps.weights if what == "weights" else steps.masked
         return full.flatten(0, -3)[place.units][:, place.rows][:, :, place.cols]
 
-    def apply(self, call: Call, lse: Tensor, x: Tensor) -> Tensor:
+    def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
         """A @ x for x (*batch, Hq, S, M)."""
         weights = self.steps(call).weights
         return weights @ x.to(weights.dtype)
 
-    def apply_transposed(self, call: Call, lse: Tensor, y: Tensor) -> Tensor:
+    def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
         """Aᵀ @ y for y (*batch, Hq, L, M)."""
         weights = self.steps(call).weights
         return weights.mT @ y.to(weights.dtype)

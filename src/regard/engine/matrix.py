@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.engine.index import read_cells
-from regard.engine.problem import Answers, Call, What
+from regard.engine.problem import Answers, Call, RowState, What
 from regard.errors import InputError, ShapeError, StaleError, TooLargeError
 from regard.summary import (
     Concentration,
@@ -46,20 +46,21 @@ class Attention:
     __array_priority__ = 1000  # numpy arrays defer to our @
 
     def __init__(self, call: Call, answers: Answers, implementation: Implementation) -> None:
-        self._call = call
+        self._held: Call | None = call
         self._implementation = implementation
-        self._output = answers.output
+        self._output: Tensor | None = answers.output
         self._lse = answers.lse
-        self._known: dict[Summary, Any] = {
-            summary: _detached(value) for summary, value in answers.summaries.items()
-        }
-        self._versions = tuple(t._version for t in _watched(call))
+        self._known = answers.known
+        self._state = answers.state
+        self._versions = _versions(call)
 
     # ── what the forward gave ────────────────────────────────────────────────────────────────
 
     @property
     def output(self) -> Tensor:
         """(…, Hq, L, Dv): the weighted sum of values."""
+        if self._output is None:
+            raise InputError("replay computes no output; it has the one of the kernel it follows")
         return self._public(self._output)
 
     @property
@@ -80,7 +81,7 @@ class Attention:
     @property
     def dtype(self) -> torch.dtype:
         """Of weights and statistics: float32, or float64 for float64 inputs."""
-        return self._lse.dtype
+        return self._call.exact
 
     @property
     def device(self) -> torch.device:
@@ -91,6 +92,12 @@ class Attention:
     def implementation(self) -> str:
         """Which implementation ran."""
         return self._implementation.name
+
+    @property
+    def _call(self) -> Call:
+        if self._held is None:
+            raise StaleError("this attention was released; ask before release(), or attend again")
+        return self._held
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 
@@ -212,19 +219,44 @@ class Attention:
                 f"x has shape {tuple(x.shape)}, which does not broadcast to {full}"
             ) from error
         run = self._implementation.apply_transposed if transposed else self._implementation.apply
-        found = self._public(run(self._call, self._lse, spread))
+        found = self._public(run(self._call, self._rows(), spread))
         return found.squeeze(-1) if x.ndim == 1 else found
 
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 
+    def detach(self) -> Attention:
+        """The same attention without gradients: it keeps no graph alive."""
+        return self._over(self._call.map(lambda tensor: tensor.detach()))
+
+    def clone(self) -> Attention:
+        """The same attention over copies: later changes of q or k in place cannot reach it."""
+        self._fresh()
+        return self._over(self._call.map(lambda tensor: tensor.detach().clone()))
+
+    def release(self) -> None:
+        """Let go of q, k, v and all that was measured; output and lse stay."""
+        self._held, self._state, self._known = None, None, {}
+
+    def _over(self, call: Call) -> Attention:
+        output = self._output if self._output is None else self._output.detach()
+        known = {name: value for name, value in self._known.items() if not _carries_graph(value)}
+        answers = Answers(cast(Tensor, output), self._lse.detach(), known, self._state)
+        return Attention(call, answers, self._implementation)
+
     def _fresh(self) -> None:
         """Raise StaleError where q, k, mask or bias changed in place since the forward."""
-        if self._versions != tuple(t._version for t in _watched(self._call)):
+        if self._versions != _versions(self._call):
             raise StaleError(
                 "query, key, mask or bias was changed in place after this attention was "
                 "computed, so its weights can no longer be recovered; ask before the change, "
                 "or pass clones to attend"
             )
+
+    def _rows(self) -> RowState:
+        """What later sweeps start from; swept for once where the forward did not leave it."""
+        if self._state is None:
+            self._state = self._implementation.state(self._call)
+        return self._state
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────
 
@@ -237,7 +269,7 @@ class Attention:
             if not isinstance(summary, Summary):
                 raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
             summary.check(self._call.shape)
-        found = self._implementation.measure(self._call, self._lse, summaries)
+        found = self._implementation.measure(self._call, self._rows(), summaries, self._known)
         return {summary: self._public_answer(found[summary]) for summary in summaries}
 
     def _public_answer(self, value: Any) -> Any:
@@ -272,7 +304,7 @@ class Cells:
             index,
             a.shape,
             a.device,
-            lambda place: a._implementation.block(a._call, a._lse, place, self._what),
+            lambda place: a._implementation.block(a._call, a._rows(), place, self._what),
         )
 
 
@@ -298,14 +330,15 @@ class Transposed:
         return self._attention._product(y, transposed=True)
 
 
-def _watched(call: Call) -> list[Tensor]:
-    """The tensors that define the matrix; values do not."""
-    rule = call.tensors()[3:]
-    mask = [] if call.mask is None else [a for a in call.mask.arrays() if isinstance(a, Tensor)]
-    return [call.query, call.key, *rule, *mask]
+def _versions(call: Call) -> tuple[int, ...]:
+    """How often each tensor that defines the matrix was written to; values do not define it.
+    Inference tensors and traced ones do not count."""
+    if torch.compiler.is_compiling():
+        return ()
+    mask = [] if call.mask is None else list(call.mask.arrays())
+    watched = [call.query, call.key, *call.score.arrays(), *mask]
+    return tuple(-1 if t.is_inference() else t._version for t in watched)
 
 
-def _detached(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return type(value)(*(_detached(part) for part in value))
-    return cast(Tensor, value).detach()
+def _carries_graph(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad

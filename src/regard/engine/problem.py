@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -31,6 +32,7 @@ class Problem:
     sink: bool
     dropout: bool
     gradients: bool
+    bias_gradient: bool
     summaries: frozenset[Any]
 
 
@@ -46,6 +48,12 @@ class Call:
     shape: AttentionShape
     dropout: float = 0.0
     seed: int = 0  # of the dropout
+    place: int | None = None  # where query 0 stands among these keys; at the end where None
+
+    @property
+    def position(self) -> int:
+        """Query i stands at key i + position, where distances are measured."""
+        return self.shape.extent.shift("end") if self.place is None else self.place
 
     @property
     def exact(self) -> torch.dtype:
@@ -55,6 +63,17 @@ class Call:
     def tensors(self) -> list[Tensor]:
         """Everything a gradient may flow into: q, k, v, then the rule's arrays."""
         return [self.query, self.key, self.value, *self.score.arrays()]
+
+    def map(self, convert: Callable[[Tensor], Tensor]) -> Call:
+        """The same call with each tensor replaced by convert(tensor)."""
+        return replace(
+            self,
+            query=convert(self.query),
+            key=convert(self.key),
+            value=convert(self.value),
+            mask=None if self.mask is None else self.mask.map(convert),
+            score=self.score.map(convert),
+        )
 
     def with_value(self, value: Tensor) -> Call:
         """The same matrix over other values (*batch, Hkv, S, M)."""
@@ -74,8 +93,13 @@ class Call:
             sink=self.score.sink is not None,
             dropout=self.dropout > 0,
             gradients=torch.is_grad_enabled() and any(t.requires_grad for t in self.tensors()),
+            bias_gradient=torch.is_grad_enabled() and self._bias_learns(),
             summaries=frozenset(summaries),
         )
+
+    def _bias_learns(self) -> bool:
+        bias = self.score.bias
+        return bias is not None and any(array.requires_grad for array in bias.arrays())
 
 
 class RowState(NamedTuple):
@@ -97,7 +121,7 @@ class Answers(NamedTuple):
 
     output: Tensor  # (*batch, Hq, L, Dv)
     lse: Tensor  # (*batch, Hq, L)
-    summaries: dict[Summary, Any]
+    known: dict[Any, Any]  # what was measured on the way, detached
     state: RowState | None = None  # for later sweeps, where the implementation keeps one
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.score import Bias
 from regard.summary import Summary
 
 __all__ = ["ColumnAnswers", "Gradients", "RowAnswers", "Sweeps"]
@@ -26,7 +25,7 @@ class RowAnswers(NamedTuple):
 
     output: Tensor | None  # (*batch, Hq, L, Dv), in the precision computed in
     state: RowState
-    measured: dict[Summary, Any]
+    measured: dict[Any, Any]  # by summary; the final scores of Top(k) under ("scores", Top(k))
 
 
 class ColumnAnswers(NamedTuple):
@@ -59,12 +58,15 @@ class Sweeps(Protocol):
         """Why it cannot serve this problem; empty where it can."""
         ...
 
-    def gradient_reasons(self, bias: Bias | None) -> list[str]:
-        """Why its backward cannot serve; empty where it can."""
-        ...
-
-    def rows(self, call: Call, output: bool, measures: tuple[Summary, ...]) -> RowAnswers:
-        """One pass over the keys for every query."""
+    def rows(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None = None,
+    ) -> RowAnswers:
+        """One pass over the keys for every query. Weights are relative to the `given` lse where
+        there is one (of a larger set of keys, or of another kernel); entropy never is."""
         ...
 
     def columns(

@@ -6,6 +6,7 @@ Kernels like that form: two numbers a row instead of L×S booleans, and whole ti
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from regard.mask.algebra import Both, Either, Mask
 from regard.mask.arrays import is_bool
 from regard.mask.contents import Documents, Padding
+from regard.mask.part import Part
 from regard.mask.positions import Causal, Prefix, Window
 from regard.mask.tile import Extent
 
@@ -40,8 +42,22 @@ def spans_of(mask: Mask | None, extent: Extent) -> tuple[Spans | None, Mask | No
     if isinstance(mask, Either):
         joined = _union(spans_of(mask.left, extent), spans_of(mask.right, extent))
         return (None, mask) if joined is None else (joined, None)
+    if isinstance(mask, Part):
+        return _part(mask, extent)
     spans = _leaf(mask, extent)
     return (None, mask) if spans is None else (spans, None)
+
+
+def _part(mask: Part, extent: Extent) -> tuple[Spans | None, Mask | None]:
+    """The whole problem's intervals, for these rows, counted from the part's first key."""
+    spans, rest = spans_of(mask.mask, mask.whole(extent))
+    if spans is not None:
+        rows = slice(mask.query_start, mask.query_start + extent.queries)
+        spans = Spans(
+            np.maximum(spans.low[..., rows] - mask.key_start, 0),
+            np.minimum(spans.high[..., rows] - mask.key_start, extent.keys),
+        )
+    return spans, None if rest is None else replace(mask, mask=rest)
 
 
 def _leaf(mask: Mask | None, extent: Extent) -> Spans | None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import ast
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from regard.errors import InputError
 from regard.mask.algebra import Both, Either, Mask, Not, Table
 from regard.mask.contents import Documents, Padding, Rule
+from regard.mask.part import Part
 from regard.mask.positions import Causal, Prefix, Window
 
 __all__ = ["describe", "rebuild", "rules_in"]
@@ -43,6 +44,9 @@ def describe(mask: Mask | None) -> str:
         return f"('window',{mask.left},{mask.right},'{mask.align}')"
     if isinstance(mask, Padding):
         return f"('padding',{mask.queries is not None})"
+    if isinstance(mask, Part):
+        place = f"{mask.query_start},{mask.key_start},{mask.queries},{mask.keys}"
+        return f"('part',{describe(mask.mask)},{place})"
     if isinstance(mask, Rule):
         return f"('rule',{_register(mask.fn)},{mask.entry})"
     names = {Prefix: "prefix", Documents: "documents", Table: "table"}
@@ -51,7 +55,7 @@ def describe(mask: Mask | None) -> str:
     return f"('{names[type(mask)]}',)"
 
 
-def rebuild(text: str, arrays: Sequence[Any]) -> Mask | None:
+def rebuild(text: str, arrays: Iterable[Any]) -> Mask | None:
     """The mask that `describe` described, over these arrays."""
     return _build(_parsed(text), iter(arrays))
 
@@ -89,6 +93,9 @@ def _build(node: Any, arrays: Iterator[Any]) -> Mask | None:
     if kind in ("both", "either", "not"):
         parts = [_build(part, arrays) for part in rest]
         return {"both": Both, "either": Either, "not": Not}[kind](*parts)
+    if kind == "part":
+        inner = _build(rest[0], arrays)
+        return None if inner is None else Part(inner, *rest[1:])
     if kind == "causal":
         return Causal(rest[0])
     if kind == "window":

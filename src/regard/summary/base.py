@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
 from regard.shapes import AttentionShape
+from regard.state import MergeRule
 
 __all__ = ["Matrix", "Summary"]
 
@@ -16,21 +17,40 @@ class Matrix(Protocol):
     """The dense intermediates a definition may speak of (`regard.engine.dense.Steps`)."""
 
     @property
-    def scaled(self) -> Tensor: ...  # (…, Hq, L, S)
+    def scaled(self) -> Tensor:
+        """scale·q·k, (…, Hq, L, S)."""
+        ...
+
     @property
-    def visible(self) -> Tensor: ...  # (…, Hq, L, S)
+    def visible(self) -> Tensor:
+        """Which cells may be seen."""
+        ...
+
     @property
-    def masked(self) -> Tensor: ...  # (…, Hq, L, S)
+    def masked(self) -> Tensor:
+        """The final scores, −∞ where hidden."""
+        ...
+
     @property
-    def weights(self) -> Tensor: ...  # (…, Hq, L, S)
+    def weights(self) -> Tensor:
+        """After the softmax."""
+        ...
+
     @property
-    def lse(self) -> Tensor: ...  # (…, Hq, L)
+    def lse(self) -> Tensor:
+        """(…, Hq, L)."""
+        ...
+
     @property
-    def sink(self) -> Tensor | None: ...  # (Hq,)
+    def sink(self) -> Tensor | None:
+        """(Hq,), or None."""
+        ...
 
 
 class Summary(ABC):
     """Something measured on an attention matrix. Equal parameters make equal summaries."""
+
+    merge_rule: ClassVar[MergeRule | None] = None  # over disjoint sets of keys; None: not at all
 
     @abstractmethod
     def define(self, matrix: Matrix, shape: AttentionShape) -> Any:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.shapes import AttentionShape
+from regard.state import MergeRule
 from regard.summary.base import Matrix, Summary
 
 __all__ = ["Entropy", "Visible", "normalize"]
@@ -16,6 +17,8 @@ __all__ = ["Entropy", "Visible", "normalize"]
 @dataclass(frozen=True)
 class Entropy(Summary):
     """(…, Hq, L): entropy of each row in nats; 0 where a row sees no key."""
+
+    merge_rule = MergeRule.ENTROPY
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """Σ p (lse − s) over the keys, and the same term once more for the sink."""
@@ -32,6 +35,8 @@ class Entropy(Summary):
 @dataclass(frozen=True)
 class Visible(Summary):
     """(…, Hq, L): how many keys each row may see."""
+
+    merge_rule = MergeRule.SUM
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """Counts the visible cells of a row."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.shapes import AttentionShape
+from regard.state import MergeRule
 from regard.summary.base import Matrix, Summary
 
 __all__ = ["MaxLogit", "MaxScore"]
@@ -17,6 +18,8 @@ __all__ = ["MaxLogit", "MaxScore"]
 class MaxScore(Summary):
     """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias (QK-clip's S)."""
 
+    merge_rule = MergeRule.MAX
+
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """−∞ where a row sees no key."""
         return _largest(matrix.scaled.masked_fill(~matrix.visible, -torch.inf))
@@ -25,6 +28,8 @@ class MaxScore(Summary):
 @dataclass(frozen=True)
 class MaxLogit(Summary):
     """(…, Hq, L): the largest final score over visible keys, the sink excluded."""
+
+    merge_rule = MergeRule.MAX
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """−∞ where a row sees no key."""

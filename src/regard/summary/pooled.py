@@ -43,9 +43,8 @@ class Pooled(Summary):
         cell = self.size(shape)
         down, across = -shape.queries % cell, -shape.keys % cell
         padded = torch.nn.functional.pad(matrix.weights, (0, across, 0, down))
-        squares = padded.unflatten(-1, (-1, cell)).unflatten(
-            -3, (-1, cell)
-        )  # (…, R, cell, C, cell)
+        *lead, tall, wide = padded.shape
+        squares = padded.reshape(*lead, tall // cell, cell, wide // cell, cell)
         if self.how == "max":
             return squares.amax((-3, -1)) if squares.numel() else squares.sum((-3, -1))
         return squares.sum((-3, -1)) / self.area(shape, matrix.weights)

@@ -49,7 +49,8 @@ class Received(Summary):
             mass = mass / seen.clamp(min=1)
         if self.groups is None:
             return mass
-        shared = mass.unflatten(-2, (shape.key_heads, shape.group))
+        *lead, _, keys = mass.shape
+        shared = mass.reshape(*lead, shape.key_heads, shape.group, keys)
         return shared.sum(-2) if self.groups == "sum" else shared.mean(-2)
 
     def check(self, shape: AttentionShape) -> None:
@@ -74,7 +75,7 @@ def _frozen(queries: Any) -> Any:
 
 
 def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
-    """(n,) int64: the rows meant by `queries` among `count`."""
+    """(n,) int64: the rows meant by `queries` among `count`, each once, ascending."""
     if isinstance(queries, int):
         if queries < 1:
             raise InputError(f"queries={queries}; a number means the last n queries, so n ≥ 1")
@@ -86,4 +87,5 @@ def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
     wrong = [n for n in queries if not -count <= n < count]
     if wrong:
         raise InputError(f"query {wrong[0]} does not exist; there are {count} queries")
-    return torch.tensor([n % count for n in queries], dtype=torch.int64, device=device)
+    chosen = sorted({n % count for n in queries})
+    return torch.tensor(chosen, dtype=torch.int64, device=device)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.shapes import AttentionShape
+from regard.state import MergeRule
 from regard.summary.base import Matrix, Summary
 
 __all__ = ["Concentration", "Distance"]
@@ -16,6 +17,8 @@ __all__ = ["Concentration", "Distance"]
 @dataclass(frozen=True)
 class Distance(Summary):
     """(…, Hq, L): Σ_j p_ij |i − j| with query i at its key position (the last at the last key)."""
+
+    merge_rule = MergeRule.MEAN
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """The mean distance under the weights."""
@@ -28,6 +31,8 @@ class Distance(Summary):
 @dataclass(frozen=True)
 class Concentration(Summary):
     """(…, Hq, L): Σ_j p_ij²; 1 over it is the number of keys a row effectively uses."""
+
+    merge_rule = MergeRule.SQUARES
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """Sum of squared weights."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.shapes import AttentionShape
+from regard.state import MergeRule
 from regard.summary.base import Matrix, Summary
 
 __all__ = ["Peak", "Top", "TopKeys"]
@@ -25,6 +26,8 @@ class TopKeys(NamedTuple):
 @dataclass(frozen=True)
 class Top(Summary):
     """(…, Hq, L, k): the k heaviest keys of each row; equal scores go to the lower key."""
+
+    merge_rule = MergeRule.TOP
 
     k: int
 

@@ -12,7 +12,7 @@ from regard.engine.cpu import structures
 from regard.engine.problem import Call
 from regard.mask import Mask, Table
 from regard.mask.spans import Spans, spans_of
-from regard.score import ALiBi, BiasTable, RelativeBias
+from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 __all__ = ["Binding"]
 
@@ -85,7 +85,7 @@ class Binding:
         c.scale = call.score.scale
         c.softcap = call.score.softcap or 0.0
         c.last_query = shape.queries
-        c.distance_shift = shape.extent.shift("end")
+        c.distance_shift = call.position
         c.threads = torch.get_num_threads()
         self._add_bias(c)
         self._add_spans(c, self.spans)
@@ -95,19 +95,28 @@ class Binding:
 
     def _add_bias(self, c: structures.Call) -> None:
         bias, extent = self.call.score.bias, self.call.shape.extent
+        down = across = 0  # where the part begins in the problem the bias speaks of
+        here = extent
+        if isinstance(bias, PartBias):
+            down, across, here, bias = (
+                bias.query_start, bias.key_start, bias.whole(extent), bias.bias,
+            )  # fmt: skip
+        c.bias_shift = down - across
         if isinstance(bias, BiasTable):
-            table = bias.table.detach().to(self.dtype).expand(extent.full)
+            table = bias.table.detach().to(self.dtype).expand(here.full)
+            table = table[..., down : down + extent.queries, across : across + extent.keys]
             table = table.reshape(self.entries, *extent.full[-3:])
             c.bias_kind, c.bias = BIAS_TABLE, self._keep(table)
             c.bias_strides[:] = table.stride()
         elif isinstance(bias, ALiBi):
             c.bias_kind = BIAS_SLOPES
             c.bias = self._keep(bias.slopes.detach().to(self.dtype).contiguous())
-            c.bias_shift = extent.shift(bias.align)
+            c.bias_shift += here.shift(bias.align)
         elif isinstance(bias, RelativeBias):
             by_distance = bias.table.detach().to(self.dtype)[torch.from_numpy(bias.buckets())].T
             c.bias_kind, c.bias = BIAS_BY_DISTANCE, self._keep(by_distance.contiguous())
-            c.bias_shift, c.bias_reach = extent.shift(bias.align), bias.max_distance
+            c.bias_shift += here.shift(bias.align)
+            c.bias_reach = bias.max_distance
 
     def _add_spans(self, c: structures.Call, spans: Spans | None) -> None:
         if spans is None:

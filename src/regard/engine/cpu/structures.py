@@ -55,7 +55,8 @@ class RowSweep(Structure):
         *(
             (n, c_void_p)
             for n in (
-                "row_max row_log entropy max_score max_logit concentration distance visible"
+                "given_max given_log row_max row_log entropy max_score max_logit concentration "
+                "distance visible"
             ).split()
         ),
         ("top_k", c_int64),

@@ -12,7 +12,6 @@ from regard.engine.cpu.bind import BLOCK_ROWS, Binding
 from regard.engine.cpu.load import load, why_not
 from regard.engine.problem import Call, Place, Problem, RowState, What
 from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
-from regard.score import Bias
 from regard.summary import (
     Concentration,
     Distance,
@@ -56,22 +55,30 @@ class CpuSweeps:
             said.append(f"the tensors are on {problem.device}, these kernels run on the CPU")
         if problem.dropout:
             said.append("it has no dropout")
+        if problem.bias_gradient:
+            said.append("its backward gives no gradient to a bias")
+        cells = [s for s in problem.summaries if isinstance(s, Pooled)]
+        if len(cells) > structures.MOST_POOLS:
+            said.append(f"it pools at most {structures.MOST_POOLS} maps at a time")
         return said
-
-    def gradient_reasons(self, bias: Bias | None) -> list[str]:
-        """Why the backward kernel cannot serve."""
-        if bias is not None and any(array.requires_grad for array in bias.arrays()):
-            return ["its backward gives no gradient to a bias"]
-        return []
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, call: Call, output: bool, measures: tuple[Summary, ...]) -> RowAnswers:
+    def rows(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None = None,
+    ) -> RowAnswers:
         """One pass over the keys for every block of queries."""
         shape, binding = call.shape, Binding(call)
         rows = (binding.entries, shape.query_heads, shape.queries)
         made = _RowBuffers(rows, binding.dtype, call, output, measures)
         kernels = load()
+        if given is not None:
+            keep = [part.to(binding.dtype).contiguous() for part in given]
+            made.ask.given_max, made.ask.given_log = (part.data_ptr() for part in keep)
         for piece in binding.strips():
             kernels.run("rows", piece, made.ask, binding.wide)
         return made.answers()
@@ -231,13 +238,14 @@ class _RowBuffers:
 
     def answers(self) -> RowAnswers:
         """What was measured, in the batch's own axes."""
-        measured: dict[Summary, Any] = {
+        measured: dict[Any, Any] = {
             summary: self._batched(number) for summary, number in self.numbers.items()
         }
-        weights, _, keys = (self._batched(part) for part in self.top)
+        weights, scores, keys = (self._batched(part) for part in self.top)
         for summary in self.measures:
             if isinstance(summary, Top):
                 measured[summary] = TopKeys(weights[..., : summary.k], keys[..., : summary.k])
+                measured["scores", summary] = scores[..., : summary.k]
             elif isinstance(summary, Pooled):
                 measured[summary] = self._finish_pool(summary)
         return RowAnswers(

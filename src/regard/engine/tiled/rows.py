@@ -104,7 +104,7 @@ class Block:
         device = tile.scores.device
         i = torch.arange(tile.rows.start, tile.rows.start + ROWS, device=device)
         j = torch.arange(tile.cols.start, tile.cols.start + KEYS, device=device)
-        return (i[:, None] + self.call.shape.extent.shift("end") - j[None, :]).abs()
+        return (i[:, None] + self.call.position - j[None, :]).abs()
 
     def _cell_index(self, m: Pooled, tile: Tile) -> Tensor:
         cell = m.size(self.call.shape)
@@ -116,8 +116,8 @@ class Block:
         columns = torch.arange(self.cells[m].shape[-1], device=p.device)
         return p @ (self._cell_index(m, tile)[:, None] == columns).to(p.dtype)
 
-    def close(self) -> dict[str, Any]:
-        """Add the sink, divide, and cut the padding off."""
+    def close(self, given: RowState | None) -> dict[Any, Any]:
+        """Add the sink and divide: by one's own total, or by the lse that was given."""
         peak, total, centred, shrink = self.peak, self.total, self.centred, None
         if self.call.score.sink is not None:
             sink = self.call.score.sink.detach().to(peak.dtype)[:, None]
@@ -132,11 +132,19 @@ class Block:
         some = total > 0
         log = torch.where(some, total.clamp(min=torch.finfo(total.dtype).tiny).log(), 0.0)
         log = torch.where(total.isnan(), total, log)
-        inverse = torch.where(total == 0, 0.0, (1.0 if shrink is None else shrink) / total)
-        base = peak.masked_fill(peak == -torch.inf, 0.0)
+        share = torch.where(total == 0, 0.0, 1 / total)
+        to_peak, to_log = peak, log
+        if given is not None:
+            here = slice(self.rows.start, self.rows.stop)
+            pad = (0, ROWS - len(self.rows))
+            to_peak, to_log = (F.pad(part[..., here], pad) for part in given)
+            share = torch.where(to_peak == -torch.inf, 0.0, ((peak - to_peak) - to_log).exp())
+        inverse = share if shrink is None else shrink * share
+        nothing = (to_peak == -torch.inf)[..., None]
 
         def weight(scores: Tensor) -> Tensor:
-            return ((scores - base[..., None]) - log[..., None]).exp()
+            p = ((scores - to_peak[..., None]) - to_log[..., None]).exp()
+            return p.masked_fill(nothing, 0.0)
 
         found: dict[Any, Any] = {
             "peak": peak, "log": log, "output": self.context * inverse[..., None],
@@ -144,6 +152,7 @@ class Block:
             MaxScore: self.raw, MaxLogit: self.peak, Visible: self.visible,
             Concentration: self.squares * inverse.square(), Distance: self.away * inverse,
             "top_weights": weight(self.top_scores), "top_keys": self.top_keys,
+            "top_scores": self.top_scores,
         }  # fmt: skip
         for m, cells in self.cells.items():
             found[m] = cells * inverse[..., None] if m.how == "mean" else weight(cells)
@@ -162,11 +171,12 @@ def assemble(
             return _empty(call, name)
         return torch.cat([block[name] for block in blocks], axis).narrow(axis, 0, shape.queries)
 
-    measured: dict[Summary, Any] = {}
+    measured: dict[Any, Any] = {}
     for m in measures:
         if isinstance(m, Top):
             weights, keys = rows("top_weights"), rows("top_keys")
             measured[m] = TopKeys(weights[..., : m.k], keys[..., : m.k])
+            measured["scores", m] = rows("top_scores")[..., : m.k]
         elif isinstance(m, Pooled):
             measured[m] = _pool_rows(m, rows(m), call)
         else:
@@ -195,7 +205,7 @@ def _empty(call: Call, name: Any) -> Tensor:
         return new.new_zeros((*rows, shape.value_dim))
     if isinstance(name, Pooled):
         return new.new_zeros((*rows, -(-shape.keys // name.size(shape))))
-    if name in ("top_weights", "top_keys"):
+    if name in ("top_weights", "top_keys", "top_scores"):
         dtype = torch.int64 if name == "top_keys" else new.dtype
         return new.new_zeros((*rows, 1), dtype=dtype)
     return new.new_zeros(rows, dtype=torch.int64 if name is Visible else new.dtype)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.engine.bias_gradient import BiasGradient
 from regard.engine.problem import Call, Place, Problem, RowState, What
 from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
 from regard.engine.tiled.rows import Block, assemble
 from regard.engine.tiled.tile import (
-    Tile,
     blocks_of,
     grouped,
     inside,
@@ -18,7 +18,6 @@ from regard.engine.tiled.tile import (
     tiles_of,
     weights_of,
 )
-from regard.score import Bias
 from regard.summary import Summary
 
 __all__ = ["TILED", "TiledSweeps"]
@@ -37,19 +36,21 @@ class TiledSweeps:
         """There is nothing it cannot do."""
         return []
 
-    def gradient_reasons(self, bias: Bias | None) -> list[str]:
-        """Its backward gives every gradient."""
-        return []
-
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, call: Call, output: bool, measures: tuple[Summary, ...]) -> RowAnswers:
+    def rows(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None = None,
+    ) -> RowAnswers:
         """Online softmax: each block of queries walks its key tiles in order."""
         blocks = [Block(call, rows, output, measures) for rows in blocks_of(call.shape.queries)]
         for block in blocks:
             for tile in tiles_of(call, block.rows):
                 block.fold(tile)
-        return assemble(call, [block.close() for block in blocks], output, measures)
+        return assemble(call, [block.close(given) for block in blocks], output, measures)
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +113,7 @@ class TiledSweeps:
         shape, exact = call.shape, call.exact
         query, key, value = (t.detach().to(exact) for t in (call.query, call.key, call.value))
         grads = [torch.zeros_like(t) for t in (query, key, value)]
-        bias = _BiasGradient(call)
+        bias = BiasGradient(call.score.bias, shape.extent, exact)
         for rows in blocks_of(shape.queries):
             here = slice(rows.start, rows.stop)
             go = grad_output[..., here, :].to(exact)
@@ -127,7 +128,9 @@ class TiledSweeps:
                     u = inside(tile.scores, tile) - state.lse[..., here, None]
                     inner = inner - slope[..., here, None] * torch.where(p > 0, u, 0.0)
                 ds = torch.where(p > 0, p * inner, 0.0)
-                bias.add(ds, tile)
+                i = torch.arange(rows.start, rows.stop, device=ds.device)
+                j = torch.arange(tile.cols.start, tile.cols.stop, device=ds.device)
+                bias.add(i, j, ds)
                 if tile.slope is not None:
                     ds = ds * inside(tile.slope, tile)
                 ds = ds * call.score.scale
@@ -135,39 +138,8 @@ class TiledSweeps:
                 grads[1][..., there, :] += grouped(ds.mT @ query[..., here, :], shape.group)
                 pv = p if kept is None else p * kept
                 grads[2][..., there, :] += grouped(pv.mT @ go, shape.group)
-        return Gradients(grads[0], grads[1], grads[2], bias.found())
-
-
-class _BiasGradient:
-    """Sums the gradient of a bias's arrays over tiles, by autograd through each bias tile."""
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.sums: list[Tensor | None] = []
-        bias = call.score.bias
-        if bias is None:
-            return
-        self.bias = bias.map(lambda a: a.detach().requires_grad_(a.requires_grad))
-        self.sums = [torch.zeros_like(a) if a.requires_grad else None for a in bias.arrays()]
-
-    def add(self, ds: Tensor, tile: Tile) -> None:
-        """One tile's dS is the gradient of that tile of the bias."""
-        wanted = [s for s in self.sums if s is not None]
-        if not wanted:
-            return
-        i, j = (
-            torch.arange(span.start, span.stop, device=ds.device) for span in (tile.rows, tile.cols)
-        )
-        with torch.enable_grad():
-            part = self.bias.tile(i, j, self.call.shape.extent).expand(ds.shape)
-            leaves = [a for a in self.bias.arrays() if a.requires_grad]
-            grads = torch.autograd.grad(part, leaves, ds.to(part.dtype))
-        for total, grad in zip(wanted, grads, strict=True):
-            total += grad
-
-    def found(self) -> list[Tensor | None]:
-        """One entry per array of the bias, and None for the sink, which is no key here."""
-        return [*self.sums, *([None] if self.call.score.sink is not None else [])]
+        sink = [] if call.score.sink is None else [None]  # no key here; see carry.py
+        return Gradients(grads[0], grads[1], grads[2], [*bias.sums, *sink])
 
 
 TILED = TiledSweeps()

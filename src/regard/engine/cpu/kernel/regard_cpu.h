@@ -44,6 +44,7 @@ typedef struct {
 typedef struct {
     void *output;
     int64_t output_strides[3];
+    const void *given_max, *given_log; /* an lse to divide by instead of one's own */
     void *row_max, *row_log; /* lse = row_max + row_log, kept apart for accuracy */
     void *entropy, *max_score, *max_logit, *concentration, *distance;
     int64_t *visible;

@@ -14,6 +14,7 @@ typedef struct {
     int64_t v_row;
     T largest[BLOCK_ROWS], total[BLOCK_ROWS], centred[BLOCK_ROWS];
     T squares[BLOCK_ROWS], away[BLOCK_ROWS], raw[BLOCK_ROWS], shrink[BLOCK_ROWS];
+    T final_max[BLOCK_ROWS], final_log[BLOCK_ROWS]; /* the lse that weights refer to */
     int64_t count[BLOCK_ROWS];
     T *top_score;      /* [BLOCK_ROWS][k], descending */
     int64_t *top_key;
@@ -170,25 +171,29 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
         w->shrink[n] = 1;
         if (c->sink) FN(join_sink)(w, n, ((const T *)c->sink)[block->head]);
         T l = w->total[n], log_l = LOG(l), inverse = l == 0 ? 0 : 1 / l;
+        T m = w->final_max[n] = ask->given_max ? ((const T *)ask->given_max)[at] : w->largest[n];
+        T to_m = w->final_log[n] = ask->given_log ? ((const T *)ask->given_log)[at] : log_l;
+        T share = inverse; /* what a weight relative to the running maximum is worth */
+        if (ask->given_max) share = m == -INFINITY || l == 0 ? 0 : EXP((w->largest[n] - m) - to_m);
         PUT(row_max, w->largest[n]);
         PUT(row_log, l == 0 ? 0 : log_l);
         PUT(entropy, l == 0 ? 0 : log_l - w->centred[n] * inverse);
         PUT(max_logit, seen_max);
         PUT(max_score, c->softcap == 0 && c->bias_kind == NO_BIAS ? seen_max : w->raw[n]);
-        PUT(concentration, w->squares[n] * inverse * inverse);
-        PUT(distance, w->away[n] * inverse);
+        PUT(concentration, w->squares[n] * share * share);
+        PUT(distance, w->away[n] * share);
         if (ask->visible) ask->visible[at] = w->count[n];
         for (int64_t k = 0; k < ask->top_k; k++) {
             T s = w->top_score[n * ask->top_k + k];
-            VEC p = FN(weights_of)(FN(splat)(s), w->largest[n], log_l);
-            ((T *)ask->top_weights)[at * ask->top_k + k] = s == -INFINITY ? 0 : p[0];
+            VEC p = FN(weights_of)(FN(splat)(s), m, to_m);
+            ((T *)ask->top_weights)[at * ask->top_k + k] = s == -INFINITY || share == 0 ? 0 : p[0];
             ((T *)ask->top_scores)[at * ask->top_k + k] = s;
             ask->top_keys[at * ask->top_k + k] = w->top_key[n * ask->top_k + k];
         }
         if (!ask->output) continue;
         T *out = (T *)ask->output + block->batch * ask->output_strides[0] +
                  block->head * ask->output_strides[1] + i * ask->output_strides[2];
-        T factor = w->shrink[n] * inverse;
+        T factor = w->shrink[n] * share;
         for (int64_t d = 0; d < c->value_dim; d++) out[d] = w->sum[n * wide + d] * factor;
     }
 }
@@ -200,9 +205,9 @@ static void FN(close_pool)(FN(RowState) *w, const Pool *pool, const T *cells) {
     T *all = (T *)pool->cells +
              (block->batch * c->heads + block->head) * pool->segments * pool->columns;
     for (int64_t n = 0; n < block->count; n++, cells += pool->columns) {
-        if (w->total[n] == 0) continue;
+        T m = w->final_max[n], log_l = w->final_log[n];
+        if (w->total[n] == 0 || m == -INFINITY) continue;
         T *to = all + pool->segment_of[block->row[n]] * pool->columns;
-        T log_l = LOG(w->total[n]), m = w->largest[n];
         /* the cells that end in one tile refer to that tile's maximum */
         for (int64_t first = block->lowest / TILE_KEYS * TILE_KEYS; first < block->highest;
              first += TILE_KEYS) {

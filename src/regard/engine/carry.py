@@ -1,0 +1,140 @@
+"""Gradients that arrive at scores and weights, carried on to q, k, v and the rule's arrays.
+
+Everything here is one of two things: the attention backward sweep, whose dS is
+p (dP − shift − slope (s − lse)), and rectangles of final scores on which gradients fall cell by
+cell. A weight is exp(s − lse), so a gradient g on p_ij puts g·p_ij
+on its own score and −g·p_ij on the lse of its row; the latter is a sweep with shift = −g_lse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regard.engine.bias_gradient import BiasGradient
+from regard.engine.problem import Call, Place, RowState
+from regard.engine.sweeps import Sweeps
+
+__all__ = ["by_cells", "by_output", "by_product", "by_top", "multiply"]
+
+STRIP = 128  # rows at a time, where a gradient falls on a few scores of every row
+
+
+def by_output(
+    sweeps: Sweeps,
+    call: Call,
+    state: RowState,
+    grad_output: Tensor,
+    shift: Tensor,
+    slope: Tensor | None,
+) -> list[Tensor]:
+    """q, k, v, then one per array of the rule."""
+    found = sweeps.backward(call, state, grad_output, shift, slope)
+    rule = [
+        torch.zeros_like(array) if grad is None else grad
+        for array, grad in zip(call.score.arrays(), found.rule, strict=True)
+    ]
+    if call.score.sink is not None:
+        rule[-1] = _sink_gradient(call.score.sink, state, shift, slope)
+    return [found.query, found.key, found.value, *rule]
+
+
+def _sink_gradient(sink: Tensor, state: RowState, shift: Tensor, slope: Tensor | None) -> Tensor:
+    """The sink is a key whose value is zero: dP = 0. (Hq,)"""
+    gap = sink.detach().to(shift.dtype)[:, None] - state.lse
+    p = gap.exp()
+    inner = shift if slope is None else shift + slope * torch.where(p > 0, gap, 0.0)
+    return -(p * inner).flatten(0, -3).sum((0, -1)) if p.ndim > 2 else -(p * inner).sum(-1)
+
+
+def by_product(
+    sweeps: Sweeps, call: Call, state: RowState, g: Tensor, outer: Tensor
+) -> list[Tensor]:
+    """dP_ij = outer_i · g_j, with g (…, Hq, S, M) and outer (…, Hq, L, M): the attention backward
+    with values g. Gives q, k, the arrays, and A @ g, which is the gradient of outer."""
+    shape = call.shape
+    # each query head has values of its own here
+    apart = replace(
+        call,
+        key=call.key.detach().repeat_interleave(shape.group, -3),
+        value=g,
+        shape=replace(shape, key_heads=shape.query_heads, value_dim=g.shape[-1]),
+        dropout=0.0,
+    )
+    product = multiply(sweeps, apart, state)
+    shift = (outer * product).sum(-1)
+    query, key, _, *rule = by_output(sweeps, apart, state, outer, shift, None)
+    if shape.group > 1:
+        *lead, heads, n, d = key.shape
+        key = key.reshape(*lead, heads // shape.group, shape.group, n, d).sum(-3)
+    return [query, key, *rule, product]
+
+
+def multiply(sweeps: Sweeps, call: Call, state: RowState) -> Tensor:
+    """A @ value, for the A that `state` defines."""
+    found = sweeps.rows(call, True, (), state).output
+    assert found is not None
+    return found
+
+
+def by_cells(
+    sweeps: Sweeps, call: Call, state: RowState, place: Place, on_scores: Tensor, on_lse: Tensor
+) -> list[Tensor]:
+    """Gradients (units, rows, cols) on single scores, and (…, Hq, L) on lse: q, k, the arrays."""
+    own = _through_scores(call, [(place, on_scores)])
+    return _with_lse(sweeps, call, state, own, on_lse)
+
+
+def by_top(
+    sweeps: Sweeps, call: Call, state: RowState, keys: Tensor, on_scores: Tensor
+) -> list[Tensor]:
+    """Gradients (…, Hq, L, k) on the scores of these keys, and what that means for lse."""
+
+    def strips() -> Iterator[tuple[Place, Tensor]]:
+        shape, device = call.shape, keys.device
+        units = torch.arange(keys.flatten(0, -3).shape[0], device=device)
+        cols = torch.arange(shape.keys, device=device)
+        for start in range(0, shape.queries, STRIP):
+            rows = torch.arange(start, min(start + STRIP, shape.queries), device=device)
+            at = keys.flatten(0, -3)[:, rows]
+            part = on_scores.flatten(0, -3)[:, rows].masked_fill(at < 0, 0.0)
+            strip = part.new_zeros((len(units), len(rows), len(cols)))
+            yield Place(units, rows, cols), strip.scatter_add_(-1, at.clamp(min=0), part)
+
+    on_lse = -on_scores.masked_fill(keys < 0, 0.0).sum(-1)
+    return _with_lse(sweeps, call, state, _through_scores(call, strips()), on_lse)
+
+
+def _with_lse(
+    sweeps: Sweeps, call: Call, state: RowState, own: list[Tensor], on_lse: Tensor
+) -> list[Tensor]:
+    matrix = call.with_value(call.value[..., :0])
+    nothing = on_lse.new_zeros((*on_lse.shape, 0))
+    query, key, _, *rule = by_output(sweeps, matrix, state, nothing, -on_lse, None)
+    return [a + b for a, b in zip(own, [query, key, *rule], strict=True)]
+
+
+def _through_scores(call: Call, parts: Iterable[tuple[Place, Tensor]]) -> list[Tensor]:
+    """q, k and the rule's arrays, from gradients on rectangles of final scores."""
+    exact, shape, score = call.exact, call.shape, call.score
+    query, key = (t.detach().to(exact).flatten(0, -3) for t in (call.query, call.key))
+    grad_q, grad_k = torch.zeros_like(query), torch.zeros_like(key)
+    bias = BiasGradient(score.bias, shape.extent, exact)
+    for (units, rows, cols), ds in parts:
+        q, k = query[units][:, rows], key[units // shape.group][:, cols]
+        if score.bias is not None:
+            full = ds.new_zeros((query.shape[0], *ds.shape[1:])).index_add_(0, units, ds)
+            lead = shape.extent.full[:-2]
+            bias.add(rows, cols, full.reshape(*lead, len(rows), len(cols)))
+        if score.softcap is not None:
+            capped = score.cap((q @ k.mT) * score.scale)
+            ds = ds * (1 - (capped / score.softcap).square())
+        ds = ds * score.scale
+        grad_q.index_put_((units[:, None], rows[None, :]), ds @ k, accumulate=True)
+        at = (units[:, None] // shape.group, cols[None, :])
+        grad_k.index_put_(at, ds.mT @ q, accumulate=True)
+    sink = [] if score.sink is None else [torch.zeros_like(score.sink)]
+    return [grad_q.reshape(call.query.shape), grad_k.reshape(call.key.shape), *bias.sums, *sink]

@@ -1,0 +1,382 @@
+"""The sweeps as torch operators: shapes for tracing, gradients for autograd.
+
+Each operator takes tensors and one text (`spec`) that says everything else: mask, score rule,
+implementation, what is asked. So they pass through torch.compile and torch.export as opaque
+nodes, and nothing about a mask's values is looked at while tracing.
+
+    rows       q, k, v, arrays       output, peak, log, lse, then what each measure brings
+    columns    q, k, arrays, state   mass, seen, product
+    cells      q, k, arrays, state   a rectangle of weights or scores
+    attach     a known value         the same value, with its gradient
+    refuse     a known value         the same value; asking for its gradient is an error
+    gradient   what arrived          gradients of q, k, v and the arrays
+
+`state` is a row sweep's (peak, log). lse is a constant to these operators: a weight is
+exp(s − lse) and lse moves with every score of its row, so each gradient puts lse's part in by
+itself and is a total derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine import carry
+from regard.engine.choose import sweeps_for
+from regard.engine.problem import Place, RowState
+from regard.engine.spec import Spec, measures_of
+from regard.errors import GradientError
+from regard.mask.spec import rules_in
+from regard.summary import Entropy, Top, TopKeys
+
+__all__ = ["attach", "cells", "columns", "gradient", "refuse", "rows"]
+
+_HEAD = 4  # output, peak, log and lse stand before the measures
+
+
+# ── forward ──────────────────────────────────────────────────────────────────────────────────
+
+
+@torch.library.custom_op("regard::rows", mutates_args=())
+def rows(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    arrays: list[Tensor],
+    given: list[Tensor],
+    seed: Tensor | None,
+    spec: str,
+) -> list[Tensor]:
+    """One row sweep."""
+    said = Spec.parse(spec)
+    call = said.call(q, k, v, arrays, 0 if seed is None else int(seed))
+    measures = measures_of(said.asked)
+    lse = RowState(*given) if given else None
+    found = sweeps_for(call, said.implementation).rows(call, said.output, measures, lse)
+    output = q.new_empty(0) if found.output is None else found.output.to(q.dtype)
+    flat: list[Tensor] = []
+    for summary in measures:
+        value = found.measured[summary]
+        scores = [found.measured["scores", summary]] if isinstance(value, TopKeys) else []
+        flat += [*value, *scores] if isinstance(value, TopKeys) else [value]
+    made = [output, *found.state, found.state.lse, *flat]
+    return [part.contiguous() for part in made]
+
+
+@rows.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    arrays: list[Tensor],
+    given: list[Tensor],
+    seed: Tensor | None,
+    spec: str,
+) -> list[Tensor]:
+    said = Spec.parse(spec)
+    exact = torch.promote_types(q.dtype, torch.float32)
+    lead = q.shape[:-1]
+    output = q.new_empty((*lead, v.shape[-1]) if said.output else (0,))
+    numbers = [q.new_empty(lead, dtype=exact) for _ in range(3)]
+    return [output, *numbers, *said.fake_measures(q, k, exact)]
+
+
+@torch.library.custom_op("regard::columns", mutates_args=())
+def columns(
+    q: Tensor,
+    k: Tensor,
+    arrays: list[Tensor],
+    state: list[Tensor],
+    chosen: Tensor | None,
+    y: Tensor | None,
+    spec: str,
+) -> list[Tensor]:
+    """One column sweep: mass (…, Hq, S), seen (…, Hq, S), product (…, Hq, S, M)."""
+    said = Spec.parse(spec)
+    call = said.call(q, k, k[..., :0], arrays)
+    sweeps = sweeps_for(call, said.implementation)
+    found = sweeps.columns(call, RowState(*state), chosen, y, said.seen)
+    seen = found.mass.new_empty(0, dtype=torch.int64) if found.seen is None else found.seen
+    product = found.mass.new_empty(0) if found.product is None else found.product
+    return [found.mass, seen, product]
+
+
+@columns.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    arrays: list[Tensor],
+    state: list[Tensor],
+    chosen: Tensor | None,
+    y: Tensor | None,
+    spec: str,
+) -> list[Tensor]:
+    full = (*q.shape[:-2], k.shape[-2])
+    exact = state[0].dtype
+    return [
+        q.new_empty(full, dtype=exact),
+        q.new_empty(full if Spec.parse(spec).seen else (0,), dtype=torch.int64),
+        q.new_empty((0,) if y is None else (*full, y.shape[-1]), dtype=exact),
+    ]
+
+
+@torch.library.custom_op("regard::cells", mutates_args=())
+def cells(
+    q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
+) -> Tensor:
+    """(units, rows, cols): weights, or final scores."""
+    said = Spec.parse(spec)
+    call = said.call(q, k, k[..., :0], arrays)
+    sweeps = sweeps_for(call, said.implementation)
+    return sweeps.cells(call, RowState(*state), Place(*place), said.what)
+
+
+@cells.register_fake
+def _(
+    q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
+) -> Tensor:
+    return q.new_empty([part.shape[0] for part in place], dtype=state[0].dtype)
+
+
+@torch.library.custom_op("regard::attach", mutates_args=())
+def attach(
+    q: Tensor,
+    k: Tensor,
+    arrays: list[Tensor],
+    state: list[Tensor],
+    value: Tensor,
+    keys: Tensor | None,
+    spec: str,
+) -> Tensor:
+    """A known entropy (no keys) or known weights of top keys, with their gradient."""
+    return value.clone()
+
+
+@attach.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    arrays: list[Tensor],
+    state: list[Tensor],
+    value: Tensor,
+    keys: Tensor | None,
+    spec: str,
+) -> Tensor:
+    return torch.empty_like(value)
+
+
+@torch.library.custom_op("regard::refuse", mutates_args=())
+def refuse(value: Tensor, q: Tensor, k: Tensor, what: str) -> Tensor:
+    """The value as it is; asking for its gradient is an error, not a silent zero."""
+    return value.clone()
+
+
+@refuse.register_fake
+def _(value: Tensor, q: Tensor, k: Tensor, what: str) -> Tensor:
+    return torch.empty_like(value)
+
+
+# ── the one gradient operator ────────────────────────────────────────────────────────────────
+
+
+@torch.library.custom_op("regard::gradient", mutates_args=())
+def gradient(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    arrays: list[Tensor],
+    state: list[Tensor],
+    told: list[Tensor],
+    kind: str,
+    spec: str,
+) -> list[Tensor]:
+    """q, k, v, the arrays; for a product also that of its other factor. `told` by kind:
+
+    output   grad_output, shift, seed or empty, and slope where entropy takes part
+    product  g, outer
+    cells    units, rows, cols, on_scores, on_lse
+    top      keys, on_scores
+    """
+    said = Spec.parse(spec)
+    seed = int(told[2]) if kind == "output" and told[2].numel() else 0
+    call = said.call(q, k, v, arrays, seed)
+    sweeps, rows_state = sweeps_for(call, said.implementation), RowState(*state)
+    masks = len(arrays) - len(list(call.score.arrays()))
+    if kind == "output":
+        slope = told[3] if len(told) > 3 else None
+        dq, dk, dv, *rule = carry.by_output(sweeps, call, rows_state, told[0], told[1], slope)
+    elif kind == "product":
+        dq, dk, *rule, other = carry.by_product(sweeps, call, rows_state, told[0], told[1])
+    elif kind == "cells":
+        place = Place(*told[:3])
+        dq, dk, *rule = carry.by_cells(sweeps, call, rows_state, place, told[3], told[4])
+    else:
+        dq, dk, *rule = carry.by_top(sweeps, call, rows_state, told[0], told[1])
+    dv = dv if kind == "output" else torch.zeros_like(v)
+    none = [torch.zeros_like(mask) for mask in arrays[:masks]]
+    made = zip((q, k, v, *arrays), (dq, dk, dv, *none, *rule), strict=True)
+    found = [grad.to(given.dtype).contiguous() for given, grad in made]
+    return [*found, other] if kind == "product" else found
+
+
+@gradient.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    arrays: list[Tensor],
+    state: list[Tensor],
+    told: list[Tensor],
+    kind: str,
+    spec: str,
+) -> list[Tensor]:
+    found = [t.new_empty(t.shape) for t in (q, k, v, *arrays)]
+    return [*found, told[1].new_empty(told[1].shape)] if kind == "product" else found
+
+
+# ── gradients ────────────────────────────────────────────────────────────────────────────────
+
+
+def _remember(ctx: Any, spec: str, arrays: Sequence[Tensor], tensors: Sequence[Any]) -> None:
+    """Rules are held too: the text names their functions."""
+    ctx.spec, ctx.arrays = spec, len(arrays)
+    ctx.rules = rules_in(Spec.parse(spec).mask)
+    ctx.save_for_backward(*tensors, *arrays)
+    ctx.set_materialize_grads(False)
+
+
+def _recall(ctx: Any) -> tuple[list[Any], list[Tensor]]:
+    saved = list(ctx.saved_tensors)
+    return saved[: len(saved) - ctx.arrays], saved[len(saved) - ctx.arrays :]
+
+
+def _floats(arrays: list[Tensor], grads: list[Tensor]) -> list[Tensor | None]:
+    """Masks have no gradient."""
+    return [g if a.is_floating_point() else None for a, g in zip(arrays, grads, strict=True)]
+
+
+def _entropy_among(values: Sequence[Any], spec: str) -> Any:
+    measures = measures_of(Spec.parse(spec).asked)
+    at = _HEAD
+    for summary in measures:
+        if summary == Entropy():
+            return values[at]
+        at += 3 if isinstance(summary, Top) else 1
+    return None
+
+
+def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    q, k, v, arrays, given, seed, spec = inputs
+    entropy = _entropy_among(output, spec)
+    peak, log = given or output[1:3]
+    _remember(ctx, spec, arrays, [q, k, v, seed, output[0], peak, log, entropy])
+    ctx.given = len(given)
+
+
+def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
+    (q, k, v, seed, output, peak, log, entropy), arrays = _recall(ctx)
+    g_output, g_lse, g_entropy = grads[0], grads[3], _entropy_among(grads, ctx.spec)
+    for n, grad in enumerate(grads):
+        if grad is not None and n not in (0, 3) and grad is not g_entropy:
+            raise GradientError(_no_gradient("this statistic"))
+    shift = torch.zeros_like(peak)
+    values = v if g_output is not None else v[..., :0]
+    if g_output is not None:
+        shift = (g_output.to(peak.dtype) * output.to(peak.dtype)).sum(-1)
+    else:
+        g_output = q.new_zeros((*q.shape[:-1], 0))
+    if g_lse is not None:
+        shift = shift - g_lse
+    told = [g_output, shift, peak.new_empty(0) if seed is None else seed]
+    if g_entropy is not None:
+        told = [g_output, shift + g_entropy * entropy, told[2], g_entropy]
+    found = gradient(q, k, values, arrays, [peak, log], told, "output", ctx.spec)
+    dv = found[2] if grads[0] is not None else None
+    return found[0], found[1], dv, _floats(arrays, found[3:]), [None] * ctx.given, None, None
+
+
+def _save_columns(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    q, k, arrays, state, chosen, y, spec = inputs
+    _remember(ctx, spec, arrays, [q, k, *state, chosen, y])
+
+
+def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
+    """Σ_i p_ij y_i has dP_ij = y_i · g_j. Mass is the same with y = 1 in the chosen rows."""
+    (q, k, peak, log, chosen, y), arrays = _recall(ctx)
+    ones = torch.ones_like(peak).unsqueeze(-1)
+    if chosen is not None:
+        ones = ones * chosen[:, None]
+        y = None if y is None else y * chosen[:, None]
+    parts = [] if grads[0] is None else [(grads[0].unsqueeze(-1), ones)]
+    if grads[2] is not None:
+        parts.append((grads[2], y.to(peak.dtype)))
+    g = torch.cat([part[0] for part in parts], -1)
+    outer = torch.cat([part[1] for part in parts], -1)
+    told = [g, outer]
+    found = gradient(q, k, k[..., :0], arrays, [peak, log], told, "product", ctx.spec)
+    grad_y = None
+    if grads[2] is not None:
+        grad_y = found[-1][..., -grads[2].shape[-1] :]
+        grad_y = grad_y if chosen is None else grad_y * chosen[:, None]
+    return found[0], found[1], _floats(arrays, found[3:-1]), [None, None], None, grad_y, None
+
+
+def _save_cells(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    q, k, arrays, state, place, spec = inputs
+    _remember(ctx, spec, arrays, [q, k, *state, *place, output])
+
+
+def _cells_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    (q, k, peak, log, units, at_rows, at_cols, found), arrays = _recall(ctx)
+    on_lse = torch.zeros_like(peak)
+    if Spec.parse(ctx.spec).what == "weights":
+        on_scores = grad * found
+        at = (units[:, None] * peak.shape[-1] + at_rows).reshape(-1)
+        on_lse = on_lse.reshape(-1).index_add(0, at, -on_scores.sum(-1).reshape(-1))
+        on_lse = on_lse.reshape(peak.shape)
+    else:
+        on_scores = torch.where(found == -torch.inf, 0.0, grad)
+    told = [units, at_rows, at_cols, on_scores, on_lse]
+    made = gradient(q, k, k[..., :0], arrays, [peak, log], told, "cells", ctx.spec)
+    return made[0], made[1], _floats(arrays, made[3:]), [None, None], [None] * 3, None
+
+
+def _save_attached(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    q, k, arrays, state, value, keys, spec = inputs
+    _remember(ctx, spec, arrays, [q, k, *state, value, keys])
+
+
+def _attached_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    (q, k, peak, log, value, keys), arrays = _recall(ctx)
+    if keys is None:
+        nothing = q.new_zeros((*q.shape[:-1], 0))
+        told, kind = [nothing, grad * value, peak.new_empty(0), grad], "output"
+    else:
+        told, kind = [keys, grad * value], "top"
+    found = gradient(q, k, k[..., :0], arrays, [peak, log], told, kind, ctx.spec)
+    return found[0], found[1], _floats(arrays, found[3:]), [None, None], None, None, None
+
+
+def _no_gradient(what: str) -> str:
+    return (
+        f"{what} has no gradient here; output, lse, entropy, top and peak weights, rows, slices, "
+        "received and products have one. Detach it, or use implementation='dense'"
+    )
+
+
+def _save_refusal(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.what = inputs[3]
+
+
+def _refuse_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    raise GradientError(_no_gradient(ctx.what))
+
+
+rows.register_autograd(_rows_backward, setup_context=_save_rows)
+columns.register_autograd(_columns_backward, setup_context=_save_columns)
+cells.register_autograd(_cells_backward, setup_context=_save_cells)
+attach.register_autograd(_attached_backward, setup_context=_save_attached)
+refuse.register_autograd(_refuse_backward, setup_context=_save_refusal)

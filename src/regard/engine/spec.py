@@ -1,0 +1,146 @@
+"""A call without its tensors, as one line of text: what torch's operators carry along.
+
+mask | score rule | implementation | output? | measures | seen? | what | dropout | place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard import mask as masks
+from regard import score as scores
+from regard.engine.problem import Call, What
+from regard.errors import InputError
+from regard.mask import spec as mask_spec
+from regard.shapes import AttentionShape
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Pooled,
+    Summary,
+    Top,
+    Visible,
+)
+
+__all__ = ["Spec", "measure_text", "measures_of"]
+
+_NUMBERS: dict[str, type[Summary]] = {
+    "entropy": Entropy,
+    "max_score": MaxScore,
+    "max_logit": MaxLogit,
+    "concentration": Concentration,
+    "distance": Distance,
+    "visible": Visible,
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything about a call and a question that is no tensor."""
+
+    mask: str
+    score: str
+    implementation: str = ""  # "" leaves the choice to the operator
+    output: bool = False
+    asked: str = ""  # measures of a row sweep
+    seen: bool = False  # a column sweep counts who may see each key
+    what: What = "weights"
+    dropout: float = 0.0
+    place: int | None = None
+
+    @classmethod
+    def of(cls, mask: masks.Mask | None, score: scores.ScoreRule) -> Spec:
+        """The rules of a call."""
+        return cls(mask_spec.describe(mask), scores.describe(score))
+
+    def asking(self, **changes: Any) -> str:
+        """The same rules with another question, as text."""
+        return replace(self, **changes).text()
+
+    def text(self) -> str:
+        """One line."""
+        return (
+            f"{self.mask}|{self.score}|{self.implementation}|{int(self.output)}|{self.asked}|"
+            f"{int(self.seen)}|{self.what}|{float(self.dropout)}|{self.place}"
+        )
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def parse(text: str) -> Spec:
+        """Back from text."""
+        mask, score, implementation, output, asked, seen, what, *rest = text.split("|")
+        kind: What = "scores" if what == "scores" else "weights"
+        place = None if rest[1] == "None" else int(rest[1])
+        return Spec(
+            mask, score, implementation, output == "1", asked, seen == "1", kind, float(rest[0]),
+            place,
+        )  # fmt: skip
+
+    def call(
+        self, q: Tensor, k: Tensor, v: Tensor, arrays: Sequence[Tensor], seed: int = 0
+    ) -> Call:
+        """The call again, over these tensors: the mask's arrays first, then the rule's."""
+        rest = iter(arrays)
+        mask = mask_spec.rebuild(self.mask, rest)
+        score = scores.rebuild(self.score, rest)
+        shape = AttentionShape.of(q.shape, k.shape, v.shape)
+        return Call(q, k, v, mask, score, shape, self.dropout, seed, self.place)
+
+    def fake_measures(self, q: Tensor, k: Tensor, exact: torch.dtype) -> list[Tensor]:
+        """Empty tensors of the shapes the measures come in."""
+        lead = q.shape[:-1]
+        made = []
+        for summary in measures_of(self.asked):
+            if isinstance(summary, Top):
+                made.append(q.new_empty((*lead, summary.k), dtype=exact))
+                made.append(q.new_empty((*lead, summary.k), dtype=torch.int64))
+                made.append(q.new_empty((*lead, summary.k), dtype=exact))
+            elif isinstance(summary, Pooled):
+                cell = summary.size(AttentionShape.of(q.shape, k.shape))
+                cells = (*lead[:-1], -(-lead[-1] // cell), -(-k.shape[-2] // cell))
+                made.append(q.new_empty(cells, dtype=exact))
+            else:
+                counts = isinstance(summary, Visible)
+                made.append(q.new_empty(lead, dtype=torch.int64 if counts else exact))
+        return made
+
+
+def measure_text(measures: Sequence[Summary]) -> str:
+    """Measures of a row sweep as text."""
+    names = {kind: name for name, kind in _NUMBERS.items()}
+    parts = []
+    for summary in measures:
+        if isinstance(summary, Top):
+            parts.append(f"top:{summary.k}")
+        elif isinstance(summary, Pooled):
+            parts.append(f"pooled:{summary.cell}:{summary.how}")
+        else:
+            parts.append(names[type(summary)])
+    return ",".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def measures_of(text: str) -> tuple[Summary, ...]:
+    """The measures again."""
+    return tuple(_measure(part) for part in text.split(",") if part)
+
+
+def _measure(text: str) -> Summary:
+    name, *rest = text.split(":")
+    if name in _NUMBERS:
+        return _NUMBERS[name]()
+    if name == "top":
+        return Top(int(rest[0]))
+    if name == "pooled":
+        how: Literal["mean", "max"] = "max" if rest[1] == "max" else "mean"
+        return Pooled(None if rest[0] == "None" else int(rest[0]), how)
+    raise InputError(f"no measure is called {name!r}")

@@ -1,0 +1,234 @@
+"""Answers made of sweeps: which ones a question needs, and nothing swept twice.
+
+    row sweep      entropy, max score, max logit, concentration, distance, visible, top, pooled
+    column sweep   received
+    neither        peak and smaller top-k come out of a larger top-k; normalised entropy and
+                   sink mass out of lse
+
+What a sweep brought is kept (detached) with the attention it belongs to. A question with a
+gradient gets its graph when it is asked, around the known value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine import ops
+from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
+from regard.engine.spec import Spec, measure_text
+from regard.engine.sweeps import Sweeps
+from regard.summary import (
+    Entropy,
+    Peak,
+    Received,
+    Summary,
+    Top,
+    TopKeys,
+    Visible,
+)
+from regard.summary.received import query_indices
+
+__all__ = ["Swept"]
+
+
+class Swept:
+    """An implementation made of the four sweeps."""
+
+    def __init__(self, sweeps: Sweeps | None) -> None:
+        self.sweeps = sweeps  # None while tracing: the operator chooses when it runs
+        self.name = "" if sweeps is None else sweeps.name
+
+    def unavailable(self) -> list[str]:
+        """Why it cannot run on this machine."""
+        return [] if self.sweeps is None else self.sweeps.unavailable()
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """Why it cannot serve this problem."""
+        return [] if self.sweeps is None else self.sweeps.reasons(problem)
+
+    # ── the forward ──────────────────────────────────────────────────────────────────────────
+
+    def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
+        """One row sweep with everything that fits into it; a column sweep where asked for."""
+        measures = _row_measures(summaries)
+        spec = self._spec(call).asking(
+            output=True, asked=measure_text(measures), dropout=call.dropout
+        )
+        seed = torch.randint(2**31, ()) if call.dropout > 0 else None
+        output, peak, log, lse, *flat = ops.rows(
+            call.query, call.key, call.value, _arrays(call), [], seed, spec
+        )
+        known = _unflatten(flat, measures)
+        state = RowState(peak.detach(), log.detach())
+        kept = {summary: _detached(value) for summary, value in known.items()}
+        if Entropy() in known:
+            kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
+        answers = Answers(output, lse, kept, state)
+        for summary in summaries:
+            if isinstance(summary, Received):
+                self._mass(_detached_call(call), state, summary, kept)
+        return answers
+
+    def state(self, call: Call) -> RowState:
+        """The row state alone, where nobody has it yet."""
+        spec = self._spec(call).asking()
+        call = _detached_call(call)
+        _, peak, log, *_ = ops.rows(
+            call.query, call.key, call.value[..., :0], _arrays(call), [], None, spec
+        )
+        return RowState(peak, log)
+
+    # ── questions ────────────────────────────────────────────────────────────────────────────
+
+    def measure(
+        self,
+        call: Call,
+        state: RowState,
+        summaries: tuple[Summary, ...],
+        known: dict[Any, Any],
+    ) -> dict[Summary, Any]:
+        """The summaries: known ones as they are, the rest in one sweep of each kind."""
+        self._fill(_detached_call(call), state, summaries, known)
+        return {summary: self._answer(call, state, summary, known) for summary in summaries}
+
+    def _fill(
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+    ) -> None:
+        missing = tuple(m for m in _row_measures(summaries) if _lookup(known, m) is None)
+        if not missing:
+            return
+        spec = self._spec(call).asking(asked=measure_text(missing))
+        _, _, _, _, *flat = ops.rows(
+            call.query, call.key, call.value[..., :0], _arrays(call), list(state), None, spec
+        )
+        known.update(_unflatten(flat, missing))
+
+    def _answer(self, call: Call, state: RowState, summary: Summary, known: dict[Any, Any]) -> Any:
+        graph = _has_graph(call)
+        if isinstance(summary, Received):
+            mass, seen = self._mass(call, state, summary, known)
+            return summary.finish(mass, seen, call.shape)
+        if isinstance(summary, Peak):
+            best = self._answer(call, state, Top(1), known)
+            return TopKeys(best.weights.squeeze(-1), best.keys.squeeze(-1))
+        value = _lookup(known, summary)
+        if not graph or isinstance(summary, Visible):
+            return value
+        if isinstance(summary, Entropy):
+            return known[_GRAPH] if _GRAPH in known else self._attach(call, state, value, None)
+        if isinstance(summary, Top):
+            return TopKeys(self._attach(call, state, value.weights, value.keys), value.keys)
+        return ops.refuse(value, call.query, call.key, repr(summary))
+
+    def _attach(self, call: Call, state: RowState, value: Tensor, keys: Tensor | None) -> Tensor:
+        spec = self._spec(call).asking()
+        return ops.attach(call.query, call.key, _arrays(call), list(state), value, keys, spec)
+
+    def _mass(
+        self, call: Call, state: RowState, summary: Received, known: dict[Any, Any]
+    ) -> tuple[Tensor, Tensor]:
+        """Column mass and, where the summary divides by it, how many may see each key."""
+        graph, seen = _has_graph(call), summary.per == "visible"
+        name = ("mass", _hashable(summary.queries))
+        mass, count = known.get(name, (None, None))
+        if mass is None or graph or (seen and count is None):
+            chosen = None
+            if summary.queries is not None:
+                rows = query_indices(summary.queries, call.shape.queries, call.query.device)
+                chosen = torch.zeros(call.shape.queries, dtype=torch.bool, device=rows.device)
+                chosen[rows] = True
+            spec = self._spec(call).asking(seen=seen)
+            mass, count, _ = ops.columns(
+                call.query, call.key, _arrays(call), list(state), chosen, None, spec
+            )
+            known[name] = (mass.detach(), count if seen else None)
+        return mass, mass.new_ones(()) if count is None else count
+
+    def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
+        """(units, rows, cols): a rectangle of weights or final scores of some heads."""
+        spec = self._spec(call).asking(what=what)
+        return ops.cells(call.query, call.key, _arrays(call), list(state), list(place), spec)
+
+    def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
+        """A @ x for x (*batch, Hq, S, M): the forward over other values."""
+        group, exact = call.shape.group, call.exact
+        key = call.key if group == 1 else call.key.repeat_interleave(group, -3)
+        spec = self._spec(call).asking(output=True)
+        query = call.query.to(exact)  # values and weights meet in full precision
+        return ops.rows(query, key.to(exact), x, _arrays(call), list(state), None, spec)[0]
+
+    def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
+        """Aᵀ @ y for y (*batch, Hq, L, M)."""
+        spec = self._spec(call).asking()
+        return ops.columns(call.query, call.key, _arrays(call), list(state), None, y, spec)[2]
+
+    def _spec(self, call: Call) -> Spec:
+        rules = Spec.of(call.mask, call.score)
+        return Spec(rules.mask, rules.score, self.name, place=call.place)
+
+
+_GRAPH = "entropy with its graph"
+
+
+def _arrays(call: Call) -> list[Tensor]:
+    mask = [] if call.mask is None else list(call.mask.arrays())
+    return [*mask, *call.score.arrays()]
+
+
+def _has_graph(call: Call) -> bool:
+    return torch.is_grad_enabled() and any(t.requires_grad for t in call.tensors())
+
+
+def _detached_call(call: Call) -> Call:
+    return call.map(lambda tensor: tensor.detach())
+
+
+def _row_measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
+    """What the row sweep has to bring for these: one top-k, the largest, serves all."""
+    wanted: dict[Summary, None] = {}
+    k = 0
+    for summary in summaries:
+        if isinstance(summary, Top):
+            k = max(k, summary.k)
+        elif isinstance(summary, Peak):
+            k = max(k, 1)
+        elif not isinstance(summary, Received):
+            wanted[summary] = None
+    return (*wanted, *((Top(k),) if k else ()))
+
+
+def _lookup(known: dict[Any, Any], summary: Summary) -> Any:
+    """A known value, also where it is part of a larger one."""
+    if summary in known or not isinstance(summary, Top):
+        return known.get(summary)
+    for other, value in known.items():
+        if isinstance(other, Top) and other.k >= summary.k:
+            return TopKeys(value.weights[..., : summary.k], value.keys[..., : summary.k])
+    return None
+
+
+def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, Any]:
+    parts = iter(flat)
+    found: dict[Any, Any] = {}
+    for m in measures:
+        if isinstance(m, Top):
+            found[m] = TopKeys(next(parts), next(parts))
+            found["scores", m] = next(parts)
+        else:
+            found[m] = next(parts)
+    return found
+
+
+def _hashable(queries: Any) -> Any:
+    if isinstance(queries, slice):
+        return ("slice", queries.start, queries.stop, queries.step)
+    return queries
+
+
+def _detached(value: Any) -> Any:
+    if isinstance(value, TopKeys):
+        return TopKeys(value.weights.detach(), value.keys)
+    return value.detach()

@@ -1,0 +1,191 @@
+"""Attention over part of the keys, and the only merge there is.
+
+For disjoint sets of keys A, B and one query, with w_X = exp(lse_X − lse):
+
+    lse = logaddexp(lse_A, lse_B)                 out = w_A·out_A + w_B·out_B
+    entropy = Σ w_X (H_X + lse − lse_X)           squares = Σ w_X²·q_X
+    any mean under the weights merges like out; maxima take the maximum, counts add up, and
+    the best keys are the best of both, by final score, with global key numbers
+
+empty = (0, −∞, 0) is an identity on both sides, and two empties give empty. A Partial never
+contains the sink; `finish` adds it once. Column mass and pooled maps do not merge over keys: they
+are swept again once the global lse is known.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError
+
+__all__ = ["Finished", "MergeRule", "Partial", "TopScores", "merge"]
+
+
+class MergeRule(enum.Enum):
+    """How a statistic of a row merges over disjoint sets of keys."""
+
+    MEAN = "mean"  # a mean under the weights
+    ENTROPY = "entropy"
+    MAX = "max"
+    SUM = "sum"
+    SQUARES = "squares"
+    TOP = "top"
+
+
+class Mergeable(Protocol):
+    """A statistic that merges."""
+
+    @property
+    def merge_rule(self) -> MergeRule | None:
+        """How; None where it does not."""
+        ...
+
+
+class TopScores(NamedTuple):
+    """The best keys of a row by final score; −∞ and −1 where there are fewer."""
+
+    scores: Tensor  # (…, L, k), descending
+    keys: Tensor  # (…, L, k), global numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """Attention of some queries over some of their keys, normalised over those keys."""
+
+    out: Tensor  # (…, Hq, L, Dv)
+    lse: Tensor  # (…, Hq, L)
+    summaries: Mapping[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, like: Partial) -> Partial:
+        """Attention over no keys at all, in the shape of another."""
+        return cls(
+            torch.zeros_like(like.out),
+            torch.full_like(like.lse, -torch.inf),
+            {summary: _nothing(summary, value) for summary, value in like.summaries.items()},
+        )
+
+    def finish(self, sink: Tensor | None = None) -> Finished:
+        """The result over all keys merged so far; the sink (Hq,) joins here, once."""
+        whole = self if sink is None else _merge(self, _sink_alone(self, sink))
+        # the sink is never a key: what counts or ranks keys does not see it
+        keys_only = (MergeRule.MAX, MergeRule.SUM, MergeRule.TOP)
+        summaries = {
+            summary: (self if summary.merge_rule in keys_only else whole).summaries[summary]
+            for summary in self.summaries
+        }
+        return Finished(whole.out, whole.lse, summaries)
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What all parts together say: output, lse and the summaries that were asked for."""
+
+    output: Tensor
+    lse: Tensor
+    summaries: Mapping[Any, Any]
+
+    def __getitem__(self, summary: Any) -> Any:
+        """A summary by its value; the best keys come as (weights, keys)."""
+        if summary not in self.summaries:
+            asked = ", ".join(map(repr, self.summaries)) or "none"
+            raise InputError(f"{summary!r} was not asked of attend_partial; asked were: {asked}")
+        value = self.summaries[summary]
+        if not isinstance(value, TopScores):
+            return value
+        lse = self.lse.masked_fill(self.lse == -torch.inf, 0.0)
+        return torch.exp(value.scores - lse.unsqueeze(-1)), value.keys
+
+
+def merge(*partials: Partial) -> Partial:
+    """Attention over the union of the parts' keys; the order does not matter."""
+    if not partials:
+        raise InputError("merge() needs at least one Partial")
+    found = partials[0]
+    for other in partials[1:]:
+        found = _merge(found, other)
+    return found
+
+
+def _merge(a: Partial, b: Partial) -> Partial:
+    if a.out.shape != b.out.shape or a.lse.shape != b.lse.shape:
+        raise ShapeError(
+            f"merge: parts have outputs {tuple(a.out.shape)} and {tuple(b.out.shape)}; all parts "
+            "must be of the same queries"
+        )
+    if set(a.summaries) != set(b.summaries):
+        odd = sorted(map(repr, set(a.summaries) ^ set(b.summaries)))
+        raise InputError(f"merge: only some of the parts have {', '.join(odd)}")
+    neither = (a.lse == -torch.inf) & (b.lse == -torch.inf)
+    safe = torch.logaddexp(a.lse.masked_fill(neither, 0.0), b.lse.masked_fill(neither, 0.0))
+    weights = [torch.exp(part.lse - safe) for part in (a, b)]
+    lse = safe.masked_fill(neither, -torch.inf)
+    out = weights[0].unsqueeze(-1) * a.out + weights[1].unsqueeze(-1) * b.out
+    summaries = {
+        summary: _combine(summary.merge_rule, (a, b), summary, weights, safe)
+        for summary in a.summaries
+    }
+    return Partial(out, lse, summaries)
+
+
+def _combine(
+    rule: MergeRule | None,
+    parts: tuple[Partial, Partial],
+    summary: Any,
+    weights: list[Tensor],
+    lse: Tensor,
+) -> Any:
+    x, y = (part.summaries[summary] for part in parts)
+    if rule is MergeRule.MEAN:
+        return weights[0] * x + weights[1] * y
+    if rule is MergeRule.SQUARES:
+        return weights[0].square() * x + weights[1].square() * y
+    if rule is MergeRule.MAX:
+        return torch.maximum(x, y)
+    if rule is MergeRule.SUM:
+        return x + y
+    if rule is MergeRule.TOP:
+        return _best(x, y)
+    total = torch.zeros_like(lse)
+    for part, w, h in zip(parts, weights, (x, y), strict=True):
+        gap = torch.where(w > 0, lse - part.lse.masked_fill(w == 0, 0.0), 0.0)  # 0·∞ = 0
+        total = total + w * (h + gap)
+    return total
+
+
+def _best(x: TopScores, y: TopScores) -> TopScores:
+    """The best of both; among equal scores the lower key. Sorting by key first, then stably by
+    score, makes the result independent of the order of the parts."""
+    scores, keys = torch.cat([x.scores, y.scores], -1), torch.cat([x.keys, y.keys], -1)
+    order = keys.sort(dim=-1, stable=True).indices
+    scores, keys = scores.gather(-1, order), keys.gather(-1, order)
+    ranked = scores.sort(dim=-1, descending=True, stable=True)
+    k = x.scores.shape[-1]
+    return TopScores(ranked.values[..., :k], keys.gather(-1, ranked.indices)[..., :k])
+
+
+def _nothing(summary: Mergeable, value: Any) -> Any:
+    if isinstance(value, TopScores):
+        return TopScores(torch.full_like(value.scores, -torch.inf), torch.full_like(value.keys, -1))
+    return torch.full_like(value, -torch.inf if summary.merge_rule is MergeRule.MAX else 0)
+
+
+def _sink_alone(part: Partial, sink: Tensor) -> Partial:
+    """The sink as a part of its own: one key with a score and the value zero."""
+    if part.lse.ndim < 2 and sink.numel() == 1:
+        score = sink.to(part.lse.dtype).reshape(()).expand(part.lse.shape)
+    elif sink.shape == part.lse.shape[-2:-1]:
+        score = sink.to(part.lse.dtype)[:, None].expand(part.lse.shape)
+    else:
+        raise ShapeError(
+            f"finish(sink): sink has shape {tuple(sink.shape)}; give one number per query head: "
+            f"{tuple(part.lse.shape[-2:-1])}"
+        )
+    nothing = Partial.empty(part)
+    return Partial(nothing.out, score, nothing.summaries)
