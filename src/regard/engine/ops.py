@@ -245,7 +245,6 @@ def _remember(ctx: Any, spec: str, arrays: Sequence[Tensor], tensors: Sequence[A
     ctx.spec, ctx.arrays = spec, len(arrays)
     ctx.rules = rules_in(Spec.parse(spec).mask)
     ctx.save_for_backward(*tensors, *arrays)
-    ctx.set_materialize_grads(False)
 
 
 def _recall(ctx: Any) -> tuple[list[Any], list[Tensor]]:
@@ -273,15 +272,15 @@ def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     entropy = _entropy_among(output, spec)
     peak, log = given or output[1:3]
     _remember(ctx, spec, arrays, [q, k, v, seed, output[0], peak, log, entropy])
+    ctx.set_materialize_grads(False)  # which outputs took part decides what is computed
+    offered = (output[0], output[3], entropy)
+    ctx.mark_non_differentiable(*(t for t in output if not any(t is o for o in offered)))
     ctx.given = len(given)
 
 
 def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     (q, k, v, seed, output, peak, log, entropy), arrays = _recall(ctx)
     g_output, g_lse, g_entropy = grads[0], grads[3], _entropy_among(grads, ctx.spec)
-    for n, grad in enumerate(grads):
-        if grad is not None and n not in (0, 3) and grad is not g_entropy:
-            raise GradientError(_no_gradient("this statistic"))
     shift = torch.zeros_like(peak)
     values = v if g_output is not None else v[..., :0]
     if g_output is not None:
@@ -301,25 +300,29 @@ def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
 def _save_columns(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     q, k, arrays, state, chosen, y, spec = inputs
     _remember(ctx, spec, arrays, [q, k, *state, chosen, y])
+    ctx.set_materialize_grads(False)
 
 
 def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     """Σ_i p_ij y_i has dP_ij = y_i · g_j. Mass is the same with y = 1 in the chosen rows."""
     (q, k, peak, log, chosen, y), arrays = _recall(ctx)
+    on_mass, on_product = grads[0], grads[2] if y is not None else None
+    if on_mass is None and on_product is None:
+        return None, None, [None] * len(arrays), [None, None], None, None, None
     ones = torch.ones_like(peak).unsqueeze(-1)
     if chosen is not None:
         ones = ones * chosen[:, None]
         y = None if y is None else y * chosen[:, None]
-    parts = [] if grads[0] is None else [(grads[0].unsqueeze(-1), ones)]
-    if grads[2] is not None:
-        parts.append((grads[2], y.to(peak.dtype)))
+    parts = [] if on_mass is None else [(on_mass.unsqueeze(-1), ones)]
+    if on_product is not None:
+        parts.append((on_product, y.to(peak.dtype)))
     g = torch.cat([part[0] for part in parts], -1)
     outer = torch.cat([part[1] for part in parts], -1)
     told = [g, outer]
     found = gradient(q, k, k[..., :0], arrays, [peak, log], told, "product", ctx.spec)
     grad_y = None
-    if grads[2] is not None:
-        grad_y = found[-1][..., -grads[2].shape[-1] :]
+    if on_product is not None:
+        grad_y = found[-1][..., -on_product.shape[-1] :]
         grad_y = grad_y if chosen is None else grad_y * chosen[:, None]
     return found[0], found[1], _floats(arrays, found[3:-1]), [None, None], None, grad_y, None
 
