@@ -16,8 +16,9 @@ help:  ## list the targets
 demo: $(READY)  ## the lesson of the notes, in the terminal
 	@$(BIN)/regard learn "The cat sat"
 
+# one thread per worker: two workers that spin for each other on two cores take ten times as long
 test: $(READY)  ## the whole test suite
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(READY)  ## format, lint, strict types
 	@$(BIN)/ruff format --check .

@@ -9,12 +9,12 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from regard.cli import main
-from regard.learn.exercise import exercise_key, exercise_markdown
+from regard.learn.grading import exercise_key, exercise_markdown
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTE = str(EXAMPLES / "first_note.md")
@@ -23,17 +23,9 @@ WRONG = '{"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}'
 
 
 @pytest.fixture
-def regard(monkeypatch, capsys):
-    """Run the command in this process: status, stdout, stderr."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["regard", "grade", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return run
+def grade(shell):
+    """The verb: status, stdout, stderr."""
+    return partial(shell, "grade")
 
 
 @pytest.fixture
@@ -50,8 +42,8 @@ def rows(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_the_first_note_is_wrong_at_the_weighted_sum(regard):
-    status, out, err = regard(NOTE)
+def test_the_first_note_is_wrong_at_the_weighted_sum(grade):
+    status, out, err = grade(NOTE)
     said = " ".join(out.split())
     assert (status, err) == (1, "")
     assert "Wrong first at the weighted sum (output): The, dimension 1" in said
@@ -61,40 +53,40 @@ def test_the_first_note_is_wrong_at_the_weighted_sum(regard):
     assert "doubled value, a doubled weight and a double addition look the same" in said
 
 
-def test_right_work_ends_with_0(regard):
-    status, out, _ = regard(EXAMPLES / "hand_calculation.md")
+def test_right_work_ends_with_0(grade):
+    status, out, _ = grade(EXAMPLES / "hand_calculation.md")
     assert status == 0 and "All right: 69 cells checked." in out
 
 
-def test_an_empty_exercise_is_not_right(regard, tmp_path):
+def test_an_empty_exercise_is_not_right(grade, tmp_path):
     path = tmp_path / "e.md"
     path.write_text(exercise_markdown(1))
-    status, out, _ = regard(path)
+    status, out, _ = grade(path)
     assert status == 1 and "Nothing filled in" in out
 
 
-def test_steps_that_lead_nowhere_cannot_be_graded(regard, tmp_path):
+def test_steps_that_lead_nowhere_cannot_be_graded(grade, tmp_path):
     path = tmp_path / "w.json"
     path.write_text('{"weights": [[0.5, 0.5]]}')
-    status, out, _ = regard(path)
+    status, out, _ = grade(path)
     assert status == 2 and "Nothing to check" in out
 
 
-def test_the_unscaled_example_of_the_note_is_called_not_scaled(regard, tmp_path):
+def test_the_unscaled_example_of_the_note_is_called_not_scaled(grade, tmp_path):
     text = (EXAMPLES / "temperature.md").read_text(encoding="utf-8")
     path = tmp_path / "t.md"
     path.write_text(text.replace("[0.7311 0.2689]", "[0.88 0.12]"), encoding="utf-8")
-    status, out, _ = regard(path)
+    status, out, _ = grade(path)
     assert status == 1 and "Cause: not scaled" in out
 
 
-def test_what_follows_a_slip_is_said(regard, tmp_path):
+def test_what_follows_a_slip_is_said(grade, tmp_path):
     path = tmp_path / "s.json"
     steps = '"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]'
     path.write_text("{" + steps + ', "weights": [[0.8808, 0.1192]]}')
-    assert "The later steps follow from this one." in regard(path)[1]
+    assert "The later steps follow from this one." in grade(path)[1]
     path.write_text("{" + steps + ', "weights": [[0.5, 0.5]]}')
-    assert "Wrong also by the numbers given before them: weights." in regard(path)[1]
+    assert "Wrong also by the numbers given before them: weights." in grade(path)[1]
 
 
 @pytest.mark.parametrize(
@@ -102,41 +94,41 @@ def test_what_follows_a_slip_is_said(regard, tmp_path):
     [b"", b"prose", b"\xff\xfe", b'{"K": [[NaN]]}', b'{"K": [[1], [1, 2]]}', b'{"foo": [[1]]}',
      b'{"Q": [[1, 2]], "K": [[1]]}', b'{"K": [["x"]]}', b"[1, 2"],
 )  # fmt: skip
-def test_a_bad_file_is_one_line_and_status_2(regard, tmp_path, content):
+def test_a_bad_file_is_one_line_and_status_2(grade, tmp_path, content):
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    status, out, err = regard(path)
+    status, out, err = grade(path)
     assert (status, out) == (2, "")
     assert err.startswith(f"regard: {path}: ") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["missing.md", "empty", "x" * 300])
-def test_nothing_there_is_one_line_and_status_2(regard, tmp_path, name):
+def test_nothing_there_is_one_line_and_status_2(grade, tmp_path, name):
     (tmp_path / "empty").mkdir()
-    status, out, err = regard(tmp_path / name)
+    status, out, err = grade(tmp_path / name)
     assert (status, out) == (2, "") and err.startswith("regard: ") and err.count("\n") == 1
 
 
-def test_many_files_get_a_line_each_and_the_worst_status(regard, folder):
-    status, out, _ = regard(folder)
+def test_many_files_get_a_line_each_and_the_worst_status(grade, folder):
+    status, out, _ = grade(folder)
     lines = out.splitlines()
     assert status == 2 and len(lines) == 5
     assert "right  2 cells checked" in lines[0]
     assert "wrong at scaled: token 1 → token 1, given 2, right 1; not scaled" in lines[1]
     assert "unreadable: unknown step 'Atention'; known are tokens, embeddings" in lines[2]
     assert lines[-1] == "1 right, 1 wrong, 1 unreadable."
-    assert regard(folder / "a.json", folder / "b.json")[0] == 1
-    assert regard(folder / "a.json", EXAMPLES / "temperature.md")[0] == 0
+    assert grade(folder / "a.json", folder / "b.json")[0] == 1
+    assert grade(folder / "a.json", EXAMPLES / "temperature.md")[0] == 0
 
 
-def test_a_file_named_twice_is_graded_once(regard, folder):
-    _, out, _ = regard(folder, folder / "a.json")
+def test_a_file_named_twice_is_graded_once(grade, folder):
+    _, out, _ = grade(folder, folder / "a.json")
     assert out.count("a.json") == 1
 
 
-def test_csv_has_the_columns_a_teacher_needs(regard, folder, tmp_path):
+def test_csv_has_the_columns_a_teacher_needs(grade, folder, tmp_path):
     target = tmp_path / "marks.csv"
-    status, out, _ = regard(folder, "--csv", target)
+    status, out, _ = grade(folder, "--csv", target)
     table = rows(target.read_text(encoding="utf-8"))
     assert status == 2 and "1 right, 1 wrong" in out
     assert list(table[0]) == ["file", "verdict", "step", "cell", "given", "right", "cause"]
@@ -146,29 +138,29 @@ def test_csv_has_the_columns_a_teacher_needs(regard, folder, tmp_path):
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_csv_to_stdout_is_nothing_but_csv(regard, folder):
-    status, out, err = regard(folder, "--csv", "-")
+def test_csv_to_stdout_is_nothing_but_csv(grade, folder):
+    status, out, err = grade(folder, "--csv", "-")
     assert (status, err) == (2, "") and len(rows(out)) == 3
 
 
-def test_csv_that_cannot_be_written_is_said_and_nothing_is_left(regard, folder, tmp_path):
-    status, _, err = regard(folder, "--csv", tmp_path / "no" / "marks.csv")
+def test_csv_that_cannot_be_written_is_said_and_nothing_is_left(grade, folder, tmp_path):
+    status, _, err = grade(folder, "--csv", tmp_path / "no" / "marks.csv")
     assert status == 2 and err.startswith("regard: --csv") and err.count("\n") == 1
     (tmp_path / "taken.csv").mkdir()
-    assert regard(folder, "--csv", tmp_path / "taken.csv")[0] == 2
+    assert grade(folder, "--csv", tmp_path / "taken.csv")[0] == 2
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_csv_runs_no_formula(regard, tmp_path):
+def test_csv_runs_no_formula(grade, tmp_path):
     path = tmp_path / "f.json"
     document = {"tokens": ["=1+1", "b"], "d_k": 4, "scores": [[2, 0]], "scaled": [[-2, 0]]}
     path.write_text(json.dumps(document))
-    (row,) = rows(regard(path, "--csv", "-")[1])
+    (row,) = rows(grade(path, "--csv", "-")[1])
     assert row["cell"].startswith("'=1+1") and row["given"] == "-2"
 
 
-def test_json_says_the_same(regard, folder):
-    status, out, _ = regard(folder, "--json")
+def test_json_says_the_same(grade, folder):
+    status, out, _ = grade(folder, "--json")
     document = json.loads(out)
     right, wrong, unreadable = document["files"]
     assert status == 2 and document["summary"] == "1 right, 1 wrong, 1 unreadable"
@@ -178,16 +170,16 @@ def test_json_says_the_same(regard, folder):
     assert "Atention" in unreadable["problem"]
 
 
-def test_json_and_csv_cannot_share_stdout(regard, folder):
-    status, out, err = regard(folder, "--json", "--csv", "-")
+def test_json_and_csv_cannot_share_stdout(grade, folder):
+    status, out, err = grade(folder, "--json", "--csv", "-")
     assert (status, out) == (2, "") and "both write to stdout" in err
 
 
-def test_tokens_are_text_not_markup(regard, tmp_path):
+def test_tokens_are_text_not_markup(grade, tmp_path):
     path = tmp_path / "m.json"
     document = {"tokens": ["[red]x", "\x1b[31my"], "d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}
     path.write_text(json.dumps(document))
-    _, out, _ = regard(path)
+    _, out, _ = grade(path)
     assert "[red]x" in out and "\x1b" not in out
 
 
@@ -200,7 +192,7 @@ def test_ascii_where_the_encoding_knows_no_more():
     assert done.stdout.isascii() and b"Traceback" not in done.stderr
 
 
-def test_a_class_of_200_takes_seconds(regard, tmp_path):
+def test_a_class_of_200_takes_seconds(grade, tmp_path):
     for number in range(200):
         page = exercise_key(number % 20)
         if number % 2:
@@ -208,7 +200,7 @@ def test_a_class_of_200_takes_seconds(regard, tmp_path):
             page = page[:last] + "9.9999" + page[last + 6 :]
         (tmp_path / f"{number:03}.md").write_text(page, encoding="utf-8")
     start = time.perf_counter()
-    _, out, _ = regard(tmp_path, "--csv", "-")
+    _, out, _ = grade(tmp_path, "--csv", "-")
     assert time.perf_counter() - start < 5
     assert [row["verdict"] for row in rows(out)] == ["right", "wrong"] * 100
     assert {row["step"] for row in rows(out)} == {"", "output"}

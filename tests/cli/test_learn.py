@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.cli.main import main
+from regard.learn import grading
 
 
 def learn(*arguments: str):
@@ -21,19 +20,14 @@ def learn(*arguments: str):
 
 
 @pytest.fixture
-def fails(monkeypatch, capsys):
+def fails(shell):
     """Run the verb through the entry point and give back the one line it ends with."""
 
     def run(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["regard", "learn", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        assert ended.value.code == 2
-        assert captured.out == ""
-        assert captured.err.count("\n") == 1
-        assert captured.err.startswith("regard: ")
-        return captured.err.strip()
+        status, out, err = shell("learn", *arguments)
+        assert (status, out) == (2, "")
+        assert err.startswith("regard: ") and err.count("\n") == 1
+        return err.strip()
 
     return run
 
@@ -41,10 +35,8 @@ def fails(monkeypatch, capsys):
 @pytest.fixture
 def exercises(monkeypatch):
     """Exercises that are told apart by their seed."""
-    module = ModuleType("regard.learn.exercise")
-    module.exercise_markdown = lambda seed: f"# Exercise {seed}"  # type: ignore[attr-defined]
-    module.exercise_key = lambda seed: f"# Key {seed}"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "regard.learn.exercise", module)
+    monkeypatch.setattr(grading, "exercise_markdown", lambda seed: f"# Exercise {seed}")
+    monkeypatch.setattr(grading, "exercise_key", lambda seed: f"# Key {seed}")
 
 
 def matrices(tmp_path, **changes) -> str:
@@ -235,13 +227,24 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[byte
     return subprocess.run(command, capture_output=True, env=os.environ | environment, check=False)
 
 
-def test_a_pipe_gets_plain_text_even_in_an_ascii_locale():
-    done = run("The cat sat", PYTHONIOENCODING="ascii", COLUMNS="80")
+@pytest.mark.parametrize(
+    ("encoding", "root"), [("utf-8", "√d_k"), ("ascii", "sqrt d_k"), ("latin-1", "sqrt d_k")]
+)
+def test_a_pipe_gets_plain_text_in_any_locale(encoding, root):
+    done = run("The cat sat", PYTHONIOENCODING=encoding, COLUMNS="80")
     assert done.returncode == 0
-    text = done.stdout.decode("utf-8")
-    assert "√d_k" in text
+    text = done.stdout.decode(encoding)
+    assert f"Scale: divide by {root}" in text
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_spelt_in_ascii_the_matrices_still_stand_in_columns():
+    shown = run("The cat sat", "--causal", PYTHONIOENCODING="ascii", COLUMNS="80").stdout
+    rows = shown.decode("ascii").splitlines()
+    head = next(n for n, row in enumerate(rows) if row.startswith("   scores = Q @ K^T"))
+    second = rows[head].index("scaled = scores / sqrt d_k")
+    assert [row[second : second + 3] for row in rows[head + 2 : head + 5]] == ["The", "cat", "sat"]
 
 
 def test_a_mistake_in_a_real_process_has_no_traceback():

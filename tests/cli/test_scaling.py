@@ -9,23 +9,7 @@ import sys
 
 import pytest
 
-from regard.cli import main
-
 SMALL = ("--d-k", "1,64,1024", "--rows", "200")
-
-
-@pytest.fixture
-def regard(monkeypatch, capsys):
-    """Run the command in this process: status, stdout, stderr."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["regard", *words])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return run
 
 
 def spawn(*words, **environment):
@@ -35,8 +19,8 @@ def spawn(*words, **environment):
     )
 
 
-def test_the_report_says_what_must_be_said(regard):
-    status, out, err = regard("scaling", *SMALL)
+def test_the_report_says_what_must_be_said(shell):
+    status, out, err = shell("scaling", *SMALL)
     assert (status, err) == (0, "")
     said = " ".join(out.split())
     for words in ("median", "p99", "dead", "∂L/∂weights drawn unit normal", "below 0.001"):
@@ -46,8 +30,8 @@ def test_the_report_says_what_must_be_said(regard):
     assert "does not show vanishing" in said and "Both words of the note hold" in said
 
 
-def test_the_report_fits_80_columns_and_a_pipe_has_no_escapes(regard):
-    _, out, _ = regard("scaling", *SMALL)
+def test_the_report_fits_80_columns_and_a_pipe_has_no_escapes(shell):
+    _, out, _ = shell("scaling", *SMALL)
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
 
@@ -61,8 +45,8 @@ def test_ascii_where_nothing_else_is_safe(environment):
     assert "* median raw" in done.stdout and "sqrt d_k" in done.stdout
 
 
-def test_json_carries_every_figure(regard):
-    status, out, _ = regard("scaling", "--json", "--d-k", "4,256", "--rows", "300", "--seed", "9")
+def test_json_carries_every_figure(shell):
+    status, out, _ = shell("scaling", "--json", "--d-k", "4,256", "--rows", "300", "--seed", "9")
     document = json.loads(out)
     assert status == 0
     assert [r["d_k"] for r in document["readings"]] == [4, 256]
@@ -72,13 +56,13 @@ def test_json_carries_every_figure(regard):
     assert document["temperature"]["scaled"]["scores"] == [3, 2]
 
 
-def test_max_d_k_bounds_the_list(regard):
-    _, out, _ = regard("scaling", "--json", "--max-d-k", "6", "--rows", "100")
+def test_max_d_k_bounds_the_list(shell):
+    _, out, _ = shell("scaling", "--json", "--max-d-k", "6", "--rows", "100")
     assert [r["d_k"] for r in json.loads(out)["readings"]] == [1, 2, 4, 6]
 
 
-def test_one_d_k_has_a_table_and_no_plot(regard):
-    _, out, _ = regard("scaling", "--d-k", "8", "--rows", "100")
+def test_one_d_k_has_a_table_and_no_plot(shell):
+    _, out, _ = shell("scaling", "--d-k", "8", "--rows", "100")
     assert "by d_k" not in out and "    8" in out
 
 
@@ -87,7 +71,7 @@ def test_one_d_k_has_a_table_and_no_plot(regard):
     [("--d-k", "x"), ("--d-k", "0"), ("--d-k", ","), ("--rows", "3"), ("--keys", "1"),
      ("--max-d-k", "0"), ("--seed", "-1"), ("--max-d-k", "999999999")],
 )  # fmt: skip
-def test_bad_usage_is_one_line_and_status_2(regard, words):
-    status, out, err = regard("scaling", *words)
+def test_bad_usage_is_one_line_and_status_2(shell, words):
+    status, out, err = shell("scaling", *words)
     assert (status, out) == (2, "")
     assert err.startswith("regard: ") and err.count("\n") == 1

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.terminal import results, write_json
+
 if TYPE_CHECKING:
     from regard.cli.probe import Extra, Machine
 
@@ -18,9 +20,10 @@ _LABEL = 14  # columns
 def doctor(
     json: bool = typer.Option(False, "--json", help="Print the same as one JSON document."),
 ) -> None:
-    """Say what this machine can do: versions, devices, implementations, known hazards.
+    """Say what this machine can do, and what needs your action.
 
-    Exit 0 where all is well, 1 where something needs your action.
+    Versions, devices, implementations of attention, extras and known hazards. Exit status 0
+    where all is well, 1 where something needs your action.
     """
     from regard.cli.probe import probe
 
@@ -36,15 +39,11 @@ def doctor(
 def _print_json(machine: Machine) -> None:
     from dataclasses import asdict
 
-    from regard.cli.terminal import write_json
-
     write_json(asdict(machine) | {"findings": machine.findings})
 
 
 def _print_page(machine: Machine) -> None:
     from rich.text import Text
-
-    from regard.cli.terminal import results
 
     console = results()
     last = ""

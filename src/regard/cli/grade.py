@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.terminal import print_lines, results, write, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.learn.grade_report import Graded
+    from regard.learn.grading import Graded
 
 __all__ = ["grade"]
 
@@ -29,26 +29,26 @@ def grade(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the verdicts as JSON."),
 ) -> None:
-    """Check hand calculations: the first wrong step and cell, what is right, and why.
+    """Check hand calculations: the first wrong step, and why.
 
     A file gives any of these steps, as a heading and a table or bracketed rows, or as JSON:
     tokens, embeddings, w_q, w_k, w_v, Q, K, V, scores, scaled, weights, output. Exit status 0
     when all is right, 1 when something is not, 2 when a file cannot be graded.
     """
-    from regard.learn.grade_report import grade_file
+    from regard.learn.grading import grade_file
 
     if as_json and csv == "-":
         raise InputError("--json and --csv - both write to stdout; give --csv a file name")
-    results = [grade_file(path) for path in _expand(files)]
-    if len(results) == 1 and results[0].problem and not (as_json or csv):
-        raise InputError(f"{results[0].name}: {results[0].problem}")
+    graded = [grade_file(path) for path in _expand(files)]
+    if len(graded) == 1 and graded[0].problem and not (as_json or csv):
+        raise InputError(f"{graded[0].name}: {graded[0].problem}")
     if csv:
-        _write_csv(csv, results)
+        _write_csv(csv, graded)
     if as_json:
-        _write_json(results)
+        _write_json(graded)
     elif csv != "-":
-        _write_report(results)
-    raise typer.Exit(max(result.exit_code for result in results))
+        _write_report(graded)
+    raise typer.Exit(max(one.exit_code for one in graded))
 
 
 def _expand(given: Sequence[Path]) -> list[Path]:
@@ -60,7 +60,7 @@ def _expand(given: Sequence[Path]) -> list[Path]:
 
 
 def _files(path: Path) -> list[Path]:
-    from regard.learn.labels import quoted
+    from regard.learn.text import quoted
 
     try:
         if not path.is_dir():
@@ -75,28 +75,27 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _write_json(results: list[Graded]) -> None:
-    from regard.cli.terminal import write_json
-    from regard.learn.grade_report import tally
+def _write_json(graded: list[Graded]) -> None:
+    from regard.learn.grading import tally
 
-    write_json({"summary": tally(results), "files": [result.as_dict() for result in results]})
+    write_json({"summary": tally(graded), "files": [one.as_dict() for one in graded]})
 
 
-def _write_csv(out: str, results: list[Graded]) -> None:
+def _write_csv(out: str, graded: list[Graded]) -> None:
     import csv
     import io
-    import sys
 
-    from regard.learn.grade_report import COLUMNS
+    from regard.learn.files import write_text
+    from regard.learn.grading import COLUMNS
 
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_harmless(result.as_row()) for result in results)
+    writer.writerows(_harmless(one.as_row()) for one in graded)
     if out == "-":
-        sys.stdout.write(text.getvalue())
+        write(text.getvalue().removesuffix("\n"))
     else:
-        _replace(Path(out), text.getvalue())
+        write_text(Path(out), text.getvalue(), "--csv")
 
 
 def _harmless(row: dict[str, str]) -> dict[str, str]:
@@ -108,28 +107,13 @@ def _harmless(row: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _replace(path: Path, text: str) -> None:
-    """Written beside its place and moved there: never half a file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(
-            f"--csv {path}: cannot write there ({error.strerror}); give a folder that exists"
-        ) from None
+def _write_report(graded: list[Graded]) -> None:
+    from regard.learn.grading import full, one_line, tally
 
-
-def _write_report(results: list[Graded]) -> None:
-    from regard.cli import terminal
-    from regard.learn.grade_report import full, one_line, tally
-    from regard.learn.styled_lines import print_lines
-
-    console = terminal.results()
-    if len(results) == 1:
-        print_lines(console, full(results[0]))
+    console = results()
+    if len(graded) == 1:
+        print_lines(console, full(graded[0]))
         return
-    width = min(max(len(result.name) for result in results), 40)
-    print_lines(console, [one_line(result, width) for result in results])
-    print_lines(console, [[], [(f"{tally(results)}.", "bold")]])
+    width = min(max(len(one.name) for one in graded), 40)
+    print_lines(console, [one_line(one, width) for one in graded])
+    print_lines(console, [[], [(f"{tally(graded)}.", "bold")]])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.terminal import ascii_only, in_ascii, results, status, write, write_json
+from regard.errors import InputError
+
 if TYPE_CHECKING:
-    from regard.learn.lesson import Lesson
+    from regard.learn import Lesson
 
 __all__ = ["learn"]
 
@@ -40,11 +41,9 @@ def learn(
     ),
     key: bool = typer.Option(False, "--key", "--answers", help="The exercise's answers instead."),
 ) -> None:
-    """Attention on a sentence, step by step, with every number."""
-    from regard.errors import InputError
-    from regard.learn.lesson import Options, make_lesson
+    """Show attention on a sentence, step by step, with every number."""
+    from regard.learn import Options, make_lesson
 
-    _write_utf8()
     if exercise is not None:
         _exercise(exercise, key=key, as_json=as_json, save=save, sentence=sentence)
         return
@@ -62,50 +61,39 @@ def learn(
     _show(make_lesson(options), as_json=as_json, save=save)
 
 
-def _write_utf8() -> None:
-    """A lesson is full of √, × and the user's own letters: an ASCII locale must not end it."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
-        sys.stdout.reconfigure(encoding="utf-8")
-
-
 def _show(lesson: Lesson, *, as_json: bool, save: Path | None) -> None:
     """To a file, as JSON, or on the terminal."""
-    from regard.cli.terminal import results, write_json
-
     if save is not None:
         _save({save: _written(lesson, save.suffix.lower())}, quiet_stdout=as_json)
     if as_json:
         write_json(lesson.as_dict())
     elif save is None:
-        from regard.learn.narrate import narrate
-        from regard.learn.render_terminal import print_document
+        from regard.learn.render import print_document
+        from regard.learn.story import narrate
 
-        print_document(narrate(lesson), results())
+        document, console = narrate(lesson), results()
+        print_document(document.rewritten(in_ascii) if ascii_only(console) else document, console)
 
 
 def _written(lesson: Lesson, suffix: str) -> str:
     """The lesson as the text of a file of that kind."""
     import json
 
-    from regard.learn.narrate import narrate
-    from regard.learn.render_html import html_page
-    from regard.learn.render_markdown import markdown
+    from regard.learn.render import html_page, markdown_page
+    from regard.learn.story import narrate
 
     if suffix == ".json":
         return json.dumps(lesson.as_dict(), ensure_ascii=False, allow_nan=False) + "\n"
-    return (html_page if suffix == ".html" else markdown)(narrate(lesson))
+    return (html_page if suffix == ".html" else markdown_page)(narrate(lesson))
 
 
 def _exercise(
     seed: int, *, key: bool, as_json: bool, save: Path | None, sentence: str | None
 ) -> None:
     """Print an exercise or its key, or save both side by side."""
-    from regard.cli.terminal import status, write_json
-    from regard.errors import InputError
-
     if seed < 0:
         raise InputError(f"--exercise {seed}: give a seed ≥ 0, as in --exercise 7")
-    from regard.learn.exercise import exercise_key, exercise_markdown
+    from regard.learn.grading import exercise_key, exercise_markdown
 
     if sentence is not None:
         status().print("an exercise brings its own sentence; the one given is not used")
@@ -117,12 +105,11 @@ def _exercise(
     if as_json:
         write_json({"seed": seed, "exercise": exercise_markdown(seed), "key": exercise_key(seed)})
     elif save is None:
-        typer.echo(exercise_key(seed) if key else exercise_markdown(seed))
+        write(exercise_key(seed) if key else exercise_markdown(seed))
 
 
 def _check_suffix(path: Path, *known: str) -> None:
-    from regard.errors import InputError
-    from regard.learn.labels import printable
+    from regard.learn.text import printable
 
     if path.suffix.lower() not in known:
         raise InputError(
@@ -133,8 +120,8 @@ def _check_suffix(path: Path, *known: str) -> None:
 
 def _save(texts: dict[Path, str], *, quiet_stdout: bool) -> None:
     """Write each file whole and say where it is; stdout may be reserved for JSON."""
-    from regard.learn.save import write_whole
+    from regard.learn.files import write_text
 
     for path, text in texts.items():
-        write_whole(path, text)
-        typer.echo(f"written: {path}", err=quiet_stdout)
+        write_text(path, text, "--save")
+        write(f"written: {path}", error=quiet_stdout)

@@ -1,49 +1,113 @@
-"""`regard VERB`: collects the verbs; turns regard's errors into one line and an exit status."""
+"""`regard VERB`: collects the verbs; turns mistakes into one line and an exit status."""
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from regard.cli.doctor import doctor
 from regard.cli.grade import grade
 from regard.cli.learn import learn
 from regard.cli.scaling import scaling
+from regard.cli.terminal import guard_streams, spelt, write
 from regard.errors import RegardError
 
 __all__ = ["app", "main"]
 
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+# The root of what typer raises about a command line. Older releases have it from click, newer
+# ones carry their own.
+_UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
+
+
+class _Verb(TyperCommand):
+    """A verb whose help can be shown on any terminal."""
+
+    def get_help(self, ctx: Any) -> str:
+        return spelt(super().get_help(ctx))
+
+
+class _Verbs(TyperGroup):
+    """All of them."""
+
+    def get_help(self, ctx: Any) -> str:
+        return spelt(super().get_help(ctx))
+
+
 app = typer.Typer(
     name="regard",
+    cls=_Verbs,
     help="Attention you can see.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,  # an unexpected error shows the plain traceback
     add_completion=False,
     rich_markup_mode=None,  # plain --help: starts faster, reads the same in a pipe
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-for verb in (learn, scaling, grade, doctor):
-    app.command()(verb)
+_VERBS = (learn, scaling, grade, doctor)  # in the order of a course
+
+for _verb in _VERBS:
+    app.command(cls=_Verb)(_verb)
 
 
 @app.callback(invoke_without_command=True)
-def version(
+def _regard(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """Attention you can see."""
     if version:
         import regard
 
-        typer.echo(f"regard {regard.__version__}")
+        write(f"regard {regard.__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        write(context.get_help(), error=True)
+        raise typer.Exit(2)
 
 
 def main() -> None:
-    """The entry point. User mistakes end in one line on stderr, never a traceback."""
+    """The entry point. Mistakes end in one line on stderr, never a traceback."""
+    guard_streams()
     try:
-        app()
+        status = _run()
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as end:
+        # typer and rich turn a closed pipe into an exit of their own.
+        if BrokenPipeError not in (type(end), type(end.__context__)):
+            raise
+        _silence()
+        status = 0  # the reader has seen enough
+    sys.exit(status)
+
+
+def _run() -> int:
+    """The exit status of the verb, or of what was wrong with its words."""
+    try:
+        return app(prog_name="regard", standalone_mode=False) or 0
     except RegardError as error:
-        sys.stderr.write(f"regard: {error}\n")
-        sys.exit(error.exit_code)
+        write(f"regard: {error}", error=True)
+        return error.exit_code
+    except _UsageProblem as error:
+        return _report(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return _INTERRUPTED
+
+
+def _report(error: Any) -> int:
+    """What is wrong with the command line, and where to read how it would be right."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    write(f"regard: {message[:1].lower()}{message[1:]}", error=True)
+    verb = [word for word in sys.argv[1:2] if word in [verb.__name__ for verb in _VERBS]]
+    write(" ".join(["try: regard", *verb, "--help"]), error=True)
+    return int(error.exit_code)
+
+
+def _silence() -> None:
+    """Nobody reads stdout any more; what is still buffered goes nowhere, without a complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

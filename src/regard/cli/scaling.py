@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.terminal import ascii_only, print_lines, results, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ def scaling(
     seed: int = typer.Option(0, "--seed", help="Seed of the random q, k and gradients."),
     as_json: bool = typer.Option(False, "--json", help="Print the figures as JSON."),
 ) -> None:
-    """Show why scores are divided by √d_k: variance, weights, entropy and gradient, both ways."""
+    """Measure why scores are divided by √d_k, with and without it.
+
+    At each d_k: variance, largest weight, entropy, and the gradient that reaches q.
+    """
     from regard.learn.scaling import measure, powers_of_two
 
     sizes = _sizes(d_k) if d_k else powers_of_two(max_d_k)
@@ -53,7 +57,6 @@ def _sizes(given: Sequence[str]) -> tuple[int, ...]:
 def _write_json(readings: Sequence[Reading], keys: int, rows: int, seed: int) -> None:
     from dataclasses import asdict
 
-    from regard.cli.terminal import write_json
     from regard.learn.scaling import DEAD, temperature
 
     raw, scaled = temperature()
@@ -71,18 +74,8 @@ def _write_json(readings: Sequence[Reading], keys: int, rows: int, seed: int) ->
 
 
 def _write_report(readings: Sequence[Reading], keys: int, rows: int, seed: int) -> None:
-    from regard.cli.terminal import results
-    from regard.learn import scaling_report as report
-    from regard.learn.scaling import temperature
-    from regard.learn.styled_lines import ascii_only, print_lines
+    from regard.learn.scaling import intro, whole_report
 
     console = results()
-    plain = ascii_only(console)
-    lines = report.intro(keys, rows, seed) + report.table(readings) + [[]]
-    if len(readings) > 1:
-        lines.append([("Gradient reaching q, by d_k", "bold")])
-        curves = report.curves(readings)
-        width = max(40, min(console.width, 80))
-        lines += [*report.plot(curves, width=width, ascii_only=plain), []]
-    lines += report.summary(readings) + report.warmth(*temperature())
-    print_lines(console, lines)
+    opening, plain = intro(keys, rows, seed), ascii_only(console)
+    print_lines(console, whole_report(readings, opening, width=console.width, ascii_only=plain))

@@ -1,15 +1,79 @@
-"""Where the command line writes: stdout for results, stderr for everything else."""
+"""Where the command line writes: stdout for results, stderr for everything else.
+
+Either may know less than UTF-8. Then √ becomes sqrt, · becomes *, and a letter that ASCII does not
+have becomes ?; JSON keeps every letter, escaped.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["results", "status", "write_json"]
+    from regard.learn.text import StyledLine
+
+__all__ = [
+    "ascii_only",
+    "guard_streams",
+    "in_ascii",
+    "print_lines",
+    "results",
+    "spelt",
+    "status",
+    "write",
+    "write_json",
+]
+
+_HANDLER = "regard-ascii"
+_SIGNS = str.maketrans(
+    {
+        "√": "sqrt ", "÷": "/", "·": "*", "×": "x", "−": "-", "–": "-", "—": "-", "∂": "d",
+        "ᵀ": "^T", "‖": "|", "°": " deg", "→": "->", "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~",
+        "…": "...", "⋮": ":", "•": "*", "▇": "#", "✓": "+", "✗": "x",
+    }
+    | {sign: str(n) for n, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")}
+)  # fmt: skip
+
+
+def guard_streams() -> None:
+    """Whatever is written from now on can be encoded: help, errors and results alike."""
+    codecs.register_error(_HANDLER, _spell_what_fails)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _spell_what_fails(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return in_ascii(error.object[error.start : error.end]), error.end
+
+
+def _is_utf(stream: TextIO | Console) -> bool:
+    return "utf" in (getattr(stream, "encoding", None) or "ascii").lower()
+
+
+def ascii_only(console: Console) -> bool:
+    """Whether it cannot be trusted with more: another encoding, or a dumb terminal."""
+    return not _is_utf(console) or os.environ.get("TERM") == "dumb"
+
+
+def in_ascii(text: str) -> str:
+    """The text in plain ASCII: mathematical signs spelt out, the rest replaced by '?'."""
+    plain = text.replace("÷√d", "div").translate(_SIGNS)  # the heading of a narrow column
+    return plain.encode("ascii", "replace").decode("ascii")
+
+
+def spelt(text: str) -> str:
+    """The text as stdout can encode it."""
+    return text if _is_utf(sys.stdout) else in_ascii(text)
 
 
 def results() -> Console:
@@ -26,6 +90,25 @@ def status() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
+    """Write the lines; nothing in them is taken for markup."""
+    from rich.text import Text
+
+    plain = ascii_only(console)
+    for line in lines:
+        text = Text()
+        for piece, style in line:
+            text.append(in_ascii(piece) if plain else piece, style)
+        text.rstrip()
+        console.print(text)
+
+
+def write(text: str, *, error: bool = False) -> None:
+    """One text and a line end, on stdout or on stderr."""
+    (sys.stderr if error else sys.stdout).write(f"{text}\n")
+
+
 def write_json(value: Any) -> None:
     """One JSON document on stdout. NaN and infinities are errors, never invalid JSON."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    escaped = not _is_utf(sys.stdout)
+    write(json.dumps(value, indent=2, ensure_ascii=escaped, allow_nan=False))

@@ -180,9 +180,9 @@ def _for_merging(found: Attention, summary: Summary, key_start: int) -> Any:
         return found._ask(summary)
     keys = found._ask(summary).keys
     scores = found._known.get(("scores", summary))
-    if scores is None:  # the definition keeps none: read them at the keys
-        every = found.scores[...].detach()
-        scores = every.gather(-1, keys.clamp(min=0)).masked_fill(keys < 0, -torch.inf)
+    if scores is None:  # the definition keeps none: read them at the keys, −∞ where none is left
+        every = torch.nn.functional.pad(found.scores[...].detach(), (0, 1), value=-torch.inf)
+        scores = every.gather(-1, keys.masked_fill(keys < 0, every.shape[-1] - 1))
     else:
         scores = found._public(scores)
     return TopScores(scores, torch.where(keys < 0, keys, keys + key_start))

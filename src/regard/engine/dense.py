@@ -20,7 +20,7 @@ from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Summary
 
-__all__ = ["DENSE", "Dense", "Steps", "attend_densely", "log_sum_exp"]
+__all__ = ["DENSE", "Dense", "Steps", "attend_densely", "softmax"]
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,28 @@ class Steps:
     biased: Tensor  # + bias
     visible: Tensor  # booleans: the mask allows it and the bias is not −∞
     masked: Tensor  # −∞ where not visible: the final scores
-    sink: Tensor | None  # (Hq,)  one more key per head whose value is zero
     lse: Tensor  # (…, Hq, L)     log Σ exp(masked), with the sink as one more key
     weights: Tensor  # (…, Hq, L, S)  exp(masked − lse); rows sum to 1 less the sink's share
+    sink: Tensor  # (…, Hq, L)     the share of the sink, a key whose value is zero; 0 without one
     context: Tensor  # (…, Hq, L, Dv) weights @ values
+    position: int  # query i stands at key i + position, where distances are measured
 
 
 def attend_densely(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask | None, score: ScoreRule
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask | None,
+    score: ScoreRule,
+    precision: torch.dtype | None = None,
+    place: int | None = None,
 ) -> Steps:
-    """All steps of softmax(cap(scale·QKᵀ) + bias, masked) V; half precision computes in float32."""
+    """All steps of softmax(cap(scale·QKᵀ) + bias, masked) V, in at least float32 or as told."""
     shape = AttentionShape.of(query.shape, key.shape, value.shape)
-    exact = torch.promote_types(query.dtype, torch.float32)
+    exact = precision or torch.promote_types(query.dtype, torch.float32)
+    score = score.map(lambda array: array.to(exact))
     i, j = (torch.arange(n, device=query.device) for n in (shape.queries, shape.keys))
+    position = shape.extent.shift("end") if place is None else place
 
     queries = query.to(exact)
     keys = key.to(exact).repeat_interleave(shape.group, dim=-3)
@@ -56,30 +65,31 @@ def attend_densely(
     scores = queries @ keys.mT
     scaled = scores * score.scale
     capped = score.cap(scaled)
-    biased = capped if score.bias is None else capped + score.bias.tile(i, j, shape.extent)
+    bias = 0.0 if score.bias is None else score.bias.tile(i, j, shape.extent).to(exact)
+    biased = capped + bias
     allowed = torch.tensor(True) if mask is None else mask.allows(i, j, shape.extent)
     visible = allowed.to(query.device) & (biased != -torch.inf)
     masked = biased.masked_fill(~visible, -torch.inf)
-    lse = log_sum_exp(masked, score.sink)
-    # a row that sees nothing has lse −∞ and weights 0, not exp(−∞ + ∞)
-    weights = torch.exp(masked - lse.masked_fill(lse == -torch.inf, 0.0).unsqueeze(-1))
+    lse, shares = softmax(masked, score.sink)
+    weights, sink = shares[..., : shape.keys], shares[..., shape.keys :].sum(-1)
     context = weights @ values
     return Steps(
-        queries, keys, values, scores, scaled, capped, biased, visible, masked, score.sink, lse,
-        weights, context,
+        queries, keys, values, scores, scaled, capped, biased, visible, masked, lse, weights, sink,
+        context, position,
     )  # fmt: skip
 
 
-def log_sum_exp(masked: Tensor, sink: Tensor | None) -> Tensor:
-    """(…, Hq, L): over the keys and, where given, one sink (Hq,) per head; −∞ for empty rows."""
+def softmax(masked: Tensor, sink: Tensor | None) -> tuple[Tensor, Tensor]:
+    """lse (…, Hq, L) and shares (…, Hq, L, S), or S + 1 with a sink (Hq,): one more key.
+    A row that is −∞ throughout has lse −∞ and shares 0, not NaN, in its derivative as well."""
     if sink is not None:
-        extra = sink.to(masked.dtype)[:, None, None].expand(*masked.shape[:-1], 1)
-        masked = torch.cat([masked, extra], dim=-1)
+        masked = torch.cat([masked, sink[:, None, None].expand(*masked.shape[:-1], 1)], dim=-1)
     if masked.shape[-1] == 0:
-        return masked.new_full(masked.shape[:-1], -torch.inf)
-    empty = (masked == -torch.inf).all(dim=-1)
-    # logsumexp's derivative at an all −∞ row is NaN; such rows are filled, then set, apart
-    return masked.masked_fill(empty.unsqueeze(-1), 0.0).logsumexp(-1).masked_fill(empty, -torch.inf)
+        return masked.new_full(masked.shape[:-1], -torch.inf), masked
+    empty = (masked == -torch.inf).all(-1, keepdim=True)
+    filled = masked.masked_fill(empty, 0.0)
+    lse = filled.logsumexp(-1).masked_fill(empty.squeeze(-1), -torch.inf)
+    return lse, filled.softmax(-1).masked_fill(empty, 0.0)
 
 
 class Dense:
@@ -97,7 +107,9 @@ class Dense:
 
     def steps(self, call: Call) -> Steps:
         """Every intermediate of a call."""
-        return attend_densely(call.query, call.key, call.value, call.mask, call.score)
+        return attend_densely(
+            call.query, call.key, call.value, call.mask, call.score, place=call.place
+        )
 
     def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
         """Dropout falls on the weights that make the output; lse and summaries do not see it."""

@@ -1,1 +1,17 @@
-"""The notes in numpy: every step, worked examples, the scaling lab, grading. No torch."""
+"""The notes in numpy, in the order a lesson passes through it. No torch.
+
+steps      attention, one function per step
+lesson     a sentence, its embeddings and projections → every intermediate as one value
+story      that value → a document: prose, arithmetic, grids, without colour or layout
+render     the document → terminal, Markdown, HTML
+grading    exercises → hand calculations → the first wrong step, and why
+scaling    why scores are divided by √d_k, measured
+text       words and numbers as they are shown; files, read and written whole
+"""
+
+from __future__ import annotations
+
+from regard.learn.lesson import Lesson, Options, make_lesson
+from regard.learn.steps import Head, attend
+
+__all__ = ["Head", "Lesson", "Options", "attend", "make_lesson"]

@@ -17,6 +17,11 @@ class Matrix(Protocol):
     """The dense intermediates a definition may speak of (`regard.engine.dense.Steps`)."""
 
     @property
+    def position(self) -> int:
+        """Query i stands at key i + position."""
+        ...
+
+    @property
     def scaled(self) -> Tensor:
         """scale·q·k, (…, Hq, L, S)."""
         ...
@@ -42,8 +47,8 @@ class Matrix(Protocol):
         ...
 
     @property
-    def sink(self) -> Tensor | None:
-        """(Hq,), or None."""
+    def sink(self) -> Tensor:
+        """The sink's share of each row, (…, Hq, L)."""
         ...
 
 

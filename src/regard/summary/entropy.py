@@ -21,15 +21,14 @@ class Entropy(Summary):
     merge_rule = MergeRule.ENTROPY
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
-        """Σ p (lse − s) over the keys, and the same term once more for the sink."""
-        lse = matrix.lse.unsqueeze(-1)
-        seen = matrix.weights > 0  # 0·log 0 = 0
-        surprise = lse - matrix.masked.masked_fill(~seen, 0.0)
-        keys = torch.where(seen, matrix.weights * surprise, 0.0).sum(-1)
-        if matrix.sink is None:
-            return keys
-        surprise = matrix.lse - matrix.sink.to(keys.dtype)[:, None]
-        return keys + torch.exp(-surprise) * surprise
+        """−Σ p log p over the keys, and the same term once more for the sink's share."""
+        return _surprise(matrix.weights).sum(-1) + _surprise(matrix.sink)
+
+
+def _surprise(p: Tensor) -> Tensor:
+    """−p log p, with 0·log 0 = 0 and no NaN in its derivative."""
+    some = p > 0
+    return torch.where(some, -p * torch.where(some, p, 1.0).log(), 0.0)
 
 
 @dataclass(frozen=True)

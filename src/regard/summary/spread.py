@@ -23,7 +23,7 @@ class Distance(Summary):
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """The mean distance under the weights."""
         weights = matrix.weights
-        i = torch.arange(shape.queries, device=weights.device) + shape.extent.shift("end")
+        i = torch.arange(shape.queries, device=weights.device) + matrix.position
         j = torch.arange(shape.keys, device=weights.device)
         return (weights * (i[:, None] - j[None, :]).abs()).sum(-1)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.learn.causes import causes, explain
-from regard.learn.exercise import exercise_key
-from regard.learn.grade import mark
+from regard.learn.grading.causes import causes, explain
+from regard.learn.grading.exercise import exercise_key
+from regard.learn.grading.marking import mark
+from regard.learn.grading.submission import parse_submission
 from regard.learn.steps import softmax
-from regard.learn.submission import parse_submission
 
 ORDER = ("Q", "K", "V", "scores", "scaled", "weights", "output")
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.learn.exercise import exercise_key, exercise_markdown
-from regard.learn.grade import mark
-from regard.learn.submission import parse_submission
+from regard.learn.grading.exercise import exercise_key, exercise_markdown
+from regard.learn.grading.marking import mark
+from regard.learn.grading.submission import parse_submission
 
 seeds = st.integers(0, 2**40)
 

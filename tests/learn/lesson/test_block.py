@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from regard.learn.block import EPSILON, WIDENING, layer_norm, run_block
+from regard.learn.lesson.block import EPSILON, WIDENING, layer_norm, run_block
 
 ROWS = arrays.arrays(np.float64, (3, 4), elements=st.floats(-100, 100))
 

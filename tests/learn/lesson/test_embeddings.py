@@ -1,8 +1,9 @@
-"""Where the vectors of words come from."""
+"""Where the vectors of words come from, and those of places by their definition."""
 
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import InputError, ShapeError
-from regard.learn.embeddings import embed, made_up
+from regard.learn.lesson.embeddings import embed, made_up, sinusoids
 
 
 def write(tmp_path, value) -> object:
@@ -116,3 +117,23 @@ def test_a_wrong_number_names_its_word(tmp_path):
 def test_what_is_neither_map_nor_list_is_refused(tmp_path, value):
     with pytest.raises(InputError, match="--embeddings"):
         embed(["a"], file=write(tmp_path, value))
+
+
+def test_the_first_place_is_zeros_and_ones():
+    assert sinusoids(1, 4).tolist() == [[0, 1, 0, 1]]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 64])
+def test_every_cell_by_the_formula(width):
+    table = sinusoids(20, width)
+    for p in range(20):
+        for d in range(width):
+            angle = p / 10000 ** (2 * (d // 2) / width)
+            expected = math.sin(angle) if d % 2 == 0 else math.cos(angle)
+            assert table[p, d] == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_two_places_are_alike():
+    table = sinusoids(512, 4)
+    assert len({row.tobytes() for row in table}) == 512
+    assert np.abs(table).max() <= 1

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError, ShapeError
-from regard.learn.block import layer_norm
-from regard.learn.lesson import Lesson, Options, make_lesson
+from regard.learn.lesson.block import layer_norm
+from regard.learn.lesson.make import Lesson, Options, make_lesson
 
 SENTENCES = st.lists(
     st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8),

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.learn.sentence import MAX_TOKENS, read_sentence
+from regard.learn.lesson.sentence import MAX_TOKENS, read_sentence
 
 
 def test_words_between_blanks():

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.learn.lesson import Options, make_lesson
-from regard.learn.narrate import narrate
-from regard.learn.page_style import STYLE
-from regard.learn.render_html import html_page
+from regard.learn import Options, make_lesson
+from regard.learn.render.html import html_page
+from regard.learn.render.style import STYLE
+from regard.learn.story.narration import narrate
 
 VOID = {"meta", "link"}
 ALLOWED = {

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.learn.lesson import Options, make_lesson
-from regard.learn.narrate import narrate
-from regard.learn.render_markdown import markdown
+from regard.learn import Options, make_lesson
+from regard.learn.render.markdown import markdown_page
+from regard.learn.story.narration import narrate
 
 
 def written(text: str = "The cat sat", **options) -> str:
-    return markdown(narrate(make_lesson(Options(text, **options))))
+    return markdown_page(narrate(make_lesson(Options(text, **options))))
 
 
 def outside_of_fences(text: str) -> str:

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from regard.learn.document import Grid
-from regard.learn.labels import cells
-from regard.learn.lesson import Options, make_lesson
-from regard.learn.narrate import narrate
-from regard.learn.render_terminal import print_document
-from regard.learn.terminal_grid import STYLES, side_by_side
+from regard.learn import Options, make_lesson
+from regard.learn.render.terminal import print_document
+from regard.learn.render.terminal_grids import STYLES, side_by_side
+from regard.learn.story.document import Grid
+from regard.learn.story.narration import narrate
+from regard.learn.text import cells
 
 
 def shown(text: str = "The cat sat", *, width: int = 80, colour: bool = False, **options) -> str:

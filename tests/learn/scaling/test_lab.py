@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
-from regard.learn.scaling import (
+from regard.learn.scaling.lab import (
     MAX_CELLS,
     gradient_at_query,
     measure,

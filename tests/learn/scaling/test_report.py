@@ -1,59 +1,16 @@
-"""The plot puts points where they belong, in braille and in ASCII."""
+"""The table, the plot and the readings say what was measured, and no more."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
-from regard.learn.scaling import measure
-from regard.learn.scaling_report import Curve, curves, plot, summary, table
+from regard.learn.scaling import intro, measure, whole_report
+from regard.learn.scaling.curves import plot
+from regard.learn.scaling.report import curves, summary, table
 
 
 def text(lines):
     return ["".join(piece for piece, _ in line) for line in lines]
-
-
-def curve(*points, name="a", mark="*"):
-    return Curve(name, mark, "", points)
-
-
-def test_a_power_law_is_a_straight_line():
-    rows = text(plot([curve((1, 1e-6), (1e6, 1))], ascii_only=True))
-    columns = [row.index("*") - 7 for row in rows if "*" in row]
-    assert columns == sorted(columns, reverse=True)
-    gaps = {a - b for a, b in pairwise(columns)}
-    assert len(columns) == 14 and max(gaps) - min(gaps) <= 2
-
-
-def test_curves_are_named_where_they_end():
-    high, low = curve((1, 1), (10, 1), name="high"), curve((1, 1), (10, 1e-4), name="low", mark="o")
-    rows = text(plot([high, low], ascii_only=True))
-    assert next(row for row in rows if "high" in row).endswith("* high")
-    assert next(i for i, row in enumerate(rows) if "low" in row) > 10
-
-
-def test_names_of_curves_that_end_together_do_not_collide():
-    twins = [curve((1, 1), (10, 1), name=name) for name in ("first", "second", "third")]
-    rows = text(plot(twins))
-    assert sum(name in row for row in rows for name in ("first", "second", "third")) == 3
-
-
-def test_what_is_too_small_stands_on_the_floor_and_the_floor_says_so():
-    rows = text(plot([curve((1, 1), (10, 1e-30), (100, 0.0))]))
-    floor = next(row for row in rows if row.lstrip().startswith("≤"))
-    assert "a" in floor and rows.index(floor) == 13
-
-
-def test_two_curves_share_a_braille_cell():
-    floor = curve((1, 1e-9), (10, 1e-9), name="floor")  # fixes the frame of all three pictures
-
-    def first_cell(*points):
-        rows = text(plot([floor, *(curve((1, y), (10, y)) for y in points)]))
-        return ord(rows[0][7]) - 0x2800
-
-    assert first_cell(1) and first_cell(0.4) and first_cell(1) != first_cell(0.4)
-    assert first_cell(1, 0.4) == first_cell(1) | first_cell(0.4)
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
@@ -84,3 +41,15 @@ def test_the_summary_claims_no_vanishing_where_there_is_none():
     assert "does not vanish yet" in " ".join(text(summary(list(measure([16], rows=500)))))
     assert "hardly changes" in " ".join(text(summary(list(measure([1], rows=500)))))
     assert "Both words" in " ".join(text(summary(list(measure([1024], rows=500)))))
+
+
+def test_the_whole_report_has_a_plot_where_there_is_something_to_join():
+    def said(*d_ks):
+        readings = list(measure(d_ks, rows=100))
+        opening = intro(16, 100, 0)
+        return text(whole_report(readings, opening, width=200, ascii_only=True))
+
+    one, two = said(4), said(4, 8)
+    assert not any("by d_k" in line for line in one) and any("by d_k" in line for line in two)
+    assert max(map(len, two)) <= 80
+    assert "This is temperature" in " ".join(one)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.learn.grids import LARGEST, dims, grid
+from regard.learn.story.grids import LARGEST, dims, grid
 
 
 def names(count: int, letter: str = "t") -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.learn.keys import seen_keys
-from regard.learn.lesson import Options, make_lesson
+from regard.learn import Options, make_lesson
+from regard.learn.story.keys import seen_keys
 
 
 def keys_of(text: str, **options):

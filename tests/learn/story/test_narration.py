@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.learn.document import LINE_WIDTH, Document, Grids, Lines, Prose, Section, line_width
-from regard.learn.lesson import Options, make_lesson
-from regard.learn.narrate import narrate
+from regard.learn import Options, make_lesson
+from regard.learn.story.document import Document, Grids, Lines, Prose, Section
+from regard.learn.story.lines import LINE_WIDTH, line_width
+from regard.learn.story.narration import narrate
 
 NUMBER = r"\(?(-?\d+(?:\.\d+)?)\)?"
 
@@ -299,6 +300,8 @@ def test_lines_never_outgrow_the_screen(text, options, causal, projections):
     st.integers(0, 2**32),
     st.sampled_from([{}, {"block": True}, {"positions": True, "scaled": False}]),
 )
+@example(4, 1, 0.1, 35038200, {"positions": True, "scaled": False})
+@example(3, 2, 1e6, 0, {"scaled": False})
 def test_lines_never_outgrow_the_screen_whatever_the_numbers(count, width, size, seed, options):
     numbers = np.random.default_rng(seed).uniform(-size, size, (count, width)).tolist()
     with tempfile.TemporaryDirectory() as folder:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from regard.learn.document import Grid, Grids
-from regard.learn.lesson import Options, make_lesson
-from regard.learn.narrate_tables import table_sections
+from regard.learn import Options, make_lesson
+from regard.learn.story.document import Grid, Grids
+from regard.learn.story.tables import table_sections
 
 
 def grids(text: str = "The cat sat", **options) -> dict[str, Grid]:

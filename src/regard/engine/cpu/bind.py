@@ -66,7 +66,8 @@ class Binding:
     def _strip_bounds(self, rest: Mask) -> Iterator[tuple[int, int]]:
         """Ranges of whole blocks of queries, small enough as booleans."""
         shape = self.call.shape
-        sample = rest.allows(torch.arange(min(shape.queries, 1)), torch.arange(1), shape.extent)
+        i, j = (torch.arange(min(n, 1)) for n in (shape.queries, shape.keys))
+        sample = rest.allows(i, j, shape.extent)
         row = max(1, sample.numel()) * max(1, shape.keys)
         rows = max(1, STRIP_BYTES // row // BLOCK_ROWS) * BLOCK_ROWS
         for start in range(0, shape.queries, rows):

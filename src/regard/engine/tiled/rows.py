@@ -82,7 +82,7 @@ class Block:
     def _watch(self, tile: Tile) -> None:
         """What needs the scores themselves: maxima, counts, the best keys."""
         s = tile.scores
-        seen = s > -torch.inf
+        seen = s != -torch.inf
         self.raw = torch.maximum(self.raw, tile.scaled.masked_fill(~seen, -torch.inf).amax(-1))
         self.visible += seen.sum(-1)
         k = self.top_keys.shape[-1]
@@ -168,7 +168,7 @@ def assemble(
 
     def rows(name: Any) -> Tensor:
         if not blocks:
-            return _empty(call, name)
+            return _empty(call, name, measures)
         return torch.cat([block[name] for block in blocks], axis).narrow(axis, 0, shape.queries)
 
     measured: dict[Any, Any] = {}
@@ -190,13 +190,14 @@ def _pool_rows(m: Pooled, cells: Tensor, call: Call) -> Tensor:
     """(…, L, columns) → (…, ⌈L/cell⌉, columns)."""
     cell = m.size(call.shape)
     tall = F.pad(cells, (0, 0, 0, -cells.shape[-2] % cell))
-    tall = tall.reshape(*tall.shape[:-2], -1, cell, tall.shape[-1])
+    *lead, rows, columns = tall.shape
+    tall = tall.reshape(*lead, rows // cell, cell, columns)
     if m.how == "max":
         return tall.amax(-2) if tall.numel() else tall.sum(-2)
     return tall.sum(-2) / m.area(call.shape, cells)
 
 
-def _empty(call: Call, name: Any) -> Tensor:
+def _empty(call: Call, name: Any, measures: tuple[Summary, ...]) -> Tensor:
     """No queries at all: the right number of axes and nothing in them."""
     shape = call.shape
     rows = (*shape.batch, shape.query_heads, 0)
@@ -207,5 +208,6 @@ def _empty(call: Call, name: Any) -> Tensor:
         return new.new_zeros((*rows, -(-shape.keys // name.size(shape))))
     if name in ("top_weights", "top_keys", "top_scores"):
         dtype = torch.int64 if name == "top_keys" else new.dtype
-        return new.new_zeros((*rows, 1), dtype=dtype)
+        k = max(m.k for m in measures if isinstance(m, Top))
+        return new.new_zeros((*rows, k), dtype=dtype)
     return new.new_zeros(rows, dtype=torch.int64 if name is Visible else new.dtype)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.learn.grading.submission import Printed
 from regard.learn.steps import Array, softmax
-from regard.learn.submission import Printed
 
 __all__ = ["ALLOWED", "Band"]
 

@@ -14,8 +14,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.learn.grade import Mark, StepMark
-from regard.learn.grade_bands import Band
+from regard.learn.grading.bands import Band
+from regard.learn.grading.marking import Mark, StepMark
 
 __all__ = ["Cause", "causes", "explain"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import InputError
-from regard.learn.labels import quoted
+from regard.learn.text import quoted
 
-__all__ = ["STEPS", "Block", "Draft", "bare", "is_blank", "is_number", "read_text", "step_named"]
+__all__ = ["STEPS", "Block", "Draft", "bare", "is_blank", "is_number", "read_draft", "step_named"]
 
 STEPS = (
     "embeddings", "w_q", "w_k", "w_v", "Q", "K", "V", "scores", "scaled", "weights", "output",
@@ -68,7 +68,7 @@ class Draft:
     blocks: list[Block] = field(default_factory=list)
 
 
-def read_text(text: str, *, as_json: bool = False) -> Draft:
+def read_draft(text: str, *, as_json: bool = False) -> Draft:
     """JSON where asked for or where the text starts with {, Markdown otherwise."""
     if as_json or text.lstrip().startswith("{"):
         draft = _read_json(text)

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import InputError, ShapeError
-from regard.learn.grade_bands import ALLOWED, Band
-from regard.learn.labels import labels_of
+from regard.learn.grading.bands import ALLOWED, Band
+from regard.learn.grading.draft import STEPS
+from regard.learn.grading.submission import Printed, Submission
 from regard.learn.steps import Array
-from regard.learn.submission import Printed, Submission
-from regard.learn.submission_text import STEPS
+from regard.learn.text import labels_of
 
 __all__ = ["Cell", "Mark", "StepMark", "mark"]
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError
-from regard.learn.causes import Cause, explain
-from regard.learn.grade import Cell, Mark, StepMark, mark
-from regard.learn.labels import listed, printable
-from regard.learn.styled_lines import Line, prose
-from regard.learn.submission import read_submission
+from regard.learn.grading.causes import Cause, explain
+from regard.learn.grading.marking import Cell, Mark, StepMark, mark
+from regard.learn.grading.submission import read_submission
+from regard.learn.text import StyledLine, factor, listed, printable, prose
 
 __all__ = ["COLUMNS", "Graded", "full", "grade_file", "one_line", "spelt_out", "tally"]
 
@@ -105,12 +104,12 @@ def _figure(value: float, unit: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def full(graded: Graded) -> list[Line]:
+def full(graded: Graded) -> list[StyledLine]:
     """Step by step, then the first wrong cell with its row, its working and its cause."""
     judged = graded.mark
     if judged is None:
         return [[(f"{graded.name}: {graded.problem}", "")]]
-    lines: list[Line] = [[(graded.name, "bold")], []]
+    lines: list[StyledLine] = [[(graded.name, "bold")], []]
     taken = [step.step for step in judged.steps if step.right is None]
     lines += [[(f"    taken as given: {listed(taken)}", "dim")]] if taken else []
     lines += [_step_line(judged, step) for step in judged.steps if step.right is not None]
@@ -134,7 +133,7 @@ def _count(cells: int) -> str:
     return f"{cells} cell{'s' * (cells != 1)}"
 
 
-def _step_line(judged: Mark, step: StepMark) -> Line:
+def _step_line(judged: Mark, step: StepMark) -> StyledLine:
     checked, wrong = int(step.checked.sum()), int(step.wrong.sum())
     sign, style = ("✗", "bold red") if wrong else ("✓", "green") if checked else ("–", "dim")
     counts = f"{wrong} of {checked} wrong" if wrong else f"{checked} right" if checked else ""
@@ -157,7 +156,7 @@ def _rule(judged: Mark, step: str) -> str:
     }.get(step, f"embeddings · w_{step.lower()}")
 
 
-def _finding(judged: Mark, step: StepMark, cell: Cell, cause: Cause) -> list[Line]:
+def _finding(judged: Mark, step: StepMark, cell: Cell, cause: Cause) -> list[StyledLine]:
     where = f"Wrong first at {_TITLES[step.step]} ({step.step}): {judged.place(cell)}"
     right, working = _figure(cell.right, cell.unit), spelt_out(judged, cell)
     return [
@@ -182,7 +181,7 @@ def _follow_up(judged: Mark, step: StepMark) -> str:
     return "The later steps follow from this one." if any(s.checked.any() for s in later) else ""
 
 
-def _whole_row(judged: Mark, step: StepMark, cell: Cell) -> list[Line]:
+def _whole_row(judged: Mark, step: StepMark, cell: Cell) -> list[StyledLine]:
     """The row of the wrong cell, as given and as it should be."""
     width = step.printed.values.shape[1]
     if step.right is None or not 1 < width <= _WIDEST_ROW:
@@ -190,7 +189,7 @@ def _whole_row(judged: Mark, step: StepMark, cell: Cell) -> list[Line]:
     given = [_figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.printed.values)]
     right = [_figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.right.value)]
     wide = max(map(len, given + right))
-    lines: list[Line] = [[], [(f"    the row of {judged.token(cell.row)}", "dim")]]
+    lines: list[StyledLine] = [[], [(f"    the row of {judged.token(cell.row)}", "dim")]]
     for name, texts in (("given", given), ("right", right)):
         lines.append([(f"    {name}  ", "dim"), (" ".join(text.rjust(wide) for text in texts), "")])
     return lines
@@ -227,11 +226,10 @@ def _factors(step: str, known: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _shown(value: float) -> str:
-    text = _figure(float(np.round(value, 4)) + 0.0, 0.0)
-    return f"({text})" if text.startswith("-") else text
+    return factor(_figure(float(np.round(value, 4)) + 0.0, 0.0))
 
 
-def one_line(graded: Graded, name_width: int) -> Line:
+def one_line(graded: Graded, name_width: int) -> StyledLine:
     """One file of many."""
     row = graded.as_row()
     style = {0: "green", 1: "red", 2: "yellow"}[graded.exit_code]

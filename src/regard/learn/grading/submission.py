@@ -21,14 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import InputError
-from regard.learn.labels import listed, printable, quoted
+from regard.learn.files import read_text
+from regard.learn.grading.draft import STEPS, Block, bare, is_blank, is_number, read_draft
 from regard.learn.steps import Array
-from regard.learn.submission_text import STEPS, Block, bare, is_blank, is_number, read_text
+from regard.learn.text import listed, printable, quoted
 
 __all__ = ["Printed", "Submission", "parse_submission", "read_submission"]
 
 _COLUMNS_ARE_TOKENS = ("scores", "scaled", "weights")
-_MAX_BYTES = 1_000_000
+_MAX_MIB = 1
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
@@ -53,23 +54,16 @@ class Submission:
 
 def read_submission(path: Path) -> Submission:
     """Read one file. Whatever is wrong with it is one InputError that names the file."""
+    text = read_text(path, mib=_MAX_MIB, wanted="a .md or .json file with one hand calculation")
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"is larger than {_MAX_BYTES:,} bytes; give one hand calculation")
-        text = path.read_bytes().decode("utf-8-sig")
         return parse_submission(text, as_json=path.suffix.lower() == ".json")
-    except UnicodeDecodeError:
-        problem = "is not UTF-8 text; save it as UTF-8 Markdown or JSON"
     except InputError as error:
-        problem = str(error)
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror}); give a .md or .json file"
-    raise InputError(f"{printable(str(path))}: {problem}")
+        raise InputError(f"{printable(str(path))}: {error}") from None
 
 
 def parse_submission(text: str, *, as_json: bool = False) -> Submission:
     """Read a text; one that starts with { is JSON whatever `as_json` says."""
-    draft = read_text(text, as_json=as_json)
+    draft = read_draft(text, as_json=as_json)
     finder = _Finder.of(draft.tokens, draft.blocks)
     steps = {}
     for step in STEPS:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.chance import draws
+from regard.learn.lesson.numbers import draws
 from regard.learn.steps import Array
 
 __all__ = ["EPSILON", "WIDENING", "Block", "layer_norm", "run_block"]

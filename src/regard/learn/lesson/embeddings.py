@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError, ShapeError
-from regard.learn.chance import draws, seed_of
-from regard.learn.labels import listed, printable
-from regard.learn.matrices import as_matrix, as_vector, read_json
-from regard.learn.positions import sinusoids
+from regard.learn.lesson.numbers import as_matrix, as_vector, draws, read_json, seed_of
 from regard.learn.steps import Array
+from regard.learn.text import listed, printable
 
-__all__ = ["NOTES", "WIDTH", "Embedding", "embed", "made_up"]
+__all__ = ["NOTES", "WIDTH", "Embedding", "embed", "made_up", "sinusoids"]
 
 WIDTH = 4
 NOTES: dict[str, tuple[float, ...]] = {
@@ -107,3 +105,14 @@ def _from_map(tokens: Sequence[str], given: dict[str, Any], where: str) -> Array
                 f"'{printable(token)}' has {row.size}; give vectors of equal width"
             )
     return np.stack(rows)
+
+
+def sinusoids(tokens: int, width: int) -> Array:
+    """(tokens, width): sin(p / 10000^(2i/width)) in even columns, the cosine in odd ones.
+
+    Counted from p = 0, as in "Attention Is All You Need".
+    """
+    place = np.arange(tokens)[:, None]
+    pair = np.arange(width)[None, :] // 2
+    angle = place / 10000.0 ** (2.0 * pair / width)
+    return np.where(np.arange(width) % 2 == 0, np.sin(angle), np.cos(angle))

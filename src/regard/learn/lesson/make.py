@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from regard.errors import InputError, ShapeError
-from regard.learn.block import Block, run_block
-from regard.learn.embeddings import Embedding, embed
-from regard.learn.labels import quoted
-from regard.learn.projections import (
+from regard.learn.lesson.block import Block, run_block
+from regard.learn.lesson.embeddings import Embedding, embed
+from regard.learn.lesson.projections import (
     Projections,
     identity_projections,
     random_projections,
     seed_in,
+    settle,
 )
-from regard.learn.projections_file import read_projections
-from regard.learn.sentence import Sentence, read_sentence
-from regard.learn.sizes import settle
+from regard.learn.lesson.projections_file import read_projections
+from regard.learn.lesson.sentence import Sentence, read_sentence
 from regard.learn.steps import Array, Head, attend
+from regard.learn.text import quoted
 from regard.mask import Causal
 
 __all__ = ["Lesson", "Options", "make_lesson"]

@@ -1,29 +1,43 @@
-"""Numbers from JSON files, with errors that name the place."""
+"""The numbers a lesson starts from: out of a JSON file, or made up.
+
+What is wrong in a file is named with its place. What is made up is the same on every machine and
+in every run: the raw words of PCG64 are promised never to change between numpy versions, the
+distributions of `Generator` are not; so the uniform numbers are made from the raw words here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.errors import InputError, ShapeError
-from regard.learn.labels import printable
+from regard.learn.files import read_text
 from regard.learn.steps import Array
+from regard.learn.text import printable
 
-__all__ = ["as_matrix", "as_vector", "read_json"]
+__all__ = ["as_matrix", "as_vector", "draws", "read_json", "seed_of"]
 
-_MAX_BYTES = 32 * 2**20
+_MAX_MIB = 32
 _MAX_SIDE = 1024
 _MAX_NUMBER = 1e12  # products of four such numbers still fit a float
 
 
 def read_json(path: Path, option: str) -> Any:
     """The document in the file; `option` is what the user typed before its name."""
+    try:
+        text = read_text(path, mib=_MAX_MIB, wanted="a JSON file")
+    except InputError as error:
+        raise InputError(f"{option} {error}") from None
     given = f"{option} {printable(str(path))}"
     try:
-        return json.loads(_text(path, given), parse_int=_whole)
+        return json.loads(text, parse_int=_whole)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"{given}: not valid JSON at {where}: {error.msg}") from None
@@ -34,21 +48,6 @@ def read_json(path: Path, option: str) -> Any:
 def _whole(digits: str) -> float | int:
     """Python refuses to read integers of thousands of digits; as floats they are infinite."""
     return int(digits) if len(digits) < 20 else float(digits)
-
-
-def _text(path: Path, given: str) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise InputError(f"{given}: more than {_MAX_BYTES >> 20} MiB; give a smaller file")
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{given}: no such file; give a JSON file that exists") from None
-    except OSError as error:
-        raise InputError(f"{given}: cannot be read ({error.strerror}); give a JSON file") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{given}: not UTF-8 text; give a JSON file") from None
 
 
 def as_matrix(value: Any, name: str) -> Array:
@@ -91,3 +90,19 @@ def _number(cell: Any, name: str) -> float:
 def _brief(cell: Any) -> str:
     text = json.dumps(cell)
     return text if len(text) <= 30 else text[:29] + "…"
+
+
+def draws(
+    seed: Sequence[int], shape: tuple[int, ...], *, spread: float = 1.0, decimals: int = 2
+) -> Array:
+    """Numbers of mean 0 and deviation `spread`, rounded so that they can be worked by hand."""
+    words = np.random.PCG64(list(seed)).random_raw(math.prod(shape))
+    unit = (np.asarray(words) >> np.uint64(11)) * 2.0**-53  # 53 bits: uniform on [0, 1)
+    # A uniform number on ±√3 has variance 1. Adding zero turns −0 into 0.
+    return np.round((2.0 * unit - 1.0) * math.sqrt(3.0) * spread, decimals).reshape(shape) + 0.0
+
+
+def seed_of(word: str) -> int:
+    """The seed of a word: the same whatever its case and however its accents are encoded."""
+    plain = unicodedata.normalize("NFC", word.lower())
+    return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:8], "big")

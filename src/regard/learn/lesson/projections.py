@@ -1,4 +1,4 @@
-"""w_q, w_k, w_v of every head, and w_o: the identity, random numbers, or a file's."""
+"""w_q, w_k, w_v of every head, and w_o: how wide they are, the identity, random numbers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.errors import InputError
-from regard.learn.chance import draws
-from regard.learn.labels import quoted
-from regard.learn.sizes import Sizes
+from regard.errors import InputError, ShapeError
+from regard.learn.lesson.numbers import draws
 from regard.learn.steps import Array
+from regard.learn.text import quoted
 
-__all__ = ["Projections", "Triple", "identity_projections", "random_projections", "seed_in"]
+__all__ = [
+    "Projections",
+    "Sizes",
+    "Triple",
+    "identity_projections",
+    "is_identity",
+    "random_projections",
+    "seed_in",
+    "settle",
+]
+
+_MOST_HEADS = 64
+_MOST_DIMS = 1024
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Width of the input, number of heads, and each head's widths."""
+
+    width: int
+    heads: int
+    d_k: int
+    d_v: int
+
+    @property
+    def concat(self) -> int:
+        """Width of all heads' outputs side by side."""
+        return self.heads * self.d_v
 
 
 @dataclass(frozen=True)
@@ -39,6 +65,32 @@ class Projections:
         """The widths these matrices have."""
         (width, d_k), d_v = self.heads[0].w_q.shape, self.heads[0].w_v.shape[1]
         return Sizes(width, len(self.heads), d_k, d_v)
+
+
+def settle(
+    width: int, *, heads: int | None = None, d_k: int | None = None, d_v: int | None = None
+) -> Sizes:
+    """The sizes asked for; by default the heads share the width equally."""
+    count = 1 if heads is None else heads
+    _check("--heads", count, _MOST_HEADS)
+    for name, given in (("--d-k", d_k), ("--d-v", d_v)):
+        if given is not None:
+            _check(name, given, _MOST_DIMS)
+    if d_k is None and width % count:
+        fits = [str(n) for n in range(1, min(width, _MOST_HEADS) + 1) if width % n == 0]
+        raise ShapeError(
+            f"--heads {count}: a width of {width} does not divide into {count} heads; "
+            f"give {', '.join(fits)} heads, or --d-k"
+        )
+    share = width // count
+    key = share if d_k is None else d_k
+    value = (key if width % count else share) if d_v is None else d_v
+    return Sizes(width, count, key, value)
+
+
+def _check(option: str, given: int, most: int) -> None:
+    if not 1 <= given <= most:
+        raise InputError(f"{option} {given}: give a whole number from 1 to {most}")
 
 
 def identity_projections(sizes: Sizes, *, w_o: bool) -> Projections:
@@ -104,3 +156,8 @@ def _fate(rows: int, columns: int) -> str:
     if rows == columns:
         return "the identity"
     return "which cuts dimensions off" if columns < rows else "padded with zeros"
+
+
+def is_identity(w: Array) -> bool:
+    """Whether a projection is square and changes nothing."""
+    return w.shape[0] == w.shape[1] and np.array_equal(w, np.eye(w.shape[0]))

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError, ShapeError
-from regard.learn.labels import listed, printable
-from regard.learn.matrices import as_matrix, read_json
-from regard.learn.projections import Projections, Triple
+from regard.learn.lesson.numbers import as_matrix, read_json
+from regard.learn.lesson.projections import Projections, Triple
 from regard.learn.steps import Array
+from regard.learn.text import listed, printable
 
 __all__ = ["read_projections"]
 

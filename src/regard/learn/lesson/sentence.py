@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.errors import InputError
-from regard.learn.labels import labels_of, listed, quoted
+from regard.learn.text import labels_of, listed, quoted
 
 __all__ = ["MAX_TOKENS", "Sentence", "read_sentence"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from regard.learn.document import Document, Grid, Line, Lines, Part, Prose, Section
-from regard.learn.page_style import STYLE
+from regard.learn.render.style import STYLE
+from regard.learn.story.document import Document, Grid, Line, Lines, Part, Prose, Section
 
 __all__ = ["html_page"]
 

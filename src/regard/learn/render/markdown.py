@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from regard.learn.document import Document, Grid, Lines, Part, Prose, Section
+from regard.learn.story.document import Document, Grid, Lines, Part, Prose, Section
 
-__all__ = ["markdown"]
+__all__ = ["markdown_page"]
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 
 
-def markdown(document: Document) -> str:
+def markdown_page(document: Document) -> str:
     """The whole document as text that any Markdown reader shows."""
     lines = [f"# {_escaped(document.title)}", ""]
     lines += [f"{_escaped(sentence)}  " for sentence in document.opening]

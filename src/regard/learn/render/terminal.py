@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from regard.learn.document import Document, Grids, Line, Lines, Part, Prose, Section
-from regard.learn.terminal_grid import STYLES, side_by_side
+from regard.learn.render.terminal_grids import STYLES, side_by_side
+from regard.learn.story.document import Document, Grids, Line, Lines, Part, Prose, Section
 
 __all__ = ["print_document"]
 

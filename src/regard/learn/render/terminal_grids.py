@@ -10,9 +10,8 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from regard.learn.document import Grid, Role
-from regard.learn.figures import HIDDEN
-from regard.learn.labels import cells, padded
+from regard.learn.story.document import Grid, Role
+from regard.learn.text import HIDDEN, cells, padded
 
 __all__ = ["STYLES", "side_by_side"]
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.learn.block import EPSILON, WIDENING, Block
-from regard.learn.document import (
+from regard.learn.lesson import Lesson
+from regard.learn.lesson.block import EPSILON, WIDENING, Block
+from regard.learn.steps import Array
+from regard.learn.story.document import Line, Lines, Part, Prose, Section
+from regard.learn.story.lines import (
     LINE_WIDTH,
-    Line,
-    Lines,
-    Part,
-    Prose,
-    Section,
     line,
     line_width,
+    product_lines,
     total,
+    vector,
+    vector_line,
 )
-from regard.learn.figures import figure
-from regard.learn.lesson import Lesson
-from regard.learn.narrate_input import product_lines
-from regard.learn.steps import Array
-from regard.learn.vectors import vector, vector_line
+from regard.learn.text import figure
 
 __all__ = ["block_sections"]
 

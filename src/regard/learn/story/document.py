@@ -8,17 +8,14 @@ Markdown and HTML renderers read this and nothing else, so all three say the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
-from regard.learn.labels import cells
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 __all__ = [
-    "LINE_WIDTH",
     "Document",
-    "Grids",
     "Grid",
+    "Grids",
     "Line",
     "Lines",
     "Part",
@@ -26,13 +23,7 @@ __all__ = [
     "Role",
     "Section",
     "Span",
-    "flow",
-    "line",
-    "line_width",
-    "total",
 ]
-
-LINE_WIDTH = 77  # with the indent of three it stays inside 80 columns
 
 Role: TypeAlias = Literal["plain", "quiet", "x", "q", "k", "v", "score", "weight", "output"]
 
@@ -109,40 +100,18 @@ class Document:
         """The whole layer in one line."""
         return f"Attention(Q, K, V) = softmax(Q Kᵀ{' / √d_k' if self.scaled else ''}) V"
 
-
-def line(*pieces: str | Span) -> Line:
-    """Strings become plain spans."""
-    return tuple(Span(piece) if isinstance(piece, str) else piece for piece in pieces)
-
-
-def line_width(one: Line) -> int:
-    """Terminal cells the line takes."""
-    return sum(cells(span.text) for span in one)
+    def rewritten(self, change: Callable[[str], str]) -> Document:
+        """The same with every text changed, as for a terminal that knows only ASCII."""
+        document: Document = _rewritten(self, change)
+        return document
 
 
-def total(head: Line, terms: Sequence[Line], tail: Line) -> list[Line]:
-    """head term + term + … tail, broken before a plus where it would grow too long."""
-    lines: list[Line] = []
-    indent = line(" " * line_width(head))
-    current = head
-    for n, term in enumerate(terms):
-        piece = line(" + ", *term) if n else term
-        if n and line_width(current) + line_width(piece) > LINE_WIDTH:
-            lines.append(current)
-            current, piece = indent, line("+ ", *term)
-        current += piece
-    if line_width(current) + line_width(tail) > LINE_WIDTH:
-        lines.append(current)
-        current = line(" " * (line_width(head) - 3))  # its "=" stands under the head's
-    return [*lines, current + tail]
-
-
-def flow(items: Sequence[Line], gap: int = 4) -> list[Line]:
-    """Short items one after the other, as many to a line as fit."""
-    lines: list[Line] = []
-    for item in items:
-        if lines and line_width(lines[-1]) + gap + line_width(item) <= LINE_WIDTH:
-            lines[-1] += line(" " * gap, *item)
-        else:
-            lines.append(item)
-    return lines
+def _rewritten(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(_rewritten(part, change) for part in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: _rewritten(getattr(value, f.name), change) for f in fields(value)}
+        return replace(value, **parts)
+    return value

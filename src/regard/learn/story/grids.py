@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from regard.learn.document import Grid, Role
-from regard.learn.figures import figures
 from regard.learn.steps import Array
+from regard.learn.story.document import Grid, Role
+from regard.learn.text import figures
 
 __all__ = ["LARGEST", "dims", "grid"]
 

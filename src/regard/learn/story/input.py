@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.learn.document import (
+from regard.learn.lesson import Lesson
+from regard.learn.steps import Array
+from regard.learn.story.document import Line, Lines, Prose, Role, Section
+from regard.learn.story.lines import (
     LINE_WIDTH,
-    Line,
-    Lines,
-    Prose,
-    Role,
-    Section,
-    Span,
     flow,
     line,
     line_width,
+    product_lines,
+    quiet,
     total,
+    vector,
+    vector_line,
 )
-from regard.learn.figures import factor, figures, short_indices
-from regard.learn.lesson import Lesson
-from regard.learn.steps import Array
-from regard.learn.vectors import vector, vector_line
+from regard.learn.text import short_indices
 
-__all__ = ["embedding_section", "product_lines", "projection_section"]
+__all__ = ["embedding_section", "projection_section"]
 
 
 def embedding_section(lesson: Lesson) -> Section:
@@ -38,7 +36,7 @@ def embedding_section(lesson: Lesson) -> Section:
     added = total(start, summands, line(" = ", vector(x.x[i], "x", room)))
     why += " Its place is added, since attention by itself does not see order."
     remark = f"word + position {i + 1} (sines and cosines of {i}, counted from 0)"
-    return Section("Embedding", why, (Lines((*added, line(Span(remark, "quiet")))),))
+    return Section("Embedding", why, (Lines((*added, quiet(remark))),))
 
 
 def _inputs(lesson: Lesson) -> list[Line]:
@@ -48,7 +46,7 @@ def _inputs(lesson: Lesson) -> list[Line]:
         kept.insert(-1, lesson.sentence.focus)
     items = [vector_line(f"{labels[j]} = ", x[j], "x") for j in kept]
     if len(kept) < len(labels):
-        items.append(line(Span(f"… and {len(labels) - len(kept)} more", "quiet")))
+        items.append(quiet(f"… and {len(labels) - len(kept)} more"))
     return flow(items)
 
 
@@ -75,19 +73,3 @@ def _view(name: str, w_name: str, role: Role, x: Array, w: Array, made: Array) -
     """One vector through one projection, with its products."""
     result = vector_line(f"{name} = x @ {w_name} = ", made, role)
     return [result, *product_lines(name[0], role, x, w, made)]
-
-
-def product_lines(letter: str, role: Role, x: Array, w: Array, made: Array) -> list[Line]:
-    """q1 = x1×w11 + x2×w21 + … for each dimension that is shown."""
-    xs, results = figures(x), figures(made)
-    lines: list[Line] = []
-    kept = short_indices(made.size, 6)
-    for d in kept:
-        ws = figures(w[:, d])
-        terms = [line(Span(factor(xs[r]), "x"), "×", factor(ws[r])) for r in short_indices(x.size)]
-        if len(terms) < x.size:
-            terms.insert(-1, line(Span("…", "quiet")))
-        lines += total(line(f"  {letter}{d + 1} = "), terms, line(" = ", Span(results[d], role)))
-    if len(kept) < made.size:
-        lines.append(line(Span(f"  … {made.size - len(kept)} more in the same way", "quiet")))
-    return lines

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.learn.labels import cells, padded
 from regard.learn.lesson import Lesson
 from regard.learn.steps import Head
+from regard.learn.text import cells, padded
 
 __all__ = ["SeenKeys", "seen_keys"]
 

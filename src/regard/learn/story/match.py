@@ -6,25 +6,21 @@ import math
 
 import numpy as np
 
-from regard.learn.document import (
+from regard.learn.lesson import Lesson
+from regard.learn.steps import Array, Head, scale, softmax
+from regard.learn.story.document import Line, Lines, Part, Prose, Section, Span
+from regard.learn.story.keys import SeenKeys, seen_keys
+from regard.learn.story.lines import (
     LINE_WIDTH,
-    Line,
-    Lines,
-    Part,
-    Prose,
-    Section,
-    Span,
     flow,
     line,
     line_width,
+    products,
+    quiet,
     total,
+    vector,
 )
-from regard.learn.figures import column, factor, figure, figures, short_indices
-from regard.learn.keys import SeenKeys, seen_keys
-from regard.learn.labels import cells, listed
-from regard.learn.lesson import Lesson
-from regard.learn.steps import Array, Head, scale, softmax
-from regard.learn.vectors import vector
+from regard.learn.text import cells, column, figure, figures, listed
 
 __all__ = ["scale_section", "score_section", "softmax_section"]
 
@@ -45,7 +41,7 @@ def score_section(lesson: Lesson, number: int = 0) -> Section:
         lines += _score(line(f"q({name})·{label} = "), q, k, result, angle)
     if keys.rest:
         more = f"… its strongest keys and its own; {len(keys.rest)} others are in --json"
-        lines.append(line(Span(more, "quiet")))
+        lines.append(quiet(more))
     parts: list[Part] = [Lines(tuple(lines))]
     if keys.hidden:
         hidden = listed([keys.labels[j] for j in keys.hidden], 6)
@@ -56,11 +52,7 @@ def score_section(lesson: Lesson, number: int = 0) -> Section:
 
 def _score(start: Line, q: list[str], k: list[str], result: str, angle: str) -> list[Line]:
     """The products, their sum, and the same number by lengths and angle."""
-    kept = short_indices(len(q))
-    terms = [line(Span(factor(q[d]), "q"), "×", Span(factor(k[d]), "k")) for d in kept]
-    if len(kept) < len(q):
-        terms.insert(-1, line(Span("…", "quiet")))
-    lines = total(start, terms, line(" = ", Span(result, "score")))
+    lines = total(start, products(q, k, ("q", "k")), line(" = ", Span(result, "score")))
     again = Span(angle, "quiet")
     if line_width(lines[-1]) + 2 + cells(angle) <= LINE_WIDTH:
         lines[-1] += line("  ", again)
@@ -94,7 +86,7 @@ def scale_section(lesson: Lesson, number: int = 0) -> Section:
         for j, b, a in zip(keys.kept, before, after, strict=True)
     ]
     if keys.rest:
-        items.append(line(Span(f"… and {len(keys.rest)} more", "quiet")))
+        items.append(quiet(f"… and {len(keys.rest)} more"))
     title = f"Scale: divide by √d_k = √{d_k}" + ("" if root == f"√{d_k}" else f" = {root}")
     return Section(title, why, (Lines(tuple(flow(items))),))
 

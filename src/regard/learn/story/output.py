@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.learn.document import LINE_WIDTH, Line, Lines, Section, Span, line, line_width
-from regard.learn.figures import bracketed, column, short_indices
-from regard.learn.keys import SeenKeys, seen_keys
-from regard.learn.labels import cells, padded
 from regard.learn.lesson import Lesson
-from regard.learn.narrate_input import product_lines
+from regard.learn.lesson.projections import is_identity
 from regard.learn.steps import Array, Head
-from regard.learn.vectors import vector_line
+from regard.learn.story.document import Line, Lines, Section, Span
+from regard.learn.story.keys import SeenKeys, seen_keys
+from regard.learn.story.lines import LINE_WIDTH, line, line_width, product_lines, quiet, vector_line
+from regard.learn.text import bracketed, cells, column, padded, short_indices
 
 __all__ = ["heads_section", "mix_section"]
 
@@ -68,10 +67,10 @@ def heads_section(lesson: Lesson) -> Section:
     if len(lesson.heads) > 1:
         lines += _side_by_side(lesson, i)
     lines.append(vector_line("output = concat @ w_o = ", lesson.output[i], "output"))
-    if w_o is not None and not _is_identity(w_o):
+    if w_o is not None and not is_identity(w_o):
         lines += product_lines("o", "output", lesson.concat[i], w_o, lesson.output[i])
     elif w_o is not None:
-        lines.append(line(Span("  w_o is the identity: nothing is mixed here", "quiet")))
+        lines.append(quiet("  w_o is the identity: nothing is mixed here"))
     why = "Each head looks in its own way; w_o mixes what they found into one vector."
     return Section("Heads, concatenated, through w_o", why, (Lines(tuple(lines)),))
 
@@ -86,9 +85,5 @@ def _side_by_side(lesson: Lesson, i: int) -> list[Line]:
     ]
     if len(kept) < len(lesson.heads):
         more = f"… and {len(lesson.heads) - len(kept)} more heads"
-        lines.insert(-1, line(Span(more, "quiet")))
+        lines.insert(-1, quiet(more))
     return lines
-
-
-def _is_identity(w: Array) -> bool:
-    return w.shape[0] == w.shape[1] and np.array_equal(w, np.eye(w.shape[0]))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from regard.learn.block import Block
-from regard.learn.document import Grid, Grids, Part, Prose, Section
-from regard.learn.figures import short_indices
-from regard.learn.grids import dims, grid
 from regard.learn.lesson import Lesson
+from regard.learn.lesson.block import Block
+from regard.learn.lesson.projections import is_identity
 from regard.learn.steps import Array, Head
+from regard.learn.story.document import Grid, Grids, Part, Prose, Role, Section
+from regard.learn.story.grids import dims, grid
+from regard.learn.text import short_indices
 
 __all__ = ["table_sections"]
 
@@ -31,10 +34,12 @@ def _head_section(lesson: Lesson, h: int) -> Section:
     parts: list[Part] = []
     if h == 0 and (many or lesson.embedding.positions is not None):
         parts.append(Grids(tuple(_inputs(lesson))))
-    if not _is_plain(head):
-        parts.append(Grids(tuple(_projection_grids(head))))
+    if not all(map(is_identity, (head.w_q, head.w_k, head.w_v))):
+        rows = dims("x", head.w_q.shape[0])
+        parts.append(_views("w_{1}", rows, (head.w_q, head.w_k, head.w_v)))
+    views = (head.queries, head.keys, head.values)
     parts += [
-        Grids(tuple(_view_grids(lesson, head))),
+        _views("{0} = X @ w_{1}", lesson.sentence.labels, views),
         Grids(tuple(_score_grids(lesson, head))),
         Grids((_context_grid(lesson, head, many),)),
     ]
@@ -43,12 +48,6 @@ def _head_section(lesson: Lesson, h: int) -> Section:
         f'One matrix product per step does it for all tokens; "{lesson.sentence.name}" is one row.'
     )
     return Section(title, why, tuple(parts))
-
-
-def _is_plain(head: Head) -> bool:
-    """Square identities need no table."""
-    eye = np.eye(head.w_q.shape[0])
-    return all(np.array_equal(w, eye) for w in (head.w_q, head.w_k, head.w_v))
 
 
 def _inputs(lesson: Lesson) -> list[Grid]:
@@ -63,22 +62,15 @@ def _inputs(lesson: Lesson) -> list[Grid]:
     ]
 
 
-def _projection_grids(head: Head) -> list[Grid]:
-    rows = dims("x", head.w_q.shape[0])
-    return [
-        grid("w_q", head.w_q, rows, dims("q", head.w_q.shape[1]), "q"),
-        grid("w_k", head.w_k, rows, dims("k", head.w_k.shape[1]), "k"),
-        grid("w_v", head.w_v, rows, dims("v", head.w_v.shape[1]), "v"),
-    ]
-
-
-def _view_grids(lesson: Lesson, head: Head) -> list[Grid]:
-    labels = lesson.sentence.labels
-    return [
-        grid("Q = X @ w_q", head.queries, labels, dims("q", head.queries.shape[1]), "q"),
-        grid("K = X @ w_k", head.keys, labels, dims("k", head.keys.shape[1]), "k"),
-        grid("V = X @ w_v", head.values, labels, dims("v", head.values.shape[1]), "v"),
-    ]
+def _views(title: str, rows: Sequence[str], matrices: tuple[Array, ...]) -> Grids:
+    """One grid each for query, key and value, in their colours."""
+    roles: tuple[Role, ...] = ("q", "k", "v")
+    return Grids(
+        tuple(
+            grid(title.format(role.upper(), role), matrix, rows, dims(role, matrix.shape[1]), role)
+            for role, matrix in zip(roles, matrices, strict=True)
+        )
+    )
 
 
 def _score_grids(lesson: Lesson, head: Head) -> list[Grid]:

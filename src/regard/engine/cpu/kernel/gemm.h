@@ -29,7 +29,11 @@ INLINE void FN(multiply)(int64_t depth, const T *a, int64_t a_row, int64_t a_ste
         for (int v = 0; v < VECTORS; v++) FN(store)(c + r * c_row + v * LANES, sum[r][v]);
 }
 
-static inline int64_t FN(padded)(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
+/* the next multiple of both PANEL and GROUP, which are powers of two: tiles are walked by either */
+static inline int64_t FN(padded)(int64_t n) {
+    int64_t unit = PANEL > GROUP ? PANEL : GROUP;
+    return (n + unit - 1) / unit * unit;
+}
 
 /* rows (count, width) with a stride → panels [count/PANEL][width][PANEL], zeros past the end */
 static void FN(pack_panels)(const T *from, int64_t stride, int64_t count, int64_t width, T *to) {

@@ -40,12 +40,20 @@ static void FN(watch_top)(FN(RowState) *w, int64_t n, int64_t k, int64_t first, 
         }
 }
 
+/* comparisons pass NaN by: −∞, or NaN where a row that seems to see nothing holds one */
+static T FN(nothing_or_nan)(const T *s, int64_t width) {
+    for (int64_t j = 0; j < width; j++)
+        if (s[j] != s[j]) return s[j];
+    return -INFINITY;
+}
+
 /* one row of one tile: scores become weights relative to the row's running maximum */
 INLINE void FN(fold_row)(FN(RowState) *w, int64_t n, int64_t first, int64_t width, int measured) {
     T *s = w->s + n * TILE_KEYS;
     VEC most = FN(load)(s);
     for (int64_t j = LANES; j < width; j += LANES) most = FN(larger)(FN(load)(s + j), most);
     T old = w->largest[n], peak = FN(max_lanes)(most), now = peak > old ? peak : old;
+    if (now == -INFINITY) now = FN(nothing_or_nan)(s, width);
     if (now == -INFINITY) { /* nothing seen yet: the tile adds nothing */
         memset(s, 0, sizeof(T) * width);
         w->shrink[n] = 1;
@@ -135,7 +143,7 @@ static void FN(fold_tile)(FN(RowState) *w, const RowSweep *ask, int64_t first, i
                 FN(pool_row)(w, n, ask->pool + p, w->pooled[p], first, real);
         if (ask->visible)
             for (int64_t j = 0; j < width; j++)
-                w->count[n] += w->s[n * TILE_KEYS + j] > -INFINITY;
+                w->count[n] += w->s[n * TILE_KEYS + j] != -INFINITY;
         if (measured) FN(fold_row)(w, n, first, width, 1);
         else FN(fold_row)(w, n, first, width, 0);
         for (int64_t p = 0; p < ask->pools; p++)
@@ -167,7 +175,9 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
     for (int64_t n = 0; n < block->count; n++) {
         int64_t i = block->row[n];
         int64_t at = (block->batch * c->heads + block->head) * c->queries + i;
-        T seen_max = w->largest[n];
+        /* a maximum passes NaN by, a sum does not */
+        T seen_max = w->total[n] != w->total[n] && w->largest[n] < INFINITY ? w->total[n]
+                                                                            : w->largest[n];
         w->shrink[n] = 1;
         if (c->sink) FN(join_sink)(w, n, ((const T *)c->sink)[block->head]);
         T l = w->total[n], log_l = LOG(l), inverse = l == 0 ? 0 : 1 / l;

@@ -121,7 +121,8 @@ static void FN(score_tile)(const FN(Block) *block, int64_t first, int64_t width,
         }
         if (!plain && raw)
             for (int64_t j = 0; j < real; j++)
-                if (row[j] > -INFINITY && before[j] > raw[n]) raw[n] = before[j];
+                if (row[j] != -INFINITY && raw[n] == raw[n] && !(before[j] <= raw[n]))
+                    raw[n] = before[j];
     }
 }
 

@@ -1,0 +1,51 @@
+"""Taking turns: every contender once per round, so that a busy machine is busy for all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+__all__ = ["Samples", "take_turns"]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Seconds of each round."""
+
+    seconds: list[float]
+
+    @property
+    def median(self) -> float:
+        """The middle round."""
+        return median(self.seconds)
+
+    def percentiles(self) -> tuple[float, float]:
+        """The 20th and the 80th."""
+        if len(self.seconds) < 2:
+            return self.median, self.median
+        fifths = quantiles(self.seconds, n=5, method="inclusive")
+        return fifths[0], fifths[-1]
+
+    def ratio_to(self, peer: Samples) -> float:
+        """The median of the rounds' own ratios: what both met in one round cancels."""
+        return median(
+            mine / theirs for mine, theirs in zip(self.seconds, peer.seconds, strict=True)
+        )
+
+
+def take_turns(
+    contenders: dict[str, Callable[[], object]], *, seconds: float = 2.0, rounds: int = 5
+) -> dict[str, Samples]:
+    """At least `rounds` rounds and about `seconds` seconds, after one that does not count."""
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    for run in contenders.values():
+        run()
+    began = time.perf_counter()
+    while len(next(iter(taken.values()))) < rounds or time.perf_counter() - began < seconds:
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            taken[name].append(time.perf_counter() - start)
+    return {name: Samples(times) for name, times in taken.items()}

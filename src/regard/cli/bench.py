@@ -1,0 +1,101 @@
+"""`regard bench`: how fast this machine is, against torch in the same process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.bench.results import Result
+
+__all__ = ["bench"]
+
+_COLUMNS = (
+    "bare",
+    "bare (cpu)",
+    "row stats",
+    "everything",
+    "afterwards",
+    "eager with weights",
+    "backward",
+)
+
+
+def bench(
+    suite: Annotated[str, typer.Argument(help="Which suite: cpu.")] = "cpu",
+    tokens: Annotated[
+        str, typer.Option(help="Sequence lengths, separated by commas.")
+    ] = "512,1024,2048,4096,8192",
+    dims: Annotated[str, typer.Option(help="Head dimensions, separated by commas.")] = "64,128",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    seconds: Annotated[float, typer.Option(help="Time for each configuration.")] = 2.0,
+    csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """Time attention against torch's SDPA and eager, taking turns in one process.
+
+    Answers are checked before anything is timed. Figures are medians; each ratio is the time
+    over that of torch's fused attention in the same round, so below 1 is faster.
+    """
+    from dataclasses import asdict
+
+    from regard.cli.terminal import results, status, write_json
+    from regard.errors import InputError
+
+    if suite != "cpu":
+        raise InputError(f"there is no suite {suite!r}; there is: cpu")
+    import torch
+
+    from regard.bench.cpu import configurations, measure
+    from regard.bench.results import append_csv
+
+    kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if dtype not in kinds:
+        raise InputError(f"--dtype {dtype}: give one of {', '.join(kinds)}")
+    rows: list[Result] = []
+    console = status()
+    every = list(
+        configurations(_numbers(tokens, "--tokens"), _numbers(dims, "--dims"), kinds[dtype])
+    )
+    for n, at in enumerate(every):
+        shape = f"{at.tokens} tokens, d {at.dim}, {'causal' if at.causal else 'full'}"
+        console.print(f"[{n + 1}/{len(every)}] {shape}", markup=False)
+        rows += measure(at, seconds)
+    if csv is not None:
+        append_csv(csv, rows)
+    if json:
+        write_json([asdict(row) for row in rows])
+        return
+    results().print(_table(rows))
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    from regard.errors import InputError
+
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise InputError(
+            f"{option} {text!r}: give whole numbers separated by commas, such as 512,1024"
+        )
+    return numbers
+
+
+def _table(rows: list[Result]) -> object:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title="time ÷ torch SDPA", title_justify="left")
+    for name in ("tokens", "d", "mask", "sdpa ms", *_COLUMNS):
+        table.add_column(name, justify="right", no_wrap=True)
+    groups: dict[tuple[int, int, bool], dict[str, Result]] = {}
+    for row in rows:
+        groups.setdefault((row.tokens, row.dim, row.causal), {})[row.what] = row
+    for (tokens, dim, causal), found in groups.items():
+        ratios = [f"{found[c].ratio:.2f}" if c in found else "–" for c in _COLUMNS]
+        sdpa = f"{found['sdpa'].median_ms:.2f}"
+        table.add_row(str(tokens), str(dim), "causal" if causal else "full", sdpa, *ratios)
+    return table

@@ -1,0 +1,20 @@
+"""Hand calculations: exercises to hand out, and what comes back, judged step by step.
+
+exercise → draft → submission → marking (on bands) → causes → report
+"""
+
+from __future__ import annotations
+
+from regard.learn.grading.exercise import exercise_key, exercise_markdown
+from regard.learn.grading.report import COLUMNS, Graded, full, grade_file, one_line, tally
+
+__all__ = [
+    "COLUMNS",
+    "Graded",
+    "exercise_key",
+    "exercise_markdown",
+    "full",
+    "grade_file",
+    "one_line",
+    "tally",
+]

@@ -1,0 +1,7 @@
+"""A sentence, its embeddings and its projections, and every number that follows from them."""
+
+from __future__ import annotations
+
+from regard.learn.lesson.make import Lesson, Options, make_lesson
+
+__all__ = ["Lesson", "Options", "make_lesson"]

@@ -1,0 +1,167 @@
+"""The command as a shell sees it: help, mistakes, interruptions, closed pipes, odd locales."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import regard
+from regard.cli import main
+
+LONG = " ".join(f"w{n}" for n in range(300))  # its JSON is larger than any pipe's buffer
+
+
+def spawn(*words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own, its output in pipes."""
+    command = [sys.executable, "-m", "regard", *words]
+    return subprocess.run(command, capture_output=True, env=os.environ | environment, check=False)
+
+
+def test_version(shell):
+    assert shell("--version") == (0, f"regard {regard.__version__}\n", "")
+
+
+def test_help_lists_the_verbs_in_the_order_of_a_course(shell):
+    status, out, err = shell("--help")
+    assert (status, err) == (0, "")
+    verbs = re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
+    assert verbs[:3] == ["learn", "scaling", "grade"] and verbs[-1] == "doctor"
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_every_summary_is_a_whole_sentence_on_one_line(columns):
+    shown = spawn("--help", COLUMNS=columns).stdout.decode()
+    summaries = shown.partition("Commands:\n")[2].splitlines()
+    assert len(summaries) >= 4
+    for summary in summaries:
+        assert summary.endswith(".") and not summary.endswith("...")
+
+
+def test_without_a_verb_the_help_is_shown_and_it_is_a_mistake(shell):
+    status, out, err = shell()
+    assert (status, out) == (2, "")
+    assert err == shell("--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["nosuchverb"], "no such command 'nosuchverb'", "regard"),
+        (["lern"], "did you mean 'learn'", "regard"),
+        (["--nope"], "no such option: --nope", "regard"),
+        (["learn", "--heads", "abc"], "invalid value for '--heads'", "regard learn"),
+        (["learn", "--heads"], "'--heads' requires", "regard learn"),
+        (["learn", "a", "b"], "unexpected extra argument", "regard learn"),
+        (["learn", "--nope"], "no such option: --nope", "regard learn"),
+        (["scaling", "--rows", "x"], "invalid value for '--rows'", "regard scaling"),
+        (["grade"], "missing argument 'FILE'", "regard grade"),
+        (["doctor", "x"], "unexpected extra argument", "regard doctor"),
+    ],
+)
+def test_wrong_words_are_one_line_and_a_hint(shell, words, message, hint):
+    status, out, err = shell(*words)
+    said, tried = err.splitlines()
+    assert (status, out) == (2, "")
+    assert said.startswith("regard: ") and not said.endswith(".")
+    assert message in said.lower() or message in said
+    assert tried == f"try: {hint} --help"
+
+
+def test_wrong_values_are_one_line_without_a_hint(shell):
+    status, out, err = shell("learn", "a", "--heads", "3")
+    assert (status, out) == (2, "")
+    assert err.startswith("regard: --heads 3") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["learn", "scaling", "grade", "doctor"])
+def test_every_verb_explains_itself(shell, verb):
+    status, out, err = shell(verb, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"Usage: regard {verb}") and "-h, --help" in out
+    assert shell(verb, "-h") == (status, out, err)
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("regard.learn.scaling.measure", broken)
+    monkeypatch.setattr(sys, "argv", ["regard", "scaling"])
+    with pytest.raises(RuntimeError, match="a bug"):
+        main()
+
+
+INTERRUPTED = """
+import os, signal, sys
+import regard.learn.scaling
+regard.learn.scaling.measure = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+sys.argv = ["regard", "scaling"]
+from regard.cli import main
+main()
+"""
+
+
+def test_ctrl_c_ends_without_a_word():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert done.returncode == 128 + signal.SIGINT
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"learn '{LONG}' --json",  # written at once
+        f"learn '{LONG}' --heads 4 --projections random:1",  # line by line
+        "learn --exercise 3",
+        "--help",
+    ],
+)
+def test_a_closed_pipe_is_no_mistake(words):
+    command = f"set -o pipefail; {shlex.quote(sys.executable)} -m regard {words} | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_reader_that_never_reads_is_no_mistake():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        command = [sys.executable, "-m", "regard", "--version"]
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["learn", "--help"],
+        ["learn", "The 猫 sat", "--causal", "--block"],
+        ["learn", "The 猫", "--json"],
+        ["learn", "--exercise", "7"],
+        ["learn", "--exercise", "-1"],
+        ["learn", "a", "--token", "猫"],
+        ["scaling", "--rows", "100", "--max-d-k", "8"],
+        ["doctor", "--help"],
+    ],
+)
+def test_every_verb_speaks_ascii_where_it_must(words):
+    done = spawn(*words, PYTHONIOENCODING="ascii")
+    assert done.returncode in (0, 2)
+    assert (done.stdout + done.stderr).isascii()
+    assert b"Traceback" not in done.stderr
+    assert b"sqrt" in done.stdout or b"\xe2\x88\x9a" not in done.stdout
+
+
+def test_a_locale_is_enough_to_ask_for_ascii():
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = spawn("learn", "The cat sat", **plain)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii() and b"sqrt d_k" in done.stdout

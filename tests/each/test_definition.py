@@ -1,0 +1,86 @@
+"""Output and every statistic of every implementation, against the definition in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from each.conftest import attend, inputs_and_truth, serves
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Peak,
+    Pooled,
+    Received,
+    Top,
+    Visible,
+)
+from regard.testing import CASES, Case, poisoned_memory
+
+NUMBERS = (Entropy(), MaxScore(), MaxLogit(), Concentration(), Distance(), Visible())
+REGIONS = (Pooled(7), Pooled(16), Pooled(40, "max"), Received(), Received(9, "visible"))
+TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: str) -> None:
+    inputs, right = inputs_and_truth(case, dtype)
+    if not serves(implementation, inputs):
+        return
+    shape = right.call.shape
+    with poisoned_memory():
+        a = attend(inputs, implementation)
+        found: dict[Any, Any] = a.summarize(*NUMBERS, *REGIONS)
+        x = torch.linspace(-1, 1, case.keys, dtype=a.dtype)
+        y = torch.linspace(-1, 1, case.queries, dtype=a.dtype)
+        products = a @ x, a.T @ y
+    assert a.output.dtype == dtype
+    assert a.lse.dtype == torch.promote_types(dtype, torch.float32)
+    right.budget(lambda steps: steps.context).check(a.output, "output")
+    right.budget(lambda steps: steps.lse).check(a.lse, "lse")
+    for summary, value in found.items():
+        budget = right.budget(lambda steps, s=summary: s.define(steps, shape))
+        budget.check(value, repr(summary))
+    right.budget(lambda s: s.weights @ x.to(s.weights.dtype)).check(products[0], "a @ x")
+    right.budget(lambda s: s.weights.mT @ y.to(s.weights.dtype)).check(products[1], "a.T @ y")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_top_keys(case: Case, implementation: str) -> None:
+    inputs, right = inputs_and_truth(case, torch.float64)
+    if not serves(implementation, inputs):
+        return
+    shape = right.call.shape
+    a = attend(inputs, implementation)
+    top, peak = a.top(5), a.peak()
+    right.budget(lambda s: Top(5).define(s, shape).weights).check(top.weights, "top")
+    right.budget(lambda s: Peak().define(s, shape).weights).check(peak.weights, "peak")
+    # in float64 no two scores are near enough to swap places
+    exact = Top(5).define(right.exact, shape)
+    assert torch.equal(top.keys, exact.keys)
+    assert torch.equal(peak.keys, exact.keys[..., 0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_cells_agree_to_the_bit(case: Case, implementation: str) -> None:
+    inputs, right = inputs_and_truth(case, torch.float32)
+    if not serves(implementation, inputs):
+        return
+    a = attend(inputs, implementation)
+    every = a.dense()
+    assert every.shape == a.shape
+    if 0 in every.shape:
+        return
+    last, middle = case.queries - 1, case.keys // 2
+    assert torch.equal(a[..., last, :], every[..., last, :])
+    assert torch.equal(a.rows([last, 0]), every[..., [last, 0], :])
+    assert torch.equal(a[..., middle], every[..., middle])
+    assert torch.equal(a[..., ::3, 1::2], every[..., ::3, 1::2])
+    assert torch.equal(a.scores[..., last, middle], a.scores[...][..., last, middle])
+    right.budget(lambda steps: steps.weights).check(every, "dense")
