@@ -97,7 +97,7 @@ def train(model: Model, steps: int, generator: torch.Generator, status: Console)
     with Progress(*columns, console=status, transient=True, disable=silent) as bar:
         task = bar.add_task("", total=steps)
         for _ in range(steps):
-            batch = make_batch(128, generator)
+            batch = make_batch(64, generator)
             scores = model(batch.ids)[:, TOLD:]
             loss = cross_entropy(scores.flatten(0, 1), batch.answers.flatten())
             optimizer.zero_grad()
@@ -167,7 +167,7 @@ def _print_map(
 
 def main(
     seed: Annotated[int, Option(help="Of weights and data.")] = 0,
-    steps: Annotated[int, Option(min=1, help="Of training, 128 sequences each.")] = 300,
+    steps: Annotated[int, Option(min=1, help="Of training, 64 sequences each.")] = 250,
     width: Annotated[int, Option(min=1, help="Of a token's vector.")] = 64,
 ) -> None:
     """Train two self-attention layers to follow, and show what they learnt."""

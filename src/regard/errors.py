@@ -68,7 +68,11 @@ class UnavailableError(RegardError, RuntimeError):
     def __init__(self, message: str, reasons: dict[str, list[str]] | None = None) -> None:
         self.reasons = reasons or {}
         lines = [f"{name}: {'; '.join(why)}" for name, why in self.reasons.items()]
+        self.message = message
         super().__init__("\n  ".join([message, *lines]))
+
+    def __reduce__(self) -> tuple[type[UnavailableError], tuple[str, dict[str, list[str]]]]:
+        return type(self), (self.message, self.reasons)
 
 
 class MissingExtraError(RegardError, ImportError):
@@ -77,10 +81,14 @@ class MissingExtraError(RegardError, ImportError):
     exit_code = 2
 
     def __init__(self, what: str, package: str, extra: str) -> None:
+        self.what, self.package, self.extra = what, package, extra
         super().__init__(
             f"{what} needs the package '{package}', which is not installed; "
             f"install it with: pip install 'regard[{extra}]'"
         )
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
+        return type(self), (self.what, self.package, self.extra)
 
 
 class StaleError(RegardError, RuntimeError):

@@ -38,6 +38,16 @@ def start(*options: str, **streams: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(SCRIPT), *options], env=environment, **streams)
 
 
+def finish(*options: str) -> tuple[int, str, str]:
+    """Status, stdout and stderr of the script run through pipes."""
+    with start(*options, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = process.communicate(timeout=300)
+        finally:
+            process.kill()  # nothing stays behind where it hangs
+    return process.returncode, out.decode(), err.decode()
+
+
 @pytest.fixture(scope="module")
 def trained():
     """A model that learnt, and sequences it has never seen."""
@@ -45,14 +55,13 @@ def trained():
     generator = torch.Generator().manual_seed(1)
     model, unseen = follow.Model(64), follow.make_batch(500, generator)
     assert follow.accuracy(model, unseen) < 0.2
-    follow.train(model, 300, generator, Console(file=io.StringIO()))
+    follow.train(model, 250, generator, Console(file=io.StringIO()))
     return model, unseen
 
 
 def test_it_runs_end_to_end_and_learns():
-    process = start("--seed", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = (stream.decode() for stream in process.communicate(timeout=120))
-    assert process.returncode == 0, err
+    status, out, err = finish("--seed", "0")
+    assert status == 0, err
     before, after = (float(n) for n in re.findall(r"(\d\.\d{3}) (?:before|after)", out))
     assert before < 0.2
     assert after > 0.99
@@ -127,14 +136,14 @@ def test_colour_is_for_terminals_that_want_it(trained, no_color):
 
 def test_an_interrupt_leaves_the_terminal_whole():
     ours, theirs = pty.openpty()
-    process = start("--steps", "1000000", stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    seen = b""
-    while b"loss" not in seen:
-        seen += os.read(ours, 65536)
-    process.send_signal(signal.SIGINT)
-    seen += read_all(ours)
-    assert process.wait(timeout=60) == 130
+    with start("--steps", "1000000", stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        while b"loss" not in seen:
+            seen += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        seen += read_all(ours)
+    assert process.returncode == 130
     assert seen.rfind(b"\x1b[?25h") > seen.rfind(b"\x1b[?25l") >= 0  # hidden, then shown again
     assert b"Traceback" not in seen
 
@@ -154,7 +163,6 @@ def read_all(terminal: int) -> bytes:
 
 
 def test_wrong_options_are_usage_errors():
-    process = start("--steps", "0", stderr=subprocess.PIPE)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert b"--steps" in err
+    status, out, err = finish("--steps", "0")
+    assert (status, out) == (2, "")
+    assert "--steps" in err

@@ -315,8 +315,8 @@ def test_dropout_is_for_training_and_spares_the_statistics():
 def test_dropout_keeps_the_mean():
     torch.manual_seed(9)
     layer, x = MultiHeadAttention(4, 1, dropout=0.3), torch.randn(3, 4)
-    many = torch.stack([layer(x) for _ in range(3000)]).mean(0)
-    close(many, layer.eval()(x), atol=0.03, rtol=0)
+    mean = layer(x.expand(500, 3, 4)).mean(0)  # each entry is thinned out on its own
+    close(mean, layer.eval()(x), atol=0.06, rtol=0)
 
 
 def test_projections_are_named_alike_everywhere():

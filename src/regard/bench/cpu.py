@@ -23,7 +23,7 @@ from regard.bench.results import Result, machine, today
 from regard.bench.timing import Samples, take_turns
 from regard.errors import RegardError
 
-__all__ = ["Configuration", "configurations", "measure"]
+__all__ = ["Configuration", "WrongResultError", "configurations", "measure"]
 
 _LARGEST_EAGER = 2**30  # bytes of weights
 

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from regard.cli.bench import bench
 from regard.cli.doctor import doctor
 from regard.cli.grade import grade
 from regard.cli.learn import learn
@@ -49,7 +50,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-_VERBS = (learn, scaling, grade, doctor)  # in the order of a course
+_VERBS = (learn, scaling, grade, bench, doctor)  # in the order of a course
 
 for _verb in _VERBS:
     app.command(cls=_Verb)(_verb)

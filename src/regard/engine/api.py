@@ -7,6 +7,7 @@ looking at values, so that all of it can be traced.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -82,7 +83,8 @@ def replay(
     lse  (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where it had
          one); without it one sweep computes it. Weights are exp(score − lse).
     """
-    call = _call(query, key, key[..., :0], mask, scale, bias, softcap, sink, 0.0)
+    nothing = key[..., :0] if isinstance(key, Tensor) else key
+    call = _call(query, key, nothing, mask, scale, bias, softcap, sink, 0.0)
     chosen = _choose(call, (), None, questions_only=True)
     state = _given_state(lse, call) if lse is not None else chosen.state(call)
     found = Attention(call, Answers(query.new_empty(0), state.lse, {}, state), chosen)
@@ -107,19 +109,17 @@ def scaled_dot_product_attention(
     """
     if attn_mask is not None and is_causal:
         raise InputError("attn_mask and is_causal=True exclude each other; put both into the mask")
-    if isinstance(query, Tensor) and isinstance(key, Tensor) and query.ndim >= 3:
-        if query.ndim == key.ndim and query.shape[-3] != key.shape[-3] and not enable_gqa:
-            raise ShapeError(
-                f"query has {query.shape[-3]} heads, key {key.shape[-3]}; grouped heads need "
-                "enable_gqa=True"
-            )
-    query, key, value = _broadcast_batch(query, key, value)
+    query, key, value = _broadcast(query, key, value, enable_gqa)
     mask: Mask | Tensor | None = Causal(align="start") if is_causal else None
     bias = None
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        mask = attn_mask
-    elif attn_mask is not None:
-        bias = attn_mask
+    if attn_mask is not None:
+        kind = getattr(attn_mask, "dtype", type(attn_mask).__name__)
+        if kind == torch.bool:
+            mask = attn_mask
+        elif kind in _FLOATS:
+            bias = attn_mask
+        else:
+            raise DTypeError(f"attn_mask is {kind}; give a tensor of booleans or floats")
     return attend(
         query, key, value, mask=mask, bias=bias, scale=scale, dropout=dropout_p
     ).output  # fmt: skip
@@ -147,6 +147,10 @@ def attend_partial(
     total_keys; mask and bias speak of the whole problem. There is no sink here: `finish` adds it.
     Summaries must be ones that merge.
     """
+    _check_inputs(query, key, value)
+    for number in (query_start, key_start, total_queries, total_keys):
+        if not isinstance(number, int | torch.SymInt | None):
+            raise DTypeError(f"{number!r} is no place; give whole numbers, counted in tokens")
     queries = query_start + query.shape[-2] if total_queries is None else total_queries
     keys = key_start + key.shape[-2] if total_keys is None else total_keys
     if query_start < 0 or key_start < 0:
@@ -247,7 +251,7 @@ def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape
         return None
     mask = as_mask(mask)
     mask.check(shape.extent)
-    return mask.map(lambda array: torch.as_tensor(array, device=query.device))
+    return mask.map(lambda array: _placed(array, query, "mask"))
 
 
 def _score_rule(
@@ -275,14 +279,25 @@ def _score_rule(
 
 def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> Tensor:
     """A float tensor on the query's device; numbers typed in by hand move there."""
-    if not isinstance(array, Tensor):
-        array = torch.as_tensor(array, device=query.device)
+    by_hand = not isinstance(array, Tensor)
+    array = _placed(array, query, name)
+    if by_hand:
         dtype = dtype or torch.promote_types(query.dtype, torch.float32)
-    if array.device != query.device:
-        raise DeviceError(f"{name} is on {array.device}, query on {query.device}; move it there")
-    if not array.is_floating_point():
+    elif not array.is_floating_point():
         raise DTypeError(f"{name} has dtype {_short(array.dtype)}; give floats")
     return array if dtype is None else array.to(dtype)
+
+
+def _placed(array: Any, query: Tensor, name: str) -> Tensor:
+    """A tensor on the query's device; only what is no tensor yet moves there."""
+    if not isinstance(array, Tensor):
+        try:
+            return torch.as_tensor(array, device=query.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise DTypeError(f"{name} is a {type(array).__name__}; give a torch.Tensor") from error
+    if array.device != query.device:
+        raise DeviceError(f"{name} is on {array.device}, query on {query.device}; move it there")
+    return array
 
 
 def _given_state(lse: Tensor, call: Call) -> RowState:
@@ -290,6 +305,7 @@ def _given_state(lse: Tensor, call: Call) -> RowState:
     rows = (*call.shape.batch, call.shape.query_heads, call.shape.queries)
     if not isinstance(lse, Tensor) or not lse.is_floating_point():
         raise DTypeError("lse must be a float tensor, one number per row: (…, Hq, L)")
+    lse = _placed(lse, call.query, "lse")
     if call.shape.headless and lse.ndim == 1:
         lse = lse.unsqueeze(0)
     if lse.shape == (*rows, 1):
@@ -307,7 +323,8 @@ def _check_dropout(dropout: float) -> float:
 
 
 def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ...]:
-    summaries = (summaries,) if isinstance(summaries, Summary) else tuple(summaries)
+    several = isinstance(summaries, Iterable) and not isinstance(summaries, str)
+    summaries = tuple(summaries) if several else (summaries,)
     for summary in summaries:
         if not isinstance(summary, Summary):
             raise InputError(f"summaries: {summary!r} is not a summary; give e.g. regard.Entropy()")
@@ -318,7 +335,7 @@ def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ..
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Inside torch.autocast, q, k and v take its dtype, as torch's own attention does."""
     kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
-    if not torch.is_autocast_enabled(kind):
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     eligible = (torch.float32, torch.bfloat16, torch.float16)
@@ -327,17 +344,20 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     )
 
 
-def _broadcast_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """torch lets batch axes broadcast; here they are spread without copying."""
-    if not all(isinstance(t, Tensor) and t.ndim >= 4 for t in tensors):
+def _broadcast(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> tuple[Tensor, ...]:
+    """torch lets the axes before tokens broadcast, and only those before heads where heads are
+    grouped; here they are spread without copying."""
+    tensors, own = (query, key, value), 3 if grouped else 2
+    if not all(isinstance(t, Tensor) and t.ndim >= own for t in tensors):
         return tensors
     try:
-        shapes = [t.shape[:-3] for t in tensors]
+        shapes = [t.shape[:-own] for t in tensors]
         batch = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         said = ", ".join(str(tuple(t.shape)) for t in tensors)
-        raise ShapeError(f"the batch axes of {said} do not broadcast") from error
-    return tuple(t.expand(*batch, *t.shape[-3:]) for t in tensors)
+        hint = "" if grouped else "; heads that are groups need enable_gqa=True"
+        raise ShapeError(f"the batch and head axes of {said} do not broadcast{hint}") from error
+    return tuple(t.expand(*batch, *t.shape[-own:]) for t in tensors)
 
 
 def _short(dtype: torch.dtype) -> str:

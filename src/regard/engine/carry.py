@@ -20,7 +20,7 @@ from regard.engine.sweeps import Sweeps
 
 __all__ = ["by_cells", "by_output", "by_product", "by_top", "multiply"]
 
-STRIP = 128  # rows at a time, where a gradient falls on a few scores of every row
+_STRIP = 128  # rows at a time, where a gradient falls on a few scores of every row
 
 
 def by_output(
@@ -97,8 +97,8 @@ def by_top(
         shape, device = call.shape, keys.device
         units = torch.arange(keys.flatten(0, -3).shape[0], device=device)
         cols = torch.arange(shape.keys, device=device)
-        for start in range(0, shape.queries, STRIP):
-            rows = torch.arange(start, min(start + STRIP, shape.queries), device=device)
+        for start in range(0, shape.queries, _STRIP):
+            rows = torch.arange(start, min(start + _STRIP, shape.queries), device=device)
             at = keys.flatten(0, -3)[:, rows]
             part = on_scores.flatten(0, -3)[:, rows].masked_fill(at < 0, 0.0)
             strip = part.new_zeros((len(units), len(rows), len(cols)))

@@ -5,9 +5,9 @@ Only this page knows the implementations, and imports one when it is asked about
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
 from torch import Tensor
 
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["CANDIDATES", "Implementation", "choose", "survey", "sweeps_for"]
 
 CANDIDATES = ("cpu", "library", "tiled", "dense")  # in order of preference
+
+_SMALL = 2**22  # cells of the matrix up to which the definition beats a loop over tiles
 
 
 class Implementation(Protocol):
@@ -91,14 +93,21 @@ def _load(name: str) -> Implementation:
 def choose(problem: Problem, implementation: str | None) -> Implementation:
     """The named implementation or the first that can; UnavailableError lists every reason."""
     refused: dict[str, list[str]] = {}
-    for name in CANDIDATES if implementation is None else (implementation,):
+    for name in _order(problem) if implementation is None else (implementation,):
         candidate = _load(name)
         reasons = candidate.unavailable() or candidate.reasons(problem)
         if not reasons:
             return candidate
         refused[name] = reasons
-    wanted = "no implementation" if implementation is None else f"implementation={implementation!r}"
-    raise UnavailableError(f"{wanted} can serve this call:", refused)
+    who = "no implementation can" if implementation is None else f"{implementation!r} cannot"
+    raise UnavailableError(f"{who} serve this call:", refused)
+
+
+def _order(problem: Problem) -> tuple[str, ...]:
+    """The candidates; for small problems the definition comes before the loop over tiles."""
+    shape = problem.shape
+    cells = prod(shape.batch) * shape.query_heads * shape.queries * shape.keys
+    return ("cpu", "library", "dense", "tiled") if cells <= _SMALL else CANDIDATES
 
 
 def sweeps_for(call: Call, name: str) -> Sweeps:
@@ -112,8 +121,3 @@ def sweeps_for(call: Call, name: str) -> Sweeps:
 def survey() -> dict[str, list[str]]:
     """Every implementation with the reasons why it cannot run on this machine at all."""
     return {name: _load(name).unavailable() for name in CANDIDATES}
-
-
-def tracing() -> bool:
-    """Whether torch.compile or torch.export is reading this call: the choice is made later."""
-    return torch.compiler.is_compiling()

@@ -18,7 +18,7 @@ from regard.errors import InputError
 
 __all__ = ["read_cells"]
 
-ROWS_AT_ONCE = 64  # gathered cells are grouped by this many queries
+_ROWS_AT_ONCE = 64  # gathered cells are grouped by this many queries
 
 
 def read_cells(
@@ -32,7 +32,7 @@ def read_cells(
         if lists <= 1:
             return _outer(wanted, shape, axes, block)
         return _gather(tuple(wanted), shape, axes, block)
-    except IndexError as error:
+    except (IndexError, ValueError) as error:  # ValueError: a negative step
         raise InputError(f"index {index!r} does not fit a matrix of shape {shape}") from error
 
 
@@ -49,13 +49,23 @@ def _complete(index: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _part(part: Any) -> Any:
-    if isinstance(part, Tensor) and part.ndim == 0 and part.dtype != torch.bool:
-        return int(part)
-    if isinstance(part, bool) or part is None:
-        raise InputError(f"{part!r} cannot index an attention matrix; use slices and integers")
-    if isinstance(part, int | slice | Tensor):
+    whole = isinstance(part, int | torch.SymInt) and not isinstance(part, bool)
+    if whole or isinstance(part, slice):
         return part
-    return torch.as_tensor(list(part) if isinstance(part, range) else part)
+    try:
+        found = torch.as_tensor(list(part) if isinstance(part, range) else part)
+    except (TypeError, ValueError, RuntimeError):
+        raise _useless(part) from None
+    flags = found.dtype == torch.bool
+    if found.numel() == 0 and not flags:
+        return found.long()  # an empty list has no dtype of its own
+    if found.is_floating_point() or found.is_complex() or (flags and found.ndim == 0):
+        raise _useless(part)
+    return int(found) if found.ndim == 0 else found
+
+
+def _useless(part: Any) -> InputError:
+    return InputError(f"{part!r} cannot index an attention matrix; use slices and integers")
 
 
 def _outer(
@@ -66,7 +76,7 @@ def _outer(
     units = heads[tuple(wanted[:-2])] if len(shape) > 2 else heads
     rows, cols = axes[-2][wanted[-2]], axes[-1][wanted[-1]]
     found = block(Place(units.reshape(-1), rows.reshape(-1), cols.reshape(-1)))
-    return found.reshape(*units.shape, *rows.shape, *cols.shape)
+    return found.reshape((*units.shape, *rows.shape, *cols.shape))
 
 
 def _gather(
@@ -85,7 +95,7 @@ def _gather(
     for size, coordinate in zip(shape[:-2], spread[:-2], strict=True):
         unit = unit * size + coordinate
     unit, row, col = unit.reshape(-1), spread[-2].reshape(-1), spread[-1].reshape(-1)
-    strip = unit * (shape[-2] // ROWS_AT_ONCE + 1) + row // ROWS_AT_ONCE
+    strip = unit * (shape[-2] // _ROWS_AT_ONCE + 1) + row // _ROWS_AT_ONCE
     order = strip.argsort(stable=True)
     counts = torch.unique_consecutive(strip[order], return_counts=True)[1].tolist()
     parts = []

@@ -19,7 +19,7 @@ from regard.engine.spec import Spec
 from regard.engine.swept import Swept
 from regard.summary import Summary
 
-__all__ = ["LIBRARY", "Library"]
+__all__ = ["LIBRARY", "Library", "flash"]
 
 _NAME = "_scaled_dot_product_flash_attention_for_cpu"
 

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from regard.engine.index import read_cells
 from regard.engine.problem import Answers, Call, RowState, What
-from regard.errors import InputError, ShapeError, StaleError, TooLargeError
+from regard.errors import (
+    DeviceError,
+    DTypeError,
+    InputError,
+    ShapeError,
+    StaleError,
+    TooLargeError,
+)
 from regard.summary import (
     Concentration,
     Distance,
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attention", "Cells", "Transposed"]
 
-LARGEST_DENSE = 2**30  # bytes
+_LARGEST_DENSE = 2**30  # bytes
 
 
 class Attention:
@@ -117,7 +124,7 @@ class Attention:
     def dense(self, force: bool = False) -> Tensor:
         """(…, Hq, L, S): the full matrix. Refused above 1 GiB unless forced."""
         size = math.prod(self.shape) * self.dtype.itemsize
-        if size > LARGEST_DENSE and not force:
+        if size > _LARGEST_DENSE and not force:
             raise TooLargeError(
                 f"the dense matrix {self.shape} would take {size / 2**30:.1f} GiB; ask for rows, "
                 "a slice or pooled(), or call dense(force=True)"
@@ -201,7 +208,7 @@ class Attention:
 
     def _product(self, x: Any, transposed: bool) -> Tensor:
         self._fresh()
-        x = torch.as_tensor(x, device=self.device)
+        x = self._factor(x)
         shape = self._call.shape
         inner = shape.queries if transposed else shape.keys
         columns = x.unsqueeze(-1) if x.ndim == 1 else x
@@ -221,6 +228,19 @@ class Attention:
         run = self._implementation.apply_transposed if transposed else self._implementation.apply
         found = self._public(run(self._call, self._rows(), spread))
         return found.squeeze(-1) if x.ndim == 1 else found
+
+    def _factor(self, x: Any) -> Tensor:
+        """Numbers to multiply with, as a tensor beside the query."""
+        if not isinstance(x, Tensor):
+            try:
+                x = torch.as_tensor(x, device=self.device)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise DTypeError(f"a @ x: x is a {type(x).__name__}; give a tensor") from error
+        if x.device != self.device:
+            raise DeviceError(f"a @ x: x is on {x.device}, the matrix on {self.device}")
+        if x.is_complex():
+            raise DTypeError(f"a @ x: x has dtype {x.dtype}; give real numbers")
+        return x
 
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 

@@ -132,7 +132,7 @@ class Swept:
     ) -> tuple[Tensor, Tensor]:
         """Column mass and, where the summary divides by it, how many may see each key."""
         graph, seen = _has_graph(call), summary.per == "visible"
-        name = ("mass", _hashable(summary.queries))
+        name = ("mass", summary.queries)
         mass, count = known.get(name, (None, None))
         if mass is None or graph or (seen and count is None):
             chosen = None
@@ -220,12 +220,6 @@ def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, A
         else:
             found[m] = next(parts)
     return found
-
-
-def _hashable(queries: Any) -> Any:
-    if isinstance(queries, slice):
-        return ("slice", queries.start, queries.stop, queries.step)
-    return queries
 
 
 def _detached(value: Any) -> Any:

@@ -27,7 +27,7 @@ class Entropy(Summary):
 
 def _surprise(p: Tensor) -> Tensor:
     """−p log p, with 0·log 0 = 0 and no NaN in its derivative."""
-    some = p > 0
+    some = p != 0  # NaN stays NaN
     return torch.where(some, -p * torch.where(some, p, 1.0).log(), 0.0)
 
 

@@ -28,7 +28,7 @@ class Pooled(Summary):
     how: Literal["mean", "max"] = "mean"
 
     def __post_init__(self) -> None:
-        if self.cell is not None and (not isinstance(self.cell, int) or self.cell < 1):
+        if self.cell is not None and (type(self.cell) is not int or self.cell < 1):
             raise InputError(f"Pooled(cell={self.cell!r}); give a whole number ≥ 1, or None")
         if self.how not in ("mean", "max"):
             raise InputError(f"Pooled(how={self.how!r}); give 'mean' or 'max'")

@@ -17,6 +17,15 @@ __all__ = ["Received", "query_indices"]
 
 
 @dataclass(frozen=True)
+class Span:
+    """A slice that can be hashed; Python's own cannot before 3.12."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+
+
+@dataclass(frozen=True)
 class Received(Summary):
     """(…, Hq, S): weight received by each key, over all queries or some of them.
 
@@ -59,9 +68,11 @@ class Received(Summary):
 
 
 def _frozen(queries: Any) -> Any:
-    """A hashable form: None, an int, a range, or a tuple of indices."""
-    if queries is None or isinstance(queries, int | range | slice):
+    """A hashable form: None, an int, a range, a Span, or a tuple of indices."""
+    if queries is None or isinstance(queries, range | Span) or type(queries) is int:
         return queries
+    if isinstance(queries, slice):
+        return Span(queries.start, queries.stop, queries.step)
     if isinstance(queries, Tensor):
         queries = queries.tolist()
     if hasattr(queries, "tolist"):
@@ -82,6 +93,8 @@ def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
         queries = slice(-queries, None) if queries < count else None
     if queries is None:
         queries = range(count)
+    if isinstance(queries, Span):
+        queries = slice(queries.start, queries.stop, queries.step)
     if isinstance(queries, slice):
         queries = range(*queries.indices(count))
     wrong = [n for n in queries if not -count <= n < count]

@@ -32,7 +32,7 @@ class Top(Summary):
     k: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 1:
+        if type(self.k) is not int or self.k < 1:
             raise InputError(f"Top(k={self.k!r}); give a whole number ≥ 1")
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> TopKeys:

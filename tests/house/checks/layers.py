@@ -2,7 +2,7 @@
 
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
-    cli   testing   __init__   __main__              the top: may import everything
+    cli   bench   testing   __init__   __main__      the top: may import everything
     huggingface   recorder ─ ─ ─ ─ ┐   monitor       viewer
     tokens   embed   models   nn   │                 study
     parallel                       └ ─ ─ ─ ─ ─ ─ ─ ▸ learn   recording
@@ -32,7 +32,7 @@ MAKING = (
     ("huggingface", "recorder", "monitor"),
 )
 READING = (("learn", "recording"), ("study",), ("viewer",))
-TOP = ("cli", "testing", "__init__", "__main__")
+TOP = ("cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `choose` knows

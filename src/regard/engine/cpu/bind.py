@@ -14,11 +14,11 @@ from regard.mask import Mask, Table
 from regard.mask.spans import Spans, spans_of
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
-__all__ = ["Binding"]
+__all__ = ["BLOCK_ROWS", "Binding"]
 
 BLOCK_ROWS = 64  # queries a block, as the kernels have it
-STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
-NO_BIAS, BIAS_TABLE, BIAS_SLOPES, BIAS_BY_DISTANCE = range(4)
+_STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
+_NO_BIAS, _BIAS_TABLE, _BIAS_SLOPES, _BIAS_BY_DISTANCE = range(4)
 
 
 class Binding:
@@ -69,7 +69,7 @@ class Binding:
         i, j = (torch.arange(min(n, 1)) for n in (shape.queries, shape.keys))
         sample = rest.allows(i, j, shape.extent)
         row = max(1, sample.numel()) * max(1, shape.keys)
-        rows = max(1, STRIP_BYTES // row // BLOCK_ROWS) * BLOCK_ROWS
+        rows = max(1, _STRIP_BYTES // row // BLOCK_ROWS) * BLOCK_ROWS
         for start in range(0, shape.queries, rows):
             yield start, min(start + rows, shape.queries)
 
@@ -107,15 +107,15 @@ class Binding:
             table = bias.table.detach().to(self.dtype).expand(here.full)
             table = table[..., down : down + extent.queries, across : across + extent.keys]
             table = table.reshape(self.entries, *extent.full[-3:])
-            c.bias_kind, c.bias = BIAS_TABLE, self._keep(table)
+            c.bias_kind, c.bias = _BIAS_TABLE, self._keep(table)
             c.bias_strides[:] = table.stride()
         elif isinstance(bias, ALiBi):
-            c.bias_kind = BIAS_SLOPES
+            c.bias_kind = _BIAS_SLOPES
             c.bias = self._keep(bias.slopes.detach().to(self.dtype).contiguous())
             c.bias_shift += here.shift(bias.align)
         elif isinstance(bias, RelativeBias):
             by_distance = bias.table.detach().to(self.dtype)[torch.from_numpy(bias.buckets())].T
-            c.bias_kind, c.bias = BIAS_BY_DISTANCE, self._keep(by_distance.contiguous())
+            c.bias_kind, c.bias = _BIAS_BY_DISTANCE, self._keep(by_distance.contiguous())
             c.bias_shift += here.shift(bias.align)
             c.bias_reach = bias.max_distance
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 __all__ = ["BuildError", "cached", "compile_library", "find_compiler", "packaged", "source_key"]
 
-SOURCES = Path(__file__).parent / "kernel"
+_SOURCES = Path(__file__).parent / "kernel"
 # -O3 for the unrolling; no -ffast-math: NaN and −∞ mean something here
-FLAGS = ("-O3", "-std=gnu11", "-Wno-psabi", "-shared", "-fPIC", "-pthread")
+_FLAGS = ("-O3", "-std=gnu11", "-Wno-psabi", "-shared", "-fPIC", "-pthread")
 
 
 class BuildError(RuntimeError):
@@ -24,8 +24,8 @@ class BuildError(RuntimeError):
 
 def source_key() -> str:
     """Names what the sources say, so that a library built from others is never loaded."""
-    digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for path in sorted(SOURCES.glob("*.[ch]")):
+    digest = hashlib.sha256(" ".join(_FLAGS).encode())
+    for path in sorted(_SOURCES.glob("*.[ch]")):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -60,8 +60,8 @@ def compile_library(target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             made = Path(folder) / target.name
-            source = str(SOURCES / "regard_cpu.c")
-            command = [*compiler.split(), *FLAGS, source, "-o", str(made), "-lm"]
+            source = str(_SOURCES / "regard_cpu.c")
+            command = [*compiler.split(), *_FLAGS, source, "-o", str(made), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
             if done.returncode != 0:
                 raise BuildError(f"{compiler} failed: {_first_error(done.stderr)}")

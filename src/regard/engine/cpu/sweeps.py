@@ -28,7 +28,7 @@ from regard.summary import (
 __all__ = ["CPU", "CpuSweeps"]
 
 # statistics that are one number a row, by the kernels' name
-ROW_NUMBERS: dict[type[Summary], str] = {
+_ROW_NUMBERS: dict[type[Summary], str] = {
     Entropy: "entropy",
     MaxScore: "max_score",
     MaxLogit: "max_logit",
@@ -179,9 +179,9 @@ class _RowBuffers:
         self.output = self._output(call) if output else None
         self.state = [self._number(name) for name in ("row_max", "row_log")]
         self.numbers = {
-            summary: self._number(ROW_NUMBERS[type(summary)])
+            summary: self._number(_ROW_NUMBERS[type(summary)])
             for summary in measures
-            if type(summary) in ROW_NUMBERS
+            if type(summary) in _ROW_NUMBERS
         }
         self.top = self._top(max((m.k for m in measures if isinstance(m, Top)), default=0))
         self.pools = {m: self._pool(m) for m in measures if isinstance(m, Pooled)}
@@ -200,6 +200,8 @@ class _RowBuffers:
 
     def _top(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
         self.ask.top_k = k
+        if k == 0:
+            return self.state[0], self.state[0], self.state[0]  # nobody asks for them
         weights, scores = (torch.empty((*self.rows, k), dtype=self.dtype) for _ in range(2))
         keys = torch.empty((*self.rows, k), dtype=torch.int64)
         self.ask.top_weights, self.ask.top_scores = weights.data_ptr(), scores.data_ptr()
@@ -225,7 +227,11 @@ class _RowBuffers:
 
     def _finish_pool(self, summary: Pooled) -> Tensor:
         parts, _, cell_row = self.pools[summary]
-        down = -(-self.shape.queries // summary.size(self.shape))
+        cell = summary.size(self.shape)
+        down = -(-self.shape.queries // cell)
+        if len(cell_row) == down:  # no cell spans several blocks: the parts are the cells
+            plain = summary.how == "max" or cell == 1
+            return self._batched(parts if plain else parts.div_(summary.area(self.shape, parts)))
         cells = parts.new_zeros((*self.rows[:2], down, parts.shape[-1]))
         if summary.how == "max":
             at = cell_row[:, None].expand_as(parts)

@@ -70,7 +70,7 @@ class TiledSweeps:
                 p = inside(weights_of(tile, state), tile)[..., keep, :]
                 mass[..., here] += p.sum(-2)
                 if seen:
-                    count[..., here] += (inside(tile.scores, tile) > -torch.inf)[..., keep, :].sum(
+                    count[..., here] += (inside(tile.scores, tile) != -torch.inf)[..., keep, :].sum(
                         -2
                     )
                 if y is not None and product is not None:

@@ -4,6 +4,7 @@
 
 typedef struct {
     FN(Block) block;
+    T *memory, *panels;             /* all of it; keys as panels */
     T *key_rows, *value_panels;     /* [keys][wide], panels of values */
     T *s, *ds, *steep;              /* tiles: weights, gradient of scores, slope of the cap */
     T *grad, *q_sum;                /* [BLOCK_ROWS][v_wide], [BLOCK_ROWS][wide] */
@@ -83,24 +84,17 @@ static void FN(backward_block)(FN(BackwardState) *w, const Backward *ask) {
                 w->q_sum[n * wide + d] * (T)c->scale;
 }
 
-static int FN(backward_item)(const void *call, const void *asked, int64_t unit, int64_t parts,
-                             void **state) {
-    const Call *c = call;
-    const Backward *ask = asked;
-    int64_t group = c->heads / c->key_heads;
-    int64_t batch = unit / c->key_heads, key_head = unit % c->key_heads;
-    int64_t wide = FN(padded)(c->dim), v_wide = FN(padded)(c->value_dim), keys = FN(padded)(c->keys);
-    (void)parts, (void)state;
-    FN(BackwardState) *w = malloc(sizeof *w);
-    size_t tile = BLOCK_ROWS * TILE_KEYS;
-    T *memory = take(sizeof(T) * (keys * (c->dim + c->value_dim + 2 * wide + v_wide) +
-                                  BLOCK_ROWS * (2 * wide + v_wide) + 3 * tile));
-    if (!w || !memory) {
-        free(w), free(memory);
-        return 1;
+static FN(BackwardState) *FN(open_backward)(const Call *c) {
+    int64_t wide = FN(padded)(c->dim), v_wide = FN(padded)(c->value_dim);
+    int64_t keys = FN(padded)(c->keys), tile = BLOCK_ROWS * TILE_KEYS;
+    FN(BackwardState) *w = take(sizeof *w);
+    T *next = take(sizeof(T) * (keys * (c->dim + c->value_dim + 2 * wide + v_wide) +
+                                BLOCK_ROWS * (2 * wide + v_wide) + 3 * tile));
+    if (!w || !next) {
+        free(w), free(next);
+        return NULL;
     }
-    T *next = memory, *panels = next;
-    next += keys * c->dim;
+    w->memory = w->panels = next, next += keys * c->dim;
     w->value_panels = next, next += keys * c->value_dim;
     w->key_rows = next, next += keys * wide;
     w->k_sum = next, next += keys * wide;
@@ -109,14 +103,27 @@ static int FN(backward_item)(const void *call, const void *asked, int64_t unit, 
     w->q_sum = next, next += BLOCK_ROWS * wide;
     w->grad = next, next += BLOCK_ROWS * v_wide;
     w->s = next, w->ds = next + tile, w->steep = next + 2 * tile;
-    memset(w->s, 0, sizeof(T) * 3 * tile);
-    memset(w->k_sum, 0, sizeof(T) * keys * (wide + v_wide));
+    w->block.call = c, w->block.k = w->panels;
+    return w;
+}
+
+static int FN(backward_item)(const void *call, const void *asked, int64_t unit, int64_t parts,
+                             void **state) {
+    const Call *c = call;
+    const Backward *ask = asked;
+    (void)parts;
+    FN(BackwardState) *w = *state ? *state : (*state = FN(open_backward)(c));
+    if (!w) return 1;
+    int64_t group = c->heads / c->key_heads;
+    int64_t batch = unit / c->key_heads, key_head = unit % c->key_heads;
+    int64_t wide = FN(padded)(c->dim), v_wide = FN(padded)(c->value_dim);
     const T *k = (const T *)c->k + batch * c->k_strides[0] + key_head * c->k_strides[1];
     const T *v = (const T *)c->v + batch * c->v_strides[0] + key_head * c->v_strides[1];
-    FN(pack_panels)(k, c->k_strides[2], c->keys, c->dim, panels);
+    memset(w->k_sum, 0, sizeof(T) * FN(padded)(c->keys) * (wide + v_wide));
+    FN(pack_panels)(k, c->k_strides[2], c->keys, c->dim, w->panels);
     FN(pack_rows)(k, c->k_strides[2], c->keys, c->dim, w->key_rows, wide);
     if (c->value_dim) FN(pack_panels)(v, c->v_strides[2], c->keys, c->value_dim, w->value_panels);
-    w->block.call = c, w->block.batch = batch, w->block.k = panels;
+    w->block.batch = batch;
     for (int64_t head = key_head * group; head < (key_head + 1) * group; head++)
         for (int64_t start = c->first_query / BLOCK_ROWS * BLOCK_ROWS; start < c->last_query;
              start += BLOCK_ROWS) {
@@ -130,6 +137,10 @@ static int FN(backward_item)(const void *call, const void *asked, int64_t unit, 
         to = (T *)ask->grad_v + (unit * c->keys + j) * c->value_dim;
         for (int64_t d = 0; d < c->value_dim; d++) to[d] += w->v_sum[j * v_wide + d];
     }
-    free(w), free(memory);
     return 0;
+}
+
+static void FN(close_backward)(void *state) {
+    FN(BackwardState) *w = state;
+    if (w) free(w->memory), free(w);
 }

@@ -51,7 +51,7 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
                     continue;
                 }
                 if (ask->seen)
-                    for (int64_t j = 0; j < real; j++) ask->seen[at + j] += row[j] > -INFINITY;
+                    for (int64_t j = 0; j < real; j++) ask->seen[at + j] += row[j] != -INFINITY;
                 for (int64_t j = 0; j < width; j += LANES) {
                     VEC p = FN(weights_of)(FN(load)(row + j), m, log_l);
                     FN(store)(column + j, FN(load)(column + j) + p);

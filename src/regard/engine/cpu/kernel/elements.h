@@ -6,6 +6,7 @@
 #define FN(name) JOIN(name##_f32_, ISA)
 #define EXP expf
 #define LOG logf
+#define TINY 1e-6f
 #define ROUNDER 12582912.0f /* 1.5·2²³: adding it rounds to a whole number */
 #define LOG2_HIGH 0.693359375f
 #define LOG2_LOW -2.12194440054690583e-4f
@@ -35,6 +36,7 @@ INLINE uint32_t FN(above)(const T *s, T bound) {
 #define FN(name) JOIN(name##_f64_, ISA)
 #define EXP exp
 #define LOG log
+#define TINY 1e-15
 #define ROUNDER 6755399441055744.0 /* 1.5·2⁵² */
 #define LOG2_HIGH 0.693147180369123816490
 #define LOG2_LOW 1.90821492927058770002e-10

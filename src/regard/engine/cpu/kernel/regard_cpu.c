@@ -62,7 +62,8 @@ static void *take(size_t bytes) {
 #undef VECTOR_BYTES
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,fma"))), \
+                             apply_to = function)
 #define __AVX512F__ 1
 #else
 #pragma GCC pop_options
@@ -84,12 +85,12 @@ static void *take(size_t bytes) {
 typedef int (*Item)(const void *, const void *, int64_t, int64_t, void **);
 typedef struct {
     Item rows, columns, cells, backward;
-    void (*close_rows)(void *);
+    void (*close_rows)(void *), (*close_backward)(void *);
 } Sweeps;
 
-#define SWEEPS(type, isa)                                                                  \
-    {row_item_##type##_##isa, column_item_##type##_##isa, cell_item_##type##_##isa,         \
-     backward_item_##type##_##isa, close_row_state_##type##_##isa}
+#define SWEEPS(type, isa)                                                                   \
+    {row_item_##type##_##isa, column_item_##type##_##isa, cell_item_##type##_##isa,          \
+     backward_item_##type##_##isa, close_row_state_##type##_##isa, close_backward_##type##_##isa}
 
 /* by instruction set, then by element type */
 static const Sweeps ALL[][2] = {
@@ -144,7 +145,8 @@ static int share(Item item, void (*close)(void *), const Call *call, const void 
                  int64_t units, int64_t most_parts) {
     int64_t threads = call->threads < 1 ? 1 : call->threads > 256 ? 256 : call->threads;
     int64_t parts = 1;
-    if (units > 0 && units < 4 * threads && units % threads) parts = (4 * threads + units - 1) / units;
+    if (units > 0 && units < 4 * threads && units % threads)
+        parts = (4 * threads + units - 1) / units;
     parts = parts < most_parts ? parts : most_parts < 1 ? 1 : most_parts;
     Work w = {item, close, call, ask, units * parts, parts, 0, 0};
     if (threads > w.items) threads = w.items < 1 ? 1 : w.items;
@@ -176,5 +178,6 @@ int regard_cells(const Call *c, const Rectangle *ask, int64_t isa, int64_t wide)
 }
 
 int regard_backward(const Call *c, const Backward *ask, int64_t isa, int64_t wide) {
-    return share(ALL[isa][wide].backward, NULL, c, ask, c->batch * c->key_heads, 1);
+    const Sweeps *s = &ALL[isa][wide];
+    return share(s->backward, s->close_backward, c, ask, c->batch * c->key_heads, 1);
 }

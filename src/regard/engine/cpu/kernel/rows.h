@@ -29,14 +29,35 @@ static void FN(insert)(T *score, int64_t *key, int64_t k, T s, int64_t j) {
     score[at] = s, key[at] = j;
 }
 
+/* the k-th largest of a vector's lanes, k ≤ LANES */
+INLINE T FN(kth_of_lanes)(VEC x, int64_t k) {
+    T lane[LANES];
+    FN(store)(lane, x);
+    IVEC larger = (IVEC){0}; /* how many lanes exceed each */
+    for (int n = 0; n < LANES; n++) larger -= FN(splat)(lane[n]) > x;
+    VEC rest = FN(select)(larger < (INT)k, -x, FN(splat)(-INFINITY));
+    return -FN(max_lanes)(rest);
+}
+
+/* A row that has no k keys yet would take in nearly every score of its first tile. But k lanes
+ * of the tile reach the k-th largest of the lanes' maxima: nothing below that is among the best. */
+static T FN(first_bound)(const T *s, int64_t k, int64_t width) {
+    VEC most = FN(load)(s);
+    for (int64_t j = LANES; j < width; j += LANES) most = FN(larger)(FN(load)(s + j), most);
+    T bound = FN(kth_of_lanes)(most, k);
+    return bound - (bound < 0 ? -bound : bound) * TINY - (T)1e-30; /* below it: equals must pass */
+}
+
 static void FN(watch_top)(FN(RowState) *w, int64_t n, int64_t k, int64_t first, int64_t width) {
     const T *s = w->s + n * TILE_KEYS;
-    T *score = w->top_score + n * k;
+    T *score = w->top_score + n * k, bound = score[k - 1];
+    if (bound == -INFINITY && k <= LANES) bound = FN(first_bound)(s, k, width);
     for (int64_t j = 0; j < width; j += LANES)
-        for (uint32_t bits = FN(above)(s + j, score[k - 1]); bits; bits &= bits - 1) {
+        for (uint32_t bits = FN(above)(s + j, bound); bits; bits &= bits - 1) {
             int64_t lane = __builtin_ctz(bits);
-            if (s[j + lane] > score[k - 1])
-                FN(insert)(score, w->top_key + n * k, k, s[j + lane], first + j + lane);
+            if (!(s[j + lane] > bound)) continue; /* the bound rose since */
+            FN(insert)(score, w->top_key + n * k, k, s[j + lane], first + j + lane);
+            bound = score[k - 1] > bound ? score[k - 1] : bound;
         }
 }
 
@@ -117,15 +138,18 @@ static void FN(pool_row)(FN(RowState) *w, int64_t n, const Pool *pool, T *cells,
             WHOLE(1) WHOLE(2) WHOLE(4) WHOLE(8) WHOLE(16) WHOLE(32) WHOLE(64) WHOLE(128)
         }
     /* any other size: a cell may begin in an earlier tile and go on in later ones */
+    int begun = first > w->block.lowest && first % pool->cell != 0;
     int64_t stop = (first / pool->cell + 1) * pool->cell - first;
-    for (int64_t j = 0; j < real; j = stop, stop += pool->cell, cells++) {
+    for (int64_t j = 0; j < real; j = stop, stop += pool->cell, cells++, begun = 0) {
         int64_t end = stop < real ? stop : real, x = j;
         if (pool->largest) {
-            for (; x < end; x++) *cells = s[x] > *cells ? s[x] : *cells;
+            T most = begun ? *cells : -INFINITY;
+            for (; x < end; x++) most = s[x] > most ? s[x] : most;
+            *cells = most;
             continue;
         }
         VEC sums = FN(splat)(0);
-        T sum = *cells * w->shrink[n]; /* what it holds, brought to the new maximum */
+        T sum = begun ? *cells * w->shrink[n] : 0; /* brought to the new maximum */
         for (; x + LANES <= end; x += LANES) sums += FN(load)(s + x);
         for (; x < end; x++) sum += s[x];
         *cells = sum + FN(sum_lanes)(sums);
@@ -196,7 +220,8 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
         for (int64_t k = 0; k < ask->top_k; k++) {
             T s = w->top_score[n * ask->top_k + k];
             VEC p = FN(weights_of)(FN(splat)(s), m, to_m);
-            ((T *)ask->top_weights)[at * ask->top_k + k] = s == -INFINITY || share == 0 ? 0 : p[0];
+            T weight = share != share ? share : s == -INFINITY || share == 0 ? 0 : p[0];
+            ((T *)ask->top_weights)[at * ask->top_k + k] = weight;
             ((T *)ask->top_scores)[at * ask->top_k + k] = s;
             ask->top_keys[at * ask->top_k + k] = w->top_key[n * ask->top_k + k];
         }
@@ -252,9 +277,6 @@ static void FN(begin_rows)(FN(RowState) *w, const RowSweep *ask) {
         }
     }
     memset(w->sum, 0, sizeof(T) * BLOCK_ROWS * FN(padded)(w->block.call->value_dim));
-    for (int64_t p = 0; p < ask->pools; p++)
-        for (int64_t x = 0; x < BLOCK_ROWS * ask->pool[p].columns; x++)
-            w->pooled[p][x] = ask->pool[p].largest ? -INFINITY : 0;
 }
 
 /* all keys for one block of queries of one head */

@@ -18,6 +18,7 @@ INLINE VEC FN(lane_numbers)(void) {
 #undef FN
 #undef EXP
 #undef LOG
+#undef TINY
 #undef ROUNDER
 #undef LOG2_HIGH
 #undef LOG2_LOW
