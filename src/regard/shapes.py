@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from regard.errors import ShapeError
 from regard.mask import Extent
 
 __all__ = ["AttentionShape"]
+
+Given: TypeAlias = tuple[tuple[int, ...], ...]  # the shapes of query, key and perhaps value
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class AttentionShape:
     ) -> AttentionShape:
         """Read the sizes off the given shapes; ShapeError says which ones do not fit."""
         query, key = tuple(query), tuple(key)
-        given = f"query {query}, key {key}" + ("" if value is None else f", value {tuple(value)}")
+        given = (query, key) if value is None else (query, key, tuple(value))
         value = (*key[:-1], 0) if value is None else tuple(value)
         _check_axes(query, key, value, given)
         headless = len(query) == 2
@@ -68,40 +71,45 @@ class AttentionShape:
         return (*shape[:kept], *shape[kept + 1 :]) if self.headless else tuple(shape)
 
 
+def _wrong(given: Given, why: str) -> ShapeError:
+    """Shapes are written out only here: while torch traces, sizes are symbols."""
+    names = ("query", "key", "value")
+    said = ", ".join(f"{name} {shape}" for name, shape in zip(names, given, strict=False))
+    return ShapeError(f"{said}: {why}")
+
+
 def _check_axes(
-    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], given: str
+    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], given: Given
 ) -> None:
     if not 2 <= len(query) == len(key) == len(value):
-        raise ShapeError(
-            f"{given}: they need the same number of axes, at least two: (…, heads, tokens, dim)"
+        raise _wrong(
+            given, "they need the same number of axes, at least two: (…, heads, tokens, dim)"
         )
     if query[-1] != key[-1]:
-        raise ShapeError(
-            f"{given}: query dim {query[-1]} ≠ key dim {key[-1]}; the score is their dot product"
+        raise _wrong(
+            given, f"query dim {query[-1]} ≠ key dim {key[-1]}; the score is their dot product"
         )
     if query[-1] == 0:
-        raise ShapeError(f"{given}: dim is 0; a dot product needs at least one dimension")
+        raise _wrong(given, "dim is 0; a dot product needs at least one dimension")
     if key[-2] != value[-2]:
-        raise ShapeError(
-            f"{given}: {key[-2]} keys but {value[-2]} values; each key needs its own value"
-        )
+        raise _wrong(given, f"{key[-2]} keys but {value[-2]} values; each key needs its own value")
     if key[:-2] != value[:-2]:
-        raise ShapeError(
-            f"{given}: key has batch and heads {key[:-2]}, value {value[:-2]}; give both the same"
+        raise _wrong(
+            given, f"key has batch and heads {key[:-2]}, value {value[:-2]}; give both the same"
         )
     if query[:-3] != key[:-3]:
-        raise ShapeError(
-            f"{given}: batch {query[:-3]} of query ≠ batch {key[:-3]} of key; "
-            "expand the smaller one"
+        raise _wrong(
+            given, f"batch {query[:-3]} of query ≠ batch {key[:-3]} of key; expand the smaller one"
         )
 
 
-def _check_heads(heads: int, key_heads: int, given: str) -> None:
+def _check_heads(heads: int, key_heads: int, given: Given) -> None:
     if heads == key_heads:
         return
     if key_heads == 0 or heads == 0 or heads % key_heads:
         fits = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
-        raise ShapeError(
-            f"{given}: {heads} query heads are not a multiple of {key_heads} key heads"
-            + (f"; key and value could have {fits}" if fits else "")
+        raise _wrong(
+            given,
+            f"{heads} query heads are not a multiple of {key_heads} key heads"
+            + (f"; key and value could have {fits}" if fits else ""),
         )

@@ -19,7 +19,7 @@ from regard.errors import InputError
 
 ours, theirs = regard.scaled_dot_product_attention, F.scaled_dot_product_attention
 near = bind(torch.testing.assert_close, rtol=1e-10, atol=1e-10)
-often = settings(max_examples=80, deadline=None)
+often = settings(max_examples=150, deadline=None)
 
 
 @dataclass
@@ -118,8 +118,7 @@ def test_output_and_gradients_equal_torchs(given):
     weights = torch.randn_like(expected)
     mine, right = (torch.autograd.grad((out * weights).sum(), leaves) for out in (found, expected))
     for one, other in zip(mine, right, strict=True):
-        # torch's gradient of an additive −∞ is NaN in rows that see nothing; ours is 0
-        near(one, other.nan_to_num(0.0))
+        near(one, other)
 
 
 @pytest.mark.parametrize(

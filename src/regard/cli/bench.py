@@ -12,15 +12,13 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
+# contenders in the order of the table's columns
 _COLUMNS = (
-    "bare",
-    "bare (cpu)",
-    "row stats",
-    "everything",
-    "afterwards",
-    "eager with weights",
-    "backward",
-)
+    "bare", "bare (cpu)", "row stats", "everything", "afterwards", "eager with weights", "backward",
+)  # fmt: skip
+_LEGEND = """bare   output only, by default            cpu    the same, implementation="cpu"
+stats  and lse, max score, entropy, map   all    and received mass, top 8 keys
+later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weights kept"""
 
 
 def bench(
@@ -41,7 +39,7 @@ def bench(
     """
     from dataclasses import asdict
 
-    from regard.cli.terminal import results, status, write_json
+    from regard.cli.terminal import status, write, write_json
     from regard.errors import InputError
 
     if suite != "cpu":
@@ -68,7 +66,7 @@ def bench(
     if json:
         write_json([asdict(row) for row in rows])
         return
-    results().print(_table(rows))
+    write(_table(rows))
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -85,17 +83,19 @@ def _numbers(text: str, option: str) -> list[int]:
     return numbers
 
 
-def _table(rows: list[Result]) -> object:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, title="time ÷ torch SDPA", title_justify="left")
-    for name in ("tokens", "d", "mask", "sdpa ms", *_COLUMNS):
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(rows: list[Result]) -> str:
+    """One line per size, narrow enough for eighty columns."""
+    names = ("bare", "cpu", "stats", "all", "later", "eager", "backward")
+    lines = [
+        "time ÷ torch SDPA, medians (below 1 is faster; backward against SDPA's backward)",
+        f"{'tokens':>6} {'d':>4} {'mask':>6} {'sdpa ms':>8} " + " ".join(f"{n:>6}" for n in names),
+    ]
     groups: dict[tuple[int, int, bool], dict[str, Result]] = {}
     for row in rows:
         groups.setdefault((row.tokens, row.dim, row.causal), {})[row.what] = row
     for (tokens, dim, causal), found in groups.items():
-        ratios = [f"{found[c].ratio:.2f}" if c in found else "–" for c in _COLUMNS]
-        sdpa = f"{found['sdpa'].median_ms:.2f}"
-        table.add_row(str(tokens), str(dim), "causal" if causal else "full", sdpa, *ratios)
-    return table
+        ratios = (f"{found[c].ratio:.2f}" if c in found else "–" for c in _COLUMNS)
+        mask, sdpa = "causal" if causal else "full", found["sdpa"].median_ms
+        line = f"{tokens:>6} {dim:>4} {mask:>6} {sdpa:>8.2f} "
+        lines.append(line + " ".join(f"{ratio:>6}" for ratio in ratios))
+    return "\n".join([*lines, "", _LEGEND])

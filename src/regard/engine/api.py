@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 import torch
@@ -272,7 +273,9 @@ def _score_rule(
         bias = bias.map(lambda array: _beside(array, query, "bias", cast))
     if sink is not None:
         sink = _beside(sink, query, "sink", exact)
-    rule = ScoreRule(1 / math.sqrt(shape.dim) if scale is None else scale, softcap, bias, sink)
+    # while torch traces, the dim may be a symbol; the rule is text and needs its number
+    scale = 1 / math.sqrt(index(shape.dim)) if scale is None else scale
+    rule = ScoreRule(scale, softcap, bias, sink)
     rule.check(shape.extent)
     return rule
 

@@ -96,7 +96,9 @@ def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tens
     """Output and lse of torch's operator; gradients come from our own backward."""
     run = getattr(torch.ops.aten, _NAME)
     scale = Spec.parse(spec).call(q, k, v, []).score.scale
-    output, lse = run(q, k, v, 0.0, causal, scale=scale)
+    # it reads rows of numbers that stand together, whatever the strides say
+    rows = [t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v)]
+    output, lse = run(*rows, 0.0, causal, scale=scale)
     exact = torch.promote_types(q.dtype, torch.float32)
     return [output.contiguous(), lse.to(exact).contiguous()]
 

@@ -121,7 +121,7 @@ class Swept:
             return known[_GRAPH] if _GRAPH in known else self._attach(call, state, value, None)
         if isinstance(summary, Top):
             return TopKeys(self._attach(call, state, value.weights, value.keys), value.keys)
-        return ops.refuse(value, call.query, call.key, repr(summary))
+        return ops.refuse(value, call.query, call.key, type(summary).__name__)
 
     def _attach(self, call: Call, state: RowState, value: Tensor, keys: Tensor | None) -> Tensor:
         spec = self._spec(call).asking()

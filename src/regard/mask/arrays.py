@@ -95,7 +95,8 @@ def pick(array: Any, batch: tuple[int, ...], trailing: int) -> Any:
 def check_broadcast(shape: Sequence[int], full: Sequence[int], name: str, axes: str) -> None:
     """Raise ShapeError unless `shape` broadcasts to `full`, whose axes are called `axes`."""
     fits = len(shape) <= len(full) and all(
-        n in (1, f) for n, f in zip(reversed(shape), reversed(full), strict=False)
+        n == 1 or n == f  # not `in`: while torch traces, sizes are symbols
+        for n, f in zip(reversed(shape), reversed(full), strict=False)
     )
     if not fits:
         raise ShapeError(

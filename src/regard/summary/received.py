@@ -87,15 +87,18 @@ def _frozen(queries: Any) -> Any:
 
 def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
     """(n,) int64: the rows meant by `queries` among `count`, each once, ascending."""
+    everyone = torch.arange(count, device=device)
+    if queries is None:
+        return everyone
     if isinstance(queries, int):
         if queries < 1:
             raise InputError(f"queries={queries}; a number means the last n queries, so n ≥ 1")
-        queries = slice(-queries, None) if queries < count else None
-    if queries is None:
-        queries = range(count)
+        return everyone[-queries:]
     if isinstance(queries, Span):
         queries = slice(queries.start, queries.stop, queries.step)
     if isinstance(queries, slice):
+        if queries.step is None or queries.step > 0:
+            return everyone[queries]
         queries = range(*queries.indices(count))
     wrong = [n for n in queries if not -count <= n < count]
     if wrong:

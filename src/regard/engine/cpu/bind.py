@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.engine.cpu import structures
+from regard.engine.cpu.load import openmp
 from regard.engine.problem import Call
 from regard.mask import Mask, Table
 from regard.mask.spans import Spans, spans_of
@@ -88,6 +89,7 @@ class Binding:
         c.last_query = shape.queries
         c.distance_shift = call.position
         c.threads = torch.get_num_threads()
+        c.parallel = openmp()
         self._add_bias(c)
         self._add_spans(c, self.spans)
         if call.score.sink is not None:

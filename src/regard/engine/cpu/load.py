@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.engine.cpu.compile import BuildError, cached, compile_library, packaged
 from regard.engine.cpu.structures import Call
 
-__all__ = ["Kernels", "load", "why_not"]
+__all__ = ["Kernels", "load", "openmp", "why_not"]
 
 
 class Kernels:
@@ -53,6 +53,20 @@ def _find() -> Kernels | str:
     except BuildError as error:
         return str(error)
     return Kernels(cached())
+
+
+@cache
+def openmp() -> int | None:
+    """The address of GOMP_parallel in the OpenMP library torch has loaded; None where it is not to
+    be found. Sharing torch's threads keeps theirs, which spin while idle, off our cores."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    paths = {line.split(maxsplit=5)[-1] for line in lines if "omp" in line.rpartition("/")[2]}
+    for path in sorted(paths):
+        library = ctypes.CDLL(path)  # already loaded: this only finds it again
+        if hasattr(library, "GOMP_parallel"):
+            return ctypes.cast(library.GOMP_parallel, c_void_p).value
+    return None
 
 
 def load() -> Kernels:

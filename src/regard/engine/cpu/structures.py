@@ -33,6 +33,7 @@ class Call(Structure):
         ("last_query", c_int64),
         ("distance_shift", c_int64),
         ("threads", c_int64),
+        ("parallel", c_void_p),
     )
 
 

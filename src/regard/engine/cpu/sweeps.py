@@ -217,7 +217,7 @@ class _RowBuffers:
         segment = border.cumsum(0) - 1
         cell_row = i[border] // cell
         columns = -(-shape.keys // cell)
-        parts = torch.zeros((*self.rows[:2], len(cell_row), columns), dtype=self.dtype)
+        parts = torch.empty((*self.rows[:2], len(cell_row), columns), dtype=self.dtype)
         pool = self.ask.pool[self.ask.pools]
         pool.cell, pool.largest = cell, int(summary.how == "max")
         pool.segments, pool.columns = len(cell_row), columns
@@ -226,18 +226,16 @@ class _RowBuffers:
         return parts, segment, cell_row
 
     def _finish_pool(self, summary: Pooled) -> Tensor:
+        """Cells of several segments become one; the kernels have divided by the area."""
         parts, _, cell_row = self.pools[summary]
-        cell = summary.size(self.shape)
-        down = -(-self.shape.queries // cell)
-        if len(cell_row) == down:  # no cell spans several blocks: the parts are the cells
-            plain = summary.how == "max" or cell == 1
-            return self._batched(parts if plain else parts.div_(summary.area(self.shape, parts)))
+        down = -(-self.shape.queries // summary.size(self.shape))
+        if len(cell_row) == down:
+            return self._batched(parts)
         cells = parts.new_zeros((*self.rows[:2], down, parts.shape[-1]))
-        if summary.how == "max":
-            at = cell_row[:, None].expand_as(parts)
-            return self._batched(cells.scatter_reduce_(2, at, parts, "amax"))
-        cells.index_add_(2, cell_row, parts)
-        return self._batched(cells / summary.area(self.shape, cells))
+        if summary.how == "mean":
+            return self._batched(cells.index_add_(2, cell_row, parts))
+        at = cell_row[:, None].expand_as(parts)
+        return self._batched(cells.scatter_reduce_(2, at, parts, "amax"))
 
     def _batched(self, tensor: Tensor) -> Tensor:
         return tensor.reshape(*self.shape.batch, *tensor.shape[1:])

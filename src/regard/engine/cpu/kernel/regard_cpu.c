@@ -123,6 +123,8 @@ const char *regard_name(int64_t isa) {
 
 /* ── work shared among threads ─────────────────────────────────────────────────────────────── */
 
+enum { MOST_THREADS = 256 };
+
 typedef struct {
     Item item;
     void (*close)(void *);
@@ -132,29 +134,40 @@ typedef struct {
     atomic_int failed;
 } Work;
 
-static void *work(void *shared) {
+static void work(void *shared) {
     Work *w = shared;
     void *state = NULL;
     for (int64_t n; (n = atomic_fetch_add(&w->next, 1)) < w->items;)
         if (w->item(w->call, w->ask, n, w->parts, &state)) atomic_store(&w->failed, 1);
     if (w->close) w->close(state);
+}
+
+static void *work_apart(void *shared) {
+    work(shared);
     return NULL;
+}
+
+static void share_apart(Work *w, int64_t threads) {
+    pthread_t helper[MOST_THREADS];
+    int64_t started = 0;
+    while (started < threads - 1 && !pthread_create(&helper[started], NULL, work_apart, w))
+        started++;
+    work(w); /* a thread that could not be started leaves more for the others */
+    while (started) pthread_join(helper[--started], NULL);
 }
 
 static int share(Item item, void (*close)(void *), const Call *call, const void *ask,
                  int64_t units, int64_t most_parts) {
-    int64_t threads = call->threads < 1 ? 1 : call->threads > 256 ? 256 : call->threads;
+    int64_t threads = call->threads < MOST_THREADS ? call->threads : MOST_THREADS;
     int64_t parts = 1;
     if (units > 0 && units < 4 * threads && units % threads)
         parts = (4 * threads + units - 1) / units;
     parts = parts < most_parts ? parts : most_parts < 1 ? 1 : most_parts;
     Work w = {item, close, call, ask, units * parts, parts, 0, 0};
-    if (threads > w.items) threads = w.items < 1 ? 1 : w.items;
-    pthread_t helper[256];
-    int64_t started = 0;
-    while (started < threads - 1 && !pthread_create(&helper[started], NULL, work, &w)) started++;
-    work(&w); /* a thread that could not be started leaves more for the others */
-    while (started) pthread_join(helper[--started], NULL);
+    if (threads > w.items) threads = w.items;
+    if (threads <= 1) work(&w);
+    else if (call->parallel) call->parallel(work, &w, (unsigned)threads, 0);
+    else share_apart(&w, threads);
     return atomic_load(&w.failed);
 }
 

@@ -31,10 +31,13 @@ typedef struct {
     int64_t first_query, last_query;     /* the rows to work on */
     int64_t distance_shift;              /* where query i stands when distances are measured */
     int64_t threads;
+    /* torch's own OpenMP, as GOMP_parallel: its idle threads spin, so threads of ours beside them
+     * would wait for a core. Null: POSIX threads. */
+    void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
 } Call;
 
 typedef struct {
-    int64_t cell, largest; /* tokens a side; 0: sum, 1: largest weight */
+    int64_t cell, largest; /* tokens a side; 0: mean, 1: largest weight */
     int64_t segments, columns;
     void *cells; /* (batch, heads, segments, columns): one row per run of rows of one block+cell */
     const int64_t *segment_of; /* (queries,) */

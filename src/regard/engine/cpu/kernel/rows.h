@@ -233,36 +233,51 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
     }
 }
 
-/* cells of a block: bring every row's sums to its final lse, then add or compare rows */
+/* one row's cells, brought to its final lse, into its segment: divided by the area of the cell
+ * inside the matrix, or compared */
+static void FN(close_pool_row)(FN(RowState) *w, const Pool *pool, const T *cells, int64_t n, T *to) {
+    const FN(Block) *block = &w->block;
+    const Call *c = block->call;
+    T m = w->final_max[n], log_l = w->final_log[n];
+    int64_t top = block->row[n] / pool->cell * pool->cell, ragged = c->keys % pool->cell;
+    T rows = (T)(c->queries - top < pool->cell ? c->queries - top : pool->cell);
+    /* the cells that end in one tile refer to that tile's maximum */
+    for (int64_t first = block->lowest / TILE_KEYS * TILE_KEYS; first < block->highest;
+         first += TILE_KEYS) {
+        T then = w->tile_max[first / TILE_KEYS * BLOCK_ROWS + n];
+        int last_tile = first + TILE_KEYS >= block->highest;
+        int64_t x = first / pool->cell;
+        int64_t end = last_tile ? (block->highest - 1) / pool->cell + 1
+                                : (first + TILE_KEYS) / pool->cell;
+        if (pool->largest) {
+            for (; x < end; x++) {
+                VEC p = FN(weights_of)(FN(splat)(cells[x]), m, log_l);
+                T weight = cells[x] == -INFINITY ? 0 : p[0];
+                if (!(weight <= to[x])) to[x] = weight;
+            }
+            continue;
+        }
+        if (then == -INFINITY) continue;
+        T factor = EXP((then - m) - log_l) / (rows * (T)pool->cell);
+        int64_t even = ragged && end == pool->columns ? end - 1 : end;
+        for (; x < even; x++) to[x] += cells[x] * factor;
+        if (x < end) to[x] += cells[x] * factor * ((T)pool->cell / (T)ragged);
+    }
+}
+
 static void FN(close_pool)(FN(RowState) *w, const Pool *pool, const T *cells) {
     const FN(Block) *block = &w->block;
     const Call *c = block->call;
     T *all = (T *)pool->cells +
              (block->batch * c->heads + block->head) * pool->segments * pool->columns;
+    int64_t open = -1; /* the segment that rows are added to; each begins at 0 */
     for (int64_t n = 0; n < block->count; n++, cells += pool->columns) {
-        T m = w->final_max[n], log_l = w->final_log[n];
-        if (w->total[n] == 0 || m == -INFINITY) continue;
-        T *to = all + pool->segment_of[block->row[n]] * pool->columns;
-        /* the cells that end in one tile refer to that tile's maximum */
-        for (int64_t first = block->lowest / TILE_KEYS * TILE_KEYS; first < block->highest;
-             first += TILE_KEYS) {
-            T then = w->tile_max[first / TILE_KEYS * BLOCK_ROWS + n];
-            int last_tile = first + TILE_KEYS >= block->highest;
-            int64_t x = first / pool->cell;
-            int64_t end = last_tile ? (block->highest - 1) / pool->cell + 1
-                                    : (first + TILE_KEYS) / pool->cell;
-            if (pool->largest) {
-                for (; x < end; x++) {
-                    VEC p = FN(weights_of)(FN(splat)(cells[x]), m, log_l);
-                    T weight = cells[x] == -INFINITY ? 0 : p[0];
-                    if (!(weight <= to[x])) to[x] = weight;
-                }
-                continue;
-            }
-            if (then == -INFINITY) continue;
-            T factor = EXP((then - m) - log_l);
-            for (; x < end; x++) to[x] += cells[x] * factor;
-        }
+        int64_t segment = pool->segment_of[block->row[n]];
+        T *to = all + segment * pool->columns;
+        if (segment != open) memset(to, 0, sizeof(T) * pool->columns);
+        open = segment;
+        if (w->total[n] != 0 && w->final_max[n] != -INFINITY)
+            FN(close_pool_row)(w, pool, cells, n, to);
     }
 }
 
