@@ -19,7 +19,6 @@ from regard.engine.spec import Spec, measure_text
 from regard.score import ALiBi, BiasTable, ScoreRule
 
 near = bind(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
-TENSORS = (2, 4, 2, 10, 12, 8)  # batch, heads, key heads, queries, keys, dim
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +75,12 @@ def slices(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
 
 
 def products(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+    """By the method's name: torch.compile sends `object @ tensor` to torch, which knows no a."""
+    a = regard.attend(q, k, v)
+    return [a.__matmul__(k[:, :1, :, :3]), a.T.__matmul__(q[..., :2])]
+
+
+def infix_products(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
     a = regard.attend(q, k, v)
     return [a @ k[:, :1, :, :3], a.T @ q[..., :2]]
 
@@ -128,6 +133,11 @@ def test_compiled_functions_say_what_plain_ones_say(function):
     expect_same(compiled, function, tensors())
 
 
+def test_infix_products_break_the_graph_and_are_right():
+    compiled = torch.compile(infix_products, backend="aot_eager")
+    expect_same(compiled, infix_products, tensors())
+
+
 def test_inductor_compiles_it_too():
     compiled = torch.compile(output_and_entropy, fullgraph=True)
     expect_same(compiled, output_and_entropy, tensors())
@@ -160,7 +170,7 @@ def test_lengths_may_vary_without_compiling_again(function):
 def test_validation_works_while_tracing():
     compiled = torch.compile(output_and_entropy, fullgraph=True, backend="aot_eager")
     q, k, v = tensors()
-    with pytest.raises(Exception, match="7 keys but 12 values|not a multiple|dim 8 ≠ key dim 7"):
+    with pytest.raises(Exception, match="query dim 8 ≠ key dim 7"):
         compiled(q, k[..., :7].contiguous(), v)
 
 
@@ -299,9 +309,13 @@ def test_every_operator_is_checked_here():
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("layout", _layouts())
 def test_operators_keep_torchs_contract(name, layout):
-    """Schema, fake tensors, autograd registration, and the same under AOT dispatch."""
+    """Schema, autograd registration, fake tensors; and the same under AOT dispatch, which takes
+    longer, for every operator once and for the forward in every layout."""
     operator, arguments = OPERATORS[name]
-    torch.library.opcheck(operator, arguments(_problem(layout, 4, 2)))
+    quick = ("test_schema", "test_autograd_registration", "test_faketensor")
+    every = layout == "contiguous" or name == "rows"
+    checks = (*quick, "test_aot_dispatch_dynamic") if every else quick
+    torch.library.opcheck(operator, arguments(_problem(layout, 4, 2)), test_utils=checks)
 
 
 def test_operators_keep_torchs_contract_without_groups():
@@ -427,17 +441,15 @@ def test_the_definition_has_gradients_of_gradients():
 
 
 @pytest.mark.parametrize("implementation", ["cpu", "tiled", "dense"])
-def test_vmap_works_or_says_that_it_does_not(implementation):
+def test_vmap_works_on_the_definition_and_is_refused_by_the_others(implementation):
     q, k, v = (t.detach() for t in tensors())
 
     def one(q, k, v):
         return regard.attend(q, k, v, implementation=implementation).output
 
     right = one(q, k, v)
-    try:
-        found = torch.vmap(one)(q, k, v)
-    except (RuntimeError, NotImplementedError) as error:
-        assert implementation != "dense"
-        assert "vmap" in str(error)
+    if implementation == "dense":
+        near(torch.vmap(one)(q, k, v), right)
     else:
-        near(found, right)
+        with pytest.raises(RuntimeError, match="Batching rule not implemented for regard::rows"):
+            torch.vmap(one)(q, k, v)

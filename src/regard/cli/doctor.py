@@ -68,7 +68,8 @@ def _lines(machine: Machine) -> Iterator[tuple[str, str]]:
     yield "numpy", machine.numpy or "not installed"
     yield from _torch_lines(machine)
     for name, reasons in machine.implementations.items():
-        yield "attention", f"{name}: {'; '.join(reasons) or 'available'}"
+        remark = f", {machine.remarks[name]}" if name in machine.remarks else ""
+        yield "attention", f"{name}: {'; '.join(reasons) or 'available' + remark}"
     for name, extra in machine.extras.items():
         yield "extras", f"{name}: {_describe_extra(name, extra)}"
     yield "compiler", machine.compiler or "none found (cc, gcc, clang)"

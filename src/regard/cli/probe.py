@@ -14,6 +14,7 @@ from pathlib import Path
 from regard.cli.hazard import Bf16, try_bf16
 
 __all__ = [
+    "engine_remarks",
     "OLDEST_TORCH",
     "Cpu",
     "Extra",
@@ -79,6 +80,7 @@ class Machine:
     numpy: str | None
     torch: Torch
     implementations: dict[str, list[str]]  # name → why not; empty where it is available
+    remarks: dict[str, str]  # on those that are
     extras: dict[str, Extra]
     compiler: str | None
     bf16: Bf16 | None  # None without torch
@@ -113,6 +115,7 @@ def probe() -> Machine:
         numpy=_version("numpy"),
         torch=torch,
         implementations=survey_engine() if usable else {},
+        remarks=engine_remarks() if usable else {},
         extras=probe_extras(),
         compiler=find_compiler(),
         bf16=try_bf16() if usable else None,
@@ -175,6 +178,15 @@ def survey_engine() -> dict[str, list[str]]:
     except ImportError as error:
         return {"engine": [f"does not load: {error}"]}
     return survey()
+
+
+def engine_remarks() -> dict[str, str]:
+    """What the engine says about those that are available."""
+    try:
+        from regard.engine.choose import remarks
+    except ImportError:
+        return {}  # survey_engine tells why
+    return remarks()
 
 
 def probe_extras(distribution: str = "regard") -> dict[str, Extra]:

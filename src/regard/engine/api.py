@@ -225,7 +225,9 @@ def _call(
     rule = _score_rule(query, shape, scale, bias, softcap, sink)
     call = Call(query, key, value, _as_tensors(mask, query, shape), rule, shape, dropout)
     # whether gradients exist is settled now, not when a question is asked
-    return call if torch.is_grad_enabled() else call.map(lambda tensor: tensor.detach())
+    if torch.is_grad_enabled() or not any(t.requires_grad for t in call.tensors()):
+        return call
+    return call.map(lambda tensor: tensor.detach())
 
 
 def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:

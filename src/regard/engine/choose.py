@@ -17,7 +17,7 @@ from regard.summary import Summary
 if TYPE_CHECKING:
     from regard.engine.sweeps import Sweeps
 
-__all__ = ["CANDIDATES", "Implementation", "choose", "survey", "sweeps_for"]
+__all__ = ["CANDIDATES", "Implementation", "choose", "remarks", "survey", "sweeps_for"]
 
 CANDIDATES = ("cpu", "library", "tiled", "dense")  # in order of preference
 
@@ -121,3 +121,10 @@ def sweeps_for(call: Call, name: str) -> Sweeps:
 def survey() -> dict[str, list[str]]:
     """Every implementation with the reasons why it cannot run on this machine at all."""
     return {name: _load(name).unavailable() for name in CANDIDATES}
+
+
+def remarks() -> dict[str, str]:
+    """What is worth knowing about implementations that do run here."""
+    from regard.engine.cpu.sweeps import CPU
+
+    return {} if CPU.unavailable() else {CPU.name: CPU.remark()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,8 @@ class BuildError(RuntimeError):
 
 def source_key() -> str:
     """Names what the sources say, so that a library built from others is never loaded."""
-    digest = hashlib.sha256(" ".join(_FLAGS).encode())
+    machine = (sys.platform, platform.machine())
+    digest = hashlib.sha256(" ".join([*_FLAGS, *machine]).encode())
     for path in sorted(_SOURCES.glob("*.[ch]")):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

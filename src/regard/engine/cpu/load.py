@@ -30,6 +30,12 @@ class Kernels:
             run.restype = c_int
             run.argtypes = [POINTER(Call), c_void_p, c_int64, c_int64]
 
+    @property
+    def remark(self) -> str:
+        """Which kernels these are, for people."""
+        made = "built with the package" if self.path == packaged() else "compiled on first use"
+        return f"{self.isa} kernels, {made}"
+
     def instruction_sets(self) -> list[str]:
         """Those this machine can run, slowest first."""
         best: int = self._library.regard_best()
@@ -44,15 +50,18 @@ class Kernels:
 
 @cache
 def _find() -> Kernels | str:
-    """The kernels, or why there are none."""
+    """The kernels, or why there are none. A library that does not load is compiled anew."""
     for path in (packaged(), cached()):
         if path.exists():
-            return Kernels(path)
+            try:
+                return Kernels(path)
+            except (OSError, AttributeError):  # damaged, or of another machine
+                continue
     try:
         compile_library(cached())
-    except BuildError as error:
+        return Kernels(cached())
+    except (BuildError, OSError, AttributeError) as error:
         return str(error)
-    return Kernels(cached())
 
 
 @cache

@@ -48,6 +48,10 @@ class CpuSweeps:
         reason = why_not()
         return [] if reason is None else [reason]
 
+    def remark(self) -> str:
+        """Which kernels run here."""
+        return load().remark
+
     def reasons(self, problem: Problem) -> list[str]:
         """What the kernels do not do."""
         said = []
