@@ -30,6 +30,7 @@ from regard.summary import Summary, Top
 __all__ = ["attend", "attend_partial", "replay", "scaled_dot_product_attention"]
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_AUTOCAST = ("cpu", "cuda", "xpu", "mps")  # devices that have it
 
 
 def attend(
@@ -340,7 +341,7 @@ def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ..
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Inside torch.autocast, q, k and v take its dtype, as torch's own attention does."""
     kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    if kind not in _AUTOCAST or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     eligible = (torch.float32, torch.bfloat16, torch.float16)

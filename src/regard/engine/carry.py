@@ -123,7 +123,8 @@ def _through_scores(call: Call, parts: Iterable[tuple[Place, Tensor]]) -> list[T
     query, key = (t.detach().to(exact).flatten(0, -3) for t in (call.query, call.key))
     grad_q, grad_k = torch.zeros_like(query), torch.zeros_like(key)
     bias = BiasGradient(score.bias, shape.extent, exact)
-    for (units, rows, cols), ds in parts:
+    for place, on_scores in parts:
+        (units, rows, cols), ds = _distinct(place, on_scores)
         q, k = query[units][:, rows], key[units // shape.group][:, cols]
         if score.bias is not None:
             full = ds.new_zeros((query.shape[0], *ds.shape[1:])).index_add_(0, units, ds)
@@ -133,8 +134,22 @@ def _through_scores(call: Call, parts: Iterable[tuple[Place, Tensor]]) -> list[T
             capped = score.cap((q @ k.mT) * score.scale)
             ds = ds * (1 - (capped / score.softcap).square())
         ds = ds * score.scale
-        grad_q.index_put_((units[:, None], rows[None, :]), ds @ k, accumulate=True)
-        at = (units[:, None] // shape.group, cols[None, :])
-        grad_k.index_put_(at, ds.mT @ q, accumulate=True)
+        grad_q[units[:, None], rows] += ds @ k
+        shared = grad_k.new_zeros((len(key), len(cols), shape.dim))
+        grad_k[:, cols] += shared.index_add_(0, units // shape.group, ds.mT @ q)
     sink = [] if score.sink is None else [torch.zeros_like(score.sink)]
     return [grad_q.reshape(call.query.shape), grad_k.reshape(call.key.shape), *bias.sums, *sink]
+
+
+def _distinct(place: Place, ds: Tensor) -> tuple[Place, Tensor]:
+    """Cells named twice become one, so that nothing is added up in an order of chance."""
+    named = []
+    for axis, index in enumerate(place):
+        once, at = torch.unique(index, return_inverse=True)
+        if len(once) < len(index):
+            size = (*ds.shape[:axis], len(once), *ds.shape[axis + 1 :])
+            ds = ds.new_zeros(size).index_add_(axis, at, ds)
+        else:
+            once = index
+        named.append(once)
+    return Place(*named), ds

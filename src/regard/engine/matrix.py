@@ -60,6 +60,7 @@ class Attention:
         self._known = answers.known
         self._state = answers.state
         self._versions = _versions(call)
+        self._headless = call.shape.headless
 
     # ── what the forward gave ────────────────────────────────────────────────────────────────
 
@@ -246,6 +247,7 @@ class Attention:
 
     def detach(self) -> Attention:
         """The same attention without gradients: it keeps no graph alive."""
+        self._fresh()
         return self._over(self._call.map(lambda tensor: tensor.detach()))
 
     def clone(self) -> Attention:
@@ -299,9 +301,11 @@ class Attention:
 
     def _public(self, tensor: Tensor) -> Tensor:
         """Without the head axis, where the inputs had none."""
-        return tensor.squeeze(-tensor.ndim) if self._call.shape.headless else tensor
+        return tensor.squeeze(-tensor.ndim) if self._headless else tensor
 
     def __repr__(self) -> str:
+        if self._held is None:
+            return "Attention(released)"
         score, mask = self._call.score, self._call.mask
         said = [f"shape={self.shape}", f"implementation={self.implementation!r}"]
         said += [] if mask is None else [f"mask={mask!r}"]

@@ -70,8 +70,9 @@ def _leaf(mask: Mask | None, extent: Extent) -> Spans | None:
         high = np.full_like(i, extent.keys) if mask.right is None else at + mask.right + 1
         return Spans(low, high)
     if isinstance(mask, Prefix):
-        high = np.asarray(mask.n, dtype=np.int64)[..., None]
-        return Spans(np.zeros_like(high), np.broadcast_to(high, (*high.shape[:-1], i.size)))
+        n = np.asarray(mask.n, dtype=np.int64)[..., None]
+        high = np.broadcast_to(n, (*n.shape[:-1], i.size))
+        return Spans(np.zeros_like(high), high)
     if isinstance(mask, Padding):
         return _padding(mask, i)
     if isinstance(mask, Documents):

@@ -26,6 +26,7 @@ __all__ = ["describe", "rebuild", "rules_in"]
 _numbers = itertools.count()
 _number_of: weakref.WeakKeyDictionary[Callable[..., Any], int] = weakref.WeakKeyDictionary()
 _rule_of: weakref.WeakValueDictionary[int, Callable[..., Any]] = weakref.WeakValueDictionary()
+_held: dict[int, Callable[..., Any]] = {}  # callables that take no weak references, for good
 
 
 def describe(mask: Mask | None) -> str:
@@ -71,17 +72,39 @@ def _parsed(text: str) -> Any:
 
 
 def _register(fn: Callable[..., Any]) -> int:
-    if fn not in _number_of:
-        _number_of[fn] = number = next(_numbers)
+    try:
+        if fn not in _number_of:
+            _number_of[fn] = number = next(_numbers)
+            _rule_of[number] = fn
+        return _number_of[fn]
+    except TypeError:  # not hashable, or not to be referred to weakly: known by identity
+        return _register_by_identity(fn)
+
+
+def _register_by_identity(fn: Callable[..., Any]) -> int:
+    for number, other in [*_rule_of.items(), *_held.items()]:
+        if other is fn:
+            return number
+    number = next(_numbers)
+    try:
         _rule_of[number] = fn
-    return _number_of[fn]
+    except TypeError:
+        _held[number] = fn
+    return number
+
+
+def _function(number: int) -> Callable[..., Any]:
+    fn = _held.get(number) or _rule_of.get(number)
+    if fn is None:
+        raise InputError("the function of this Rule is gone; keep a reference to it")
+    return fn
 
 
 def _walk_rules(node: Any) -> Iterator[Callable[..., Any]]:
     if not isinstance(node, tuple) or not node:
         return
     if node[0] == "rule":
-        yield _rule_of[node[1]]
+        yield _function(node[1])
     for part in node[1:]:
         yield from _walk_rules(part)
 
@@ -108,6 +131,4 @@ def _build(node: Any, arrays: Iterator[Any]) -> Mask | None:
         return Documents(next(arrays), next(arrays))
     if kind == "table":
         return Table(next(arrays))
-    if rest[0] not in _rule_of:
-        raise InputError("the function of this Rule is gone; keep a reference to it")
-    return Rule(_rule_of[rest[0]], rest[1])
+    return Rule(_function(rest[0]), rest[1])

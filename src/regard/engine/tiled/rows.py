@@ -132,14 +132,15 @@ class Block:
         some = total > 0
         log = torch.where(some, total.clamp(min=torch.finfo(total.dtype).tiny).log(), 0.0)
         log = torch.where(total.isnan(), total, log)
-        share = torch.where(total == 0, 0.0, 1 / total)
         to_peak, to_log = peak, log
         if given is not None:
             here = slice(self.rows.start, self.rows.stop)
             pad = (0, ROWS - len(self.rows))
             to_peak, to_log = (F.pad(part[..., here], pad) for part in given)
-            share = torch.where(to_peak == -torch.inf, 0.0, ((peak - to_peak) - to_log).exp())
-        inverse = share if shrink is None else shrink * share
+        # what a weight relative to the running maximum is worth, as every later sweep has it
+        share = torch.where(to_peak == -torch.inf, 0.0, ((peak - to_peak) - to_log).exp())
+        own = torch.where(total == 0, 0.0, 1 / total) if given is None else share
+        inverse, divide = (x if shrink is None else shrink * x for x in (share, own))
         nothing = (to_peak == -torch.inf)[..., None]
 
         def weight(scores: Tensor) -> Tensor:
@@ -147,7 +148,7 @@ class Block:
             return p.masked_fill(nothing, 0.0)
 
         found: dict[Any, Any] = {
-            "peak": peak, "log": log, "output": self.context * inverse[..., None],
+            "peak": peak, "log": log, "output": self.context * divide[..., None],
             Entropy: torch.where(total == 0, 0.0, log - centred / total),
             MaxScore: self.raw, MaxLogit: self.peak, Visible: self.visible,
             Concentration: self.squares * inverse.square(), Distance: self.away * inverse,

@@ -207,8 +207,8 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
         T l = w->total[n], log_l = LOG(l), inverse = l == 0 ? 0 : 1 / l;
         T m = w->final_max[n] = ask->given_max ? ((const T *)ask->given_max)[at] : w->largest[n];
         T to_m = w->final_log[n] = ask->given_log ? ((const T *)ask->given_log)[at] : log_l;
-        T share = inverse; /* what a weight relative to the running maximum is worth */
-        if (ask->given_max) share = m == -INFINITY || l == 0 ? 0 : EXP((w->largest[n] - m) - to_m);
+        /* what a weight relative to the running maximum is worth, as every later sweep has it */
+        T share = m == -INFINITY || l == 0 ? 0 : EXP((w->largest[n] - m) - to_m);
         PUT(row_max, w->largest[n]);
         PUT(row_log, l == 0 ? 0 : log_l);
         PUT(entropy, l == 0 ? 0 : log_l - w->centred[n] * inverse);
@@ -228,7 +228,7 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
         if (!ask->output) continue;
         T *out = (T *)ask->output + block->batch * ask->output_strides[0] +
                  block->head * ask->output_strides[1] + i * ask->output_strides[2];
-        T factor = w->shrink[n] * share;
+        T factor = w->shrink[n] * (ask->given_max ? share : inverse);
         for (int64_t d = 0; d < c->value_dim; d++) out[d] = w->sum[n * wide + d] * factor;
     }
 }
