@@ -24,7 +24,7 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Finished", "MergeRule", "Partial", "TopScores", "merge"]
+__all__ = ["Finished", "MergeRule", "Mergeable", "Partial", "TopKeys", "TopScores", "merge"]
 
 
 class MergeRule(enum.Enum):
@@ -45,6 +45,13 @@ class Mergeable(Protocol):
     def merge_rule(self) -> MergeRule | None:
         """How; None where it does not."""
         ...
+
+
+class TopKeys(NamedTuple):
+    """Weights and the keys they fall on, largest first; weight 0 and key −1 where none is left."""
+
+    weights: Tensor
+    keys: Tensor
 
 
 class TopScores(NamedTuple):
@@ -92,7 +99,7 @@ class Finished:
     summaries: Mapping[Any, Any]
 
     def __getitem__(self, summary: Any) -> Any:
-        """A summary by its value; the best keys come as (weights, keys)."""
+        """A summary by its value; the best keys come as weights and keys."""
         if summary not in self.summaries:
             asked = ", ".join(map(repr, self.summaries)) or "none"
             raise InputError(f"{summary!r} was not asked of attend_partial; asked were: {asked}")
@@ -100,7 +107,43 @@ class Finished:
         if not isinstance(value, TopScores):
             return value
         lse = self.lse.masked_fill(self.lse == -torch.inf, 0.0)
-        return torch.exp(value.scores - lse.unsqueeze(-1)), value.keys
+        return TopKeys(torch.exp(value.scores - lse.unsqueeze(-1)), value.keys)
+
+    def entropy(self) -> Tensor:
+        """(…, Hq, L), where regard.Entropy() was asked for."""
+        return self._called("Entropy")
+
+    def max_score(self) -> Tensor:
+        """(…, Hq, L), where regard.MaxScore() was asked for."""
+        return self._called("MaxScore")
+
+    def max_logit(self) -> Tensor:
+        """(…, Hq, L), where regard.MaxLogit() was asked for."""
+        return self._called("MaxLogit")
+
+    def concentration(self) -> Tensor:
+        """(…, Hq, L), where regard.Concentration() was asked for."""
+        return self._called("Concentration")
+
+    def distance(self) -> Tensor:
+        """(…, Hq, L), where regard.Distance() was asked for."""
+        return self._called("Distance")
+
+    def top(self, k: int) -> TopKeys:
+        """(…, Hq, L, k), where regard.Top of at least k was asked for; keys are global numbers."""
+        enough = [s for s in self.summaries if s.merge_rule is MergeRule.TOP and s.k >= k]
+        if not enough:
+            raise InputError(f"Top({k}) was not asked of attend_partial; give it in summaries=")
+        best = self[enough[0]]
+        return TopKeys(best.weights[..., :k], best.keys[..., :k])
+
+    def _called(self, name: str) -> Tensor:
+        """By name: the values themselves live a layer above this one."""
+        for summary in self.summaries:
+            if type(summary).__name__ == name:
+                found: Tensor = self[summary]
+                return found
+        raise InputError(f"{name}() was not asked of attend_partial; give it in summaries=")
 
 
 def merge(*partials: Partial) -> Partial:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from regard.state import TopKeys
 from regard.summary.base import Matrix, Summary
 from regard.summary.entropy import Entropy, Visible, normalize
 from regard.summary.extremes import MaxLogit, MaxScore
 from regard.summary.pooled import Pooled
 from regard.summary.received import Received
 from regard.summary.spread import Concentration, Distance
-from regard.summary.top import Peak, Top, TopKeys
+from regard.summary.top import Peak, Top
 
 __all__ = [
     "Concentration",

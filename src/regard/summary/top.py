@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.state import MergeRule
+from regard.state import MergeRule, TopKeys
 from regard.summary.base import Matrix, Summary
 
-__all__ = ["Peak", "Top", "TopKeys"]
-
-
-class TopKeys(NamedTuple):
-    """Weights and the keys they fall on, largest first; weight 0 and key −1 where none is left."""
-
-    weights: Tensor
-    keys: Tensor
+__all__ = ["Peak", "Top"]
 
 
 @dataclass(frozen=True)

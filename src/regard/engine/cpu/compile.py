@@ -64,7 +64,7 @@ def compile_library(target: Path) -> None:
             made = Path(folder) / target.name
             source = str(_SOURCES / "regard_cpu.c")
             command = [*compiler.split(), *_FLAGS, source, "-o", str(made), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            done = _run(command)
             if done.returncode != 0:
                 raise BuildError(f"{compiler} failed: {_first_error(done.stderr)}")
             made.replace(target)
@@ -72,6 +72,13 @@ def compile_library(target: Path) -> None:
         raise BuildError(f"cannot write {target}: {error.strerror or error}") from error
     except subprocess.TimeoutExpired as error:
         raise BuildError(f"{compiler} took longer than {error.timeout:.0f} s") from error
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    except OSError as error:
+        raise BuildError(f"cannot run {command[0]}: {error.strerror or error}") from error
 
 
 def _first_error(said: str) -> str:

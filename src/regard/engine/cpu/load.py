@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,8 @@ class Kernels:
 
     def __init__(self, path: Path, isa: str | None = None) -> None:
         self.path = path
+        if not _is_whole(path):
+            raise OSError(f"{path} is cut short")
         self._library = ctypes.CDLL(str(path))
         self._library.regard_best.restype = c_int64
         self._library.regard_name.restype = c_char_p
@@ -46,6 +49,20 @@ class Kernels:
         run = self._library[f"regard_{sweep}"]
         if run(ctypes.byref(call), ctypes.byref(ask), self._isa, int(wide)):
             raise MemoryError("the attention kernels could not get their working memory")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether an ELF file reaches to its last table: loading one cut short ends the process."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if head[:4] != b"\x7fELF" or head[4:5] == b"\x01":
+        return True  # of another kind: the system's loader says what is wrong with it
+    if len(head) < 64:
+        return False
+    order = "<" if head[5] == 1 else ">"
+    (start,) = struct.unpack_from(f"{order}Q", head, 40)
+    size, count = struct.unpack_from(f"{order}HH", head, 58)
+    return bool(start + size * count <= path.stat().st_size)
 
 
 @cache

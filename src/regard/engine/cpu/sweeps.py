@@ -61,9 +61,6 @@ class CpuSweeps:
             said.append("it has no dropout")
         if problem.bias_gradient:
             said.append("its backward gives no gradient to a bias")
-        cells = [s for s in problem.summaries if isinstance(s, Pooled)]
-        if len(cells) > structures.MOST_POOLS:
-            said.append(f"it pools at most {structures.MOST_POOLS} maps at a time")
         return said
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
@@ -75,7 +72,12 @@ class CpuSweeps:
         measures: tuple[Summary, ...],
         given: RowState | None = None,
     ) -> RowAnswers:
-        """One pass over the keys for every block of queries."""
+        """One pass over the keys for every block of queries; more where there are many maps."""
+        maps = [m for m in measures if isinstance(m, Pooled)]
+        if later := tuple(maps[structures.MOST_POOLS :]):
+            found = self.rows(call, output, tuple(m for m in measures if m not in later), given)
+            rest = self.rows(call, False, later, given)
+            return found._replace(measured=found.measured | rest.measured)
         shape, binding = call.shape, Binding(call)
         rows = (binding.entries, shape.query_heads, shape.queries)
         made = _RowBuffers(rows, binding.dtype, call, output, measures)
