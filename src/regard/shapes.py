@@ -22,7 +22,7 @@ from regard.mask import Extent
 
 __all__ = ["AttentionShape"]
 
-Given: TypeAlias = tuple[tuple[int, ...], ...]  # the shapes of query, key and perhaps value
+_Given: TypeAlias = tuple[tuple[int, ...], ...]  # the shapes of query, key and perhaps value
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AttentionShape:
         return (*shape[:kept], *shape[kept + 1 :]) if self.headless else tuple(shape)
 
 
-def _wrong(given: Given, why: str) -> ShapeError:
+def _wrong(given: _Given, why: str) -> ShapeError:
     """Shapes are written out only here: while torch traces, sizes are symbols."""
     names = ("query", "key", "value")
     said = ", ".join(f"{name} {shape}" for name, shape in zip(names, given, strict=False))
@@ -79,7 +79,7 @@ def _wrong(given: Given, why: str) -> ShapeError:
 
 
 def _check_axes(
-    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], given: Given
+    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], given: _Given
 ) -> None:
     if not 2 <= len(query) == len(key) == len(value):
         raise _wrong(
@@ -103,7 +103,7 @@ def _check_axes(
         )
 
 
-def _check_heads(heads: int, key_heads: int, given: Given) -> None:
+def _check_heads(heads: int, key_heads: int, given: _Given) -> None:
     if heads == key_heads:
         return
     if key_heads == 0 or heads == 0 or heads % key_heads:

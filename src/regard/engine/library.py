@@ -100,6 +100,11 @@ def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tens
     rows = [t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v)]
     output, lse = run(*rows, 0.0, causal, scale=scale)
     exact = torch.promote_types(q.dtype, torch.float32)
+    if bool((lse == 0).any()):  # what it also says, with an output of 0, where all is NaN
+        first = k[..., :1, :].repeat_interleave(q.shape[-3] // k.shape[-3], -3)  # seen by all
+        lost = (q.to(exact) * first.to(exact)).sum(-1).isnan()
+        output = output.masked_fill(lost.unsqueeze(-1), torch.nan)
+        lse = lse.masked_fill(lost, torch.nan)
     return [output.contiguous(), lse.to(exact).contiguous()]
 
 

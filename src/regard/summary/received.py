@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import Matrix, Summary
 
-__all__ = ["Received", "query_indices"]
+__all__ = ["Received", "Span", "query_indices"]
 
 
 @dataclass(frozen=True)

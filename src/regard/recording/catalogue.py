@@ -1,0 +1,212 @@
+"""Which frames a file holds: taken from its closing index, or found by walking the headers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from regard.errors import FileError
+from regard.recording.document import Document, Tensor, decode_head, encode_head
+from regard.recording.layout import (
+    BLOCK,
+    FRAME_MAGIC,
+    INDX,
+    MAX_INDEX,
+    META,
+    TAIL,
+    TENS,
+    Frame,
+)
+from regard.recording.source import Source
+
+__all__ = ["Catalogue", "Damage", "Found", "index_payload", "index_rows"]
+
+_CHUNK = 1 << 20
+_TENSORS = {META: 0, TENS: 1, INDX: 3}
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A part of a file that cannot be read, and why."""
+
+    file: str
+    offset: int
+    length: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason} at byte {self.offset} ({self.length} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A frame that is there, with the head of its document."""
+
+    frame: Frame
+    head: bytes
+    document: Document
+
+
+class Catalogue:
+    """The good frames in the order of the file, and what lies between and after them."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.frames: list[Found] = []
+        self.damage: list[Damage] = []
+        self.end = BLOCK  # of the last good frame
+        self._names: set[str] = set()
+
+    def load_index(self) -> bool:
+        """Fill from the index that ends the file; False where there is none to be trusted."""
+        size = self.source.size()
+        try:
+            found, rows = index_rows(
+                self.source, Frame.parse(self.source.read(size - BLOCK, BLOCK))
+            )
+            if found.frame.end != size:
+                return False
+            fresh = Catalogue(self.source)
+            for one in (*rows, found):
+                fresh.admit(one)
+        except FileError:
+            return False
+        self.frames, self.damage, self.end = fresh.frames, fresh.damage, fresh.end
+        self._names = fresh._names
+        return True
+
+    def walk(self) -> None:
+        """Go on from the last good frame to the end of the file, header by header."""
+        self.damage = [one for one in self.damage if one.offset < self.end]
+        known, size, position = len(self.frames), self.source.size(), self.end
+        while position < size:
+            position = self._step(position, size)
+        if len(self.frames) > known:
+            last = self.frames[-1].frame
+            if self.source.checksum(last) != last.crc:
+                self._take_back("a frame with a wrong checksum")
+
+    def admit(self, found: Found) -> None:
+        """One more good frame; FileError where it overlaps another or repeats its name."""
+        frame = found.frame
+        if frame.offset < self.end or frame.offset % BLOCK:
+            raise FileError("frames that overlap")
+        names = {one.name for one in found.document.tensors} if frame.kind == TENS else set()
+        if names & self._names:
+            raise FileError("a name that was used before")
+        is_noted = self.damage and self.damage[-1].offset >= self.end
+        if frame.offset > self.end and not is_noted:
+            self.note(self.end, frame.offset, "bytes that are in no frame")
+        self.frames.append(found)
+        self._names |= names
+        self.end = frame.end
+
+    def note(self, start: int, end: int, reason: str) -> None:
+        """These bytes cannot be read."""
+        self.damage.append(Damage(self.source.name, start, end - start, reason))
+
+    def _step(self, position: int, size: int) -> int:
+        """Take in or note what starts here; where to go on."""
+        try:
+            frame = Frame.parse(self.source.read(position, BLOCK))
+            if frame.offset != position:
+                raise FileError("a frame that belongs elsewhere")
+        except FileError as error:
+            following = self._next_header(position + 1, size)
+            self.note(position, following, str(error))
+            return following
+        if frame.end > size:
+            self.note(position, size, "a frame that was not finished")
+            return size
+        try:
+            self.admit(_found(frame, self.source.read(frame.payload, frame.head_length)))
+        except FileError as error:
+            self.note(position, frame.end, str(error))
+        return frame.end
+
+    def _next_header(self, position: int, size: int) -> int:
+        """Where the next sound frame header lies that names its own offset; else the end."""
+        while position < size:
+            chunk = self.source.read(position, _CHUNK + BLOCK)
+            at = chunk.find(FRAME_MAGIC)
+            while at >= 0:
+                if _is_header(chunk[at : at + BLOCK], position + at):
+                    return position + at
+                at = chunk.find(FRAME_MAGIC, at + 1)
+            position += _CHUNK
+        return size
+
+    def _take_back(self, reason: str) -> None:
+        """The last frame is no good after all."""
+        found = self.frames.pop()
+        self._names -= {one.name for one in found.document.tensors}
+        tail = [one for one in self.damage if one.offset >= found.frame.end]
+        self.damage = [one for one in self.damage if one.offset < found.frame.end]
+        self.note(found.frame.offset, found.frame.end, reason)
+        self.damage += tail
+        self.end = self.frames[-1].frame.end if self.frames else BLOCK
+
+
+def index_payload(
+    offset: int, headers: Sequence[bytes], heads: Sequence[bytes]
+) -> tuple[bytes, bytes]:
+    """Head and data of the index frame at `offset` for the frames before it."""
+    parts = b"".join(headers), b"".join(heads), Frame(TAIL, offset).pack()
+    shapes = (len(headers), BLOCK), (len(parts[1]),), (BLOCK,)
+    tensors, start = [], 0
+    for name, part, shape in zip(("frames", "heads", "tail"), parts, shapes, strict=True):
+        tensors.append(Tensor(name, "U8", shape, start, start + len(part)))
+        start += len(part)
+    return encode_head(tensors, {}), b"".join(parts)
+
+
+def index_rows(source: Source, tail: Frame) -> tuple[Found, list[Found]]:
+    """The index frame a tail points at, and the frames it lists; FileError where it is unsound."""
+    frame = Frame.parse(source.read(tail.offset, BLOCK))
+    if tail.kind != TAIL or frame.kind != INDX or frame.offset != tail.offset:
+        raise FileError("no index")
+    if frame.length > MAX_INDEX or frame.end > source.size():
+        raise FileError("an index larger than possible")
+    payload = source.read(frame.payload, frame.length)
+    found = _found(frame, payload[: frame.head_length])
+    if crc32(payload) != frame.crc:
+        raise FileError("an index with a wrong checksum")
+    rows, heads, last = found.document.tensors
+    named = {"frames": rows, "heads": heads, "tail": last}
+    if any(name != one.name for name, one in named.items()) or rows.shape[1:] != (BLOCK,):
+        raise FileError("an index of another form")
+    data = payload[frame.head_length :]
+    return found, _listed(data[: rows.end], data[heads.start : heads.end], frame.offset)
+
+
+def _listed(rows: bytes, heads: bytes, end: int) -> list[Found]:
+    listed, position = [], 0
+    for start in range(0, len(rows), BLOCK):
+        frame = Frame.parse(rows[start : start + BLOCK])
+        if frame.end > end:
+            raise FileError("an index of frames beyond it")
+        listed.append(_found(frame, heads[position : position + frame.head_length]))
+        position += frame.head_length
+    return listed
+
+
+def _found(frame: Frame, head: bytes) -> Found:
+    """The frame with its document, once the head is known to be whole."""
+    if len(head) != frame.head_length or crc32(head) != frame.head_crc:
+        raise FileError("a frame with a wrong checksum in its head")
+    if frame.kind not in _TENSORS:
+        return Found(frame, head, Document((), {}))
+    document = decode_head(head, frame.length - frame.head_length)
+    if len(document.tensors) != _TENSORS[frame.kind]:
+        raise FileError("a frame with another number of tensors")
+    return Found(frame, head, document)
+
+
+def _is_header(raw: bytes, offset: int) -> bool:
+    if offset % BLOCK:
+        return False
+    try:
+        return Frame.parse(raw).offset == offset
+    except FileError:
+        return False

@@ -1,0 +1,153 @@
+"""One safetensors document: its head is written here, and read with every field doubted."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from regard.errors import FileError
+from regard.recording.layout import BLOCK
+
+__all__ = ["DTYPES", "Document", "Tensor", "decode_head", "encode_head"]
+
+# Names of the format → how numpy stores them. BF16 is kept as its 16-bit words.
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+    "I64": np.dtype("<i8"), "I32": np.dtype("<i4"), "I16": np.dtype("<i2"), "I8": np.dtype("i1"),
+    "U64": np.dtype("<u8"), "U32": np.dtype("<u4"), "U16": np.dtype("<u2"), "U8": np.dtype("u1"),
+    "BOOL": np.dtype("?"),
+}  # fmt: skip
+
+_METADATA = "__metadata__"
+_LENGTH = struct.Struct("<Q")
+_MAX_AXES = 32  # of numpy 1
+_MAX_BYTES = 1 << 62
+_MAX_DEPTH = 4
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_FIELDS = {"dtype", "shape", "data_offsets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a document; `start` and `end` count from the first byte of its data."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a head says."""
+
+    tensors: tuple[Tensor, ...]
+    metadata: dict[str, str]
+
+
+def encode_head(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Length and JSON, padded so that the data that follows is aligned."""
+    value: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
+    for one in tensors:
+        offsets = [one.start, one.end]
+        value[one.name] = {"dtype": one.dtype, "shape": one.shape, "data_offsets": offsets}
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(_LENGTH.size + len(text)) % BLOCK)
+    return _LENGTH.pack(len(text)) + text
+
+
+def decode_head(head: bytes, data_length: int) -> Document:
+    """The head read back; FileError for anything that safetensors would not allow."""
+    size = _LENGTH.size
+    if len(head) < size or _LENGTH.unpack(head[:size])[0] != len(head) - size:
+        raise FileError("a document whose JSON has another length")
+    value = _parse(head[size:])
+    metadata = value.pop(_METADATA, {})
+    if not isinstance(metadata, dict):
+        raise FileError("metadata that is no object")
+    for text in (*value, *metadata, *metadata.values()):
+        _check_text(text)
+    tensors = [_tensor(name, fields) for name, fields in value.items()]
+    tensors.sort(key=lambda one: (one.start, one.end))
+    reached = 0
+    for one in tensors:
+        if one.start != reached:
+            raise FileError("tensors that overlap or leave gaps")
+        reached = one.end
+    if reached != data_length:
+        raise FileError(f"tensors of {reached} bytes in {data_length} bytes of data")
+    return Document(tuple(tensors), metadata)
+
+
+def _parse(raw: bytes) -> dict[str, Any]:
+    try:
+        text = raw.decode("utf-8")
+        _check_depth(text)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise FileError("a document whose JSON cannot be read") from None
+    if not isinstance(value, dict):
+        raise FileError("a document whose JSON is no object")
+    return value
+
+
+def _check_depth(text: str) -> None:
+    if text.count("[") + text.count("{") <= 64:
+        return  # too few to hurt
+    depth = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > _MAX_DEPTH:
+            raise FileError("a document whose JSON is nested too deeply")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise FileError("a document that says a name twice")
+    return value
+
+
+def _no_constant(word: str) -> None:
+    raise FileError(f"a document with {word} in its JSON")
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise FileError("metadata that is no text")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise FileError("text that is not Unicode") from None
+
+
+def _tensor(name: str, fields: Any) -> Tensor:
+    if not isinstance(fields, dict) or set(fields) != _FIELDS:
+        raise FileError("a tensor without dtype, shape or data_offsets")
+    dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise FileError("a tensor of unknown dtype")
+    if not _are_sizes(shape) or len(shape) > _MAX_AXES:
+        raise FileError("a tensor with an impossible shape")
+    if not _are_sizes(offsets) or len(offsets) != 2:
+        raise FileError("a tensor with impossible data_offsets")
+    itemsize = DTYPES[dtype].itemsize
+    if math.prod(n for n in shape if n) * itemsize > _MAX_BYTES:
+        raise FileError("a tensor with an impossible shape")
+    start, end = offsets
+    if math.prod(shape) * itemsize != end - start:
+        raise FileError("a tensor whose shape and bytes do not agree")
+    return Tensor(name, dtype, tuple(shape), start, end)
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, list) and all(type(n) is int and 0 <= n <= _MAX_BYTES for n in value)

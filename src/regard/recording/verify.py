@@ -1,0 +1,142 @@
+"""Every byte of a recording checked; a torn tail cut off, a missing index written."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import FileError
+from regard.recording.append import Log
+from regard.recording.catalogue import Catalogue, Damage, index_rows
+from regard.recording.layout import BLOCK, INDX, TAIL, TENS, Frame
+from regard.recording.source import Source, lock
+
+__all__ = ["Report", "check", "repair"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a file holds and what is wrong with it."""
+
+    file: str
+    size: int  # bytes
+    frames: int  # good ones, of any type
+    tensors: int
+    is_closed: bool  # an index ends it, so that it opens at once
+    is_live: bool  # somebody is writing it
+    damage: tuple[Damage, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every byte is as it was written."""
+        return not self.damage
+
+
+def check(path: str | os.PathLike[str]) -> Report:
+    """Read the whole file. FileError only where it is no recording, or cannot be read at all."""
+    source = Source(Path(path))
+    try:
+        return _report(source, _examine(source))
+    finally:
+        source.close()
+
+
+def repair(path: str | os.PathLike[str]) -> Report:
+    """Cut off a torn tail and write the index anew; the report is of what is left.
+
+    Good frames are never touched, nor is damage between them: nothing could replace it. A crash
+    at any moment leaves a file that can be read.
+    """
+    source = Source(Path(path), writable=True)
+    try:
+        lock(source.file.fileno(), source.name)
+        if not Catalogue(source).load_index():
+            _close_anew(source, _examine(source))
+        return _report(source, _examine(source), ours=True)
+    finally:
+        source.close()
+
+
+def _examine(source: Source) -> Catalogue:
+    """The frames whose every byte holds."""
+    walked = Catalogue(source)
+    walked.walk()
+    good = Catalogue(source)
+    good.damage = list(walked.damage)
+    before: set[Frame] = set()
+    for found in walked.frames:
+        frame = found.frame
+        try:
+            if source.checksum(frame) != frame.crc:
+                raise FileError("a frame with a wrong checksum")
+            if frame.kind == INDX:
+                _check_index(source, frame, before, good.damage)
+        except FileError as error:
+            good.note(frame.offset, frame.end, str(error))
+            continue
+        stop = frame.payload + frame.length
+        if any(source.read(stop, frame.end - stop)):
+            good.note(stop, frame.end, "stray bytes behind a frame")
+        good.frames.append(found)
+        good.end = frame.end
+        before.add(frame)
+    good.damage.sort(key=lambda one: one.offset)
+    return good
+
+
+def _check_index(source: Source, frame: Frame, before: set[Frame], damage: list[Damage]) -> None:
+    """An index lists every good frame before it; others only where there is damage now."""
+    tail = Frame(TAIL, frame.offset)
+    rows = index_rows(source, tail)[1]
+    if source.read(frame.payload + frame.length - BLOCK, BLOCK) != tail.pack():
+        raise FileError("an index without its tail")
+    offsets = [one.frame.offset for one in rows]
+    listed = {one.frame for one in rows}
+    parts = sorted((one.offset, one.offset + one.length) for one in damage)
+    agrees = (
+        offsets == sorted(set(offsets))
+        and len(before) <= len(listed)  # cheap where somebody wrote a thousand false ones
+        and before <= listed
+        and all(_lies_in(parts, one.offset) for one in listed - before)
+    )
+    if not agrees:
+        raise FileError("an index that disagrees with the file")
+
+
+def _lies_in(parts: list[tuple[int, int]], offset: int) -> bool:
+    at = bisect_right(parts, (offset, 1 << 63)) - 1
+    return at >= 0 and offset < parts[at][1]
+
+
+def _close_anew(source: Source, good: Catalogue) -> None:
+    """What lies behind the last good frame goes; an index of the good ones follows."""
+    descriptor = source.file.fileno()
+    try:
+        os.ftruncate(descriptor, good.end)
+        os.fsync(descriptor)
+        os.lseek(descriptor, good.end, os.SEEK_SET)
+    except OSError as error:
+        raise FileError(f"{source.name}: cannot be repaired ({error.strerror})") from None
+    log = Log(descriptor, source.name, good.end)
+    log.headers = [one.frame.pack() for one in good.frames]
+    log.heads = [one.head for one in good.frames]
+    log.append_index()
+
+
+def _report(source: Source, good: Catalogue, ours: bool = False) -> Report:
+    is_live = not ours and source.is_live()
+    damage = good.damage
+    if is_live:  # the frame that is being written is no damage
+        damage = [one for one in damage if one.offset < good.end]
+    kinds = [one.frame.kind for one in good.frames]
+    return Report(
+        file=source.name,
+        size=source.size(),
+        frames=len(kinds),
+        tensors=kinds.count(TENS),
+        is_closed=Catalogue(source).load_index(),
+        is_live=is_live,
+        damage=tuple(damage),
+    )

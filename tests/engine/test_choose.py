@@ -1,0 +1,162 @@
+"""Which implementation serves a call, and what is said where none can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard.engine import api, choose
+from regard.engine.choose import CANDIDATES, remarks, survey, sweeps_for
+from regard.engine.problem import Problem
+from regard.errors import InputError, UnavailableError
+from regard.shapes import AttentionShape
+from regard.summary import Entropy, Pooled
+
+SMALL = AttentionShape.of((1, 2, 8, 4), (1, 2, 8, 4), (1, 2, 8, 4))
+LARGE = AttentionShape.of((1, 2, 4096, 4), (1, 2, 4096, 4), (1, 2, 4096, 4))
+PLAIN = Problem(
+    shape=SMALL, dtype=torch.float32, device="cpu", mask="", bias="", softcap=False, sink=False,
+    dropout=False, gradients=False, bias_gradient=False, summaries=frozenset(),
+)  # fmt: skip
+
+
+def chosen(implementation: str | None = None, **changes: Any) -> str:
+    return choose.choose(replace(PLAIN, **changes), implementation).name
+
+
+class Unable:
+    """An implementation that can do nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def unavailable(self) -> list[str]:
+        return ["it is not here"] if self.name == "cpu" else []
+
+    def reasons(self, problem: Problem) -> list[str]:
+        return [f"{self.name} says no", "and no again"]
+
+
+# ── without a name ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"mask": "Causal(align='end')"},
+        {"bias": "ALiBi", "softcap": True, "sink": True},
+        {"gradients": True},
+        {"summaries": frozenset([Entropy()])},
+        {"summaries": frozenset(Pooled(n) for n in range(1, 10))},
+        {"dtype": torch.bfloat16},
+    ],
+    ids=str,
+)
+def test_the_kernels_come_first(shape: AttentionShape, changes: dict[str, Any]) -> None:
+    assert chosen(shape=shape, **changes) == "cpu"
+
+
+@pytest.mark.parametrize("changes", [{"dropout": True}, {"bias_gradient": True, "bias": "ALiBi"}])
+def test_what_the_kernels_cannot_do(changes: dict[str, Any]) -> None:
+    assert chosen(**changes) == "dense"  # a small matrix is faster than a loop over tiles
+    assert chosen(shape=LARGE, **changes) == "tiled"
+
+
+def test_small_counts_batch_and_heads() -> None:
+    def of(batch: int, heads: int) -> AttentionShape:
+        each = (batch, heads, 512, 4)
+        return AttentionShape.of(each, each, each)
+
+    assert chosen(shape=of(4, 4), dropout=True) == "dense"
+    assert chosen(shape=of(4, 5), dropout=True) == "tiled"
+
+
+def test_another_device_gets_what_runs_anywhere() -> None:
+    assert chosen(device="cuda") == "dense"
+    assert chosen(device="cuda", shape=LARGE) == "tiled"
+
+
+def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "_load", Unable)
+    with pytest.raises(UnavailableError, match="no implementation can serve this call:") as raised:
+        chosen()
+    assert raised.value.reasons == {
+        "cpu": ["it is not here"],
+        **{name: [f"{name} says no", "and no again"] for name in ("library", "dense", "tiled")},
+    }
+    assert "library: library says no; and no again" in str(raised.value)
+
+
+# ── by name ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_a_name_is_obeyed(name: str) -> None:
+    assert chosen(name) == name
+    x = torch.randn(1, 2, 4, 4)
+    assert regard.attend(x, x, x, implementation=name).implementation == name
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        ("cpu", {"dropout": True}, "it has no dropout"),
+        ("cpu", {"bias_gradient": True}, "its backward gives no gradient to a bias"),
+        ("cpu", {"device": "cuda"}, "the tensors are on cuda, these kernels run on the CPU"),
+        ("library", {"sink": True}, "it has no sink"),
+    ],
+)
+def test_a_name_never_falls_back(name: str, changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnavailableError, match=f"'{name}' cannot serve this call:") as raised:
+        chosen(name, **changes)
+    assert raised.value.reasons == {name: [reason]}
+    assert reason in str(raised.value)
+
+
+def test_all_reasons_of_one_are_given() -> None:
+    with pytest.raises(UnavailableError) as raised:
+        chosen("cpu", dropout=True, bias_gradient=True, device="cuda")
+    assert len(raised.value.reasons["cpu"]) == 3
+
+
+@pytest.mark.parametrize("name", ["flash", "", "CPU", "regard"])
+def test_an_unknown_name_hears_the_choices(name: str) -> None:
+    said = f"implementation='{name}' does not exist; give one of cpu, library, tiled, dense"
+    with pytest.raises(InputError) as raised:
+        chosen(name)
+    assert str(raised.value) == said
+
+
+# ── sweeps behind questions ──────────────────────────────────────────────────────────────────
+
+
+def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(1, 2, 4, 4)
+    call = api._call(x, x, x, None, None, None, None, None, 0.0)
+    table = torch.zeros(4, 4, requires_grad=True)
+    learns = api._call(x, x, x, None, None, table, None, None, 0.0)
+    assert [sweeps_for(call, name).name for name in ("cpu", "tiled", "")] == ["cpu", "tiled", "cpu"]
+    assert sweeps_for(learns, "").name == "tiled"
+    monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
+    assert sweeps_for(call, "").name == "tiled"
+
+
+# ── what a machine has ───────────────────────────────────────────────────────────────────────
+
+
+def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert survey() == dict.fromkeys(CANDIDATES, [])
+    monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
+    assert survey() == {"cpu": ["no compiler"], "library": [], "tiled": [], "dense": []}
+
+
+def test_remarks_are_about_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(remarks()) == ["cpu"] and "kernels, " in remarks()["cpu"]
+    monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
+    assert remarks() == {}
