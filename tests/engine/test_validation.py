@@ -561,7 +561,7 @@ def test_the_limit_is_one_gibibyte():
         {"summaries": [regard.Entropy(), regard.Top(2)]},
         {"summaries": (regard.Received(slice(1, 4)),)},
     ],
-    ids=str,
+    ids=lambda options: next(iter(options)),
 )
 def test_numbers_may_be_given_in_any_common_form(options):
     a = attend(**options)

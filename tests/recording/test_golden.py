@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
+from importlib.resources import files
 from pathlib import Path
 from zlib import crc32
 
@@ -92,3 +93,8 @@ def test_the_index_is_what_the_specification_says():
 def test_tensor_data_is_aligned(name):
     frame = Reader(GOLDEN).entries[name].frame
     assert frame.data % 64 == 0
+
+
+def test_the_specification_ships_with_the_package():
+    text = files("regard.recording").joinpath("SPEC.md").read_text(encoding="utf-8")
+    assert text.startswith("# The recording file, version 1") and len(text.splitlines()) < 70

@@ -105,7 +105,8 @@ def check_broadcast(shape: Sequence[int], full: Sequence[int], name: str, axes: 
 
 
 def brief(value: Any) -> str:
-    """An array by dtype and shape, anything else by repr."""
+    """An array by dtype and shape, a function by name, anything else by repr."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"<{str(value.dtype).rpartition('.')[2]} {tuple(value.shape)}>"
-    return repr(value)
+    name = getattr(value, "__qualname__", None)
+    return f"<{name}>" if name is not None and callable(value) else repr(value)
