@@ -56,7 +56,7 @@ class Unable:
         {"summaries": frozenset(Pooled(n) for n in range(1, 10))},
         {"dtype": torch.bfloat16},
     ],
-    ids=str,
+    ids=lambda changes: "+".join(changes) if isinstance(changes, dict) else str(changes),
 )
 def test_the_kernels_come_first(shape: AttentionShape, changes: dict[str, Any]) -> None:
     assert chosen(shape=shape, **changes) == "cpu"
@@ -151,7 +151,7 @@ def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert survey() == dict.fromkeys(CANDIDATES, [])
+    assert survey() == {name: [] for name in CANDIDATES}
     monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
     assert survey() == {"cpu": ["no compiler"], "library": [], "tiled": [], "dense": []}
 

@@ -62,7 +62,7 @@ def test_asking_keeps_the_rules() -> None:
         {"bias": regard.ALiBi([0.5, 0.25], "start"), "softcap": 5},
         {"bias": regard.RelativeBias(torch.randn(8, 2), False, 20), "sink": torch.ones(2)},
     ],
-    ids=str,
+    ids=lambda options: "+".join(options) or "plain",
 )
 def test_a_call_is_rebuilt_over_its_tensors(options: dict[str, Any]) -> None:
     q, k = torch.randn(2, 2, 4, 3), torch.randn(2, 2, 5, 3)
