@@ -171,7 +171,7 @@ def test_one_head_or_many(implementation):
 
 
 @each_sweep
-@pytest.mark.parametrize("length", [1, 63, 64, 200, 257])
+@pytest.mark.parametrize("length", [1, 64, 257])
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
 def test_padded_on_the_right_or_not(implementation, length, causal):
     """Rubbish behind the end of a sequence changes nothing before it."""
@@ -199,7 +199,7 @@ def _outside(name: str, length: int) -> Tensor:
 
 
 @each_sweep
-@pytest.mark.parametrize("start", [1, 64, 100, 256, 329])
+@pytest.mark.parametrize("start", [1, 100, 329])
 def test_chunks_of_queries_as_in_decoding(implementation, start):
     """The last queries over all keys so far: the last one stands at the last key."""
     q, k, v = tensors()

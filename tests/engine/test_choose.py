@@ -16,8 +16,12 @@ from regard.errors import InputError, UnavailableError
 from regard.shapes import AttentionShape
 from regard.summary import Entropy, Pooled
 
-SMALL = AttentionShape.of((1, 2, 8, 4), (1, 2, 8, 4), (1, 2, 8, 4))
-LARGE = AttentionShape.of((1, 2, 4096, 4), (1, 2, 4096, 4), (1, 2, 4096, 4))
+
+def square(tokens: int, batch: int = 1, heads: int = 2) -> AttentionShape:
+    return AttentionShape.of(*[(batch, heads, tokens, 4)] * 3)
+
+
+FEW, SMALL, LARGE = square(8), square(64), square(4096)
 PLAIN = Problem(
     shape=SMALL, dtype=torch.float32, device="cpu", mask="", bias="", softcap=False, sink=False,
     dropout=False, gradients=False, bias_gradient=False, summaries=frozenset(),
@@ -62,6 +66,12 @@ def test_the_kernels_come_first(shape: AttentionShape, changes: dict[str, Any]) 
     assert chosen(shape=shape, **changes) == "cpu"
 
 
+def test_for_a_few_queries_torch_comes_first() -> None:
+    assert chosen(shape=FEW) == "library"
+    assert chosen(shape=FEW, gradients=True) == "library"
+    assert chosen(shape=FEW, sink=True) == "cpu"  # which torch's operator has not
+
+
 @pytest.mark.parametrize("changes", [{"dropout": True}, {"bias_gradient": True, "bias": "ALiBi"}])
 def test_what_the_kernels_cannot_do(changes: dict[str, Any]) -> None:
     assert chosen(**changes) == "dense"  # a small matrix is faster than a loop over tiles
@@ -69,12 +79,8 @@ def test_what_the_kernels_cannot_do(changes: dict[str, Any]) -> None:
 
 
 def test_small_counts_batch_and_heads() -> None:
-    def of(batch: int, heads: int) -> AttentionShape:
-        each = (batch, heads, 512, 4)
-        return AttentionShape.of(each, each, each)
-
-    assert chosen(shape=of(4, 4), dropout=True) == "dense"
-    assert chosen(shape=of(4, 5), dropout=True) == "tiled"
+    assert chosen(shape=square(512, 4, 4), dropout=True) == "dense"
+    assert chosen(shape=square(512, 4, 5), dropout=True) == "tiled"
 
 
 def test_another_device_gets_what_runs_anywhere() -> None:

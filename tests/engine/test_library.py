@@ -175,3 +175,23 @@ def test_questions_are_answered_by_our_own_sweeps() -> None:
         lambda a: a.T @ torch.ones(40),
     ):  # fmt: skip
         assert torch.equal(ask(theirs), ask(ours))
+
+
+@pytest.mark.parametrize("mask", [None, regard.Causal("start")], ids=repr)
+@pytest.mark.parametrize("key_heads", [1, 2, 4])
+def test_nan_shows_where_the_operator_itself_says_zero(mask: Mask | None, key_heads: int) -> None:
+    """It takes a row with nothing but NaN for an empty one."""
+    q, k, v = random(2, 4, 9, 8), random(2, key_heads, 9, 8, seed=1), random(2, key_heads, 9, 8)
+    q[0, 3, 4, 0] = torch.nan
+    k[1, :, 0] = torch.nan
+    a = regard.attend(q, k, v, mask=mask, implementation="library")
+    exact = regard.attend(q, k, v, mask=mask, implementation="dense")
+    assert torch.equal(a.output.isnan(), exact.output.isnan())
+    assert torch.equal(a.lse.isnan(), exact.lse.isnan())
+    assert a.lse.isnan()[0].sum() == 1 and a.lse.isnan()[1].all()
+
+
+def test_an_lse_of_zero_is_not_taken_for_nan() -> None:
+    q, k = torch.zeros(1, 1, 3, 8), torch.zeros(1, 1, 1, 8)
+    a = regard.attend(q, k, k, implementation="library")
+    assert (a.lse == 0).all() and (a.output == 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from dataclasses import dataclass, field
 from functools import partial as bind
 from typing import Any
@@ -252,6 +253,16 @@ def test_the_gradient_uses_the_cells_that_were_dropped(length):
         found, torch.autograd.grad((output * weights).sum(), leaves), strict=True
     ):
         near(mine, right)
+
+
+def test_no_two_tiles_drop_alike():
+    """128 queries by 512 keys are computed at a time, and each draws anew."""
+    q, k, v = torch.zeros(1, 256, 4), torch.zeros(1, 1024, 4), torch.eye(1024)[None]
+    torch.manual_seed(0)
+    kept = regard.attend(q, k, v, dropout=0.5, implementation="tiled").output > 0
+    tiles = [kept[..., i : i + 128, j : j + 512] for i in (0, 128) for j in (0, 512)]
+    for one, other in itertools.combinations(tiles, 2):
+        assert 0.45 < float((one == other).double().mean()) < 0.55
 
 
 @IMPLEMENTATIONS

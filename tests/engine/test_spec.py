@@ -75,7 +75,7 @@ def test_a_call_is_rebuilt_over_its_tensors(options: dict[str, Any]) -> None:
     assert (again.score.scale, again.score.softcap) == (call.score.scale, call.score.softcap)
     assert repr(again.score.bias) == repr(call.score.bias)
     for mine, theirs in zip(again.score.arrays(), call.score.arrays(), strict=True):
-        assert mine is theirs
+        assert torch.equal(mine, theirs)
 
 
 def test_dropout_seed_and_place_reach_the_call() -> None:

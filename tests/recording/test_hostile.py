@@ -78,7 +78,7 @@ def is_part_of(given: dict[str, object], truth: dict[str, object]) -> bool:
 def test_a_flip_of_every_byte_gives_no_wrong_answer(small):
     raw, truth = small.read_bytes(), answer(small)
     for at in range(len(raw)):
-        for bit in (0x01, 0x80, 0xFF):
+        for bit in (0x01, 0x80):
             small.write_bytes(raw[:at] + bytes([raw[at] ^ bit]) + raw[at + 1 :])
             given = answer(small)
             assert given is None if at < BLOCK else is_part_of(given, truth), (at, bit)

@@ -32,7 +32,7 @@ def bench(
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """Time attention against torch's SDPA and eager, taking turns in one process.
+    """Time attention against torch's own, in one process.
 
     Answers are checked before anything is timed. Figures are medians; each ratio is the time
     over that of torch's fused attention in the same round, so below 1 is faster.

@@ -21,14 +21,14 @@ from regard.mask.tile import Extent
 
 __all__ = ["Spans", "spans_of"]
 
-Integers: TypeAlias = NDArray[np.int64]
+_Integers: TypeAlias = NDArray[np.int64]
 
 
 class Spans(NamedTuple):
     """(*batch, queries) or broadcastable: row i sees keys low ≤ j < high."""
 
-    low: Integers
-    high: Integers
+    low: _Integers
+    high: _Integers
 
 
 def spans_of(mask: Mask | None, extent: Extent) -> tuple[Spans | None, Mask | None]:
@@ -80,7 +80,7 @@ def _leaf(mask: Mask | None, extent: Extent) -> Spans | None:
     return None
 
 
-def _padding(mask: Padding, i: Integers) -> Spans | None:
+def _padding(mask: Padding, i: _Integers) -> Spans | None:
     keys = _run(np.asarray(mask.keys))
     if keys is None:
         return None

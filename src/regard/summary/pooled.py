@@ -14,7 +14,7 @@ from regard.summary.base import Matrix, Summary
 
 __all__ = ["Pooled"]
 
-MOST_CELLS = 512  # a side, where the caller names no cell size
+_MOST_CELLS = 512  # a side, where the caller names no cell size
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Pooled(Summary):
     def size(self, shape: AttentionShape) -> int:
         """Tokens a cell: as given, or so that no side has more than 512 cells."""
         longest = max(shape.queries, shape.keys, 1)
-        return self.cell if self.cell is not None else -(-longest // MOST_CELLS)
+        return self.cell if self.cell is not None else -(-longest // _MOST_CELLS)
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """Pad with 0 to whole cells, reduce, divide by the area inside."""

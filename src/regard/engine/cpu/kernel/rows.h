@@ -235,7 +235,8 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
 
 /* one row's cells, brought to its final lse, into its segment: divided by the area of the cell
  * inside the matrix, or compared */
-static void FN(close_pool_row)(FN(RowState) *w, const Pool *pool, const T *cells, int64_t n, T *to) {
+static void FN(close_pool_row)(FN(RowState) *w, const Pool *pool, const T *cells, int64_t n,
+                               T *to) {
     const FN(Block) *block = &w->block;
     const Call *c = block->call;
     T m = w->final_max[n], log_l = w->final_log[n];
