@@ -37,7 +37,7 @@ SUMMARIES = (
 TINY = 1e-12  # float64, scores of order one
 each_implementation = pytest.mark.parametrize("implementation", ["cpu", "tiled", "dense"])
 seldom = settings(max_examples=12, deadline=None)
-often = settings(max_examples=50, deadline=None)
+often = settings(max_examples=30, deadline=None)
 near = bind(torch.testing.assert_close, rtol=TINY, atol=TINY)
 
 
