@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         Concentration,
         Distance,
         Entropy,
+        Matching,
         MaxLogit,
         MaxScore,
+        Offsets,
         Peak,
         Pooled,
         Received,
@@ -39,8 +41,10 @@ __all__ = [
     "Documents",
     "Entropy",
     "Mask",
+    "Matching",
     "MaxLogit",
     "MaxScore",
+    "Offsets",
     "Padding",
     "Partial",
     "Peak",
@@ -70,8 +74,8 @@ _HOMES = {
     "regard.state": ("Partial", "merge"),
     "regard.engine.matrix": ("Attention",),
     "regard.summary": (
-        "Concentration", "Distance", "Entropy", "MaxLogit", "MaxScore", "Peak", "Pooled",
-        "Received", "Top",
+        "Concentration", "Distance", "Entropy", "Matching", "MaxLogit", "MaxScore", "Offsets",
+        "Peak", "Pooled", "Received", "Top",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -12,8 +12,10 @@ from regard.summary import (
     Concentration,
     Distance,
     Entropy,
+    Matching,
     MaxLogit,
     MaxScore,
+    Offsets,
     Peak,
     Pooled,
     Received,
@@ -27,6 +29,15 @@ REGIONS = (Pooled(7), Pooled(16), Pooled(40, "max"), Received(), Received(9, "vi
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
+def marks(case: Case) -> tuple[Matching, Matching]:
+    """The same marks for all batch entries, and others for each."""
+    q, k = torch.arange(case.queries) % 5, torch.arange(case.keys) % 7 % 5
+    first, *_ = *case.batch, 1
+    lead = (first, *[1] * (len(case.batch) - 1), 1) if case.batch else (1,)
+    each = torch.arange(first).reshape(lead)
+    return Matching(q, k), Matching((q + each) % 3, (k + 2 * each) % 3)
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: str) -> None:
@@ -36,7 +47,7 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
     shape = right.call.shape
     with poisoned_memory():
         a = attend(inputs, implementation)
-        found: dict[Any, Any] = a.summarize(*NUMBERS, *REGIONS)
+        found: dict[Any, Any] = a.summarize(*NUMBERS, *REGIONS, Offsets(), *marks(case))
         x = torch.linspace(-1, 1, case.keys, dtype=a.dtype)
         y = torch.linspace(-1, 1, case.queries, dtype=a.dtype)
         products = a @ x, a.T @ y

@@ -17,6 +17,7 @@ from regard.engine.library import flash
 from regard.engine.problem import RowState
 from regard.engine.spec import Spec, measure_text
 from regard.score import ALiBi, BiasTable, ScoreRule
+from regard.summary import Matching
 
 near = bind(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 
@@ -244,28 +245,30 @@ def _problem(layout: str, heads: int, key_heads: int, learn: bool = True) -> dic
 
 def _state(given: dict[str, Any]) -> list[Tensor]:
     q, k, v, arrays = (given[name] for name in ("q", "k", "v", "arrays"))
-    return list(RowState(*ops.rows(q, k, v, arrays, [], None, given["spec"].asking())[1:3]))
+    return list(RowState(*ops.rows(q, k, v, arrays, [], [], None, given["spec"].asking())[1:3]))
 
 
 def _rows(g: dict[str, Any]) -> Arguments:
-    asked = measure_text((regard.Entropy(), regard.Top(2), regard.Pooled(3)))
+    marks = [torch.arange(5) % 2, torch.arange(7) % 2]
+    match = Matching(*marks)
+    asked = measure_text((regard.Entropy(), regard.Top(2), regard.Pooled(3), match))
     spec = g["spec"].asking(output=True, asked=asked)
-    return g["q"], g["k"], g["v"], g["arrays"], [], None, spec
+    return g["q"], g["k"], g["v"], g["arrays"], [], marks, None, spec
 
 
 def _given_rows(g: dict[str, Any]) -> Arguments:
     spec = g["spec"].asking(output=True)
-    return g["q"], g["k"], g["v"], g["arrays"], g["state"], None, spec
+    return g["q"], g["k"], g["v"], g["arrays"], g["state"], [], None, spec
 
 
 def _dropped_rows(g: dict[str, Any]) -> Arguments:
     spec = g["spec"].asking(output=True, dropout=0.5)
-    return g["q"], g["k"], g["v"], g["arrays"], [], torch.tensor(3), spec
+    return g["q"], g["k"], g["v"], g["arrays"], [], [], torch.tensor(3), spec
 
 
 def _columns(g: dict[str, Any]) -> Arguments:
     chosen = torch.arange(5) > 1
-    spec = g["spec"].asking(seen=True)
+    spec = g["spec"].asking(seen=True, offsets=True)
     y = torch.randn(*g["q"].shape[:-1], 2).double().requires_grad_()
     return g["q"], g["k"], g["arrays"], g["state"], chosen, y, spec
 

@@ -108,6 +108,6 @@ def test_shapes_told_while_tracing_are_the_real_ones(
     q, k = torch.randn(2, 4, queries, 3).to(dtype), torch.randn(2, 2, 11, 3).to(dtype)
     asked = measure_text(EVERY)
     spec = Spec("None", "(1.0,None,None,False)", implementation, output=True, asked=asked)
-    real = ops.rows(q, k, k, [], [], None, spec.text())
+    real = ops.rows(q, k, k, [], [], [], None, spec.text())
     traced = spec.fake_measures(q, k, torch.promote_types(dtype, torch.float32))
     assert [(t.shape, t.dtype) for t in traced] == [(t.shape, t.dtype) for t in real[4:]]

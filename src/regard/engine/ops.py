@@ -5,7 +5,7 @@ implementation, what is asked. So they pass through torch.compile and torch.expo
 nodes, and nothing about a mask's values is looked at while tracing.
 
     rows       q, k, v, arrays       output, peak, log, lse, then what each measure brings
-    columns    q, k, arrays, state   mass, seen, product
+    columns    q, k, arrays, state   mass, seen, product, offsets
     cells      q, k, arrays, state   a rectangle of weights or scores
     attach     a known value         the same value, with its gradient
     refuse     a known value         the same value; asking for its gradient is an error
@@ -47,13 +47,14 @@ def rows(
     v: Tensor,
     arrays: list[Tensor],
     given: list[Tensor],
+    marks: list[Tensor],
     seed: Tensor | None,
     spec: str,
 ) -> list[Tensor]:
     """One row sweep."""
     said = Spec.parse(spec)
     call = said.call(q, k, v, arrays, 0 if seed is None else int(seed))
-    measures = measures_of(said.asked)
+    measures = measures_of(said.asked, marks)
     lse = RowState(*given) if given else None
     found = sweeps_for(call, said.implementation).rows(call, said.output, measures, lse)
     output = q.new_empty(0) if found.output is None else found.output.to(q.dtype)
@@ -73,6 +74,7 @@ def _(
     v: Tensor,
     arrays: list[Tensor],
     given: list[Tensor],
+    marks: list[Tensor],
     seed: Tensor | None,
     spec: str,
 ) -> list[Tensor]:
@@ -94,14 +96,15 @@ def columns(
     y: Tensor | None,
     spec: str,
 ) -> list[Tensor]:
-    """One column sweep: mass (…, Hq, S), seen (…, Hq, S), product (…, Hq, S, M)."""
+    """One column sweep: mass and seen (…, Hq, S), product (…, Hq, S, M), offsets."""
     said = Spec.parse(spec)
     call = said.call(q, k, k[..., :0], arrays)
     sweeps = sweeps_for(call, said.implementation)
-    found = sweeps.columns(call, RowState(*state), chosen, y, said.seen)
-    seen = found.mass.new_empty(0, dtype=torch.int64) if found.seen is None else found.seen
-    product = found.mass.new_empty(0) if found.product is None else found.product
-    return [found.mass, seen, product]
+    found = sweeps.columns(call, RowState(*state), chosen, y, said.seen, said.offsets)
+    nothing = found.mass.new_empty(0)
+    seen = nothing.to(torch.int64) if found.seen is None else found.seen
+    product, offsets = (nothing.clone() if t is None else t for t in (found.product, found.offsets))
+    return [found.mass, seen, product, offsets]
 
 
 @columns.register_fake
@@ -114,12 +117,13 @@ def _(
     y: Tensor | None,
     spec: str,
 ) -> list[Tensor]:
-    full = (*q.shape[:-2], k.shape[-2])
-    exact = state[0].dtype
+    full, said = (*q.shape[:-2], k.shape[-2]), Spec.parse(spec)
+    exact, diagonals = state[0].dtype, q.shape[-2] + k.shape[-2] - 1
     return [
         q.new_empty(full, dtype=exact),
-        q.new_empty(full if Spec.parse(spec).seen else (0,), dtype=torch.int64),
+        q.new_empty(full if said.seen else (0,), dtype=torch.int64),
         q.new_empty((0,) if y is None else (*full, y.shape[-1]), dtype=exact),
+        q.new_empty((*q.shape[:-2], diagonals) if said.offsets else (0,), dtype=exact),
     ]
 
 
@@ -268,14 +272,14 @@ def _entropy_among(values: Sequence[Any], spec: str) -> Any:
 
 
 def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    q, k, v, arrays, given, seed, spec = inputs
+    q, k, v, arrays, given, marks, seed, spec = inputs
     entropy = _entropy_among(output, spec)
     peak, log = given or output[1:3]
     _remember(ctx, spec, arrays, [q, k, v, seed, output[0], peak, log, entropy])
     ctx.set_materialize_grads(False)  # which outputs took part decides what is computed
     offered = (output[0], output[3], entropy)
     ctx.mark_non_differentiable(*(t for t in output if not any(t is o for o in offered)))
-    ctx.given = len(given)
+    ctx.given, ctx.marks = len(given), len(marks)
 
 
 def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
@@ -294,13 +298,15 @@ def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
         told = [g_output, shift + g_entropy * entropy, told[2], g_entropy]
     found = gradient(q, k, values, arrays, [peak, log], told, "output", ctx.spec)
     dv = found[2] if grads[0] is not None else None
-    return found[0], found[1], dv, _floats(arrays, found[3:]), [None] * ctx.given, None, None
+    lists = _floats(arrays, found[3:]), [None] * ctx.given, [None] * ctx.marks
+    return found[0], found[1], dv, *lists, None, None
 
 
 def _save_columns(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     q, k, arrays, state, chosen, y, spec = inputs
     _remember(ctx, spec, arrays, [q, k, *state, chosen, y])
     ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(output[1], output[3])
 
 
 def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:

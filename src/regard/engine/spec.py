@@ -1,6 +1,6 @@
 """A call without its tensors, as one line of text: what torch's operators carry along.
 
-mask | score rule | implementation | output? | measures | seen? | what | dropout | place
+mask | score rule | implementation | output? | measures | seen? | offsets? | what | dropout | place
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from regard.summary import (
     Concentration,
     Distance,
     Entropy,
+    Matching,
     MaxLogit,
     MaxScore,
     Pooled,
@@ -31,7 +32,7 @@ from regard.summary import (
     Visible,
 )
 
-__all__ = ["Spec", "measure_text", "measures_of"]
+__all__ = ["Spec", "marks_of", "measure_text", "measures_of"]
 
 _NUMBERS: dict[str, type[Summary]] = {
     "entropy": Entropy,
@@ -53,6 +54,7 @@ class Spec:
     output: bool = False
     asked: str = ""  # measures of a row sweep
     seen: bool = False  # a column sweep counts who may see each key
+    offsets: bool = False  # and sums up diagonals
     what: What = "weights"
     dropout: float = 0.0
     place: int | None = None
@@ -70,19 +72,19 @@ class Spec:
         """One line."""
         return (
             f"{self.mask}|{self.score}|{self.implementation}|{int(self.output)}|{self.asked}|"
-            f"{int(self.seen)}|{self.what}|{float(self.dropout)}|{self.place}"
+            f"{int(self.seen)}|{int(self.offsets)}|{self.what}|{float(self.dropout)}|{self.place}"
         )
 
     @staticmethod
     @lru_cache(maxsize=4096)
     def parse(text: str) -> Spec:
         """Back from text."""
-        mask, score, implementation, output, asked, seen, what, *rest = text.split("|")
+        mask, score, implementation, output, asked, seen, offsets, what, *rest = text.split("|")
         kind: What = "scores" if what == "scores" else "weights"
         place = None if rest[1] == "None" else int(rest[1])
         return Spec(
-            mask, score, implementation, output == "1", asked, seen == "1", kind, float(rest[0]),
-            place,
+            mask, score, implementation, output == "1", asked, seen == "1", offsets == "1", kind,
+            float(rest[0]), place,
         )  # fmt: skip
 
     def call(
@@ -123,14 +125,33 @@ def measure_text(measures: Sequence[Summary]) -> str:
             parts.append(f"top:{summary.k}")
         elif isinstance(summary, Pooled):
             parts.append(f"pooled:{summary.cell}:{summary.how}")
+        elif isinstance(summary, Matching):
+            parts.append("matching")
         else:
             parts.append(names[type(summary)])
     return ",".join(parts)
 
 
+def measures_of(text: str, marks: Sequence[Tensor] = ()) -> tuple[Summary, ...]:
+    """The measures again; those that hold tensors, over the next of `marks`."""
+    if not marks:
+        return _measures(text)
+    left = iter(marks)
+    return tuple(
+        m.map(lambda _: next(left)) if isinstance(m, Matching) else m for m in _measures(text)
+    )
+
+
+def marks_of(measures: Sequence[Summary]) -> list[Tensor]:
+    """The tensors inside measures, in order."""
+    found: list[Tensor] = []
+    for m in measures:
+        found += [m.query_marks, m.key_marks] if isinstance(m, Matching) else []
+    return found
+
+
 @lru_cache(maxsize=1024)
-def measures_of(text: str) -> tuple[Summary, ...]:
-    """The measures again."""
+def _measures(text: str) -> tuple[Summary, ...]:
     return tuple(_measure(part) for part in text.split(",") if part)
 
 
@@ -138,6 +159,9 @@ def _measure(text: str) -> Summary:
     name, *rest = text.split(":")
     if name in _NUMBERS:
         return _NUMBERS[name]()
+    if name == "matching":
+        nothing = torch.empty(0, dtype=torch.int64, device="cpu")
+        return Matching(nothing, nothing)
     if name == "top":
         return Top(int(rest[0]))
     if name == "pooled":

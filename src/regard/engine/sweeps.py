@@ -1,7 +1,7 @@
 """The four sweeps everything is made of, and what each brings back.
 
     rows       every query walks its keys: output, lse, row statistics, top keys, pooled maps
-    columns    every key walks its queries, lse known: received mass, Aᵀ @ y
+    columns    every key walks its queries, lse known: received mass, diagonals, Aᵀ @ y
     cells      a rectangle of weights or scores
     backward   weights computed again, carried on to gradients
 
@@ -34,6 +34,7 @@ class ColumnAnswers(NamedTuple):
     mass: Tensor  # (*batch, Hq, S)
     seen: Tensor | None  # (*batch, Hq, S): how many of the queries may see each key
     product: Tensor | None  # (*batch, Hq, S, M)
+    offsets: Tensor | None = None  # (*batch, Hq, L + S − 1): sums of diagonals
 
 
 class Gradients(NamedTuple):
@@ -70,7 +71,13 @@ class Sweeps(Protocol):
         ...
 
     def columns(
-        self, call: Call, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+        self,
+        call: Call,
+        state: RowState,
+        chosen: Tensor | None,
+        y: Tensor | None,
+        seen: bool,
+        offsets: bool = False,
     ) -> ColumnAnswers:
         """Sums over the chosen queries (booleans (L,); None: all)."""
         ...

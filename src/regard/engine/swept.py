@@ -1,7 +1,8 @@
 """Answers made of sweeps: which ones a question needs, and nothing swept twice.
 
-    row sweep      entropy, max score, max logit, concentration, distance, visible, top, pooled
-    column sweep   received
+    row sweep      entropy, max score, max logit, concentration, distance, visible, matching,
+                   top, pooled
+    column sweep   received, offsets
     neither        peak and smaller top-k come out of a larger top-k; normalised entropy and
                    sink mass out of lse
 
@@ -18,10 +19,11 @@ from torch import Tensor
 
 from regard.engine import ops
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
-from regard.engine.spec import Spec, measure_text
+from regard.engine.spec import Spec, marks_of, measure_text
 from regard.engine.sweeps import Sweeps
 from regard.summary import (
     Entropy,
+    Offsets,
     Peak,
     Received,
     Summary,
@@ -59,7 +61,7 @@ class Swept:
         )
         seed = torch.randint(2**31, ()) if call.dropout > 0 else None
         output, peak, log, lse, *flat = ops.rows(
-            call.query, call.key, call.value, _arrays(call), [], seed, spec
+            call.query, call.key, call.value, _arrays(call), [], marks_of(measures), seed, spec
         )
         known = _unflatten(flat, measures)
         state = RowState(peak.detach(), log.detach())
@@ -67,9 +69,7 @@ class Swept:
         if Entropy() in known:
             kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
         answers = Answers(output, lse, kept, state)
-        for summary in summaries:
-            if isinstance(summary, Received):
-                self._mass(_detached_call(call), state, summary, kept)
+        self._fill_columns(_detached_call(call), state, summaries, kept)
         return answers
 
     def state(self, call: Call) -> RowState:
@@ -77,7 +77,7 @@ class Swept:
         spec = self._spec(call).asking()
         call = _detached_call(call)
         _, peak, log, *_ = ops.rows(
-            call.query, call.key, call.value[..., :0], _arrays(call), [], None, spec
+            call.query, call.key, call.value[..., :0], _arrays(call), [], [], None, spec
         )
         return RowState(peak, log)
 
@@ -92,6 +92,8 @@ class Swept:
     ) -> dict[Summary, Any]:
         """The summaries: known ones as they are, the rest in one sweep of each kind."""
         self._fill(_detached_call(call), state, summaries, known)
+        if not _has_graph(call):
+            self._fill_columns(call, state, summaries, known)
         return {summary: self._answer(call, state, summary, known) for summary in summaries}
 
     def _fill(
@@ -100,17 +102,33 @@ class Swept:
         missing = tuple(m for m in _row_measures(summaries) if _lookup(known, m) is None)
         if not missing:
             return
-        spec = self._spec(call).asking(asked=measure_text(missing))
+        spec, marks = self._spec(call).asking(asked=measure_text(missing)), marks_of(missing)
+        nothing = call.value[..., :0]
         _, _, _, _, *flat = ops.rows(
-            call.query, call.key, call.value[..., :0], _arrays(call), list(state), None, spec
+            call.query, call.key, nothing, _arrays(call), list(state), marks, None, spec
         )
         known.update(_unflatten(flat, missing))
+
+    def _fill_columns(
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+    ) -> None:
+        """Diagonals come along with the mass of all queries, where that is asked for too."""
+        offsets = Offsets() in summaries and Offsets() not in known
+        for summary in sorted(
+            (s for s in summaries if isinstance(s, Received)), key=lambda s: s.queries is not None
+        ):
+            self._mass(call, state, summary, known, offsets and summary.queries is None)
+            offsets = offsets and Offsets() not in known
+        if offsets:
+            self._mass(call, state, Received(), known, offsets=True)
 
     def _answer(self, call: Call, state: RowState, summary: Summary, known: dict[Any, Any]) -> Any:
         graph = _has_graph(call)
         if isinstance(summary, Received):
             mass, seen = self._mass(call, state, summary, known)
             return summary.finish(mass, seen, call.shape)
+        if isinstance(summary, Offsets) and summary not in known:
+            self._mass(_detached_call(call), state, Received(), known, offsets=True)
         if isinstance(summary, Peak):
             best = self._answer(call, state, Top(1), known)
             return TopKeys(best.weights.squeeze(-1), best.keys.squeeze(-1))
@@ -128,22 +146,29 @@ class Swept:
         return ops.attach(call.query, call.key, _arrays(call), list(state), value, keys, spec)
 
     def _mass(
-        self, call: Call, state: RowState, summary: Received, known: dict[Any, Any]
+        self,
+        call: Call,
+        state: RowState,
+        summary: Received,
+        known: dict[Any, Any],
+        offsets: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Column mass and, where the summary divides by it, how many may see each key."""
         graph, seen = _has_graph(call), summary.per == "visible"
         name = ("mass", summary.queries)
         mass, count = known.get(name, (None, None))
-        if mass is None or graph or (seen and count is None):
+        if mass is None or graph or offsets or (seen and count is None):
             chosen = None
             if summary.queries is not None:
                 rows = query_indices(summary.queries, call.shape.queries, call.query.device)
                 chosen = torch.zeros(call.shape.queries, dtype=torch.bool, device=rows.device)
                 chosen[rows] = True
-            spec = self._spec(call).asking(seen=seen)
-            mass, count, _ = ops.columns(
+            spec = self._spec(call).asking(seen=seen, offsets=offsets)
+            mass, count, _, diagonals = ops.columns(
                 call.query, call.key, _arrays(call), list(state), chosen, None, spec
             )
+            if offsets:
+                known[Offsets()] = diagonals
             known[name] = (mass.detach(), count if seen else None)
         return mass, mass.new_ones(()) if count is None else count
 
@@ -158,7 +183,7 @@ class Swept:
         key = call.key if group == 1 else call.key.repeat_interleave(group, -3)
         spec = self._spec(call).asking(output=True)
         query = call.query.to(exact)  # values and weights meet in full precision
-        return ops.rows(query, key.to(exact), x, _arrays(call), list(state), None, spec)[0]
+        return ops.rows(query, key.to(exact), x, _arrays(call), list(state), [], None, spec)[0]
 
     def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
         """Aᵀ @ y for y (*batch, Hq, L, M)."""
@@ -195,7 +220,7 @@ def _row_measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
             k = max(k, summary.k)
         elif isinstance(summary, Peak):
             k = max(k, 1)
-        elif not isinstance(summary, Received):
+        elif not isinstance(summary, Received | Offsets):
             wanted[summary] = None
     return (*wanted, *((Top(k),) if k else ()))
 

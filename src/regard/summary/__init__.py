@@ -6,6 +6,8 @@ from regard.state import TopKeys
 from regard.summary.base import Matrix, Summary
 from regard.summary.entropy import Entropy, Visible, normalize
 from regard.summary.extremes import MaxLogit, MaxScore
+from regard.summary.matching import Matching
+from regard.summary.offsets import Offsets
 from regard.summary.pooled import Pooled
 from regard.summary.received import Received
 from regard.summary.spread import Concentration, Distance
@@ -15,9 +17,11 @@ __all__ = [
     "Concentration",
     "Distance",
     "Entropy",
+    "Matching",
     "Matrix",
     "MaxLogit",
     "MaxScore",
+    "Offsets",
     "Peak",
     "Pooled",
     "Received",

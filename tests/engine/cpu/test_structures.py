@@ -13,11 +13,13 @@ from regard.engine.cpu import bind, structures
 from regard.engine.cpu.compile import _SOURCES, find_compiler
 
 STRUCTURES = [
-    getattr(structures, name) for name in structures.__all__ if not name.startswith("MOST")
+    getattr(structures, name) for name in structures.__all__ if not name.isupper()
 ]
 CONSTANTS = {
     "BLOCK_ROWS": bind.BLOCK_ROWS,
     "MOST_POOLS": structures.MOST_POOLS,
+    "MOST_MATCHES": structures.MOST_MATCHES,
+    "OFFSET_PARTS": structures.OFFSET_PARTS,
     "NO_BIAS": bind._NO_BIAS,
     "BIAS_TABLE": bind._BIAS_TABLE,
     "BIAS_SLOPES": bind._BIAS_SLOPES,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ctypes import Structure, c_double, c_int64, c_void_p
 
-__all__ = ["Backward", "Call", "ColumnSweep", "MOST_POOLS", "Pool", "Rectangle", "RowSweep"]
+__all__ = ["Backward", "Call", "ColumnSweep", "MOST_MATCHES", "MOST_POOLS", "Match", "OFFSET_PARTS", "Pool", "Rectangle", "RowSweep"]
 
 MOST_POOLS = 4
+MOST_MATCHES = 4
+OFFSET_PARTS = 4
 
 
 class Call(Structure):
@@ -47,6 +49,16 @@ class Pool(Structure):
     )
 
 
+class Match(Structure):
+    """One mark to look for."""
+
+    _fields_ = (
+        *((n, c_void_p) for n in "query_marks key_marks".split()),
+        *((n, c_int64) for n in "query_stride key_stride".split()),
+        ("mass", c_void_p),
+    )
+
+
 class RowSweep(Structure):
     """What the row sweep measures."""
 
@@ -64,6 +76,8 @@ class RowSweep(Structure):
         *((n, c_void_p) for n in "top_weights top_scores top_keys".split()),
         ("pools", c_int64),
         ("pool", Pool * MOST_POOLS),
+        ("matches", c_int64),
+        ("match", Match * MOST_MATCHES),
     )
 
 
@@ -74,6 +88,7 @@ class ColumnSweep(Structure):
         *((n, c_void_p) for n in "row_max row_log chosen mass seen y".split()),
         ("width", c_int64),
         ("product", c_void_p),
+        ("offsets", c_void_p),
     )
 
 

@@ -16,6 +16,7 @@ from regard.summary import (
     Concentration,
     Distance,
     Entropy,
+    Matching,
     MaxLogit,
     MaxScore,
     Pooled,
@@ -73,8 +74,8 @@ class CpuSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """One pass over the keys for every block of queries; more where there are many maps."""
-        maps = [m for m in measures if isinstance(m, Pooled)]
-        if later := tuple(maps[structures.MOST_POOLS :]):
+        maps, matches = ([m for m in measures if isinstance(m, k)] for k in (Pooled, Matching))
+        if later := (*maps[structures.MOST_POOLS :], *matches[structures.MOST_MATCHES :]):
             found = self.rows(call, output, tuple(m for m in measures if m not in later), given)
             rest = self.rows(call, False, later, given)
             return found._replace(measured=found.measured | rest.measured)
@@ -92,7 +93,13 @@ class CpuSweeps:
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 
     def columns(
-        self, call: Call, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+        self,
+        call: Call,
+        state: RowState,
+        chosen: Tensor | None,
+        y: Tensor | None,
+        seen: bool,
+        offsets: bool = False,
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
         shape, binding = call.shape, Binding(call.with_value(call.value[..., :0]))
@@ -111,13 +118,21 @@ class CpuSweeps:
             ask.chosen = keep[-1].data_ptr()
         if seen:
             ask.seen = count.data_ptr()
+        parts = structures.OFFSET_PARTS if offsets else 0
+        wide = max(shape.queries + shape.keys - 1, 0)
+        diagonals = torch.zeros((*columns[:-1], parts, wide), dtype=torch.float64)
+        if offsets:
+            ask.offsets = diagonals.data_ptr()
         if y is not None:
             keep.append(y.detach().to(binding.dtype).contiguous())
             ask.y, ask.product = keep[-1].data_ptr(), product.data_ptr()
         for piece in binding.strips():
             load().run("columns", piece, ask, binding.wide)
         return ColumnAnswers(
-            mass.to(binding.dtype), count if seen else None, None if y is None else product
+            mass.to(binding.dtype),
+            count if seen else None,
+            None if y is None else product,
+            diagonals.sum(-2).to(binding.dtype) if offsets else None,
         )
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
@@ -191,6 +206,7 @@ class _RowBuffers:
         }
         self.top = self._top(max((m.k for m in measures if isinstance(m, Top)), default=0))
         self.pools = {m: self._pool(m) for m in measures if isinstance(m, Pooled)}
+        self.matches = {m: self._match(m) for m in measures if isinstance(m, Matching)}
 
     def _output(self, call: Call) -> Tensor:
         made = torch.empty((*self.rows, call.shape.value_dim), dtype=self.dtype)
@@ -231,6 +247,25 @@ class _RowBuffers:
         self.ask.pools += 1
         return parts, segment, cell_row
 
+    def _match(self, summary: Matching) -> tuple[Tensor, ...]:
+        """The mass (B, H, L), and the marks as the kernels read them."""
+        kind = torch.int64 if self.dtype == torch.float64 else torch.int32
+        limits = torch.iinfo(kind)
+        made = torch.empty(self.rows, dtype=self.dtype)
+        match = self.ask.match[self.ask.matches]
+        match.mass = made.data_ptr()
+        given = [summary.query_marks, summary.key_marks]
+        if any(((m < limits.min) | (m > limits.max)).any() for m in given):
+            given = _numbered(*given)
+        queries, keys = (
+            marks.to(kind).broadcast_to((*self.shape.batch, marks.shape[-1])).contiguous()
+            for marks in given
+        )
+        match.query_marks, match.key_marks = queries.data_ptr(), keys.data_ptr()
+        match.query_stride, match.key_stride = queries.shape[-1], keys.shape[-1]
+        self.ask.matches += 1
+        return made, queries, keys
+
     def _finish_pool(self, summary: Pooled) -> Tensor:
         """Cells of several segments become one; the kernels have divided by the area."""
         parts, _, cell_row = self.pools[summary]
@@ -258,11 +293,20 @@ class _RowBuffers:
                 measured["scores", summary] = scores[..., : summary.k]
             elif isinstance(summary, Pooled):
                 measured[summary] = self._finish_pool(summary)
+            elif isinstance(summary, Matching):
+                measured[summary] = self._batched(self.matches[summary][0])
         return RowAnswers(
             None if self.output is None else self._batched(self.output),
             RowState(*(self._batched(part) for part in self.state)),
             measured,
         )
+
+
+def _numbered(queries: Tensor, keys: Tensor) -> list[Tensor]:
+    """Marks too large for the kernels' integers, as their ranks among all that occur."""
+    _, rank = torch.unique(torch.cat([queries.flatten(), keys.flatten()]), return_inverse=True)
+    parts = rank.split([queries.numel(), keys.numel()])
+    return [parts[0].reshape(queries.shape), parts[1].reshape(keys.shape)]
 
 
 CPU = CpuSweeps()

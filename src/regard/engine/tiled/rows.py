@@ -15,6 +15,7 @@ from regard.summary import (
     Concentration,
     Distance,
     Entropy,
+    Matching,
     MaxLogit,
     MaxScore,
     Pooled,
@@ -45,6 +46,7 @@ class Block:
         k = max((m.k for m in measures if isinstance(m, Top)), default=0)
         self.top_scores = new.new_full((*lead, k), -torch.inf)
         self.top_keys = torch.full((*lead, k), -1, dtype=torch.int64, device=new.device)
+        self.matched = {m: new.new_zeros(lead) for m in measures if isinstance(m, Matching)}
         self.cells: dict[Pooled, Tensor] = {}
         for m in measures:
             if isinstance(m, Pooled):
@@ -67,6 +69,8 @@ class Block:
         self.total = a * self.total + p.sum(-1)
         self.squares = a.square() * self.squares + p.square().sum(-1)
         self.away = a * self.away + (p * self._distances(tile)).sum(-1)
+        for match, mass in self.matched.items():
+            self.matched[match] = a * mass + self._matching(match, p, tile)
         for m, cells in self.cells.items():
             if m.how == "mean":
                 self.cells[m] = cells * a[..., None] + self._cell_sums(m, p, tile)
@@ -105,6 +109,15 @@ class Block:
         i = torch.arange(tile.rows.start, tile.rows.start + ROWS, device=device)
         j = torch.arange(tile.cols.start, tile.cols.start + KEYS, device=device)
         return (i[:, None] + self.call.position - j[None, :]).abs()
+
+    def _matching(self, match: Matching, p: Tensor, tile: Tile) -> Tensor:
+        """(…, ROWS): the mass of this tile where marks agree."""
+        i = torch.arange(tile.rows.start, tile.rows.stop, device=p.device) + self.call.position
+        j = torch.arange(tile.cols.start, tile.cols.stop, device=p.device)
+        rows, cols = (slice(r.start, r.stop) for r in (tile.rows, tile.cols))
+        counts = match.among(i, j, rows, cols)
+        inner = p[..., : len(tile.rows), : len(tile.cols)]
+        return F.pad((inner * counts).sum(-1), (0, ROWS - len(tile.rows)))
 
     def _cell_index(self, m: Pooled, tile: Tile) -> Tensor:
         cell = m.size(self.call.shape)
@@ -155,6 +168,8 @@ class Block:
             "top_weights": weight(self.top_scores), "top_keys": self.top_keys,
             "top_scores": self.top_scores,
         }  # fmt: skip
+        for match, mass in self.matched.items():
+            found[match] = mass * inverse
         for m, cells in self.cells.items():
             found[m] = cells * inverse[..., None] if m.how == "mean" else weight(cells)
         return found
@@ -181,7 +196,7 @@ def assemble(
         elif isinstance(m, Pooled):
             measured[m] = _pool_rows(m, rows(m), call)
         else:
-            measured[m] = rows(type(m))
+            measured[m] = rows(m if isinstance(m, Matching) else type(m))
     return RowAnswers(
         rows("output") if output else None, RowState(rows("peak"), rows("log")), measured
     )

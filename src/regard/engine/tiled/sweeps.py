@@ -55,7 +55,13 @@ class TiledSweeps:
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 
     def columns(
-        self, call: Call, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+        self,
+        call: Call,
+        state: RowState,
+        chosen: Tensor | None,
+        y: Tensor | None,
+        seen: bool,
+        offsets: bool = False,
     ) -> ColumnAnswers:
         """Each block of queries adds its weights to the keys it sees, in order."""
         shape = call.shape
@@ -63,12 +69,16 @@ class TiledSweeps:
         mass = call.query.new_zeros(full, dtype=torch.float64)
         count = torch.zeros(full, dtype=torch.int64, device=call.query.device)
         product = None if y is None else y.new_zeros((*full, y.shape[-1]), dtype=call.exact)
+        count_of_diagonals = max(shape.queries + shape.keys - 1, 0)
+        diagonals = mass.new_zeros((*full[:-1], count_of_diagonals if offsets else 0))
         for rows in blocks_of(shape.queries):
             keep = slice(None) if chosen is None else chosen[rows.start : rows.stop]
             for tile in tiles_of(call, rows):
                 here = slice(tile.cols.start, tile.cols.stop)
                 p = inside(weights_of(tile, state), tile)[..., keep, :]
                 mass[..., here] += p.sum(-2)
+                if offsets:
+                    _add_diagonals(diagonals, p, rows, tile.cols, keep, shape.queries)
                 if seen:
                     count[..., here] += (inside(tile.scores, tile) != -torch.inf)[..., keep, :].sum(
                         -2
@@ -76,7 +86,8 @@ class TiledSweeps:
                 if y is not None and product is not None:
                     part = y[..., rows.start : rows.stop, :].to(call.exact)[..., keep, :]
                     product[..., here, :] += p.mT @ part
-        return ColumnAnswers(mass.to(call.exact), count if seen else None, product)
+        sums = diagonals.to(call.exact) if offsets else None
+        return ColumnAnswers(mass.to(call.exact), count if seen else None, product, sums)
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 
@@ -140,6 +151,19 @@ class TiledSweeps:
                 grads[2][..., there, :] += grouped(pv.mT @ go, shape.group)
         sink = [] if call.score.sink is None else [None]  # no key here; see carry.py
         return Gradients(grads[0], grads[1], grads[2], [*bias.sums, *sink])
+
+
+def _add_diagonals(
+    sums: Tensor, p: Tensor, rows: range, cols: range, keep: slice | Tensor, queries: int
+) -> None:
+    """Shear the tile, so that its diagonals stand in columns: no atomics on any device."""
+    i = torch.arange(rows.start, rows.stop, device=p.device)[keep]
+    wide = len(rows) + len(cols) - 1
+    shear = p.new_zeros((*p.shape[:-1], wide))
+    at = torch.arange(len(cols), device=p.device) - (i[:, None] - (rows.stop - 1))
+    shear.scatter_(-1, at.expand(p.shape), p)
+    first = cols.start - (rows.stop - 1) + queries - 1
+    sums[..., first : first + wide] += shear.sum(-2)
 
 
 TILED = TiledSweeps()

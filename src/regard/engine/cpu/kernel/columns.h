@@ -1,5 +1,17 @@
 /* The column sweep: what each key received, with the rows' final lse known. A work item owns a
- * range of keys and walks the queries in order, so that nothing is added by two threads. */
+ * range of keys and walks the queries in order, so that nothing is added by two threads. Diagonals
+ * cross all keys: each of a fixed number of parts has sums of its own, so that the number of
+ * threads changes no bit of them. */
+
+/* a tile's diagonals, j − i ascending, to where they belong; rows that are not there left zeros */
+static void FN(add_diagonals)(const Call *c, const T *diagonal, int64_t start, int64_t first,
+                              int64_t real, double *to) {
+    int64_t lowest = first - (start + BLOCK_ROWS - 1) + c->queries - 1;
+    for (int64_t x = lowest < 0 ? -lowest : 0; x < real + BLOCK_ROWS - 1; x++) {
+        if (lowest + x >= c->queries + c->keys - 1) break;
+        to[lowest + x] += diagonal[x];
+    }
+}
 
 static int FN(column_item)(const void *call, const void *asked, int64_t item, int64_t parts,
                            void **state) {
@@ -40,8 +52,9 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
             FN(open_block)(block);
             if (first >= block->highest || first + real <= block->lowest) continue;
             FN(score_tile)(block, first, width, s, NULL, NULL);
-            T column[TILE_KEYS];
+            T column[TILE_KEYS], diagonal[TILE_KEYS + BLOCK_ROWS];
             memset(column, 0, sizeof column);
+            if (ask->offsets) memset(diagonal, 0, sizeof diagonal);
             for (int64_t n = 0; n < block->count; n++) {
                 T *row = s + n * TILE_KEYS;
                 int64_t r = (batch * c->heads + head) * c->queries + block->row[n];
@@ -52,12 +65,18 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
                 }
                 if (ask->seen)
                     for (int64_t j = 0; j < real; j++) ask->seen[at + j] += row[j] != -INFINITY;
+                T *along = diagonal + (start + BLOCK_ROWS - 1 - block->row[n]);
                 for (int64_t j = 0; j < width; j += LANES) {
                     VEC p = FN(weights_of)(FN(load)(row + j), m, log_l);
                     FN(store)(column + j, FN(load)(column + j) + p);
+                    if (ask->offsets) FN(store)(along + j, FN(load)(along + j) + p);
                     if (ask->product) FN(store)(row + j, p);
                 }
             }
+            if (ask->offsets)
+                FN(add_diagonals)(c, diagonal, start, first, real,
+                                  ask->offsets + ((batch * c->heads + head) * parts + part) *
+                                                     (c->queries + c->keys - 1));
             for (int64_t j = 0; j < real; j++) mass[j] += column[j];
             if (!ask->product) continue;
             const T *from = (const T *)ask->y;

@@ -1,7 +1,7 @@
 /* Attention sweeps for the CPU, once per instruction set, chosen when they are called.
  *
  *     regard_rows       output, lse and row statistics       (rows.h)
- *     regard_columns    received mass, Aᵀ @ y                 (columns.h)
+ *     regard_columns    received mass, diagonals, Aᵀ @ y      (columns.h)
  *     regard_cells      rows, slices, single weights          (cells.h)
  *     regard_backward   gradients of output, lse and entropy  (backward.h)
  *
@@ -156,13 +156,15 @@ static void share_apart(Work *w, int64_t threads) {
     while (started) pthread_join(helper[--started], NULL);
 }
 
+/* each unit in as many parts as keep the threads busy, or in as many as told */
 static int share(Item item, void (*close)(void *), const Call *call, const void *ask,
-                 int64_t units, int64_t most_parts) {
+                 int64_t units, int64_t most_parts, int64_t told) {
     int64_t threads = call->threads < MOST_THREADS ? call->threads : MOST_THREADS;
     int64_t parts = 1;
     if (units > 0 && units < 4 * threads && units % threads)
         parts = (4 * threads + units - 1) / units;
     parts = parts < most_parts ? parts : most_parts < 1 ? 1 : most_parts;
+    parts = told ? told : parts;
     Work w = {item, close, call, ask, units * parts, parts, 0, 0};
     if (threads > w.items) threads = w.items;
     if (threads <= 1) work(&w);
@@ -177,20 +179,21 @@ static int64_t blocks_of(const Call *c) {
 
 int regard_rows(const Call *c, const RowSweep *ask, int64_t isa, int64_t wide) {
     const Sweeps *s = &ALL[isa][wide];
-    return share(s->rows, s->close_rows, c, ask, c->batch * c->key_heads, blocks_of(c));
+    return share(s->rows, s->close_rows, c, ask, c->batch * c->key_heads, blocks_of(c), 0);
 }
 
 int regard_columns(const Call *c, const ColumnSweep *ask, int64_t isa, int64_t wide) {
     int64_t tiles = (c->keys + TILE_KEYS - 1) / TILE_KEYS;
-    return share(ALL[isa][wide].columns, NULL, c, ask, c->batch * c->heads, tiles);
+    return share(ALL[isa][wide].columns, NULL, c, ask, c->batch * c->heads, tiles,
+                 ask->offsets ? OFFSET_PARTS : 0);
 }
 
 int regard_cells(const Call *c, const Rectangle *ask, int64_t isa, int64_t wide) {
     int64_t blocks = (ask->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    return share(ALL[isa][wide].cells, NULL, c, ask, ask->units, blocks);
+    return share(ALL[isa][wide].cells, NULL, c, ask, ask->units, blocks, 0);
 }
 
 int regard_backward(const Call *c, const Backward *ask, int64_t isa, int64_t wide) {
     const Sweeps *s = &ALL[isa][wide];
-    return share(s->backward, s->close_backward, c, ask, c->batch * c->key_heads, 1);
+    return share(s->backward, s->close_backward, c, ask, c->batch * c->key_heads, 1, 0);
 }

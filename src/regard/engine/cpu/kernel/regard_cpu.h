@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { BLOCK_ROWS = 64, TILE_KEYS = 256, MOST_POOLS = 4 };
+enum { BLOCK_ROWS = 64, TILE_KEYS = 256, MOST_POOLS = 4, MOST_MATCHES = 4, OFFSET_PARTS = 4 };
 
 enum bias_kind { NO_BIAS, BIAS_TABLE, BIAS_SLOPES, BIAS_BY_DISTANCE };
 
@@ -43,6 +43,13 @@ typedef struct {
     const int64_t *segment_of; /* (queries,) */
 } Pool;
 
+/* Mass on earlier keys with the query's mark. Marks are whole numbers as wide as an element. */
+typedef struct {
+    const void *query_marks, *key_marks; /* (queries,) and (keys,) of a batch entry */
+    int64_t query_stride, key_stride;    /* from one batch entry to the next */
+    void *mass;
+} Match;
+
 /* Everything a row sweep can measure; arrays are contiguous (batch, heads, queries). */
 typedef struct {
     void *output;
@@ -56,9 +63,11 @@ typedef struct {
     int64_t *top_keys;
     int64_t pools;
     Pool pool[MOST_POOLS];
+    int64_t matches;
+    Match match[MOST_MATCHES];
 } RowSweep;
 
-/* Sums over queries: the mass each key received, and Aᵀ @ y. */
+/* Sums over queries: the mass each key received, the sums of diagonals, and Aᵀ @ y. */
 typedef struct {
     const void *row_max, *row_log; /* (batch, heads, queries) */
     const uint8_t *chosen;         /* (queries,): which rows count; null: all */
@@ -67,6 +76,7 @@ typedef struct {
     const void *y;                 /* (batch, heads, queries, width), contiguous */
     int64_t width;
     void *product; /* (batch, heads, keys, width), added to */
+    double *offsets; /* (batch, heads, OFFSET_PARTS, queries + keys − 1), added to */
 } ColumnSweep;
 
 /* A rectangle of some heads. */

@@ -15,6 +15,7 @@ typedef struct {
     T largest[BLOCK_ROWS], total[BLOCK_ROWS], centred[BLOCK_ROWS];
     T squares[BLOCK_ROWS], away[BLOCK_ROWS], raw[BLOCK_ROWS], shrink[BLOCK_ROWS];
     T final_max[BLOCK_ROWS], final_log[BLOCK_ROWS]; /* the lse that weights refer to */
+    T matched[MOST_MATCHES][BLOCK_ROWS];
     int64_t count[BLOCK_ROWS];
     T *top_score;      /* [BLOCK_ROWS][k], descending */
     int64_t *top_key;
@@ -156,6 +157,31 @@ static void FN(pool_row)(FN(RowState) *w, int64_t n, const Pool *pool, T *cells,
     }
 }
 
+/* Σ s[j] over the first `count` keys that carry this mark */
+static T FN(mass_of_mark)(const T *s, const INT *marks, INT mark, int64_t count) {
+    VEC sums = FN(splat)(0);
+    int64_t j = 0;
+    for (; j + LANES <= count; j += LANES)
+        sums += (VEC)((*(const IVEC *)(marks + j) == mark) & (IVEC)FN(load)(s + j));
+    T sum = FN(sum_lanes)(sums);
+    for (; j < count; j++) sum += marks[j] == mark ? s[j] : 0;
+    return sum;
+}
+
+/* only keys before the query's own position count */
+static void FN(match_row)(FN(RowState) *w, int64_t n, int64_t m, const Match *match,
+                          int64_t first, int64_t real) {
+    const FN(Block) *block = &w->block;
+    int64_t before = block->row[n] + block->call->distance_shift - first;
+    int64_t count = before < real ? before : real;
+    T *mass = &w->matched[m][n];
+    *mass *= w->shrink[n];
+    if (count <= 0) return;
+    const INT *query = (const INT *)match->query_marks + block->batch * match->query_stride;
+    const INT *key = (const INT *)match->key_marks + block->batch * match->key_stride + first;
+    *mass += FN(mass_of_mark)(w->s + n * TILE_KEYS, key, query[block->row[n]], count);
+}
+
 static void FN(fold_tile)(FN(RowState) *w, const RowSweep *ask, int64_t first, int64_t real,
                           int measured) {
     FN(Block) *block = &w->block;
@@ -173,6 +199,8 @@ static void FN(fold_tile)(FN(RowState) *w, const RowSweep *ask, int64_t first, i
         for (int64_t p = 0; p < ask->pools; p++)
             if (!ask->pool[p].largest)
                 FN(pool_row)(w, n, ask->pool + p, w->pooled[p], first, real);
+        for (int64_t m = 0; m < ask->matches; m++)
+            FN(match_row)(w, n, m, ask->match + m, first, real);
         if (ask->pools) w->tile_max[first / TILE_KEYS * BLOCK_ROWS + n] = w->largest[n];
     }
 }
@@ -185,6 +213,7 @@ static void FN(join_sink)(FN(RowState) *w, int64_t n, T sink) {
     w->centred[n] = (a > 0 ? a * (w->centred[n] + shift * w->total[n]) : 0) + p * (sink - now);
     w->total[n] = a * w->total[n] + p;
     w->squares[n] *= a * a, w->away[n] *= a;
+    for (int64_t m = 0; m < MOST_MATCHES; m++) w->matched[m][n] *= a;
     w->largest[n] = now;
     w->shrink[n] = a;
 }
@@ -217,6 +246,8 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
         PUT(concentration, w->squares[n] * share * share);
         PUT(distance, w->away[n] * share);
         if (ask->visible) ask->visible[at] = w->count[n];
+        for (int64_t m = 0; m < ask->matches; m++)
+            ((T *)ask->match[m].mass)[at] = w->matched[m][n] * share;
         for (int64_t k = 0; k < ask->top_k; k++) {
             T s = w->top_score[n * ask->top_k + k];
             VEC p = FN(weights_of)(FN(splat)(s), m, to_m);
@@ -287,6 +318,7 @@ static void FN(begin_rows)(FN(RowState) *w, const RowSweep *ask) {
         w->largest[n] = w->raw[n] = -INFINITY;
         w->total[n] = w->centred[n] = w->squares[n] = w->away[n] = 0;
         w->count[n] = 0;
+        for (int64_t m = 0; m < MOST_MATCHES; m++) w->matched[m][n] = 0;
         for (int64_t k = 0; k < ask->top_k; k++) {
             w->top_score[n * ask->top_k + k] = -INFINITY;
             w->top_key[n * ask->top_k + k] = -1;
