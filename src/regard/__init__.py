@@ -10,10 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import errors, nn
+    from regard import errors, huggingface, models, nn, recording
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
     from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
+    from regard.recorder import record
+    from regard.recording import open
     from regard.score import ALiBi, RelativeBias
     from regard.state import Partial, merge
     from regard.summary import (
@@ -58,8 +60,13 @@ __all__ = [
     "attend",
     "attend_partial",
     "errors",
+    "huggingface",
     "merge",
+    "models",
     "nn",
+    "open",
+    "record",
+    "recording",
     "replay",
     "scaled_dot_product_attention",
 ]
@@ -68,6 +75,8 @@ __all__ = [
 _HOMES = {
     "regard.mask": ("Causal", "Documents", "Mask", "Padding", "Prefix", "Rule", "Window"),
     "regard.score": ("ALiBi", "RelativeBias"),
+    "regard.recording": ("open",),
+    "regard.recorder": ("record",),
     "regard.engine.api": (
         "attend", "attend_partial", "replay", "scaled_dot_product_attention",
     ),
@@ -79,7 +88,7 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("errors", "nn")
+_SUBMODULES = ("errors", "huggingface", "models", "nn", "recording")
 
 
 def __getattr__(name: str) -> Any:

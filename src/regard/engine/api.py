@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.choose import Implementation, choose
+from regard.engine.choose import MEASURING, Implementation, choose
+from regard.engine.listen import listeners
 from regard.engine.matrix import Attention
 from regard.engine.problem import Answers, Call, RowState
 from regard.engine.swept import Swept
@@ -66,7 +67,16 @@ def attend(
     call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
     summaries = _check_summaries(summaries, call.shape)
     chosen = _choose(call, summaries, implementation)
-    return Attention(call, chosen.attend(call, summaries), chosen)
+    heard = () if torch.compiler.is_compiling() else listeners()
+    # with a graph, only what the caller asked for goes into it: checkpointing runs a layer again
+    # when nobody listens, and must find the same tensors
+    if heard and chosen.name in MEASURING and not call.problem().gradients:
+        wanted = [one for listener in heard for one in listener.wants(call)]
+        summaries = tuple(dict.fromkeys((*summaries, *wanted)))
+    found = Attention(call, chosen.attend(call, summaries), chosen)
+    for listener in heard:
+        listener.heard(found)
+    return found
 
 
 def replay(

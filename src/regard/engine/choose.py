@@ -17,9 +17,10 @@ from regard.summary import Summary
 if TYPE_CHECKING:
     from regard.engine.sweeps import Sweeps
 
-__all__ = ["CANDIDATES", "Implementation", "choose", "remarks", "survey", "sweeps_for"]
+__all__ = ["CANDIDATES", "MEASURING", "Implementation", "choose", "remarks", "survey", "sweeps_for"]
 
 CANDIDATES = ("cpu", "library", "tiled", "dense")  # in order of preference
+MEASURING = ("cpu", "tiled")  # those that measure on their way to the output
 
 _SMALL = 2**22  # cells of the matrix
 _FEW = 16  # queries

@@ -4,8 +4,8 @@ A listener says beforehand what it wants measured and gets the attention afterwa
 by `attend`, so it hears of Hugging Face models, of regard's own layers and of anybody else who
 calls it, in the thread (and context) that listens.
 
-Measuring never changes the output: the implementation is chosen as if nobody listened, and what
-that one does not measure on its way is asked afterwards.
+Measuring never changes the output, nor what autograd keeps: the implementation is chosen as if
+nobody listened, and what that one does not measure on its way is asked afterwards.
 """
 
 from __future__ import annotations

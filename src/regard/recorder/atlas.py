@@ -1,0 +1,76 @@
+"""Names for the places of a model: module paths become stacks and layers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from regard.recorder.whereabouts import Caller
+
+__all__ = ["Atlas", "Spot", "is_cross"]
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_CROSS = re.compile(r"cross|encoder_?attn|enc_?dec|encoder_?decoder|multihead_attn", re.IGNORECASE)
+_PARTS = ("vision", "image", "audio", "text", "encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a caller stands: its stack, and its layer within it."""
+
+    stack: str
+    layer: int
+
+
+class Atlas:
+    """Gives every caller a stack and a layer, the same ones each time.
+
+    All paths that differ in their numbers only make one stack. The only stack of a model, or the
+    first one heard, has no name; those of encoder-decoders and of models with several towers are
+    called by their part: encoder, decoder, cross, vision, text.
+    """
+
+    def __init__(self, named: bool) -> None:
+        self._named = named  # whether the first stack has a name too
+        self._stacks: dict[str, str] = {}  # pattern → name
+        self._spots: dict[Caller, Spot] = {}
+
+    def spot(self, caller: Caller) -> Spot:
+        """Where this caller stands."""
+        found = self._spots.get(caller)
+        if found is None:
+            stack = self._stack(_NUMBER.sub("*", caller.path))
+            found = self._spots[caller] = Spot(stack, self._layer(stack, caller))
+        return found
+
+    def _stack(self, pattern: str) -> str:
+        if pattern not in self._stacks:
+            name = part_of(pattern) if self._named or self._stacks else ""
+            if name in self._stacks.values():
+                name = pattern.replace("/", "_")
+            self._stacks[pattern] = name
+        return self._stacks[pattern]
+
+    def _layer(self, stack: str, caller: Caller) -> int:
+        """The number in the path, where that is plain; else the order of hearing."""
+        numbers = _NUMBER.findall(caller.path)
+        if len(numbers) == 1 and caller.occurrence == 0:
+            return int(numbers[0])
+        taken = {spot.layer for spot in self._spots.values() if spot.stack == stack}
+        return max(taken, default=-1) + 1
+
+
+def is_cross(path: str) -> bool:
+    """Whether a path says that its queries look at another sequence."""
+    return any(_CROSS.search(piece) for piece in path.split(".")[-2:])
+
+
+def part_of(path: str) -> str:
+    """`cross`, or the part of a model a path lies in; "" where it does not say."""
+    if is_cross(path):
+        return "cross"
+    for piece in path.lower().split("."):
+        for word in _PARTS:
+            if word in piece:
+                return word
+    return ""

@@ -1,0 +1,59 @@
+"""The recording held against transformers' eager attention on the first tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.recorder.drive import eager, is_causal_model
+from regard.recording import Recording
+
+__all__ = ["Agreement", "compare_with_eager"]
+
+FIRST = 256  # tokens
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well replayed weights agree with eager ones."""
+
+    rows: int
+    heads: int
+    max_error: float
+
+    def line(self) -> str:
+        """In words."""
+        return (
+            f"replay against eager on the first {self.rows} tokens: max error "
+            f"{self.max_error:.1e} ({self.heads} heads)"
+        )
+
+
+def compare_with_eager(
+    model: Any, recording: Recording, ids: Tensor, prompt: int = 0
+) -> Agreement | None:
+    """Every exact head, on the first tokens; None where nothing can be compared: no exact head,
+    or a model whose early rows depend on later tokens and a longer prompt."""
+    if ids.shape[1] > FIRST and not is_causal_model(model):
+        return None
+    first = ids[:, :FIRST].to(next(model.parameters()).device)
+    with torch.inference_mode(), eager(model):
+        weights = model(input_ids=first, output_attentions=True).attentions
+    rows, heads, worst = first.shape[1], 0, 0.0
+    view = recording.prompts[prompt]
+    for layer, truth in enumerate(weights):
+        for head in range(truth.shape[1]):
+            try:
+                found = view[layer, head]
+            except KeyError:
+                continue
+            if not found.exact:
+                continue
+            mine = found[:rows, :rows]
+            worst = max(worst, float(np.abs(mine - truth[0, head].float().cpu().numpy()).max()))
+            heads += 1
+    return Agreement(rows, heads, worst) if heads else None

@@ -1,0 +1,247 @@
+"""The book of one place in one prompt: what was measured, written out piece by piece."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.recorder.bins import Gathered, binned, grown
+from regard.recorder.distances import Profile
+from regard.recorder.plan import Plan
+from regard.recorder.rules import Rules
+from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
+
+__all__ = ["Ledger", "Page", "Store"]
+
+Array = NDArray[Any]
+
+_WRITE_ROWS = 256  # rows are written when so many have gathered, and when a prompt ends
+TOTALS = (
+    "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
+    "duplicate", "prefix", "concentration", "output_norm", "max_score",
+)  # fmt: skip
+_SHARP = 0.99
+
+
+class Store(Protocol):
+    """Where a recording goes: a file's Writer, or memory."""
+
+    def add(
+        self,
+        name: str,
+        array: Any,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        dtype: str | None = None,
+    ) -> None:
+        """One tensor."""
+        ...
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """Facts about the whole."""
+        ...
+
+    def close(self) -> None:
+        """No more."""
+        ...
+
+
+@dataclass(frozen=True)
+class Page:
+    """One call's part of one prompt: n rows against m keys. H recorded heads, K key heads."""
+
+    rows: dict[str, Array]  # (H, n) by name
+    normalized: Array  # (H, n)
+    visible: Array  # (H or 1, n)
+    top_weights: Array  # (H, n, k)
+    top_keys: Array  # global keys
+    received: Array  # (H, m)
+    offsets: Array  # (H, diagonals)
+    offset_shift: int  # entry e of offsets has distance shift − e
+    pooled: Array  # (H, R, C): sums over cells, from cell (row_start, key_start) // cell on
+    value_norm: Array  # (K, new keys)
+    query: tuple[Array, str | None] | None  # (H, n, D) and the format's name of its dtype
+    key: tuple[Array, str | None] | None  # (K, new keys, D)
+    row_start: int
+    key_start: int
+    new_keys: int  # the last so many of the m keys had not been seen before
+    rules: Rules
+    joins: bool  # can be joined with the rows before
+    causal_step: bool  # a single row that sees every key: a causal mask says the same
+
+
+class Ledger:
+    """Gathers pages, keeps the sums, writes pieces."""
+
+    def __init__(self, prompt: int, place: Place, plan: Plan, store: Store) -> None:
+        self.prompt, self.place, self._plan, self._store = prompt, place, plan, store
+        self._pieces: dict[str, Gathered] = {}
+        self._dtypes: dict[str, str | None] = {}
+        heads = len(place.heads)
+        self._received = np.zeros((heads, 0))
+        self._pooled = np.zeros((heads, 0, 0), np.float32)
+        self._profile = Profile(heads, plan.distances)
+        self._totals = np.zeros((heads, len(TOTALS)))
+        self._totals[:, -1] = -np.inf
+        self._arrays: list[Array] = []  # of masks and score rules, each written once
+
+    def take(self, page: Page) -> None:
+        """One more page."""
+        rows = page.normalized.shape[1]
+        self._enter(page, rows)
+        for name, numbers in page.rows.items():
+            if name == "lse" and self._plan.row_bin > 1 and not self.place.exact:
+                continue  # of use with q and k only, and large
+            how = "max" if name == "max_score" else "mean"
+            self._gather(name, 1 if name == "lse" else self._plan.row_bin, how).put(numbers)
+        every = self._plan.top_every
+        self._gather("top_weights", every, "every").put(page.top_weights)
+        self._gather("top_keys", every, "every").put(page.top_keys)
+        if page.new_keys:
+            self._gather("value_norm", self._plan.key_bin, "mean").put(page.value_norm)
+        for name, held in (("q", page.query), ("k", page.key)):
+            if held is not None and self.place.exact and held[0].shape[1]:
+                self._gather(name, 1, "every").put(held[0])
+                self._dtypes[name] = held[1]
+        self._sum(page)
+        self._write(last=False)
+
+    def finish(self) -> None:
+        """Write what is left and the sums."""
+        self._write(last=True)
+        kept = self._plan.key_bin
+        received = binned(self._received.astype(np.float32), kept, "sum")
+        profile, edges = self._profile.finish()
+        cell = self.place.pool_cell
+        for what, array in (
+            ("received", received),
+            ("offsets", profile),
+            ("offset_edges", edges),
+            ("pooled", self._pooled / _area(self._pooled.shape, self.place, cell)),
+        ):
+            self._add(what, None, np.ascontiguousarray(array))
+        names = {"names": json.dumps(TOTALS)}
+        self._store.add(tensor_name(self.prompt, self.place.label, "totals"), self._totals, names)
+        self.note()
+
+    def note(self) -> None:
+        """The place as it stands."""
+        label = f"{PLACE_NOTE}{self.prompt}/{self.place.label}"
+        self._store.note({label: self.place.to_json()})
+
+    # ── the place itself ─────────────────────────────────────────────────────────────────────
+
+    def _enter(self, page: Page, rows: int) -> None:
+        """Rows, keys and the segment they belong to."""
+        start, stop = page.row_start, page.row_start + rows
+        key_stop = page.key_start + page.received.shape[1]
+        place = self.place
+        first = start if place.rows == (0, 0) else place.rows[0]
+        segments = list(place.segments)
+        made = self._segment(page, (start, stop), (page.key_start, key_stop))
+        if segments and _joined(segments[-1], made, page):
+            last = segments.pop()
+            made = replace(last, rows=(last.rows[0], stop), keys=(last.keys[0], key_stop))
+        exact = place.exact and not page.rules.why_not
+        self.place = replace(
+            place,
+            rows=(first, stop),
+            queries=max(place.queries, stop),
+            keys=max(place.keys, key_stop),
+            segments=(*segments, made),
+            exact=exact,
+            why_not=place.why_not or page.rules.why_not,
+        )
+        changed = len(self.place.segments) != len(place.segments) or exact != place.exact
+        if changed or rows >= _WRITE_ROWS:
+            self.note()
+
+    def _segment(self, page: Page, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
+        mask = "('causal','end')" if page.causal_step else page.rules.mask
+        names = tuple(self._named(array) for array in page.rules.arrays)
+        return Segment(rows, keys, mask, page.rules.score, names)
+
+    def _named(self, array: Array) -> str:
+        """The tensor that holds this array, written the first time it is met."""
+        for number, known in enumerate(self._arrays):
+            if known.dtype == array.dtype and np.array_equal(known, array, equal_nan=False):
+                return tensor_name(self.prompt, self.place.label, f"rule_{number}")
+        self._arrays.append(array)
+        name = tensor_name(self.prompt, self.place.label, f"rule_{len(self._arrays) - 1}")
+        self._store.add(name, array)
+        return name
+
+    # ── sums ─────────────────────────────────────────────────────────────────────────────────
+
+    def _sum(self, page: Page) -> None:
+        stop = page.key_start + page.received.shape[1]
+        self._received = grown(self._received, len(self._received), stop)
+        self._received[:, page.key_start : stop] += page.received
+        self._profile.add(page.offsets, page.offset_shift)
+        cell = self.place.pool_cell
+        down, across = page.row_start // cell, page.key_start // cell
+        _, tall, wide = page.pooled.shape
+        self._pooled = grown(self._pooled, len(self._pooled), down + tall, across + wide)
+        self._pooled[:, down : down + tall, across : across + wide] += page.pooled
+        self._total(page)
+
+    def _total(self, page: Page) -> None:
+        sees = np.broadcast_to(page.visible > 0, page.normalized.shape)
+        several = np.broadcast_to(page.visible > 1, page.normalized.shape)
+        sums = {
+            "rows": sees,
+            "normalized_entropy": np.where(several, page.normalized, 0),
+            "normalized_rows": several,
+            "sharp": page.rows["peak"] > _SHARP,
+        } | {name: page.rows[name] for name in TOTALS if name in page.rows}
+        for at, name in enumerate(TOTALS[:-1]):
+            if name in sums:
+                self._totals[:, at] += sums[name].sum(axis=1, dtype=np.float64)
+        most = page.rows["max_score"].max(axis=1, initial=-np.inf)
+        self._totals[:, -1] = np.maximum(self._totals[:, -1], most)
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────
+
+    def _gather(self, name: str, size: int, how: Any) -> Gathered:
+        if name not in self._pieces:
+            self._pieces[name] = Gathered(size, how)
+        return self._pieces[name]
+
+    def _write(self, last: bool) -> None:
+        for name, pieces in self._pieces.items():
+            if not last and pieces.held < _WRITE_ROWS:
+                continue
+            piece = pieces.take(last)
+            if piece is not None:
+                start = piece[0] + (self.place.rows[0] if name not in ("k", "value_norm") else 0)
+                self._add(name, start, np.ascontiguousarray(piece[1]), self._dtypes.get(name))
+
+    def _add(self, what: str, start: int | None, array: Array, dtype: str | None = None) -> None:
+        name = tensor_name(self.prompt, self.place.label, what, start)
+        self._store.add(name, array, {"what": what}, dtype=dtype)
+
+
+def _joined(last: Segment, made: Segment, page: Page) -> bool:
+    """Whether two segments are one: a growing cache, looked at backwards from the end."""
+    return (
+        (page.joins or page.causal_step)
+        and last.rows[1] == made.rows[0]
+        and (last.mask, last.score, last.arrays) == (made.mask, made.score, made.arrays)
+        and last.keys[0] == made.keys[0]
+        and last.keys[1] == last.rows[1]
+        and made.keys[1] == made.rows[1]
+    )
+
+
+def _area(shape: tuple[int, ...], place: Place, cell: int) -> Array:
+    """(R, C): how many cells of the matrix lie in each square."""
+    sides = []
+    for count, tokens in zip(shape[1:], (place.queries, place.keys), strict=True):
+        edges = np.minimum(np.arange(count + 1) * cell, tokens)
+        sides.append(np.maximum(np.diff(edges), 1))
+    return (sides[0][:, None] * sides[1][None, :]).astype(np.float32)

@@ -1,0 +1,138 @@
+"""One attention in numbers: what a recording keeps of it, as numpy arrays.
+
+`wanted` names what the forward sweep brings along, so that nearly all of it costs no sweep of its
+own; `measured` reads it. Shapes: E batch entries, H query heads, K key heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.engine.matrix import Attention
+from regard.engine.problem import Call
+from regard.mask.spans import spans_of
+from regard.summary import (
+    Concentration,
+    Entropy,
+    Matching,
+    MaxScore,
+    Offsets,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+    normalize,
+)
+
+__all__ = ["Measured", "Wanted", "measured", "visible_keys"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to measure in one call."""
+
+    top: int
+    cell: int  # tokens a cell of the pooled map; 0: no map by the sweep
+    duplicate: Matching | None = None  # None: no token ids
+    prefix: Matching | None = None
+
+    def summaries(self) -> tuple[Summary, ...]:
+        """As the engine takes it."""
+        asked: list[Summary] = [Entropy(), MaxScore(), Concentration(), Received(), Offsets()]
+        asked += [Top(self.top)]
+        asked += [Pooled(self.cell)] if self.cell else []
+        return (*asked, *(m for m in (self.duplicate, self.prefix) if m is not None))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything about one call, on the host."""
+
+    rows: dict[str, Array]  # (E, H, L) each, by the names of `contents.ROW_NUMBERS`
+    normalized: Array  # (E, H, L): entropy ÷ log(visible keys)
+    visible: Array  # (E or 1, H or 1, L): how many keys each row may see
+    top_weights: Array  # (E, H, L, k)
+    top_keys: Array
+    received: Array  # (E, H, S)
+    offsets: Array  # (E, H, L + S − 1)
+    pooled: Array | None  # (E, H, ⌈L/cell⌉, ⌈S/cell⌉): sums over cells
+    value_norm: Array  # (E, K, S)
+
+
+def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor) -> Measured:
+    """The numbers, with gradients left behind."""
+    call = attention._call
+    with torch.no_grad():
+        found = attention.summarize(*wanted.summaries())
+        seen = visible_keys(call)
+        entropy = found[Entropy()]
+        even = normalize(entropy, seen.to(entropy.device), call.score.sink is not None)
+        top = found[Top(wanted.top)]
+        rows = {
+            "lse": attention.lse,
+            "entropy": entropy,
+            "max_score": found[MaxScore()],
+            "concentration": found[Concentration()],
+            "peak": top.weights[..., 0],
+            "output_norm": output.float().norm(dim=-1),
+        }
+        for name in ("duplicate", "prefix"):
+            match = getattr(wanted, name)
+            if match is not None:
+                rows[name] = found[match]
+        pooled = None
+        if wanted.cell:
+            kind = Pooled(wanted.cell)
+            pooled = found[kind] * kind.area(call.shape, found[kind])
+        entries = -1, call.shape.query_heads
+        return Measured(
+            {name: _host(value, *entries, call.shape.queries) for name, value in rows.items()},
+            _host(even, *entries, call.shape.queries),
+            seen.reshape(-1, *seen.shape[-2:]).numpy(),
+            _host(top.weights, *entries, call.shape.queries, wanted.top),
+            _host(top.keys.to(torch.int32), *entries, call.shape.queries, wanted.top),
+            _host(found[Received()], *entries, call.shape.keys),
+            _host(found[Offsets()], *entries, max(call.shape.queries + call.shape.keys - 1, 0)),
+            None if pooled is None else _host(pooled, *entries, *pooled.shape[-2:]),
+            _host(value.float().norm(dim=-1), -1, call.shape.key_heads, call.shape.keys),
+        )
+
+
+def visible_keys(call: Call) -> Tensor:
+    """(*batch or 1s, heads or 1, L): how many keys each row may see, from the mask's intervals
+    where it is made of such, and by counting where not."""
+    spans, rest = spans_of(call.mask, call.shape.extent)
+    has_bias_table = call.score.bias is not None and "Table" in type(call.score.bias).__name__
+    if rest is not None or has_bias_table:
+        probe = Attention(*_probe(call)).summarize(Visible())[Visible()]
+        return probe.reshape(*call.shape.batch, call.shape.query_heads, -1).cpu()
+    if spans is None:
+        return torch.full((1, call.shape.queries), call.shape.keys)
+    low, high = (np.clip(side, 0, call.shape.keys) for side in spans)
+    count = torch.from_numpy(np.maximum(high - low, 0))
+    return count.unsqueeze(-2)
+
+
+def _probe(call: Call) -> tuple[Any, ...]:
+    from regard.engine.choose import choose
+    from regard.engine.problem import Answers
+
+    chosen = choose(call.problem(), None)
+    state = chosen.state(call)
+    return call, Answers(call.query[..., :0], state.lse, {}, state), chosen
+
+
+def _host(tensor: Tensor, *shape: int) -> Array:
+    """On the host in float32 (or as whole numbers), with the batch as one axis."""
+    plain = tensor.detach().to("cpu")
+    plain = plain.float() if plain.is_floating_point() else plain
+    return plain.reshape(shape).numpy()

@@ -1,0 +1,172 @@
+"""What will be kept, decided and counted in bytes before anything runs.
+
+Statistics of all heads come first: finest where they fit into a quarter of the budget, else in
+bins of 2, 4, 8 … rows and keys. What is left goes to q and k of whole places, spread over all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from regard.errors import InputError
+
+__all__ = ["Plan", "Size", "human", "make_plan", "parse_budget"]
+
+TOP = 8  # heaviest keys of a row
+EXACT_DISTANCES = 64  # never binned, forwards and backwards
+_ROW_STATISTICS = 8  # besides lse
+_COARSEST = 14  # bins of 2¹⁴ tokens
+_LEAST_CELL, _MOST_CELLS = 16, 512  # tokens a cell, cells a side of a pooled map
+_FRAMES = 20 * 640  # bytes of headers, notes and index a place
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+@dataclass(frozen=True)
+class Size:
+    """One place, as far as bytes depend on it."""
+
+    heads: int
+    key_heads: int
+    dim: int
+    queries: int
+    keys: int
+    itemsize: int = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is kept of each place."""
+
+    budget: int
+    places: int
+    row_bin: int
+    key_bin: int
+    top_every: int
+    pool_cell: int
+    distances: int  # bins of the offset profile per doubling; 0: every distance
+    exact: frozenset[int]  # which places, in the order they are heard, keep q and k
+    statistics_bytes: int
+    exact_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """What the file will take, about."""
+        return self.statistics_bytes + self.exact_bytes
+
+    def is_exact(self, index: int) -> bool:
+        """Whether the place that is heard as this one keeps q and k."""
+        return index in self.exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the note, and for --json."""
+        return asdict(self) | {"exact": sorted(self.exact), "total_bytes": self.total_bytes}
+
+    def lines(self) -> list[str]:
+        """In words."""
+        bins = "every row" if self.row_bin == 1 else f"bins of {self.row_bin} rows"
+        some = f"{len(self.exact)} of {self.places}" if self.exact else "none"
+        every = "all" if len(self.exact) == self.places else some
+        return [
+            f"statistics of all heads, {bins}, maps of {self.pool_cell} tokens a cell: "
+            f"{human(self.statistics_bytes)}",
+            f"q and k of {every} attention layers, for exact zoom: {human(self.exact_bytes)}",
+            f"total {human(self.total_bytes)} of {human(self.budget)}",
+        ]
+
+
+def make_plan(budget: int, sizes: Iterable[Size], wanted: Iterable[int] | None = None) -> Plan:
+    """The finest plan that fits. `wanted` are the places to keep q and k of, where chosen."""
+    every = list(sizes)
+    for level in range(_COARSEST + 1):
+        plan = _at(level, budget, every)
+        most = budget if level == _COARSEST else budget // 4
+        if plan.statistics_bytes <= most:
+            return _with_exact(plan, every, wanted)
+    raise InputError(
+        f"a budget of {human(budget)} is too small for anything: the coarsest statistics of "
+        f"{len(every)} layers take {human(plan.statistics_bytes)}; give at least that"
+    )
+
+
+def _at(level: int, budget: int, sizes: list[Size]) -> Plan:
+    longest = max((max(s.queries, s.keys) for s in sizes), default=1)
+    step = 2**level
+    cell = max(_LEAST_CELL, _power(-(-longest // _MOST_CELLS)), _power(min(step, longest)))
+    heads = sum(s.heads for s in sizes)
+    while heads * (-(-longest // cell)) ** 2 * 4 > budget // 8 and cell < longest:
+        cell *= 2
+    bins = 0 if level == 0 else 32 if level < 6 else 8
+    plan = Plan(budget, len(sizes), step, step, step, cell, bins, frozenset(), 0, 0)
+    return replace(plan, statistics_bytes=sum(_statistics(plan, s) for s in sizes))
+
+
+def _power(n: int) -> int:
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def _statistics(plan: Plan, s: Size) -> int:
+    rows, keys = -(-s.queries // plan.row_bin), -(-s.keys // plan.key_bin)
+    cells = -(-s.queries // plan.pool_cell) * -(-s.keys // plan.pool_cell)
+    distances = s.queries + s.keys
+    if plan.distances:
+        octaves = math.log2(max(max(s.queries, s.keys) / EXACT_DISTANCES, 2))
+        near = min(2 * EXACT_DISTANCES, distances)
+        distances = near + math.ceil(2 * plan.distances * octaves)
+    lse = s.queries if plan.row_bin == 1 else 0
+    numbers = lse + _ROW_STATISTICS * rows + 2 * TOP * -(-s.queries // plan.top_every)
+    numbers += keys + distances + cells + 2 * 12  # totals are doubles
+    return 4 * (s.heads * numbers + s.key_heads * keys) + _FRAMES
+
+
+def _exact(plan: Plan, s: Size) -> int:
+    lse = 0 if plan.row_bin == 1 else 4 * s.heads * s.queries
+    return s.itemsize * s.dim * (s.heads * s.queries + s.key_heads * s.keys) + lse
+
+
+def _with_exact(plan: Plan, sizes: list[Size], wanted: Iterable[int] | None) -> Plan:
+    """As many places as fit, spread evenly; the first and the last among them."""
+    candidates = list(range(len(sizes))) if wanted is None else list(wanted)
+    for count in range(len(candidates), 0, -1):
+        chosen = _spread(candidates, count)
+        taken = sum(_exact(plan, sizes[n]) for n in chosen)
+        if plan.statistics_bytes + taken <= plan.budget:
+            return replace(plan, exact=frozenset(chosen), exact_bytes=taken)
+    return plan
+
+
+def _spread(candidates: list[int], count: int) -> list[int]:
+    if count == 1:
+        return candidates[len(candidates) // 2 :][:1]
+    last = len(candidates) - 1
+    return [candidates[n * last // (count - 1)] for n in range(count)]
+
+
+def parse_budget(given: str | int | float) -> int:
+    """Bytes: a number, or a text such as "2GB", "500 MB", "64MiB"."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        number = int(given)
+    else:
+        match = re.fullmatch(
+            r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", str(given), re.IGNORECASE
+        )
+        if match is None:
+            raise InputError(f"budget={given!r}; give bytes, such as '2GB' or '500MB'")
+        unit = _UNITS[match[2].lower()]
+        if match[3]:
+            unit = 1 << (10 * "kmgt".index(match[2].lower()) + 10) if match[2] else 1
+        number = int(float(match[1]) * unit)
+    if number <= 0:
+        raise InputError(f"budget={given!r}; give more than nothing, such as '2GB'")
+    return number
+
+
+def human(count: float) -> str:
+    """Bytes for people."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{int(count)} bytes"

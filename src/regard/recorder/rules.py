@@ -1,0 +1,102 @@
+"""Masks and score rules as a recording writes them: for one batch entry, in numpy, without what
+the padding said (padded tokens are left out of the recording altogether)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard import score as scores
+from regard.errors import InputError
+from regard.mask import Causal, Extent, Mask, Padding, Table, Window
+from regard.mask import spec as masks
+from regard.mask.algebra import Both
+from regard.mask.contents import Rule
+from regard.mask.part import Part
+from regard.score import BiasTable, PartBias, ScoreRule
+
+__all__ = ["Rules", "follows", "rules_for", "without_padding"]
+
+_MOST_TABLE = 64 * 2**20  # bytes of one mask or bias table that a recording takes in
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A mask and a score rule as text and arrays; `why_not` where they cannot be written down."""
+
+    mask: str
+    score: str
+    arrays: tuple[NDArray[Any], ...]
+    why_not: str = ""
+
+
+def without_padding(mask: Mask | None) -> Mask | None:
+    """The mask less its padding, where padding is one of several conditions."""
+    if isinstance(mask, Padding):
+        return None
+    if isinstance(mask, Both):
+        left, right = without_padding(mask.left), without_padding(mask.right)
+        return right if left is None else left if right is None else Both(left, right)
+    return mask
+
+
+def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent, entry: tuple[int, ...]) -> Rules:
+    """What one batch entry's rows were computed by."""
+    mask = None if mask is None else mask.select(entry).map(_numpy)
+    score = score.select(entry).map(_numpy)
+    why_not = ""
+    if mask is not None and _has_rule(mask):
+        mask, why_not = _spelt_out(mask, extent)
+    bias = score.bias.bias if isinstance(score.bias, PartBias) else score.bias
+    if isinstance(bias, BiasTable) and bias.table.nbytes > _MOST_TABLE:
+        why_not = f"its bias is a table of {bias.table.nbytes / 1e6:.0f} MB, too large to keep"
+        score = ScoreRule(score.scale, score.softcap, None, score.sink)
+    held = [] if mask is None else list(mask.arrays())
+    return Rules(masks.describe(mask), scores.describe(score), (*held, *score.arrays()), why_not)
+
+
+def _numpy(array: Any) -> NDArray[Any]:
+    if not isinstance(array, Tensor):
+        return np.asarray(array)
+    plain = array.detach().cpu()
+    return (plain.float() if plain.is_floating_point() and plain.itemsize == 2 else plain).numpy()
+
+
+def _has_rule(mask: Mask) -> bool:
+    if isinstance(mask, Rule):
+        return True
+    inner = [getattr(mask, name, None) for name in ("left", "right", "mask")]
+    return any(_has_rule(one) for one in inner if isinstance(one, Mask))
+
+
+def _spelt_out(mask: Mask, extent: Extent) -> tuple[Mask | None, str]:
+    """A function cannot be written down, but what it allows can, where that is small."""
+    if math.prod(extent.full[-2:]) > _MOST_TABLE:
+        return None, "its mask is a function, and too large as a table"
+    import torch
+
+    i, j = torch.arange(extent.queries), torch.arange(extent.keys)
+    seen = mask.map(torch.as_tensor).allows(i, j, extent)
+    table = np.broadcast_to(seen.numpy(), np.broadcast_shapes(seen.shape, extent.full[-2:]))
+    if table.ndim > 3:
+        raise InputError("a mask of one batch entry speaks of several")
+    return Table(np.ascontiguousarray(table)), ""
+
+
+def follows(mask: Mask | None, queries: int) -> bool:
+    """Whether rows under this mask can be joined with the rows before them: it looks backwards
+    from each row's own position and holds no array."""
+    if isinstance(mask, Both):
+        return follows(mask.left, queries) and follows(mask.right, queries)
+    if mask is None:
+        return queries == 1
+    if isinstance(mask, Part):
+        return False
+    if isinstance(mask, Window):
+        return mask.align == "end" and mask.right == 0
+    return isinstance(mask, Causal) and mask.align == "end"

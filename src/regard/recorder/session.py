@@ -1,0 +1,332 @@
+"""`regard.record(model)`: listens to a model and writes down what its attention did."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.engine.listen import listening
+from regard.engine.matrix import Attention
+from regard.engine.problem import Call
+from regard.errors import InputError
+from regard.recorder.atlas import Atlas, Spot, is_cross
+from regard.recorder.choice import Choice
+from regard.recorder.measure import Wanted
+from regard.recorder.plan import TOP, Plan, Size, make_plan, parse_budget
+from regard.recorder.prompt import Prompts
+from regard.recorder.sdpa import SeeTorch
+from regard.recorder.turn import Share, read_pages
+from regard.recorder.whereabouts import Caller, Whereabouts
+from regard.recording import Memory, Recording, Writer
+from regard.recording.contents import CONTENTS
+from regard.summary import Summary
+
+__all__ = ["Recorder", "record"]
+
+
+def record(
+    model: nn.Module,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    tokenizer: Any = None,
+    layers: Iterable[int] | int | str | None = None,
+    heads: Iterable[int] | int | str | None = None,
+    queries: slice | range | int | str | None = None,
+    budget: str | int = "2GB",
+    overwrite: bool = False,
+) -> Recorder:
+    """Record where a model looks, while it runs inside the block.
+
+        with regard.record(model, "run.regard", tokenizer=tokenizer) as rec:
+            model(**inputs)
+        rec["L5H1"].top(5)
+
+    model      a Hugging Face model, or any module that uses regard's layers, `regard.attend` or
+               torch's scaled_dot_product_attention
+    path       the file to write; in memory without one
+    layers     which layers, such as [0, 5] or "0,5-10"; all where not given
+    heads      which heads of each layer
+    queries    which rows: "100:200", or a number n for the last n
+    budget     bytes: statistics of all heads come first, then q and k of the layers that fit
+
+    Every call of the model without a cache begins a new prompt, one for each sequence of a batch.
+    """
+    choice = Choice.of(layers, heads, queries)
+    return Recorder(model, path, tokenizer, choice, parse_budget(budget), overwrite)
+
+
+class Recorder:
+    """A recording being made; afterwards it answers as the recording itself."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        path: str | os.PathLike[str] | None,
+        tokenizer: Any,
+        choice: Choice,
+        budget: int,
+        overwrite: bool = False,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
+        self.model, self.path, self.budget = model, path, budget
+        self.heard_anything = False
+        self.tokenizer, self._choice, self._overwrite = tokenizer, choice, overwrite
+        self._atlas = Atlas(named=_has_parts(model))
+        self._expected: int | None = None
+        self._planned: Plan | None = None
+        self._turn: _Turn | None = None
+        self._stack = ExitStack()
+        self._recording: Recording | None = None
+
+    # ── the block ────────────────────────────────────────────────────────────────────────────
+
+    def __enter__(self) -> Recorder:
+        with ExitStack() as stack:
+            self._where = stack.enter_context(Whereabouts(self.model))
+            if _is_hugging_face(self.model):
+                from regard.huggingface import using
+
+                stack.enter_context(using(self.model))
+            self._store = self._open()
+            stack.callback(self._close)
+            self._prompts = Prompts(self._store, self.tokenizer)
+            self._store.note(self._facts())
+            stack.enter_context(listening(self))
+            if not _is_hugging_face(self.model):
+                stack.enter_context(SeeTorch(self._saw))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None or issubclass(kind, KeyboardInterrupt):
+                self._prompts.finish(complete=kind is None)
+        finally:
+            self._stack.close()
+        if kind is None and not self.heard_anything:
+            self._discard()
+            raise InputError(
+                f"no attention was heard: {type(self.model).__name__} was not run inside the "
+                "block, or computes its attention by other means than regard, transformers' "
+                "attention interface or torch's scaled_dot_product_attention"
+            )
+
+    def _open(self) -> Memory | Writer:
+        if self.path is None:
+            return Memory()
+        return Writer(self.path, overwrite=self._overwrite)
+
+    def _close(self) -> None:
+        self._store.close()
+        if isinstance(self._store, Memory):
+            self._recording = Recording(self._store)
+
+    def _discard(self) -> None:
+        """A file with nothing in it is not left behind as if it were a recording."""
+        if self.path is not None:
+            Path(self.path).unlink()
+
+    # ── what callers may say and ask ─────────────────────────────────────────────────────────
+
+    @property
+    def recording(self) -> Recording:
+        """The finished recording, open for reading."""
+        if self._recording is None:
+            if self.path is None or self._store_is_open():
+                raise InputError("the recording is being made; ask after the with block")
+            from regard.recording import open
+
+            self._recording = open(self.path)
+        return self._recording
+
+    def _store_is_open(self) -> bool:
+        return getattr(self._store, "_log", None) is not None
+
+    def __getitem__(self, which: Any) -> Any:
+        """A head of the finished recording: rec["L5H1"]."""
+        return self.recording[which]
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else the finished recording answers."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.recording, name)
+
+    def expect(self, tokens: int, plan: Plan | None = None) -> None:
+        """How long the next prompt will be in the end, or what is planned for it already."""
+        self._expected, self._planned = tokens, plan
+
+    @property
+    def begun(self) -> int:
+        """How many prompts were begun: the number of the next one."""
+        return self._prompts.begun
+
+    @property
+    def written_bytes(self) -> int:
+        """What the recording takes so far."""
+        return self._prompts.spent
+
+    def say(self, number: int, **facts: Any) -> None:
+        """More about a prompt that is being read: title, bos, generated, next."""
+        self._prompts.say(number, **facts)
+
+    # ── listening ────────────────────────────────────────────────────────────────────────────
+
+    def wants(self, call: Call) -> tuple[Summary, ...]:
+        """What the engine is to measure on its way."""
+        self._turn = turn = self._arrange(call)
+        if turn is None or not all(share.whole for share in turn.shares):
+            return ()
+        return turn.wanted.summaries()
+
+    def heard(self, attention: Attention) -> None:
+        """An attention of the model."""
+        call = attention._call
+        turn = self._turn if self._turn is not None and self._turn.call is call else None
+        turn = turn or self._arrange(call)
+        self._turn = None
+        if turn is not None:
+            self._take(attention, attention.output, call.value, turn)
+        self._pass_on()
+
+    def _saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
+        """An attention that torch computed."""
+        turn = self._arrange(attention._call)
+        if turn is not None:
+            self._take(attention, output, value, turn)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        caller = self._where.caller()
+        if caller is not None:
+            self._where.called(caller)
+
+    def _take(self, attention: Attention, output: Tensor, value: Tensor, turn: _Turn) -> None:
+        cell = turn.plan.pool_cell
+        pages = read_pages(attention, output, value, turn.wanted, turn.shares, cell)
+        self._prompts.take(turn.spot, pages)
+
+    def _arrange(self, call: Call) -> _Turn | None:
+        """Whose call this is; None where nobody wants it."""
+        caller = self._where.caller()
+        now = self._where.now
+        if caller is None or now is None:
+            return None
+        spot = self._atlas.spot(caller)
+        cross = is_cross(caller.path) or self._prompts.is_cross(spot, now, call)
+        self._check_layers(caller)
+        self._prompts.begin(now, call, cross)
+        if not self._choice.has_layer(spot.layer):
+            return None
+        plan = self._plan(call, caller)
+        shares = self._prompts.shares(caller, spot, now, call, cross, self._choice, plan)
+        if not any(len(share.kept) for share in shares):
+            return None
+        aligned = all(share.whole and _is_aligned(share, plan.pool_cell) for share in shares)
+        copies, prefix = self._prompts.matches(now, call, cross)
+        cell = plan.pool_cell if aligned else 0
+        return _Turn(call, spot, shares, Wanted(TOP, cell, copies, prefix), plan)
+
+    def _plan(self, call: Call, caller: Caller) -> Plan:
+        """Made when a prompt's first attention is heard: the model's other layers are like it."""
+        if self._prompts.plan is None:
+            count, chosen = self._places_like(caller), self._choice.layers
+            count = count if chosen is None else min(count, len(chosen))
+            size = self._size(call)
+            left = self.budget - self._prompts.spent
+            share = max(left, 1) // self._prompts.count
+            plan = self._planned or make_plan(share, [size] * count)
+            self._prompts.plan, self._planned = plan, None
+            self._store.note({"plan": json.dumps(plan.to_dict())})
+        return self._prompts.plan
+
+    def _size(self, call: Call) -> Size:
+        shape = call.shape
+        longer = max(self._expected or 0, shape.queries)
+        heads = len(self._choice.heads_of(shape.query_heads))
+        return Size(
+            heads, shape.key_heads, shape.dim, longer, max(longer, shape.keys),
+            call.query.element_size(),
+        )  # fmt: skip
+
+    def _places_like(self, caller: Caller) -> int:
+        module = self.model.get_submodule(caller.path)
+        alike = sum(type(other) is type(module) for other in self.model.modules())
+        layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", 0) or 0
+        return max(alike, layers if isinstance(layers, int) else 0, 1)
+
+    def _check_layers(self, caller: Caller) -> None:
+        """Once, when the model begins to speak: the layers asked for exist."""
+        if not self.heard_anything:
+            self._choice.check_layers(self._places_like(caller))
+            self.heard_anything = True
+
+    def _facts(self) -> dict[str, str]:
+        """About the model and about how the recording was made."""
+        import numpy
+
+        import regard
+
+        config = getattr(self.model, "config", None)
+        parameters = sum(p.numel() for p in self.model.parameters())
+        one = next(self.model.parameters(), torch.empty(0))
+        text = getattr(config, "text_config", config)
+        about = {
+            "name": getattr(config, "name_or_path", "") or type(self.model).__name__,
+            "class": type(self.model).__name__,
+            "family": getattr(config, "model_type", ""),
+            "layers": getattr(text, "num_hidden_layers", None),
+            "heads": getattr(text, "num_attention_heads", None),
+            "positions": getattr(text, "max_position_embeddings", None),
+            "parameters": parameters,
+            "dtype": str(one.dtype).removeprefix("torch."),
+            "device": str(one.device),
+        }
+        made = {
+            "regard": regard.__version__,
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(made)}
+
+
+class _Turn:
+    """A call that is about to be computed, and what will be written about it."""
+
+    def __init__(
+        self, call: Call, spot: Spot, shares: list[Share], wanted: Wanted, plan: Plan
+    ) -> None:
+        self.call, self.spot, self.shares, self.wanted, self.plan = call, spot, shares, wanted, plan
+
+
+def _is_aligned(share: Share, cell: int) -> bool:
+    """Whether the sweep's own cells are the prompt's: nothing cut off in front, and both begin
+    with a whole cell."""
+    return (
+        share.rows.start == share.keys.start == 0
+        and share.row_start % cell == 0
+        and share.key_start % cell == 0
+    )
+
+
+def _is_hugging_face(model: nn.Module) -> bool:
+    return any(kind.__module__.startswith("transformers.") for kind in type(model).__mro__)
+
+
+def _has_parts(model: nn.Module) -> bool:
+    config = getattr(model, "config", None)
+    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
+    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1

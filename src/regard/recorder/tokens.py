@@ -1,0 +1,92 @@
+"""Tokens as text a person can read, and what kind each is."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.recorder.ledger import Store
+from regard.recording.contents import DELIMITER, SPECIAL, tensor_name
+
+__all__ = ["Stream", "flags_of", "texts_of"]
+
+_SPACE_MARKS = ("▁", "Ġ")
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
+
+
+class Stream:
+    """One sequence of tokens, written as it grows."""
+
+    def __init__(self, prompt: int, name: str, store: Store, tokenizer: Any) -> None:
+        self._prompt, self._name, self._store = prompt, name, store
+        self._tokenizer = tokenizer
+        self.ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._written = 0
+
+    def extend(self, ids: NDArray[np.int64]) -> None:
+        """More tokens at the end."""
+        self.ids = np.concatenate([self.ids, ids.astype(np.int64)])
+
+    def write(self) -> None:
+        """Everything that came since."""
+        new, start = self.ids[self._written :], self._written
+        if not len(new):
+            return
+        self._written = len(self.ids)
+        texts = texts_of(self._tokenizer, new.tolist())
+        raw = json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace")
+        for what, array in (
+            ("ids", new.astype(np.int32)),
+            ("text", np.frombuffer(raw, np.uint8)),
+            ("flags", flags_of(self._tokenizer, new.tolist(), texts)),
+        ):
+            self._store.add(tensor_name(self._prompt, self._name, what, start), array)
+
+
+def texts_of(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """Each token's own text, its leading space included; `#17` without a tokenizer."""
+    if tokenizer is None:
+        return [f"#{n}" for n in ids]
+    known: dict[int, str] = {}
+    for n in ids:
+        if n not in known:
+            known[n] = _text_of(tokenizer, n)
+    return [known[n] for n in ids]
+
+
+def _text_of(tokenizer: Any, number: int) -> str:
+    """Decoding tells bytes from letters, the vocabulary's own spelling knows of the space."""
+    spelling = tokenizer.convert_ids_to_tokens(number)
+    decoded = tokenizer.decode([number])
+    if not isinstance(spelling, str):
+        return str(decoded)
+    if _BROKEN in decoded:  # part of a letter
+        return spelling
+    if spelling.startswith(_SPACE_MARKS) and not decoded.startswith((" ", "\n")):
+        return f" {decoded}"
+    if spelling.startswith("##"):
+        return spelling
+    return str(decoded) or spelling
+
+
+def flags_of(tokenizer: Any, ids: Sequence[int], texts: Sequence[str]) -> NDArray[np.uint8]:
+    """DELIMITER for punctuation and line breaks, SPECIAL for what is no text."""
+    special = set(getattr(tokenizer, "all_special_ids", ()) or ())
+    kinds = [
+        DELIMITER * (tokenizer is not None and n not in special and _is_delimiter(text))
+        | SPECIAL * (n in special)
+        for n, text in zip(ids, texts, strict=True)
+    ]
+    return np.asarray(kinds, np.uint8)
+
+
+def _is_delimiter(text: str) -> bool:
+    inner = text.strip(" ")
+    if not inner:
+        return False
+    return all(c in "\n\r\t" or unicodedata.category(c).startswith("P") for c in inner)

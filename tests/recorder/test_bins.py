@@ -1,0 +1,50 @@
+"""Pieces come out as they went in, however they were cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.recorder.bins import Gathered, binned, grown
+
+
+@given(
+    cuts=st.lists(st.integers(1, 9), max_size=12),
+    size=st.sampled_from([1, 2, 4, 8]),
+    how=st.sampled_from(["mean", "max", "every"]),
+)
+def test_cuts_do_not_matter(cuts: list[int], size: int, how: str) -> None:
+    total = sum(cuts)
+    numbers = np.random.default_rng(0).random((3, total, 2)).astype(np.float32)
+    held, parts, start = Gathered(size, how), [], 0
+    for cut in cuts:
+        held.put(numbers[:, start : start + cut])
+        start += cut
+        piece = held.take()
+        parts += [] if piece is None else [piece]
+    last = held.take(last=True)
+    parts += [] if last is None else [last]
+    assert held.held == 0 and held.taken == total
+    assert [p[0] for p in parts] == sorted(p[0] for p in parts)
+    assert all(first % size == 0 for first, _ in parts)
+    if total:
+        found = np.concatenate([p[1] for p in parts], axis=1)
+        np.testing.assert_allclose(found, binned(numbers, size, how), rtol=1e-6)
+
+
+def test_bins() -> None:
+    row = np.array([[1.0, 3, 5, 7, 20]], np.float32)
+    assert binned(row, 2, "mean").tolist() == [[2, 6, 20]]
+    assert binned(row, 2, "max").tolist() == [[3, 7, 20]]
+    assert binned(row, 2, "sum").tolist() == [[4, 12, 20]]
+    assert binned(row, 2, "every").tolist() == [[1, 5, 20]]
+    assert binned(row, 1, "mean") is row
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 5), (4, 5)])
+def test_growing_keeps_what_is_there(shape: tuple[int, int]) -> None:
+    before = np.ones((2, 3))
+    after = grown(before, *shape)
+    assert after.shape == shape and after.sum() == 6
