@@ -240,10 +240,10 @@ def test_gradients_flow_through_a_recording() -> None:
 
 def test_an_error_inside_the_block_restores_the_model(tmp_path: Path) -> None:
     model = tiny("llama")
-    with pytest.raises(RuntimeError, match="on purpose"), torch.no_grad():
-        with regard.record(model, tmp_path / "a.regard"):
-            model(tokens(300))
-            raise RuntimeError("on purpose")
+    recorder = regard.record(model, tmp_path / "a.regard")
+    with pytest.raises(RuntimeError, match="on purpose"), torch.no_grad(), recorder:
+        model(tokens(300))
+        raise RuntimeError("on purpose")
     assert model.config._attn_implementation == "sdpa"
     with regard.open(tmp_path / "a.regard") as rec:  # what was written is there
         assert rec["L0H0"].shape == (300, 300)
@@ -313,9 +313,9 @@ def test_a_small_budget_keeps_statistics_of_all_heads(tmp_path: Path) -> None:
 def test_what_cannot_be_had(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     model = tiny("llama")
     path = tmp_path / "a.regard"
-    with pytest.raises(InputError, match=said), torch.no_grad():
-        with regard.record(model, path, **options):
-            model(tokens(10))
+    recorder = regard.record(model, path, **options)
+    with pytest.raises(InputError, match=said), torch.no_grad(), recorder:
+        model(tokens(10))
 
 
 @pytest.mark.parametrize(
@@ -337,9 +337,9 @@ def test_wrong_words(options: dict[str, Any], said: str) -> None:
 
 def test_nothing_heard_is_said_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a.regard"
-    with pytest.raises(InputError, match="no attention was heard"):
-        with regard.record(torch.nn.Linear(2, 2), path):
-            pass
+    recorder = regard.record(torch.nn.Linear(2, 2), path)
+    with pytest.raises(InputError, match="no attention was heard"), recorder:
+        pass
     assert not path.exists()
 
 

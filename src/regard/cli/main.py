@@ -13,6 +13,7 @@ from regard.cli.bench import bench
 from regard.cli.doctor import doctor
 from regard.cli.grade import grade
 from regard.cli.learn import learn
+from regard.cli.models import models
 from regard.cli.scaling import scaling
 from regard.cli.terminal import guard_streams, spelt, write
 from regard.cli.verify import verify
@@ -51,7 +52,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-_VERBS = (learn, scaling, grade, verify, bench, doctor)  # in the order of a course
+_VERBS = (learn, scaling, grade, models, verify, bench, doctor)  # in the order of a course
 
 for _verb in _VERBS:
     app.command(cls=_Verb)(_verb)

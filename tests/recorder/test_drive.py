@@ -1,0 +1,131 @@
+"""A prompt goes through the model in chunks and the model writes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from real_models import smollm2
+from recorder.models import tiny, tokens
+from regard.errors import InputError, ShapeError
+from regard.recorder import drive as driving
+from regard.recorder.compare import compare_with_eager
+from regard.recorder.drive import drive, survey
+from regard.recorder.encode import Encoded, check_length, encode, positions_of
+from regard.recorder.plan import make_plan
+
+
+def encoded(count: int) -> Encoded:
+    return Encoded(tokens(count), "", "some tokens")
+
+
+def test_a_survey_finds_every_attention() -> None:
+    model = tiny("llama", num_key_value_heads=2, num_hidden_layers=3)
+    found = survey(model, tokens(40))
+    assert [(s.heads, s.key_heads, s.dim) for s in found.sizes] == [(4, 2, 8)] * 3
+    assert {(s.queries, s.keys) for s in found.scaled(100)} == {(100, 100)}
+    assert found.seconds(100) < found.seconds(1000) < found.seconds(1000, generate=50)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_chunks_and_generation_are_one_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driving, "CHUNK", 64)
+    model = tiny("llama", num_key_value_heads=2)
+    prompt, heard = encoded(150), []
+    plan = make_plan(10**9, survey(model, prompt.ids).scaled(158))
+    with regard.record(model) as rec:
+        written = drive(rec, prompt, generate=8, plan=plan, advanced=heard.append)
+    assert heard == [64, 64, 22, *[1] * len(written)]
+    with torch.no_grad():
+        expected = model.generate(prompt.ids, max_new_tokens=8, do_sample=False)
+    assert written == expected[0, 150:].tolist()
+    (one,) = rec.prompts
+    assert one.generated == len(written)
+    assert len(one.ids) == 150 + len(written)
+    assert rec["L1H2"].shape == (150 + len(written),) * 2
+    assert abs(sum(p for _, p in one.next)) <= 1 and len(one.next) == 5
+    found = compare_with_eager(model, rec.recording, prompt.ids)
+    assert found is not None
+    assert found.heads == 8 and found.rows == 150 and found.max_error < 1e-5
+    assert "max error" in found.line()
+
+
+def test_an_encoder_reads_at_once() -> None:
+    model = tiny("bert")
+    with regard.record(model) as rec:
+        assert drive(rec, encoded(30)) == []
+    found = compare_with_eager(model, rec.recording, tokens(30))
+    assert found is not None and found.max_error < 1e-5
+    assert compare_with_eager(model, rec.recording, tokens(300)) is None
+
+
+def test_a_translator_writes_another_text() -> None:
+    options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 2}
+    model = tiny("t5", decoder_start_token_id=0, eos_token_id=None, **options)
+    with regard.record(model) as rec:
+        written = drive(rec, encoded(9), generate=4)
+    assert len(written) == 4
+    assert rec["cross.L0H0"].shape == (4, 9)
+
+
+def test_prompts_that_are_too_long_or_empty() -> None:
+    model = tiny("llama", max_position_embeddings=64)
+    assert positions_of(model) == 64
+    check_length(model, 60, 4)
+    with pytest.raises(ShapeError, match=r"60 tokens and 10 to generate.*64 positions.*by 6"):
+        check_length(model, 60, 10)
+    with pytest.raises(InputError, match="empty"):
+        encode(None, "  \n")
+    with pytest.raises(InputError, match="no tokenizer"):
+        encode(None, "text")
+
+
+def test_roberta_counts_from_behind_its_padding() -> None:
+    assert positions_of(tiny("roberta", max_position_embeddings=514)) == 512
+
+
+# ── a real model ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Any:
+    loaded = smollm2()
+    prompt = encode(loaded.tokenizer, "The capital of France is")
+    with regard.record(loaded.model, tokenizer=loaded.tokenizer) as rec:
+        drive(rec, prompt)
+    return rec
+
+
+def test_smollm2_says_paris(recorded: Any) -> None:
+    assert recorded.prompts[0].next[0][0] == " Paris"
+    assert recorded.tokens == ["The", " capital", " of", " France", " is"]
+    assert recorded.prompts[0].bos == ""
+    assert recorded.stacks == {"": (30, 9)}
+
+
+def test_smollm2_replayed_is_smollm2_eager(recorded: Any) -> None:
+    loaded = smollm2()
+    ids = encode(loaded.tokenizer, "The capital of France is").ids
+    found = compare_with_eager(loaded.model, recorded.recording, ids)
+    assert found is not None and found.heads == 270
+    assert found.max_error < 1e-4
+
+
+def test_smollm2_has_strong_sinks() -> None:
+    loaded = smollm2()
+    prompt = encode(loaded.tokenizer, "The cat sat on the mat because it was tired.")
+    with regard.record(loaded.model, tokenizer=loaded.tokenizer) as rec:
+        drive(rec, prompt)
+    assert np.mean(rec.grid("first")) > 0.5
+
+
+def test_a_chat_is_put_into_the_template() -> None:
+    tokenizer = smollm2().tokenizer
+    found = encode(tokenizer, "Hello", chat=True)
+    text = tokenizer.decode(found.ids[0])
+    assert "<|im_start|>user\nHello<|im_end|>" in text
+    assert text.endswith("<|im_start|>assistant\n")
