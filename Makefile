@@ -13,8 +13,13 @@ export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY)  ## the lesson of the notes, in the terminal
-	@$(BIN)/regard learn "The cat sat"
+demo: $(READY)  ## a real model reads an essay; what its heads did is left in demo.regard
+	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; else \
+	$(BIN)/regard record smollm2 --file examples/tides.txt --overwrite -o demo.part.regard && \
+	mv demo.part.regard demo.regard; fi
+	@$(BIN)/regard show demo.regard L18H6
+	@echo 'demo.regard is yours: regard show demo.regard L13H2 --row -1   (in $(BIN))'
+	@echo 'the lesson of the notes: regard learn "The cat sat"'
 
 # one thread per worker: two workers that spin for each other on two cores take ten times as long
 test: $(READY)  ## the whole test suite

@@ -316,6 +316,7 @@ def test_what_cannot_be_had(options: dict[str, Any], said: str, tmp_path: Path) 
     recorder = regard.record(model, path, **options)
     with pytest.raises(InputError, match=said), torch.no_grad(), recorder:
         model(tokens(10))
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

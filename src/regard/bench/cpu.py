@@ -19,17 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import regard
-from regard.bench.results import Result, machine, today
+from regard.bench.results import Result, WrongResultError, machine, today
 from regard.bench.timing import Samples, take_turns
-from regard.errors import RegardError
 
-__all__ = ["Configuration", "WrongResultError", "configurations", "measure"]
+__all__ = ["Configuration", "configurations", "measure"]
 
 _LARGEST_EAGER = 2**30  # bytes of weights
-
-
-class WrongResultError(RegardError):
-    """A contender's answer is wrong, so its time means nothing."""
 
 
 @dataclass(frozen=True)

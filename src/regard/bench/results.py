@@ -10,9 +10,13 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from regard.errors import FileError
+from regard.errors import FileError, RegardError
 
-__all__ = ["Result", "append_csv", "machine", "today"]
+__all__ = ["Result", "WrongResultError", "append_csv", "machine", "today"]
+
+
+class WrongResultError(RegardError):
+    """A contender's answer is wrong, so its time means nothing."""
 
 
 @dataclass(frozen=True)

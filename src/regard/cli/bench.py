@@ -22,51 +22,81 @@ later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weight
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="Which suite: cpu.")] = "cpu",
+    suite: Annotated[str, typer.Argument(help="Which suite: cpu, or record.")] = "cpu",
     tokens: Annotated[
-        str, typer.Option(help="Sequence lengths, separated by commas.")
-    ] = "512,1024,2048,4096,8192",
+        str | None,
+        typer.Option(help="Sequence lengths, separated by commas.", show_default=False),
+    ] = None,
     dims: Annotated[str, typer.Option(help="Head dimensions, separated by commas.")] = "64,128",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    model: Annotated[str, typer.Option(help="The model of the suite record.")] = "smollm2",
     seconds: Annotated[float, typer.Option(help="Time for each configuration.")] = 2.0,
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """Time attention against torch's own, in one process.
+    """Time regard against torch's own, in one process.
 
-    Answers are checked before anything is timed. Figures are medians; each ratio is the time
-    over that of torch's fused attention in the same round, so below 1 is faster.
+    cpu: attention against torch's fused attention. record: a whole model being recorded against
+    its plain forward. Answers are checked before anything is timed. Figures are medians; each
+    ratio is the time over that of the peer in the same round, so below 1 is faster.
     """
     from dataclasses import asdict
 
-    from regard.cli.terminal import status, write, write_json
+    from regard.bench.results import append_csv
+    from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
-    if suite != "cpu":
-        raise InputError(f"there is no suite {suite!r}; there is: cpu")
+    if suite == "cpu":
+        sizes = tokens or "512,1024,2048,4096,8192"
+        rows = _attention(_numbers(sizes, "--tokens"), _numbers(dims, "--dims"), dtype, seconds)
+    elif suite == "record":
+        rows = _recording(model, _numbers(tokens or "2048", "--tokens"), seconds)
+    else:
+        raise InputError(f"there is no suite {suite!r}; there are: cpu, record")
+    if csv is not None:
+        append_csv(csv, rows)
+    if json:
+        write_json([asdict(row) for row in rows])
+        return
+    write(_table(rows) if suite == "cpu" else _short_table(rows))
+
+
+def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -> list[Result]:
     import torch
 
     from regard.bench.cpu import configurations, measure
-    from regard.bench.results import append_csv
+    from regard.cli.terminal import status
+    from regard.errors import InputError
 
     kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if dtype not in kinds:
         raise InputError(f"--dtype {dtype}: give one of {', '.join(kinds)}")
     rows: list[Result] = []
     console = status()
-    every = list(
-        configurations(_numbers(tokens, "--tokens"), _numbers(dims, "--dims"), kinds[dtype])
-    )
+    every = list(configurations(tokens, dims, kinds[dtype]))
     for n, at in enumerate(every):
         shape = f"{at.tokens} tokens, d {at.dim}, {'causal' if at.causal else 'full'}"
         console.print(f"[{n + 1}/{len(every)}] {shape}", markup=False)
         rows += measure(at, seconds)
-    if csv is not None:
-        append_csv(csv, rows)
-    if json:
-        write_json([asdict(row) for row in rows])
-        return
-    write(_table(rows))
+    return rows
+
+
+def _recording(model: str, tokens: list[int], seconds: float) -> list[Result]:
+    from regard.bench.record import measure
+    from regard.cli.terminal import status
+
+    rows: list[Result] = []
+    for n, count in enumerate(tokens):
+        status().print(f"[{n + 1}/{len(tokens)}] {model}, {count} tokens", markup=False)
+        rows += measure(model, count, seconds)
+    return rows
+
+
+def _short_table(rows: list[Result]) -> str:
+    lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'÷ sdpa':>7}"]
+    for row in rows:
+        lines.append(f"{row.tokens:>6} {row.what:10} {row.median_ms:>9.1f} {row.ratio:>7.2f}")
+    return "\n".join(lines)
 
 
 def _numbers(text: str, option: str) -> list[int]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.engine.choose import MEASURING, Implementation, choose
+from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners
 from regard.engine.matrix import Attention
 from regard.engine.problem import Answers, Call, RowState
@@ -66,6 +67,9 @@ def attend(
     query, key, value = _autocast(query, key, value)
     call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
     summaries = _check_summaries(summaries, call.shape)
+    changing = editors()
+    if changing:
+        call = edited_call(call, changing)
     chosen = _choose(call, summaries, implementation)
     heard = () if torch.compiler.is_compiling() else listeners()
     # with a graph, only what the caller asked for goes into it: checkpointing runs a layer again
@@ -73,7 +77,10 @@ def attend(
     if heard and chosen.name in MEASURING and not call.problem().gradients:
         wanted = [one for listener in heard for one in listener.wants(call)]
         summaries = tuple(dict.fromkeys((*summaries, *wanted)))
-    found = Attention(call, chosen.attend(call, summaries), chosen)
+    answers = chosen.attend(call, summaries)
+    if changing:
+        answers = answers._replace(output=edited_output(call, answers.output, changing))
+    found = Attention(call, answers, chosen)
     for listener in heard:
         listener.heard(found)
     return found

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Gathered", "binned", "grown"]
 
-Array = NDArray[Any]
-How = Literal["mean", "max", "sum", "every"]
+_Array = NDArray[Any]
+_How = Literal["mean", "max", "sum", "every"]
 
 
 class Gathered:
@@ -19,13 +19,13 @@ class Gathered:
     how   "mean" or "max" of a bin, or "every": the first of each bin
     """
 
-    def __init__(self, size: int = 1, how: How = "mean") -> None:
+    def __init__(self, size: int = 1, how: _How = "mean") -> None:
         self._size, self._how = size, how
-        self._parts: list[Array] = []
+        self._parts: list[_Array] = []
         self._held = 0
         self.taken = 0  # tokens that have come out
 
-    def put(self, part: Array) -> None:
+    def put(self, part: _Array) -> None:
         """More tokens."""
         self._parts.append(part)
         self._held += part.shape[1]
@@ -35,7 +35,7 @@ class Gathered:
         """Tokens waiting."""
         return self._held
 
-    def take(self, last: bool = False) -> tuple[int, Array] | None:
+    def take(self, last: bool = False) -> tuple[int, _Array] | None:
         """(first token, bins) of all whole bins held; at last, of a ragged one as well."""
         count = self._held if last else self._held // self._size * self._size
         if count == 0:
@@ -47,7 +47,7 @@ class Gathered:
         return start, binned(whole[:, :count], self._size, self._how)
 
 
-def binned(array: Array, size: int, how: How) -> Array:
+def binned(array: _Array, size: int, how: _How) -> _Array:
     """(H, n, …) → (H, ⌈n/size⌉, …)."""
     if size == 1:
         return array
@@ -64,7 +64,7 @@ def binned(array: Array, size: int, how: How) -> Array:
     return sums.astype(array.dtype)
 
 
-def grown(array: Array, *shape: int) -> Array:
+def grown(array: _Array, *shape: int) -> _Array:
     """The array with each axis at least as long as told, zeros behind."""
     if all(have >= want for have, want in zip(array.shape, shape, strict=True)):
         return array

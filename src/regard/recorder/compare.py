@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.recorder.drive import eager, is_causal_model
 from regard.recording import Recording
 
-__all__ = ["Agreement", "compare_with_eager"]
+__all__ = ["FIRST", "Agreement", "compare_with_eager"]
 
 FIRST = 256  # tokens
 
@@ -43,17 +43,11 @@ def compare_with_eager(
     first = ids[:, :FIRST].to(next(model.parameters()).device)
     with torch.inference_mode(), eager(model):
         weights = model(input_ids=first, output_attentions=True).attentions
-    rows, heads, worst = first.shape[1], 0, 0.0
-    view = recording.prompts[prompt]
-    for layer, truth in enumerate(weights):
-        for head in range(truth.shape[1]):
-            try:
-                found = view[layer, head]
-            except KeyError:
-                continue
-            if not found.exact:
-                continue
-            mine = found[:rows, :rows]
-            worst = max(worst, float(np.abs(mine - truth[0, head].float().cpu().numpy()).max()))
-            heads += 1
-    return Agreement(rows, heads, worst) if heads else None
+    count, errors = first.shape[1], []
+    for head in recording.prompts[prompt]:
+        rows = range(head.recorded.start, min(head.recorded.stop, count))
+        if head.exact and rows:
+            truth = weights[head.layer][0, head.head, rows.start : rows.stop]
+            mine = head[rows.start : rows.stop, :count]
+            errors.append(float(np.abs(mine - truth.float().cpu().numpy()).max()))
+    return Agreement(count, len(errors), max(errors)) if errors else None

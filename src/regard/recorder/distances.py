@@ -13,7 +13,7 @@ from regard.recorder.plan import EXACT_DISTANCES
 
 __all__ = ["Profile"]
 
-Array = NDArray[Any]
+_Array = NDArray[Any]
 
 
 class Profile:
@@ -24,7 +24,7 @@ class Profile:
         self._behind = np.zeros((heads, 0))  # bins of d = 0, 1, 2 …
         self._ahead = np.zeros((heads, 0))  # bins of −d = 1, 2, 3 …
 
-    def add(self, sums: Array, shift: int) -> None:
+    def add(self, sums: _Array, shift: int) -> None:
         """(H, n) diagonals in the order of j − i; entry e has distance shift − e."""
         count = sums.shape[1]
         split = min(max(shift + 1, 0), count)  # entries before it have d ≥ 0
@@ -32,7 +32,7 @@ class Profile:
         self._behind = _added(self._behind, behind, shift - split + 1, self._edges)
         self._ahead = _added(self._ahead, ahead, split - shift - 1, self._edges)
 
-    def finish(self) -> tuple[Array, Array]:
+    def finish(self) -> tuple[_Array, _Array]:
         """(H, bins) and the edges of the bins: bin b holds edges[b] … edges[b+1] − 1."""
         ahead = np.trim_zeros(self._ahead.any(axis=0).astype(int), "b").size
         ahead = max(ahead, min(EXACT_DISTANCES, self._ahead.shape[1]))
@@ -45,7 +45,7 @@ class Profile:
         return profile.astype(np.float32), np.concatenate([left, right]).astype(np.int32)
 
 
-def _added(to: Array, sums: Array, first: int, edges: Array | None) -> Array:
+def _added(to: _Array, sums: _Array, first: int, edges: _Array | None) -> _Array:
     """The bins with these distances (first, first + 1 …) added."""
     if sums.shape[1] == 0:
         return to
@@ -61,7 +61,7 @@ def _added(to: Array, sums: Array, first: int, edges: Array | None) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _edges(per_doubling: int) -> Array:
+def _edges(per_doubling: int) -> _Array:
     """0, 1, 2 … EXACT_DISTANCES, then so many bins a doubling, up to 2³⁰."""
     octaves = 30 - (EXACT_DISTANCES.bit_length() - 1)
     steps = np.arange(1, octaves * per_doubling + 1) / per_doubling

@@ -20,7 +20,7 @@ from regard.recorder.session import Recorder
 from regard.recorder.tokens import texts_of
 from regard.summary import Summary
 
-__all__ = ["Survey", "drive", "is_causal_model", "is_encoder_decoder", "survey"]
+__all__ = ["CHUNK", "Survey", "drive", "eager", "is_causal_model", "is_encoder_decoder", "survey"]
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
 _PROBE = 128

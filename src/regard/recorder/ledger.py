@@ -16,9 +16,9 @@ from regard.recorder.plan import Plan
 from regard.recorder.rules import Rules
 from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
 
-__all__ = ["Ledger", "Page", "Store"]
+__all__ = ["TOTALS", "Ledger", "Page", "Store"]
 
-Array = NDArray[Any]
+_Array = NDArray[Any]
 
 _WRITE_ROWS = 256  # rows are written when so many have gathered, and when a prompt ends
 TOTALS = (
@@ -55,18 +55,18 @@ class Store(Protocol):
 class Page:
     """One call's part of one prompt: n rows against m keys. H recorded heads, K key heads."""
 
-    rows: dict[str, Array]  # (H, n) by name
-    normalized: Array  # (H, n)
-    visible: Array  # (H or 1, n)
-    top_weights: Array  # (H, n, k)
-    top_keys: Array  # global keys
-    received: Array  # (H, m)
-    offsets: Array  # (H, diagonals)
+    rows: dict[str, _Array]  # (H, n) by name
+    normalized: _Array  # (H, n)
+    visible: _Array  # (H or 1, n)
+    top_weights: _Array  # (H, n, k)
+    top_keys: _Array  # global keys
+    received: _Array  # (H, m)
+    offsets: _Array  # (H, diagonals)
     offset_shift: int  # entry e of offsets has distance shift − e
-    pooled: Array  # (H, R, C): sums over cells, from cell (row_start, key_start) // cell on
-    value_norm: Array  # (K, new keys)
-    query: tuple[Array, str | None] | None  # (H, n, D) and the format's name of its dtype
-    key: tuple[Array, str | None] | None  # (K, new keys, D)
+    pooled: _Array  # (H, R, C): sums over cells, from cell (row_start, key_start) // cell on
+    value_norm: _Array  # (K, new keys)
+    query: tuple[_Array, str | None] | None  # (H, n, D) and the format's name of its dtype
+    key: tuple[_Array, str | None] | None  # (K, new keys, D)
     row_start: int
     key_start: int
     new_keys: int  # the last so many of the m keys had not been seen before
@@ -88,7 +88,7 @@ class Ledger:
         self._profile = Profile(heads, plan.distances)
         self._totals = np.zeros((heads, len(TOTALS)))
         self._totals[:, -1] = -np.inf
-        self._arrays: list[Array] = []  # of masks and score rules, each written once
+        self._arrays: list[_Array] = []  # of masks and score rules, each written once
 
     def take(self, page: Page) -> None:
         """One more page."""
@@ -166,7 +166,7 @@ class Ledger:
         names = tuple(self._named(array) for array in page.rules.arrays)
         return Segment(rows, keys, mask, page.rules.score, names)
 
-    def _named(self, array: Array) -> str:
+    def _named(self, array: _Array) -> str:
         """The tensor that holds this array, written the first time it is met."""
         for number, known in enumerate(self._arrays):
             if known.dtype == array.dtype and np.array_equal(known, array, equal_nan=False):
@@ -221,7 +221,7 @@ class Ledger:
                 start = piece[0] + (self.place.rows[0] if name not in ("k", "value_norm") else 0)
                 self._add(name, start, np.ascontiguousarray(piece[1]), self._dtypes.get(name))
 
-    def _add(self, what: str, start: int | None, array: Array, dtype: str | None = None) -> None:
+    def _add(self, what: str, start: int | None, array: _Array, dtype: str | None = None) -> None:
         name = tensor_name(self.prompt, self.place.label, what, start)
         self._store.add(name, array, {"what": what}, dtype=dtype)
 
@@ -238,7 +238,7 @@ def _joined(last: Segment, made: Segment, page: Page) -> bool:
     )
 
 
-def _area(shape: tuple[int, ...], place: Place, cell: int) -> Array:
+def _area(shape: tuple[int, ...], place: Place, cell: int) -> _Array:
     """(R, C): how many cells of the matrix lie in each square."""
     sides = []
     for count, tokens in zip(shape[1:], (place.queries, place.keys), strict=True):

@@ -33,7 +33,7 @@ from regard.summary import (
 
 __all__ = ["Measured", "Wanted", "measured", "visible_keys"]
 
-Array = NDArray[Any]
+_Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ class Wanted:
 class Measured:
     """Everything about one call, on the host."""
 
-    rows: dict[str, Array]  # (E, H, L) each, by the names of `contents.ROW_NUMBERS`
-    normalized: Array  # (E, H, L): entropy ÷ log(visible keys)
-    visible: Array  # (E or 1, H or 1, L): how many keys each row may see
-    top_weights: Array  # (E, H, L, k)
-    top_keys: Array
-    received: Array  # (E, H, S)
-    offsets: Array  # (E, H, L + S − 1)
-    pooled: Array | None  # (E, H, ⌈L/cell⌉, ⌈S/cell⌉): sums over cells
-    value_norm: Array  # (E, K, S)
+    rows: dict[str, _Array]  # (E, H, L) each, by the names of `contents.ROW_NUMBERS`
+    normalized: _Array  # (E, H, L): entropy ÷ log(visible keys)
+    visible: _Array  # (E or 1, H or 1, L): how many keys each row may see
+    top_weights: _Array  # (E, H, L, k)
+    top_keys: _Array
+    received: _Array  # (E, H, S)
+    offsets: _Array  # (E, H, L + S − 1)
+    pooled: _Array | None  # (E, H, ⌈L/cell⌉, ⌈S/cell⌉): sums over cells
+    value_norm: _Array  # (E, K, S)
 
 
 def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor) -> Measured:
@@ -131,7 +131,7 @@ def _probe(call: Call) -> tuple[Any, ...]:
     return call, Answers(call.query[..., :0], state.lse, {}, state), chosen
 
 
-def _host(tensor: Tensor, *shape: int) -> Array:
+def _host(tensor: Tensor, *shape: int) -> _Array:
     """On the host in float32 (or as whole numbers), with the batch as one axis."""
     plain = tensor.detach().to("cpu")
     plain = plain.float() if plain.is_floating_point() else plain

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.errors import InputError
 
-__all__ = ["Plan", "Size", "human", "make_plan", "parse_budget"]
+__all__ = ["EXACT_DISTANCES", "TOP", "Plan", "Size", "human", "make_plan", "parse_budget"]
 
 TOP = 8  # heaviest keys of a row
 EXACT_DISTANCES = 64  # never binned, forwards and backwards

@@ -76,6 +76,7 @@ class Prompts:
         self._number = 0
         self._order: dict[Spot, int] = {}  # places, in the order they were first heard
         self.plan: Plan | None = None
+        self.pages = 0  # how much was taken down, ever
 
     @property
     def spent(self) -> int:
@@ -272,6 +273,7 @@ class Prompts:
         for one, page in zip(self._open, pages, strict=True):
             if page.normalized.shape[1]:
                 one.ledgers[spot].take(page)
+                self.pages += 1
 
 
 def _check_cache(

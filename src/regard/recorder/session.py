@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard import recording
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
@@ -80,6 +82,8 @@ class Recorder:
             raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
         self.model, self.path, self.budget = model, path, budget
         self.heard_anything = False
+        config = getattr(model, "config", None)
+        self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
         self.tokenizer, self._choice, self._overwrite = tokenizer, choice, overwrite
         self._atlas = Atlas(named=_has_parts(model))
         self._expected: int | None = None
@@ -115,8 +119,9 @@ class Recorder:
                 self._prompts.finish(complete=kind is None)
         finally:
             self._stack.close()
-        if kind is None and not self.heard_anything:
+        if not self._prompts.pages:
             self._discard()
+        if kind is None and not self.heard_anything:
             raise InputError(
                 f"no attention was heard: {type(self.model).__name__} was not run inside the "
                 "block, or computes its attention by other means than regard, transformers' "
@@ -146,9 +151,7 @@ class Recorder:
         if self._recording is None:
             if self.path is None or self._store_is_open():
                 raise InputError("the recording is being made; ask after the with block")
-            from regard.recording import open
-
-            self._recording = open(self.path)
+            self._recording = recording.open(self.path)
         return self._recording
 
     def _store_is_open(self) -> bool:
@@ -167,6 +170,20 @@ class Recorder:
     def expect(self, tokens: int, plan: Plan | None = None) -> None:
         """How long the next prompt will be in the end, or what is planned for it already."""
         self._expected, self._planned = tokens, plan
+
+    def finish(self) -> None:
+        """The prompts being read are at their end; the next call begins new ones."""
+        self._prompts.finish()
+
+    def so_far(self) -> Recording:
+        """What is written already, while the recording goes on."""
+        if isinstance(self._store, Memory):
+            return Recording(self._store)
+        return recording.open(self._store.path)
+
+    def note(self, **facts: Any) -> None:
+        """More about the whole recording, as JSON."""
+        self._store.note({name: json.dumps(value) for name, value in facts.items()})
 
     @property
     def begun(self) -> int:
@@ -275,16 +292,12 @@ class Recorder:
 
     def _facts(self) -> dict[str, str]:
         """About the model and about how the recording was made."""
-        import numpy
-
-        import regard
-
         config = getattr(self.model, "config", None)
         parameters = sum(p.numel() for p in self.model.parameters())
         one = next(self.model.parameters(), torch.empty(0))
         text = getattr(config, "text_config", config)
         about = {
-            "name": getattr(config, "name_or_path", "") or type(self.model).__name__,
+            "name": self.name,
             "class": type(self.model).__name__,
             "family": getattr(config, "model_type", ""),
             "layers": getattr(text, "num_hidden_layers", None),
@@ -295,9 +308,9 @@ class Recorder:
             "device": str(one.device),
         }
         made = {
-            "regard": regard.__version__,
+            "regard": _version("regard"),
             "torch": torch.__version__,
-            "numpy": numpy.__version__,
+            "transformers": _version("transformers"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(made)}
@@ -320,6 +333,13 @@ def _is_aligned(share: Share, cell: int) -> bool:
         and share.row_start % cell == 0
         and share.key_start % cell == 0
     )
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _is_hugging_face(model: nn.Module) -> bool:

@@ -23,7 +23,7 @@ from regard.score import PartBias
 
 __all__ = ["Share", "read_pages"]
 
-Array = NDArray[Any]
+_Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _page(
     rows = slice(share.kept.start - down, share.kept.stop - down)
     keys = slice(share.keys.start, share.keys.stop)
 
-    def per_head(array: Array) -> Array:
+    def per_head(array: _Array) -> _Array:
         """(E, H, …) → recorded heads of this prompt."""
         return array[entries].reshape(-1, *array.shape[2:])[heads]
 
@@ -157,7 +157,7 @@ def _page(
     )
 
 
-def _first(attention: Attention, share: Share) -> Array:
+def _first(attention: Attention, share: Share) -> _Array:
     """(count × H, L): the weight of the prompt's first key in every row; 0 where it is gone from
     a sliding cache."""
     shape = attention._call.shape
@@ -170,14 +170,14 @@ def _first(attention: Attention, share: Share) -> Array:
     ].reshape(heads, queries)
 
 
-def _key_heads(array: Array, entries: slice) -> Array:
+def _key_heads(array: _Array, entries: slice) -> _Array:
     """(E, K, S) → (count × K, S)."""
     return array[entries].reshape(-1, array.shape[-1])
 
 
 def _words(
     tensor: Tensor, entries: slice, tokens: slice, heads: list[int] | None
-) -> tuple[Array, str | None]:
+) -> tuple[_Array, str | None]:
     """(heads, tokens, D) on the host, bf16 as its 16-bit words."""
     flat = _flat(tensor)[entries, :, tokens].flatten(0, 1)
     picked = flat if heads is None else flat[heads]
@@ -196,7 +196,7 @@ def _pooled(
     keys: slice,
     row_start: int,
     per_head: Any,
-) -> Array:
+) -> _Array:
     """(H, R, C): sums over cells that are counted from the prompt's first row and key."""
     if numbers.pooled is not None:
         return np.asarray(per_head(numbers.pooled))

@@ -29,9 +29,9 @@ MAKING = (
     ("engine",),
     ("parallel",),
     ("tokens", "embed", "models", "nn"),
-    ("huggingface", "recorder", "monitor"),
+    ("huggingface", "recorder", "intervene", "monitor"),
 )
-READING = (("learn", "recording"), ("study",), ("viewer",))
+READING = (("learn", "recording"), ("study", "draw", "export"), ("viewer",))
 TOP = ("cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}}
 

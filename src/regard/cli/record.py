@@ -1,0 +1,267 @@
+"""`regard record`: a model reads a prompt, and where it looked is written down."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
+from regard.errors import FileError, InputError
+
+if TYPE_CHECKING:
+    from regard.recorder import Recorder
+    from regard.recorder.compare import Agreement
+    from regard.recorder.encode import Encoded
+    from regard.recorder.plan import Plan
+    from regard.recording import Recording
+
+__all__ = ["record"]
+
+
+def record(
+    model: str = typer.Argument(
+        ...,
+        metavar="MODEL",
+        help="A name of `regard models`, a folder, or what transformers takes.",
+    ),
+    text: list[str] = typer.Option([], "--text", help="A prompt; may be given several times."),
+    file: list[Path] = typer.Option([], "--file", help="A file with a prompt; several are fine."),
+    stdin: bool = typer.Option(False, "--stdin", help="Read a prompt from standard input."),
+    output: Path = typer.Option(Path("run.regard"), "--output", "-o", help="The file to write."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace that file if it exists."),
+    chat: bool = typer.Option(False, "--chat", help="Put the prompt into the chat template."),
+    generate: int = typer.Option(0, "--generate", min=0, help="Record so many written tokens too."),
+    layers: str | None = typer.Option(None, "--layers", help="Which layers, such as 0,5-10."),
+    heads: str | None = typer.Option(None, "--heads", help="Which heads of each layer."),
+    queries: str | None = typer.Option(
+        None, "--queries", help="Which rows: 100:200, or a number n for the last n."
+    ),
+    budget: str = typer.Option("2GB", "--budget", help="How large the file may become."),
+    dtype: str | None = typer.Option(
+        None, "--dtype", help="float32, bfloat16 or float16; float32 on the CPU by default."
+    ),
+    device: str | None = typer.Option(None, "--device", help="cpu, cuda, cuda:1 …"),
+    plan_only: bool = typer.Option(False, "--plan", help="Print what would be kept, and stop."),
+    as_json: bool = typer.Option(False, "--json", help="Print the outcome as JSON."),
+) -> None:
+    """Record where a model looks while it reads a prompt.
+
+    Statistics of all heads are kept, and q and k of as many layers as fit the budget: any weight
+    of those can be computed afterwards, exactly. Ctrl-C leaves a file with what was read so far.
+    """
+    from regard.recorder import record as recorder_for
+    from regard.recorder.choice import Choice
+    from regard.recorder.drive import drive
+    from regard.recorder.encode import check_length, encode
+    from regard.recorder.plan import parse_budget
+
+    prompts = _prompts(text, file, stdin)
+    room = parse_budget(budget)
+    Choice.of(layers, heads, queries)  # wrong words end here, before a model is loaded
+    if not plan_only:
+        _check_output(output, overwrite)
+    loaded = _load(model, dtype, device)
+    encoded = [encode(loaded.tokenizer, one, chat) for one in prompts]
+    for one in encoded:
+        check_length(loaded.model, one.tokens, generate)
+    plans, seconds = _plans(loaded.model, encoded, generate, room, layers, heads)
+    _tell_plan(model, encoded, plans, seconds)
+    if plan_only:
+        _print_plan(plans, seconds, as_json)
+        return
+    recorder = recorder_for(
+        loaded.model, output, tokenizer=loaded.tokenizer, layers=layers, heads=heads,
+        queries=queries, budget=budget, overwrite=overwrite,
+    )  # fmt: skip
+    recorder.name = loaded.name
+    total = sum(one.tokens + generate for one in encoded)
+    try:
+        with _progress(total, lambda: recorder.written_bytes) as advanced, recorder:
+            for one, plan in zip(encoded, plans, strict=True):
+                drive(recorder, one, generate=generate, plan=plan, advanced=advanced)
+            recorder.finish()
+            agreement = _compare(recorder, encoded)
+    except KeyboardInterrupt:
+        write(f"regard: stopped; what was read so far is in {output}", error=True)
+        raise
+    with recorder.recording as found:
+        _finish(found, output, agreement, as_json)
+
+
+# ── what is to be read ───────────────────────────────────────────────────────────────────────
+
+
+def _prompts(texts: list[str], files: list[Path], stdin: bool) -> list[str]:
+    found = [*texts, *(_read(path) for path in files)]
+    if stdin:
+        found.append(sys.stdin.read().removesuffix("\n"))
+    if not found:
+        raise InputError("no prompt; give --text TEXT, --file FILE or --stdin")
+    for one in found:
+        if not one.strip():
+            raise InputError("a prompt is empty; give some text with --text, --file or --stdin")
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        # the last line break is the editor's, not the prompt's
+        return path.read_text(encoding="utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _check_output(path: Path, overwrite: bool) -> None:
+    """Before minutes go by: the file can be made."""
+    import os
+
+    if path.exists() and not overwrite:
+        raise FileError(f"{path}: exists already; give another name with -o, or --overwrite")
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileError(f"{path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise FileError(f"{path}: {folder} cannot be written to; give another place with -o")
+
+
+def _load(name: str, dtype: str | None, device: str | None) -> Any:
+    from regard.models import load
+
+    with status().status(f"loading {name}"):
+        return load(name, dtype=dtype, device=device)
+
+
+# ── the plan ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _plans(
+    model: Any,
+    encoded: list[Encoded],
+    generate: int,
+    budget: int,
+    layers: str | None,
+    heads: str | None,
+) -> tuple[list[Plan], float]:
+    """What is kept of each prompt, and about how long it takes."""
+    from dataclasses import replace
+
+    from regard.recorder.choice import Choice
+    from regard.recorder.drive import survey
+    from regard.recorder.plan import make_plan
+
+    choice = Choice.of(layers, heads, None)
+    seen = survey(model, encoded[0].ids)
+    choice.check_layers(len(seen.sizes))
+    chosen = [s for n, s in enumerate(seen.sizes) if choice.has_layer(n)]
+    chosen = [replace(s, heads=len(choice.heads_of(s.heads))) for s in chosen]
+    plans = [
+        make_plan(
+            budget // len(encoded), replace(seen, sizes=tuple(chosen)).scaled(one.tokens + generate)
+        )
+        for one in encoded
+    ]
+    return plans, sum(seen.seconds(one.tokens, generate) for one in encoded)
+
+
+def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: float) -> None:
+    from regard.recorder.plan import human
+
+    tokens = sum(one.tokens for one in encoded)
+    bos = encoded[0].bos
+    front = f"{bos} put in front" if bos else "nothing put in front (no BOS)"
+    several = f"{len(encoded)} prompts, " if len(encoded) > 1 else ""
+    write(f"{name}: {several}{tokens} tokens, {front}", error=True)
+    if len(plans) == 1:
+        for line in plans[0].lines():
+            write(f"  {line}", error=True)
+    else:
+        every = sum(plan.total_bytes for plan in plans)
+        write(f"  {human(every)} of {human(sum(plan.budget for plan in plans))}", error=True)
+    write(f"  about {_duration(seconds)}", error=True)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _print_plan(plans: list[Plan], seconds: float, as_json: bool) -> None:
+    if as_json:
+        each = [plan.to_dict() for plan in plans]
+        write_json({"prompts": each, "seconds": round(seconds, 1)})
+
+
+# ── while it runs ────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _progress(total: int, written: Callable[[], int]) -> Iterator[Callable[[int], None]]:
+    """A bar with tokens a second, bytes and the time left; nothing where nobody looks."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from regard.recorder.plan import human
+
+    console = status()
+    columns = (
+        TextColumn("recording"),
+        BarColumn(),
+        TextColumn(
+            "{task.completed}/{task.total} tokens · {task.fields[rate]} · {task.fields[size]}"
+        ),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total, rate="", size="")
+
+        def advanced(tokens: int) -> None:
+            bar.update(task, advance=tokens)
+            speed = bar.tasks[0].speed
+            rate = f"{speed:.0f} tokens/s" if speed else ""
+            bar.update(task, rate=rate, size=human(written()))
+
+        yield advanced
+
+
+# ── the first screen ─────────────────────────────────────────────────────────────────────────
+
+
+def _compare(recorder: Recorder, encoded: list[Encoded]) -> Agreement | None:
+    """Replayed weights against eager ones, noted in the recording."""
+    from dataclasses import asdict
+
+    from regard.recorder.compare import compare_with_eager
+
+    with recorder.so_far() as found:
+        agreement = compare_with_eager(recorder.model, found, encoded[0].ids)
+    if agreement is not None:
+        recorder.note(check=asdict(agreement))
+    return agreement
+
+
+def _finish(found: Recording, output: Path, agreement: Agreement | None, as_json: bool) -> None:
+    """What the model would say, how well replay agrees, all heads at a glance, where to go on."""
+    from dataclasses import asdict
+
+    from regard.draw import finished, paper_of
+    from regard.draw.pages import make_overview
+
+    page = make_overview(found, 0, "non_sink")
+    if as_json:
+        facts = {"file": str(output), "bytes": output.stat().st_size}
+        check = None if agreement is None else asdict(agreement)
+        write_json(facts | {"check": check} | page.as_dict())
+        return
+    console = results()
+    paper = paper_of(console, is_ascii=ascii_only(console))
+    print_lines(console, finished(page.lines(paper), paper))
+    if agreement is not None:
+        write(agreement.line())
+    write(f"written: {output}; look closer: regard show {output} L0H0")

@@ -1,0 +1,94 @@
+"""Whoever changes attention while it is computed: who may see whom before, the output after.
+
+An editor is asked by `attend`, in the thread (and context) that edits. The mask changes before an
+implementation is chosen, so an edited call is as exact and as fast as any with that mask, and
+questions are answered under it. The output changes after it was computed, and listeners hear of
+the changed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from threading import Lock
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.engine.problem import Call
+from regard.errors import UnavailableError
+from regard.mask import Mask
+
+__all__ = ["Editor", "edited_call", "edited_output", "editing", "editors"]
+
+
+class Editor(Protocol):
+    """Changes attention."""
+
+    def mask(self, call: Call) -> Mask | None:
+        """Who may see whom in this call; `call.mask` where nothing is to change."""
+        ...
+
+    def output(self, call: Call, output: Tensor) -> Tensor:
+        """What the call gives in place of `output`, (*batch, Hq, L, Dv)."""
+        ...
+
+
+_EDITORS: ContextVar[tuple[Editor, ...]] = ContextVar("regard_editors", default=())
+
+# How many edit, in whatever thread. Traced code cannot read a context variable; it reads this,
+# and is traced again when the number changes.
+_active = 0
+_LOCK = Lock()
+
+
+def editors() -> tuple[Editor, ...]:
+    """Who edits here and now."""
+    if torch.compiler.is_compiling():
+        if _active:
+            raise UnavailableError(
+                "attention is being changed (regard.knock_out) while torch.compile traces it, "
+                "which would leave the change in the compiled code; run the model as it was "
+                "before torch.compile"
+            )
+        return ()
+    return _EDITORS.get()
+
+
+@contextmanager
+def editing(editor: Editor) -> Iterator[None]:
+    """Within the block, the editor is asked about every attention, after those before it."""
+    token = _EDITORS.set((*_EDITORS.get(), editor))
+    _count(1)
+    try:
+        yield
+    finally:
+        _count(-1)
+        _EDITORS.reset(token)
+
+
+def edited_call(call: Call, by: tuple[Editor, ...]) -> Call:
+    """The call under the mask that all of them leave."""
+    for editor in by:
+        mask = editor.mask(call)
+        if mask is not call.mask:
+            call = replace(call, mask=mask)
+            if mask is not None:
+                mask.check(call.shape.extent)
+    return call
+
+
+def edited_output(call: Call, output: Tensor, by: tuple[Editor, ...]) -> Tensor:
+    """The output that all of them leave."""
+    for editor in by:
+        output = editor.output(call, output)
+    return output
+
+
+def _count(change: int) -> None:
+    global _active
+    with _LOCK:
+        _active += change

@@ -1,0 +1,228 @@
+"""`regard record` as a shell sees it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.recording import append
+
+WORDS = "the sea rises twice a day and falls again because moon pulls on water .".split()
+TEXT = " ".join(WORDS * 3)
+
+
+@pytest.fixture
+def record(shell, monkeypatch, tmp_path):
+    """The verb, run in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return partial(shell, "record")
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory) -> Path:
+    """A folder with a tiny Llama and a tokenizer of a few words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = {word: n for n, word in enumerate(["<s>", "<unk>", *WORDS])}
+    plain = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=plain, bos_token="<s>", unk_token="<unk>", model_max_length=64
+    )
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3,
+        intermediate_size=48, vocab_size=len(vocabulary), max_position_embeddings=64,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def test_the_first_screen(record, model):
+    status, out, err = record(model, "--text", TEXT, "--generate", 4)
+    assert status == 0, err
+    assert "45 tokens" in err and "no BOS" in err and "total" in err and "about" in err
+    assert "replay against eager on the first 45 tokens: max error" in out
+    assert "non_sink" in out or "non-sink" in out
+    with regard.open("run.regard") as rec:
+        assert rec["L2H3"].shape == (49, 49)
+        assert rec.prompts[0].generated == 4
+        assert rec.check["max_error"] < 1e-5
+
+
+def test_as_json(record, model):
+    status, out, _ = record(model, "--text", TEXT, "--json", "-o", "a.regard")
+    assert status == 0
+    said = json.loads(out)
+    assert said["file"] == "a.regard" and said["bytes"] == Path("a.regard").stat().st_size
+    assert said["check"]["max_error"] < 1e-5
+
+
+def test_files_stdin_and_several_prompts(record, model, monkeypatch, tmp_path):
+    import io
+
+    (tmp_path / "prompt.txt").write_text("moon pulls on water")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("the sea rises"))
+    words = ("--file", "prompt.txt", "--text", "a day", "--stdin")
+    assert record(model, *words)[0] == 0
+    with regard.open("run.regard") as rec:
+        assert [len(p.ids) for p in rec.prompts] == [2, 4, 3]
+
+
+def test_the_plan_alone(record, model):
+    status, out, err = record(model, "--text", TEXT, "--plan", "--json")
+    assert status == 0 and "total" in err
+    assert json.loads(out)["prompts"][0]["exact"] == [0, 1, 2]
+    assert not Path("run.regard").exists()
+
+
+def test_some_of_it(record, model):
+    words = ("--layers", "0,2", "--heads", "1-2", "--queries", "10:20")
+    assert record(model, "--text", TEXT, *words)[0] == 0
+    with regard.open("run.regard") as rec:
+        assert sorted(rec.labels()) == ["L0H1", "L0H2", "L2H1", "L2H2"]
+        assert rec["L2H1"].place.rows == (10, 20)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision(record, model, dtype):
+    assert record(model, "--text", TEXT, "--dtype", dtype)[0] == 0
+    with regard.open("run.regard") as rec:
+        assert rec.model["dtype"] == dtype
+        np.testing.assert_allclose(np.asarray(rec["L0H0"]).sum(-1), 1, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--text", ""], 2, "empty"),
+        ([], 2, "no prompt"),
+        (["--file", "nowhere.txt"], 3, "nowhere.txt"),
+        (["--text", " ".join(WORDS * 6)], 2, "64 positions"),
+        (["--text", TEXT, "--layers", "7"], 2, "layer 7 does not exist; this model has 0–2"),
+        (["--text", TEXT, "--heads", "9"], 2, "head 9 does not exist; this model has 0–3"),
+        (["--text", TEXT, "--layers", "x"], 2, "0,5-10"),
+        (["--text", TEXT, "--queries", "9:3"], 2, "range of rows"),
+        (["--text", TEXT, "--budget", "2kB"], 2, "too small"),
+        (["--text", TEXT, "--budget", "lots"], 2, "2GB"),
+        (["--text", TEXT, "--chat"], 2, "chat template"),
+        (["--text", TEXT, "--dtype", "int3"], 2, "int3"),
+        (["--text", TEXT, "--device", "cuda:77"], 2, "cuda"),
+        (["--text", TEXT, "-o", "no/such/a.regard"], 3, "no folder"),
+    ],
+)
+def test_one_line_for_each_mistake(record, model, words, status, said):
+    found, out, err = record(model, *words)
+    lines = [line for line in err.splitlines() if line.startswith("regard:")]
+    assert (found, out) == (status, ""), err
+    assert len(lines) == 1 and said in lines[0]
+    assert "Traceback" not in err
+    assert not list(Path().glob("*.regard"))
+
+
+def test_a_model_nobody_knows(record):
+    status, _, err = record("no-such-model-anywhere", "--text", "x")
+    assert status in (1, 2, 3)
+    assert "no-such-model-anywhere" in err and "smollm2" in err and "Traceback" not in err
+
+
+def test_an_existing_file_is_kept(record, model):
+    Path("run.regard").write_text("mine")
+    status, _, err = record(model, "--text", TEXT)
+    assert status == 3 and "exists already" in err and "--overwrite" in err
+    assert Path("run.regard").read_text() == "mine"
+    assert record(model, "--text", TEXT, "--overwrite")[0] == 0
+
+
+def test_a_folder_that_cannot_be_written_to(record, model, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    status, _, err = record(model, "--text", TEXT)
+    assert status == 3 and "cannot be written" in err
+
+
+def test_a_full_disk_is_one_line_and_no_whole_file(record, model, monkeypatch):
+    room = [60_000]
+    for name in ("write", "writev", "pwrite", "pwritev"):
+        monkeypatch.setattr(append.os, name, _failing(getattr(os, name), room))
+    status, out, err = record(model, "--text", TEXT)
+    assert (status, out) == (3, "")
+    assert "No space left" in err and "Traceback" not in err
+    if Path("run.regard").exists():
+        with regard.open("run.regard") as rec:
+            assert not any(prompt.finished for prompt in rec.prompts)
+
+
+def _failing(real, room):
+    def write(descriptor, data, *rest):
+        parts = data if isinstance(data, list | tuple) else [data]
+        room[0] -= sum(memoryview(part).nbytes for part in parts)
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, *rest)
+
+    return write
+
+
+LONG = " ".join(WORDS * 3)
+SLOW = """
+import sys, time
+from regard.recorder import ledger
+real = ledger.Ledger.take
+def take(self, page):
+    real(self, page)
+    time.sleep(0.2)
+ledger.Ledger.take = take
+from regard.cli import main
+main()
+"""
+
+
+def started(model: Path, folder: Path) -> subprocess.Popen[str]:
+    """The verb as a process that takes its time, until the recording has begun."""
+    words = ["record", str(model), "--text", LONG, "--generate", "8", "-o", "slow.regard"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *words], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    path, end = folder / "slow.regard", time.monotonic() + 120
+    while not (path.exists() and path.stat().st_size > 2000):
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.5)
+    return process
+
+
+def test_ctrl_c_leaves_a_readable_file(model, tmp_path):
+    process = started(model, tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and out == ""
+    assert "what was read so far is in slow.regard" in err and "Traceback" not in err
+    with regard.open(tmp_path / "slow.regard") as rec:
+        assert not rec.damage and not rec.prompts[0].finished
+        assert rec["L0H0"].shape[0] >= 1
+        np.testing.assert_allclose(np.asarray(rec["L0H0"]).sum(-1), 1, atol=1e-5)
+
+
+def test_a_killed_process_loses_no_frame_that_was_written(model, tmp_path):
+    process = started(model, tmp_path)
+    process.kill()
+    process.communicate(timeout=120)
+    with regard.open(tmp_path / "slow.regard") as rec:
+        assert not rec.is_live
+        assert rec.prompts[0].ids.tolist()
