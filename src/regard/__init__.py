@@ -9,10 +9,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regard.arrival import announce as _announce
+
 if TYPE_CHECKING:
     from regard import errors, huggingface, models, nn, recording
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
+    from regard.intervene import knock_out
     from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
     from regard.recorder import record
     from regard.recording import open
@@ -61,6 +64,7 @@ __all__ = [
     "attend_partial",
     "errors",
     "huggingface",
+    "knock_out",
     "merge",
     "models",
     "nn",
@@ -77,6 +81,7 @@ _HOMES = {
     "regard.score": ("ALiBi", "RelativeBias"),
     "regard.recording": ("open",),
     "regard.recorder": ("record",),
+    "regard.intervene": ("knock_out",),
     "regard.engine.api": (
         "attend", "attend_partial", "replay", "scaled_dot_product_attention",
     ),
@@ -110,3 +115,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+_announce()

@@ -134,7 +134,8 @@ class Attention:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The full matrix as a numpy array."""
-        return self.dense().detach().cpu().numpy().astype(dtype or None, copy=bool(copy))
+        found = self.dense().detach().cpu().numpy()
+        return found.astype(found.dtype if dtype is None else dtype, copy=bool(copy))
 
     # ── statistics of rows ───────────────────────────────────────────────────────────────────
 
@@ -267,7 +268,7 @@ class Attention:
 
     def _fresh(self) -> None:
         """Raise StaleError where q, k, mask or bias changed in place since the forward."""
-        if self._versions != _versions(self._call):
+        if self._versions and self._versions != _versions(self._call):
             raise StaleError(
                 "query, key, mask or bias was changed in place after this attention was "
                 "computed, so its weights can no longer be recovered; ask before the change, "
@@ -356,7 +357,7 @@ class Transposed:
 
 def _versions(call: Call) -> tuple[int, ...]:
     """How often each tensor that defines the matrix was written to; values do not define it.
-    Inference tensors and traced ones do not count."""
+    Inference tensors do not count; compiled code does not count at all."""
     if torch.compiler.is_compiling():
         return ()
     mask = [] if call.mask is None else list(call.mask.arrays())

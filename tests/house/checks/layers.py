@@ -32,7 +32,7 @@ MAKING = (
     ("huggingface", "recorder", "intervene", "monitor"),
 )
 READING = (("learn", "recording"), ("study", "draw", "export"), ("viewer",))
-TOP = ("cli", "bench", "testing", "__init__", "__main__")
+TOP = ("arrival", "cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `choose` knows

@@ -1,0 +1,84 @@
+"""`attn_implementation="regard"` works in any process that imports regard, in whatever order.
+
+transformers has no plugins: names must be registered once its registries exist. They are when
+`transformers.modeling_utils` has been imported; if that happens after regard, an import hook for
+this one module waits for it, and is gone afterwards. What is registered loads regard's own adapter
+when it is first called, so nothing is imported that nobody uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["announce"]
+
+_NAME = "regard"
+_HOME = "transformers.modeling_utils"
+
+
+def announce() -> None:
+    """Make the name known to transformers, now or when it arrives."""
+    if _HOME in sys.modules and hasattr(sys.modules[_HOME], "AttentionInterface"):
+        _register()
+    elif not any(isinstance(finder, _Waiting) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Waiting())
+
+
+class _Waiting:
+    """Finds nothing by itself: lets the others find the module, and adds a word at its end."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Asked for every import; answers for one."""
+        if name != _HOME:
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        from importlib.util import find_spec
+
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Told(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class _Told:
+    """A loader that tells us when its module is there."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the loader does it."""
+        found: ModuleType | None = self._loader.create_module(spec)
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As the loader does it; then the registries exist."""
+        self._loader.exec_module(module)
+        _register()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def _register() -> None:
+    from transformers.masking_utils import AttentionMaskInterface
+    from transformers.modeling_utils import AttentionInterface
+
+    if "regard.huggingface" not in sys.modules:
+        AttentionInterface.register(_NAME, _attention)
+        AttentionMaskInterface.register(_NAME, _mask)
+
+
+def _attention(*given: Any, **options: Any) -> Any:
+    from regard.huggingface import regard_attention
+
+    return regard_attention(*given, **options)
+
+
+def _mask(*given: Any, **options: Any) -> Any:
+    from regard.huggingface import regard_mask
+
+    return regard_mask(*given, **options)

@@ -1,0 +1,91 @@
+"""The attention function: what transformers passes → `regard.attend` → what it expects back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.engine import api
+from regard.engine.matrix import Attention
+from regard.errors import UnavailableError
+from regard.huggingface.asked import is_wanted
+from regard.huggingface.descriptor import MaskDescriptor
+from regard.huggingface.restrict import Extent, restriction
+
+__all__ = ["regard_attention"]
+
+
+def regard_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: MaskDescriptor | Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    cache: Any = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Attention | None]:
+    """One layer's attention: the output (B, L, Hq, Dv), and the Attention where it is wanted.
+
+    query (B, Hq, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): key heads are not repeated.
+    The keyword `is_causal` wins over the module's own.
+    """
+    _refuse(cache, kwargs.get("block_indices"))
+    told = restriction(
+        attention_mask,
+        Extent(query.shape[0], query.shape[2], key.shape[2]),
+        causal=getattr(module, "is_causal", True) if is_causal is None else is_causal,
+        window=sliding_window,
+        position_bias=position_bias,
+        cu_seq_lens_q=kwargs.get("cu_seq_lens_q"),
+        cu_seq_lens_k=kwargs.get("cu_seq_lens_k"),
+        indices=kwargs.get("indices"),
+    )
+    wanted = is_wanted(kwargs)
+    found = api.attend(
+        query,
+        _kept(key, told.reach) if wanted else key[:, :, : told.reach],
+        value[:, :, : told.reach],
+        mask=told.mask,
+        scale=scaling,
+        bias=told.bias,
+        softcap=softcap,
+        sink=s_aux,
+        dropout=dropout,
+    )
+    output = found.output.transpose(1, 2).contiguous()  # (B, Hq, L, Dv) → (B, L, Hq, Dv)
+    return output, found if wanted else None
+
+
+def _kept(key: Tensor, reach: int) -> Tensor:
+    """Keys that an Attention may be asked about later.
+
+    A static cache writes into its keys in place. They are copied; so are tensors of inference
+    mode and of traced code, which do not tell when they were changed.
+    """
+    # the mark by which compiled code knows a buffer that stays where it is
+    static = hasattr(key, "_dynamo_static_input_type")
+    silent = torch.compiler.is_compiling() or key.is_inference()
+    part = key[:, :, :reach]
+    return part.clone() if static or silent else part
+
+
+def _refuse(cache: Any, block_indices: Any) -> None:
+    if cache is not None:
+        raise UnavailableError(
+            f"continuous batching (cache is a {type(cache).__name__}) is not offered by "
+            "attn_implementation='regard'; use generate(), or 'sdpa' for the server"
+        )
+    if block_indices is not None:
+        raise UnavailableError(
+            "this model selects blocks of keys (block_indices), which attn_implementation="
+            "'regard' does not follow; 'eager' and 'sdpa' do"
+        )

@@ -1,0 +1,125 @@
+"""The mask function: where transformers would build an N×N tensor, a descriptor is made."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import masking_utils
+
+from regard.huggingface.descriptor import MaskDescriptor
+from regard.huggingface.families import check_config
+from regard.huggingface.recognise import MaskFunction, Stand, recognise
+from regard.mask import Mask, Padding
+
+__all__ = ["regard_mask"]
+
+
+def regard_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    mask_function: MaskFunction = masking_utils.causal_mask_function,
+    attention_mask: Tensor | MaskDescriptor | None = None,
+    allow_is_bidirectional_skip: bool = False,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    config: Any = None,
+    **kwargs: Any,
+) -> MaskDescriptor | None:
+    """The mask of one forward pass; None where every query sees every key and None may say so.
+
+    attention_mask  (batch, tokens so far): True = real. Padded queries see no key, so that they
+                    add nothing to any statistic. A descriptor is handed back as it is.
+    q_offset        tokens before the first query. A static cache counts them in a tensor that
+                    it changes in place, so its value is read now.
+    """
+    if isinstance(attention_mask, MaskDescriptor):
+        return attention_mask
+    traced = torch.compiler.is_compiling()
+    if not traced:
+        check_config(config)
+    before = _offset(q_offset, q_length, traced)
+    at = Stand(batch_size, q_length, kv_length, before, kv_offset, device, use_vmap)
+    padding = _padded(attention_mask, at)
+    mask: Mask | None
+    if isinstance(at.q_offset, Tensor):
+        mask, reach = _row(mask_function, padding, at), kv_length
+    else:
+        same = not traced and _is_self_attention(inspect.currentframe(), at)
+        mask, reach = _mask(mask_function, padding, at, same)
+    if mask is None and allow_is_bidirectional_skip:
+        return None
+    shape = (batch_size, 1, q_length, kv_length)
+    return MaskDescriptor(
+        mask, shape, torch.device(device), lambda: at.ask(mask_function, padding), reach
+    )
+
+
+def _offset(given: int | Tensor, queries: int, traced: bool) -> int | Tensor:
+    """The offset's value now; traced code cannot know it, and for one query need not."""
+    if traced and queries == 1 and isinstance(given, Tensor):
+        return given.clone()
+    return int(given)
+
+
+def _row(function: MaskFunction, padding: Tensor | None, at: Stand) -> Mask:
+    """The mask of a single query, by asking it."""
+    return Padding(at.ask(function, padding)[:, 0, 0])  # (batch, keys)
+
+
+def _mask(
+    function: MaskFunction, padding: Tensor | None, at: Stand, same: bool
+) -> tuple[Mask | None, int]:
+    """The mask over the keys that anybody may see, and how many those are."""
+    known = recognise(function, at)
+    if known.reach < at.keys:  # slots of a static cache that nobody has written yet
+        at = replace(at, keys=known.reach)
+        known = recognise(function, at)
+    real = _padding(padding, at, same or known.causal)
+    if known.mask is None:
+        return real, at.keys
+    return known.mask if real is None else known.mask & real, at.keys
+
+
+def _padded(padding: Tensor | None, at: Stand) -> Tensor | None:
+    """(batch, positions): the padding as booleans, False where it says nothing of a key."""
+    if padding is None:
+        return None
+    missing = max(0, at.kv_offset + at.keys - padding.shape[-1])
+    return torch.nn.functional.pad(padding.bool(), (0, missing))
+
+
+def _padding(padding: Tensor | None, at: Stand, same: bool) -> Mask | None:
+    """Real keys, and real queries where these are the same tokens; None where all are real."""
+    if padding is None:
+        return None
+    keys = padding[:, at.kv_offset : at.kv_offset + at.keys]
+    queries = padding[:, at.q_offset : at.q_offset + at.queries]
+    if _all(keys):
+        return None
+    return Padding(keys, queries if same and not _all(queries) else None)
+
+
+def _all(flags: Tensor) -> bool:
+    """Whether all are True; traced code, which cannot know, does not say so."""
+    return not torch.compiler.is_compiling() and bool(flags.all())
+
+
+def _is_self_attention(here: FrameType | None, at: Stand) -> bool:
+    """Whether queries and keys of a bidirectional mask are the same tokens.
+
+    transformers asks for self- and cross-attention in the same words. Only its caller knows
+    which it is: it has an argument `encoder_hidden_states`, None in self-attention. Where that
+    is not so, no query is taken for padding.
+    """
+    asking = None if here is None else here.f_back
+    if asking is None or asking.f_locals.get("encoder_hidden_states", at) is not None:
+        return False
+    return at.q_offset + at.queries == at.kv_offset + at.keys

@@ -1,0 +1,143 @@
+"""Who may see whom, from everything transformers passes: a mask, a bias, how many keys count."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import DTypeError, InputError, ShapeError
+from regard.huggingface.descriptor import MaskDescriptor
+from regard.mask import Causal, Documents, Mask, Table, Window
+
+__all__ = ["Extent", "Restriction", "restriction"]
+
+
+class Extent(NamedTuple):
+    """The sizes of one call."""
+
+    batch: int
+    queries: int
+    keys: int
+
+
+class Restriction(NamedTuple):
+    """What `attend` is told."""
+
+    mask: Mask | None
+    bias: Tensor | None
+    reach: int  # keys beyond are seen by nobody
+
+
+def restriction(
+    given: MaskDescriptor | Tensor | None,
+    size: Extent,
+    causal: bool,
+    window: int | None = None,
+    position_bias: Tensor | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    cu_seq_lens_k: Tensor | None = None,
+    indices: Tensor | None = None,
+) -> Restriction:
+    """The mask, the bias and the packing of one call as one.
+
+    A mask says all there is to say about causality and windows; these two count without one.
+    """
+    found = _given(given, size) if given is not None else _without(size, causal, window)
+    if cu_seq_lens_q is not None:
+        packed = _packed(cu_seq_lens_q, cu_seq_lens_k, size, causal)
+        found = found._replace(mask=_meet(found.mask, packed))
+    if indices is not None:
+        table = _selected(indices, size.keys)[..., : found.reach]
+        found = found._replace(mask=_meet(found.mask, Table(table)))
+    if position_bias is not None:
+        bias = position_bias[..., : found.reach]
+        found = found._replace(bias=bias if found.bias is None else bias + found.bias)
+    return found
+
+
+def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
+    """Our own mask, or a tensor (B, heads, L, S) somebody made: booleans or additive numbers."""
+    if isinstance(mask, MaskDescriptor):
+        _check_size(mask, size)
+        return Restriction(mask.mask, None, mask.reach)
+    if not isinstance(mask, Tensor):
+        raise DTypeError(
+            f"attention_mask is a {type(mask).__name__}; give a tensor (batch, tokens), or one "
+            "of booleans or floats (batch, heads, queries, keys)"
+        )
+    if mask.ndim != 4:
+        raise ShapeError(
+            f"attention_mask has shape {tuple(mask.shape)}; the layer has {size.queries} queries "
+            f"and {size.keys} keys and takes (batch, heads, queries, keys)"
+        )
+    if mask.dtype == torch.bool:
+        return Restriction(Table(mask), None, size.keys)
+    if not mask.is_floating_point():
+        raise DTypeError(
+            f"attention_mask (batch, heads, queries, keys) has dtype {mask.dtype}; give booleans, "
+            "True = may attend, or floats that are added to the scores"
+        )
+    return Restriction(None, _additive(mask), size.keys)
+
+
+def _check_size(mask: MaskDescriptor, size: Extent) -> None:
+    """A mask of positions would fit any size, wrongly."""
+    if tuple(mask.shape[2:]) != (size.queries, size.keys):
+        raise ShapeError(
+            f"the mask speaks of {mask.shape[2]} queries and {mask.shape[3]} keys, the layer has "
+            f"{size.queries} and {size.keys}; this model adds tokens behind its mask's back"
+        )
+
+
+def _additive(mask: Tensor) -> Tensor:
+    """Numbers to add to scores, −∞ where they forbid.
+
+    transformers writes the most negative number of the dtype for "may not attend", and sums of
+    masks lie near it. Half of it is further than any score reaches, in every dtype.
+    """
+    return mask.masked_fill(mask <= torch.finfo(mask.dtype).min / 2, -torch.inf)
+
+
+def _without(size: Extent, causal: bool, window: int | None) -> Restriction:
+    """No mask: keys beyond the queries are slots of an empty static cache in causal attention."""
+    left = None if window is None else window - 1
+    if not causal:
+        mask = None if left is None or left >= size.keys - 1 else Window(left, left)
+        return Restriction(mask, None, size.keys)
+    if size.queries == 1:
+        mask = None if left is None or left >= size.keys - 1 else Window(left, None)
+        return Restriction(mask, None, size.keys)
+    reach = min(size.queries, size.keys)
+    start = Causal("start")
+    mask_ = start if left is None or left >= reach - 1 else start & Window(left, 0, "start")
+    return Restriction(mask_, None, reach)
+
+
+def _packed(q: Tensor, k: Tensor | None, size: Extent, causal: bool) -> Mask:
+    """Sequences one after the other, by where each begins: (0, 3, 7) is one of 3 and one of 4."""
+    if causal and size.queries != size.keys:
+        raise InputError(
+            f"cu_seq_lens_q packs sequences, with {size.queries} queries and {size.keys} keys; "
+            "packed causal attention takes as many of each: leave out the cache"
+        )
+    queries = _ids(q, size.batch, size.queries)
+    return Documents(queries, queries if k is None else _ids(k, size.batch, size.keys))
+
+
+def _ids(starts: Tensor, batch: int, tokens: int) -> Tensor:
+    """(batch, tokens): the sequence each token belongs to, counted over the flattened batch."""
+    places = torch.arange(batch * tokens, device=starts.device)
+    return torch.bucketize(places, starts[1:].to(places.dtype), right=True).view(batch, tokens)
+
+
+def _selected(indices: Tensor, keys: int) -> Tensor:
+    """Sparse attention's choice, the keys (batch, queries, some) each query may see, as booleans
+    (batch, 1, queries, keys)."""
+    table = torch.zeros(*indices.shape[:-1], keys, dtype=torch.bool, device=indices.device)
+    return table.scatter_(-1, indices.long(), True).unsqueeze(1)
+
+
+def _meet(mask: Mask | None, other: Mask) -> Mask:
+    return other if mask is None else mask & other

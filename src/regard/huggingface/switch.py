@@ -1,0 +1,79 @@
+"""A model's attention on regard for as long as a block lasts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from regard.errors import DTypeError, RegardWarning, UnavailableError
+from regard.huggingface.families import Sight, refusal, sight
+from regard.huggingface.registry import NAME, register
+
+__all__ = ["using"]
+
+
+@contextmanager
+def using(model: nn.Module) -> Iterator[Sight]:
+    """Let a model compute its attention with regard; afterwards everything is as it was.
+
+    Gives the attention modules by name, those that are seen and those that are not. A model of
+    which nothing can be seen is an error; parts that cannot be seen are a warning.
+    """
+    found = _check(model)
+    register()
+    before = [(config, config._attn_implementation) for config in _configs(model, found)]
+    try:
+        for config, _ in before:
+            config._attn_implementation = {"": NAME}  # this configuration, not those inside it
+        yield found
+    finally:
+        for config, name in before:
+            config._attn_implementation = {"": name}
+
+
+def _check(model: nn.Module) -> Sight:
+    """Raise where nothing can be seen; warn where something cannot."""
+    families = _families(model)
+    found = sight(model)
+    if not found.seen and not found.unseen:
+        raise UnavailableError(f"{families} has no attention, so there is nothing to see")
+    if not found.seen:
+        raise refusal(families, found.unseen.values())
+    if found.unseen:
+        said = ", ".join(f"{name} ({type(m).__name__})" for name, m in found.unseen.items())
+        warnings.warn(
+            f"{families}: these modules compute attention by themselves and are not seen: {said}",
+            RegardWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+def _families(model: Any) -> str:
+    """What the model calls itself; an error where it is no model of transformers."""
+    if isinstance(model, nn.Module):
+        for module in model.modules():
+            if isinstance(module, PreTrainedModel):
+                return str(module.config.model_type)
+    raise DTypeError(f"using(model) takes a model of transformers, not a {type(model).__name__}")
+
+
+def _configs(model: nn.Module, found: Sight) -> list[PreTrainedConfig]:
+    """The configurations that decide: of modules that dispatch, and of models around them, where
+    masks are made."""
+    decide: dict[int, PreTrainedConfig] = {}
+    for name, module in model.named_modules():
+        config = getattr(module, "config", None)
+        around = isinstance(module, PreTrainedModel) and _holds(name, found)
+        if isinstance(config, PreTrainedConfig) and (around or name in found.seen):
+            decide[id(config)] = config
+    return list(decide.values())
+
+
+def _holds(name: str, found: Sight) -> bool:
+    return any(name == "" or one.startswith(f"{name}.") for one in found.seen)

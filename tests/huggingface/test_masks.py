@@ -1,0 +1,158 @@
+"""The mask function: what transformers asks for, as a descriptor that says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import BloomConfig, LlamaConfig, masking_utils
+from transformers.models.bloom import modeling_bloom  # noqa: F401
+
+from huggingface.cells import descriptor_cells, is_intervals, theirs
+from regard.errors import UnavailableError
+from regard.huggingface import MaskDescriptor, regard_mask
+from regard.mask import Causal, Padding, Rule
+
+WINDOW = masking_utils.sliding_window_causal_mask_function(3)
+BOTH_WAYS = masking_utils.bidirectional_mask_function
+
+
+def asked(batch: int, queries: int, keys: int, **more: Any) -> dict[str, Any]:
+    """transformers' arguments."""
+    return {"batch_size": batch, "q_length": queries, "kv_length": keys} | more
+
+
+@st.composite
+def decodings(draw: st.DrawFn) -> dict[str, Any]:
+    """Some tokens after a cache, which may be static, with padding anywhere."""
+    past, queries, spare = (draw(st.integers(*span)) for span in ((0, 6), (1, 5), (0, 4)))
+    real = draw(st.lists(st.booleans(), min_size=past + queries, max_size=past + queries))
+    function = draw(st.sampled_from([masking_utils.causal_mask_function, WINDOW]))
+    more: dict[str, Any] = {"q_offset": past, "mask_function": function}
+    if draw(st.booleans()):
+        more["attention_mask"] = torch.tensor([real, [True] * len(real)])
+    return asked(2, queries, past + queries + spare, **more)
+
+
+@settings(max_examples=120, deadline=None)
+@given(decodings())
+def test_a_descriptor_says_what_transformers_mask_says(these: dict[str, Any]) -> None:
+    size = (2, these["q_length"], these["kv_length"])
+    found, wanted = regard_mask(**these), theirs(**these)
+    assert found is not None
+    assert torch.equal(found.dense[:, 0], wanted)
+    if "attention_mask" in these:  # padded queries see nothing
+        past, last = these["q_offset"], these["q_offset"] + these["q_length"]
+        wanted = wanted & these["attention_mask"][:, past:last, None]
+    assert torch.equal(descriptor_cells(found, *size), wanted)
+
+
+def test_left_and_right_padding_are_intervals() -> None:
+    for real in ([0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]):
+        padding = torch.tensor([real, [1] * 6]).bool()
+        for function in (masking_utils.causal_mask_function, WINDOW, BOTH_WAYS):
+            found = regard_mask(**asked(2, 6, 6, mask_function=function, attention_mask=padding))
+            assert found is not None and is_intervals(found.mask, 2, 6, 6)
+
+
+def test_padding_that_hides_nothing_is_dropped() -> None:
+    found = regard_mask(**asked(2, 6, 6, attention_mask=torch.ones(2, 6, dtype=torch.bool)))
+    assert found is not None and found.mask == Causal()
+
+
+def test_nothing_to_hide_is_none_only_where_none_may_say_so() -> None:
+    full = asked(2, 6, 6, mask_function=BOTH_WAYS)
+    assert regard_mask(**full, allow_is_bidirectional_skip=True) is None
+    found = regard_mask(**full)
+    assert found is not None and found.mask is None
+    # for a causal layer None would mean: be causal
+    assert regard_mask(**asked(2, 1, 6, q_offset=5, allow_is_causal_skip=True)) is not None
+
+
+def test_an_offset_that_is_changed_later_was_read_before() -> None:
+    """Static caches count in a tensor, and count on before the attention is computed."""
+    count = torch.tensor(4)
+    found = regard_mask(**asked(1, 3, 16, q_offset=count))
+    count.add_(3)
+    assert found is not None and found.reach == 7
+    assert torch.equal(descriptor_cells(found, 1, 3, 16), theirs(**asked(1, 3, 16, q_offset=4)))
+    assert torch.equal(found.dense[:, 0], theirs(**asked(1, 3, 16, q_offset=4)))
+
+
+def test_a_descriptor_is_handed_back() -> None:
+    found = regard_mask(**asked(1, 3, 3))
+    assert regard_mask(**asked(1, 3, 3, attention_mask=found)) is found
+
+
+def test_short_padding_says_nothing_of_later_keys() -> None:
+    """As with a static cache, whose slots are more than the tokens so far."""
+    padding = torch.tensor([[False, True, True, True]])
+    these = asked(1, 4, 9, mask_function=BOTH_WAYS, attention_mask=padding)
+    assert torch.equal(descriptor_cells(regard_mask(**these), 1, 4, 9), theirs(**these))
+
+
+def create_bidirectional_mask(encoder_hidden_states: Tensor | None, these: Any) -> Any:
+    """Asks as transformers' function of that name does."""
+    return regard_mask(**these)
+
+
+def test_queries_of_cross_attention_are_not_padding() -> None:
+    padding = torch.tensor([[True, True, False]])
+    these = asked(1, 3, 3, mask_function=BOTH_WAYS, attention_mask=padding)
+    own, cross = (create_bidirectional_mask(states, these) for states in (None, torch.ones(1)))
+    assert own.mask.queries.tolist() == [[True, True, False]]
+    assert cross.mask.queries is None
+    assert regard_mask(**these).mask.queries is None  # nobody says which it is
+
+
+def test_queries_elsewhere_than_at_the_end_of_the_keys_are_not_padding() -> None:
+    """A learned prefix stands before the tokens, and positions do not count it."""
+    padding = torch.tensor([[True, False, True, True, True]])
+    these = asked(1, 3, 5, mask_function=BOTH_WAYS, attention_mask=padding)
+    assert create_bidirectional_mask(None, these).mask.queries is None
+
+
+def test_transformers_functions_ask_as_expected() -> None:
+    """The word by which cross-attention is told from self-attention is still there."""
+    config = LlamaConfig(attn_implementation="regard")
+    states, padding = torch.zeros(1, 3, 4), torch.tensor([[1, 1, 0]])
+    make = masking_utils.create_bidirectional_mask
+    own = make(config, states, padding)
+    cross = make(config, states, padding, encoder_hidden_states=states)
+    assert isinstance(own, MaskDescriptor) and isinstance(cross, MaskDescriptor)
+    assert isinstance(own.mask, Padding) and isinstance(cross.mask, Padding)
+    assert own.mask.queries is not None and cross.mask.queries is None
+
+
+def test_a_users_function_is_combined_with_the_causal_one() -> None:
+    config = LlamaConfig(attn_implementation="regard")
+    tokens = torch.tensor([[0, 0, 1, 1, 0]])
+
+    def same_kind(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (tokens[b, q] == 1) & (tokens[b, k] == 1)
+
+    found = masking_utils.create_causal_mask(
+        config, torch.zeros(1, 5, 4), None, None, or_mask_function=same_kind
+    )
+    wanted = torch.ones(5, 5).tril().bool()
+    wanted[2, 3] = True
+    assert torch.equal(descriptor_cells(found, 1, 5, 5)[0], wanted)
+    assert isinstance(found.mask.right, Rule)
+
+
+def test_packed_sequences_are_found_by_their_positions() -> None:
+    config = LlamaConfig(attn_implementation="regard")
+    places = torch.tensor([[0, 1, 2, 0, 1]])
+    found = masking_utils.create_causal_mask(config, torch.zeros(1, 5, 4), None, None, places)
+    wanted = torch.block_diag(torch.ones(3, 3), torch.ones(2, 2)).tril().bool()
+    assert torch.equal(descriptor_cells(found, 1, 5, 5)[0], wanted)
+    assert is_intervals(found.mask, 1, 5, 5)
+
+
+def test_a_family_that_would_not_call_the_attention_function_is_told_so() -> None:
+    with pytest.raises(UnavailableError, match="bloom does not dispatch"):
+        regard_mask(**asked(1, 3, 3, config=BloomConfig()))

@@ -1,0 +1,48 @@
+"""The name is known to transformers in whatever order the two are imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+MODEL = """
+config = LlamaConfig(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=9,
+                     intermediate_size=8)
+model = LlamaForCausalLM._from_config(config, attn_implementation="regard")
+a = model(torch.arange(6)[None], output_attentions=True).attentions[0]
+assert type(a).__name__ == "Attention" and a.shape == (1, 2, 6, 6), a
+assert float(a[0, 0, 0, 1:].abs().sum()) == 0  # causal
+"""
+ORDERS = {
+    "regard first": "import regard, torch; from transformers import LlamaConfig, LlamaForCausalLM",
+    "models first": "import torch; from transformers import LlamaConfig, LlamaForCausalLM; "
+    "import regard",
+    "adapter too": "import regard.huggingface, torch; "
+    "from transformers import LlamaConfig, LlamaForCausalLM",
+}
+
+
+def run(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("order", ["regard first", "models first", "adapter too"])
+def test_any_order(order: str) -> None:
+    run(ORDERS[order] + MODEL)
+
+
+def test_nothing_heavy_is_imported_and_the_hook_goes() -> None:
+    run(
+        "import sys, regard\n"
+        "assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
+        "names = lambda: [type(f).__name__ for f in sys.meta_path]\n"
+        "assert names().count('_Waiting') == 1\n"
+        "import transformers.modeling_utils\n"
+        "assert '_Waiting' not in names()\n"
+        "assert 'regard.huggingface' not in sys.modules and 'regard.engine' not in sys.modules\n"
+        "from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS\n"
+        "assert 'regard' in ALL_ATTENTION_FUNCTIONS.valid_keys()\n"
+    )
