@@ -34,7 +34,7 @@ class _Waiting:
         """Asked for every import; answers for one."""
         if name != _HOME:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         from importlib.util import find_spec
 
         spec = find_spec(name)

@@ -10,6 +10,7 @@ from regard import score as scores
 from regard.mask import Extent, spec
 from regard.mask.algebra import Both
 from regard.recorder.rules import follows, rules_for, without_padding
+from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 
 EXTENT = Extent(4, 6, (2,), 3)
@@ -40,7 +41,7 @@ def test_a_function_is_spelt_out_where_that_is_small() -> None:
 def test_a_large_function_or_table_is_why_not() -> None:
     mask = regard.Rule(lambda i, j: i >= j)
     found = rules_for(mask, ScoreRule(1.0), Extent(20_000, 20_000), ())
-    assert "function" in found.why_not
+    assert "function" in found.why_not and found.mask == UNKNOWN and found.arrays == ()
     large = BiasTable(torch.zeros(1, 1).expand(6000, 6000))
     found = rules_for(None, ScoreRule(1.0, None, large), Extent(6000, 6000), ())
     assert "bias" in found.why_not

@@ -52,6 +52,29 @@ def test_every_weight_of_a_llama() -> None:
         np.testing.assert_allclose(h.peak().weights, p.max(-1), atol=2e-6)
 
 
+def test_matrices_are_float32() -> None:
+    model = tiny("llama")
+    with torch.no_grad(), regard.record(model) as rec:
+        model(tokens(9))
+    assert np.asarray(rec["L0H0"]).dtype == np.float32
+    assert np.asarray(rec["L0H0"], dtype=np.float64).dtype == np.float64
+    assert np.asarray(rec["L0H0"].stored["entropy"]).dtype == np.float32
+
+
+def test_long_pieces_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.recorder import ledger
+
+    model, ids = tiny("llama"), tokens(300)
+    with torch.no_grad(), regard.record(model) as whole:
+        model(ids)
+    monkeypatch.setattr(ledger, "_LARGEST_PIECE", 64)
+    with torch.no_grad(), regard.record(model) as rec:
+        model(ids)
+    assert sum(name.startswith("P0/L0/q/") for name in rec.recording.store.entries) == 5
+    np.testing.assert_array_equal(np.asarray(rec["L0H1"]), np.asarray(whole["L0H1"]))
+    np.testing.assert_array_equal(rec["L0H1"].entropy(), whole["L0H1"].entropy())
+
+
 def test_marks_of_tokens() -> None:
     model = tiny("llama")
     ids = torch.tensor([[5, 7, 5, 7, 9, 5]])

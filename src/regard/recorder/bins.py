@@ -20,7 +20,7 @@ class Gathered:
     """
 
     def __init__(self, size: int = 1, how: _How = "mean") -> None:
-        self._size, self._how = size, how
+        self.size, self._how = size, how
         self._parts: list[_Array] = []
         self._held = 0
         self.taken = 0  # tokens that have come out
@@ -37,14 +37,14 @@ class Gathered:
 
     def take(self, last: bool = False) -> tuple[int, _Array] | None:
         """(first token, bins) of all whole bins held; at last, of a ragged one as well."""
-        count = self._held if last else self._held // self._size * self._size
+        count = self._held if last else self._held // self.size * self.size
         if count == 0:
             return None
         whole = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts, axis=1)
         self._parts = [] if count == self._held else [whole[:, count:]]
         self._held -= count
         start, self.taken = self.taken, self.taken + count
-        return start, binned(whole[:, :count], self._size, self._how)
+        return start, binned(whole[:, :count], self.size, self._how)
 
 
 def binned(array: _Array, size: int, how: _How) -> _Array:

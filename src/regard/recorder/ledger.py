@@ -20,7 +20,7 @@ __all__ = ["TOTALS", "Ledger", "Page", "Store"]
 
 _Array = NDArray[Any]
 
-_WRITE_ROWS = 256  # rows are written when so many have gathered, and when a prompt ends
+_LARGEST_PIECE = 8192  # rows: whoever reads one cell checks the piece it lies in
 TOTALS = (
     "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
     "duplicate", "prefix", "concentration", "output_norm", "max_score",
@@ -158,7 +158,7 @@ class Ledger:
             why_not=place.why_not or page.rules.why_not,
         )
         changed = len(self.place.segments) != len(place.segments) or exact != place.exact
-        if changed or rows >= _WRITE_ROWS:
+        if changed or rows >= self._plan.write_rows:
             self.note()
 
     def _segment(self, page: Page, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
@@ -214,12 +214,18 @@ class Ledger:
 
     def _write(self, last: bool) -> None:
         for name, pieces in self._pieces.items():
-            if not last and pieces.held < _WRITE_ROWS:
+            if not last and pieces.held < self._plan.write_rows:
                 continue
             piece = pieces.take(last)
             if piece is not None:
-                start = piece[0] + (self.place.rows[0] if name not in ("k", "value_norm") else 0)
-                self._add(name, start, np.ascontiguousarray(piece[1]), self._dtypes.get(name))
+                first = self.place.rows[0] if name not in ("k", "value_norm") else 0
+                self._add_pieces(name, first + piece[0], piece[1], pieces.size)
+
+    def _add_pieces(self, name: str, start: int, array: _Array, size: int) -> None:
+        """Cut where it is long; `size` tokens stand in one bin."""
+        for at in range(0, array.shape[1], _LARGEST_PIECE):
+            part = np.ascontiguousarray(array[:, at : at + _LARGEST_PIECE])
+            self._add(name, start + at * size, part, self._dtypes.get(name))
 
     def _add(self, what: str, start: int | None, array: _Array, dtype: str | None = None) -> None:
         name = tensor_name(self.prompt, self.place.label, what, start)

@@ -51,6 +51,7 @@ class Plan:
     exact: frozenset[int]  # which places, in the order they are heard, keep q and k
     statistics_bytes: int
     exact_bytes: int
+    write_rows: int = 256  # rows are written when so many have gathered
 
     @property
     def total_bytes(self) -> int:
@@ -100,7 +101,9 @@ def _at(level: int, budget: int, sizes: list[Size]) -> Plan:
     while heads * (-(-longest // cell)) ** 2 * 4 > budget // 8 and cell < longest:
         cell *= 2
     bins = 0 if level == 0 else 32 if level < 6 else 8
-    plan = Plan(budget, len(sizes), step, step, step, cell, bins, frozenset(), 0, 0)
+    # pieces large enough that a file opens at once, small enough that little is lost with a process
+    write = min(max(_power(longest // 16), 256), 8192)
+    plan = Plan(budget, len(sizes), step, step, step, cell, bins, frozenset(), 0, 0, write)
     return replace(plan, statistics_bytes=sum(_statistics(plan, s) for s in sizes))
 
 

@@ -18,6 +18,7 @@ from regard.mask import spec as masks
 from regard.mask.algebra import Both
 from regard.mask.contents import Rule
 from regard.mask.part import Part
+from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, PartBias, ScoreRule
 
 __all__ = ["Rules", "follows", "rules_for", "without_padding"]
@@ -55,9 +56,10 @@ def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent, entry: tuple[
     bias = score.bias.bias if isinstance(score.bias, PartBias) else score.bias
     if isinstance(bias, BiasTable) and bias.table.nbytes > _MOST_TABLE:
         why_not = f"its bias is a table of {bias.table.nbytes / 1e6:.0f} MB, too large to keep"
-        score = ScoreRule(score.scale, score.softcap, None, score.sink)
+    if why_not:
+        return Rules(UNKNOWN, scores.describe(ScoreRule(score.scale, score.softcap)), (), why_not)
     held = [] if mask is None else list(mask.arrays())
-    return Rules(masks.describe(mask), scores.describe(score), (*held, *score.arrays()), why_not)
+    return Rules(masks.describe(mask), scores.describe(score), (*held, *score.arrays()))
 
 
 def _numpy(array: Any) -> NDArray[Any]:

@@ -20,10 +20,12 @@ __all__ = [
     "COLUMN_TENSORS",
     "CONTENTS",
     "DELIMITER",
+    "Kind",
     "PLACE_NOTE",
     "PROMPT_NOTE",
     "ROW_NUMBERS",
     "SPECIAL",
+    "UNKNOWN",
     "Place",
     "Prompt",
     "Segment",
@@ -51,6 +53,8 @@ COLUMN_TENSORS: Final = ("received", "offsets", "pooled")
 DELIMITER: Final = 1  # punctuation or line break
 SPECIAL: Final = 2  # not part of the text: BOS, chat marks
 
+UNKNOWN: Final = "?"  # a mask or score rule that could not be written down
+
 Kind = Literal["self", "cross"]
 
 
@@ -64,7 +68,7 @@ class Segment:
 
     rows: tuple[int, int]
     keys: tuple[int, int]
-    mask: str = "None"  # as `regard.mask.spec.describe` writes it
+    mask: str = "None"  # as `regard.mask.spec.describe` writes it; UNKNOWN where it cannot be
     score: str = "(1.0,None,None,False)"  # as `regard.score.describe` writes it
     arrays: tuple[str, ...] = ()  # names of tensors: the mask's, then the score rule's
 

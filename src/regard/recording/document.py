@@ -92,7 +92,7 @@ def _parse(raw: bytes) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
         _check_depth(text)
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         raise FileError("a document whose JSON cannot be read") from None
     if not isinstance(value, dict):
@@ -119,6 +119,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(word: str) -> None:
     raise FileError(f"a document with {word} in its JSON")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _check_text(text: object) -> None:

@@ -79,12 +79,21 @@ class Folder:
 
     def array(self, which: str | FolderEntry) -> npt.NDArray[Any]:
         """The tensor, as `Reader.array` gives it."""
+        entry = self._entry(which)
+        return self.readers[entry.rank].array(entry.inner)
+
+    def words(self, which: str | FolderEntry) -> npt.NDArray[Any]:
+        """The tensor, as `Reader.words` gives it."""
+        entry = self._entry(which)
+        return self.readers[entry.rank].words(entry.inner)
+
+    def _entry(self, which: str | FolderEntry) -> FolderEntry:
         name = which.name if isinstance(which, FolderEntry) else which
         entry = self.entries.get(name)
         if entry is None:
             some = ", ".join(map(repr, list(self.entries)[:5])) or "no tensor at all"
             raise InputError(f"{shown(self.path)} holds no {name!r}; it holds {some}")
-        return self.readers[entry.rank].array(entry.inner)
+        return entry
 
     def close(self) -> None:
         """Let all files go."""

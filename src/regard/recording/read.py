@@ -19,6 +19,7 @@ from regard.recording.catalogue import Catalogue, Damage, Found
 from regard.recording.document import DTYPES
 from regard.recording.layout import INDX, META, TENS, Frame
 from regard.recording.source import Source
+from regard.recording.store import decoded
 
 __all__ = ["Entry", "Reader"]
 
@@ -89,14 +90,19 @@ class Reader:
         Its checksum is checked the first time; a wrong one is a FileError.
         """
         entry = self._entry(which)
+        words = self.words(entry)
+        if entry.dtype == "BF16":
+            words = decoded(words, "BF16")
+            words.flags.writeable = False
+        return words
+
+    def words(self, which: str | Entry) -> npt.NDArray[Any]:
+        """The tensor as it is stored, read-only in the mapped file; bf16 as its 16-bit words."""
+        entry = self._entry(which)
         raw = self._bytes(entry.frame)
         if entry.frame.offset not in self._checked:
             self._check(entry, raw)
-        words: npt.NDArray[Any] = raw.view(DTYPES[entry.dtype]).reshape(entry.shape)
-        if entry.dtype == "BF16":
-            words = (words.astype(np.uint32) << 16).view(np.float32)
-            words.flags.writeable = False
-        return words
+        return raw.view(DTYPES[entry.dtype]).reshape(entry.shape)
 
     def close(self) -> None:
         """Let the file go; arrays that were handed out stay valid."""

@@ -19,7 +19,7 @@ from regard.recording.document import DTYPES, Tensor, encode_head
 from regard.recording.layout import MAX_HEAD, META, TENS, file_header
 from regard.recording.source import Source, lock, shown
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "as_words", "check_facts", "check_name"]
 
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
@@ -51,9 +51,9 @@ class Writer:
         dtype: str | None = None,
     ) -> None:
         """One tensor under a new name. `dtype="BF16"` takes the 16-bit words of a bf16 tensor."""
-        words, kind = _as_words(array, dtype)
+        words, kind = as_words(array, dtype)
         data = words.reshape(-1).view(np.uint8).data
-        head = _head([Tensor(_checked_name(name), kind, words.shape, 0, len(data))], metadata)
+        head = _head([Tensor(check_name(name), kind, words.shape, 0, len(data))], metadata)
         with self._guard:
             if name in self._names:
                 raise InputError(f"the name {name!r} is in the recording already; give another")
@@ -157,7 +157,7 @@ def _umask() -> int:
     return mask
 
 
-def _as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any], str]:
+def as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any], str]:
     """The array as it is stored, C order and little-endian, and the format's name for it."""
     given = np.asarray(array)
     words = np.asarray(given, dtype=given.dtype.newbyteorder("<"), order="C")
@@ -172,19 +172,25 @@ def _as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any]
     return words, kind
 
 
-def _checked_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """The name, or InputError where it cannot name a tensor."""
     if not isinstance(name, str) or name in ("", "__metadata__"):
         raise InputError(f"{name!r} cannot name a tensor; give a text such as 'L5/lse'")
     return name
 
 
-def _head(tensors: list[Tensor], metadata: Mapping[str, str] | None) -> bytes:
+def check_facts(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """A copy of the metadata, or DTypeError where it is not text to text."""
     facts = dict(metadata or {})
     wrong = [k for k, v in facts.items() if not (isinstance(k, str) and isinstance(v, str))]
     if wrong:
         raise DTypeError(f"metadata {wrong[0]!r} is not text to text; give str(value)")
+    return facts
+
+
+def _head(tensors: list[Tensor], metadata: Mapping[str, str] | None) -> bytes:
     try:
-        head = encode_head(tensors, facts)
+        head = encode_head(tensors, check_facts(metadata))
     except UnicodeEncodeError:
         raise InputError("a name or metadata is not Unicode text; remove lone surrogates") from None
     if len(head) > MAX_HEAD:

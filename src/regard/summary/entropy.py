@@ -45,4 +45,4 @@ class Visible(Summary):
 def normalize(entropy: Tensor, visible: Tensor, sink: bool) -> Tensor:
     """Entropy ÷ log(visible keys, and the sink where there is one); 0 where only one is visible."""
     choices = visible + 1 if sink else visible
-    return torch.where(choices > 1, entropy / choices.clamp(min=2).log().to(entropy.dtype), 0.0)
+    return torch.where(choices > 1, entropy / choices.clamp(min=2).to(entropy.dtype).log(), 0.0)

@@ -1,0 +1,101 @@
+"""What is unusual: how far a head's number lies from those of its layer."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from regard.recording.contents import place_label
+from regard.recording.prompt import PromptView
+from regard.recording.recording import Recording
+from regard.recording.statistics import STATISTICS
+from regard.recording.store import Array
+
+__all__ = ["Finding", "most_surprising", "surprise"]
+
+_MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
+_FLOOR: Final = 0.02  # of the statistic's range: a layer of equal heads makes noise no news
+_LEAST: Final = 3.0  # deviations
+# Those that say something by themselves; the others are parts or complements of these.
+_TELLING: Final = (
+    "sink", "previous", "self", "duplicate", "prefix", "delimiter", "entropy", "sharp",
+    "max_score", "output_norm",
+)  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """A head that differs from its layer."""
+
+    label: str
+    statistic: str
+    value: float
+    median: float  # of the layer
+    deviations: float
+
+
+def surprise(
+    recording: Recording, statistic: str, stack: str | None = None, prompt: int = 0
+) -> Array:
+    """(layers, heads): |x − median| ÷ (1.4826·MAD + floor) within each layer; NaN where unknown.
+
+    The floor is 2 % of the statistic's range: 1 for masses, log(keys) for entropy, and for scores
+    the spread over all heads.
+    """
+    grid = recording.grid(statistic, stack, prompt)
+    return _deviations(grid, _range(recording, statistic, stack, prompt))
+
+
+def most_surprising(recording: Recording, n: int = 3, prompt: int = 0) -> list[Finding]:
+    """The n heads that differ most from their layers, each by what it differs in most."""
+    best: dict[str, Finding] = {}
+    if not recording.prompts:
+        return []
+    for stack in recording.prompts[prompt].stacks:
+        for statistic in _TELLING:
+            for one in _findings(recording, statistic, stack, prompt):
+                known = best.get(one.label)
+                if known is None or known.deviations < one.deviations:
+                    best[one.label] = one
+    ranked = sorted(best.values(), key=lambda one: -one.deviations)
+    return ranked[:n]
+
+
+def _findings(recording: Recording, statistic: str, stack: str, prompt: int) -> list[Finding]:
+    grid = recording.grid(statistic, stack, prompt)
+    away = _deviations(grid, _range(recording, statistic, stack, prompt))
+    middle = _medians(grid)
+    return [
+        Finding(
+            f"{place_label(stack, int(layer))}H{head}", statistic, float(grid[layer, head]),
+            float(middle[layer]), float(away[layer, head]),
+        )
+        for layer, head in np.argwhere(away >= _LEAST)
+    ]  # fmt: skip
+
+
+def _range(recording: Recording, statistic: str, stack: str | None, prompt: int) -> float:
+    span = STATISTICS[statistic].span
+    if span == "entropy":
+        return math.log(max(_most_keys(recording.prompts[prompt]), 2))
+    if span == "spread":
+        grid = recording.grid(statistic, stack, prompt)
+        known = grid[np.isfinite(grid)]
+        return max(float(np.ptp(known)), 1.0) if known.size else 1.0
+    return 1.0
+
+
+def _most_keys(prompt: PromptView) -> int:
+    return max((place.keys for place in prompt.places.values()), default=0)
+
+
+def _deviations(grid: Array, span: float) -> Array:
+    away = np.abs(grid - _medians(grid)[:, None])
+    return away / (_MAD * _medians(away)[:, None] + _FLOOR * span)
+
+
+def _medians(grid: Array) -> Array:
+    """(layers,): the middle of each layer's known numbers; NaN where there are none."""
+    rows = [row[np.isfinite(row)] for row in grid]
+    return np.array([np.median(row) if row.size else np.nan for row in rows])

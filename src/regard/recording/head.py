@@ -1,0 +1,363 @@
+"""Head: the questions of `regard.Attention`, asked of one recorded head, answered in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from regard.errors import InputError, ShapeError, TooLargeError
+from regard.recording.answers import Answers
+from regard.recording.collect import Collector, RowSums, sweep
+from regard.recording.contents import Place
+from regard.recording.heaviest import TopKeys
+from regard.recording.held import Held
+from regard.recording.index import read_cells
+from regard.recording.question import (
+    Question,
+    as_columns,
+    pooled_question,
+    question_of,
+    received_question,
+    top_question,
+)
+from regard.recording.regions import Products, TransposedProducts
+from regard.recording.replay import Replay
+from regard.recording.store import Array
+from regard.recording.stored import Stored
+from regard.recording.stream import Stream
+
+__all__ = ["Cells", "Head", "Transposed"]
+
+_LARGEST_DENSE = 2**30  # bytes
+
+
+class Head:
+    """One head. Rows are numbered as the model counted them, whichever were recorded.
+
+    `shape` is that of the whole matrix and `recorded` the rows that are here. A slice gives the
+    recorded rows in it, and whole-matrix answers are about recorded rows: `dense()` and `entropy()`
+    have len(recorded) rows. To name a row that was not recorded is an InputError.
+    """
+
+    __array_priority__ = 1000  # numpy arrays defer to our @
+
+    def __init__(
+        self, held: Held, head: int, streams: Mapping[str, Stream], sibling: Callable[[int], Head]
+    ) -> None:
+        self._held, self._streams, self._sibling = held, streams, sibling
+        self.head = head
+
+    # ── who it is ────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def label(self) -> str:
+        """`L5H1`, `cross.L5H1`."""
+        return f"{self.place.label}H{self.head}"
+
+    @property
+    def place(self) -> Place:
+        """The attention module, as the recording describes it."""
+        return self._held.place
+
+    @property
+    def stack(self) -> str:
+        """The stack of layers it belongs to; "" where there is one."""
+        return self.place.stack
+
+    @property
+    def layer(self) -> int:
+        """Counted within its stack."""
+        return self.place.layer
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, keys) of the whole matrix."""
+        return self.place.queries, self.place.keys
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def recorded(self) -> range:
+        """The rows that were recorded."""
+        return self._held.rows
+
+    @property
+    def exact(self) -> bool:
+        """Whether every cell can be computed."""
+        return not self.why_not
+
+    @property
+    def why_not(self) -> str:
+        """Why not; "" where it can."""
+        return self._held.why_not(self.head)
+
+    @property
+    def query_tokens(self) -> list[str] | None:
+        """The texts of the queries' tokens; None where there are none."""
+        return self._texts(self.place.query_tokens)
+
+    @property
+    def key_tokens(self) -> list[str] | None:
+        """The texts of the keys' tokens; None where there are none."""
+        return self._texts(self.place.key_tokens)
+
+    @property
+    def tokens(self) -> list[str] | None:
+        """The texts of the keys' tokens, which in self-attention are the queries' too."""
+        return self.key_tokens
+
+    def _texts(self, stream: str) -> list[str] | None:
+        found = self._streams.get(stream)
+        return found.tokens if found is not None and found.tokens else None
+
+    # ── cells ────────────────────────────────────────────────────────────────────────────────
+
+    def __getitem__(self, index: Any) -> Any:
+        """Weights of any index, as numpy would give them of the whole matrix."""
+        return Cells(self, weights=True)[index]
+
+    @property
+    def scores(self) -> Cells:
+        """The final scores (after scale, cap, bias and mask), indexed like the weights."""
+        return Cells(self, weights=False)
+
+    def rows(self, indices: int | slice | range | Iterable[int] | Array) -> Any:
+        """(len(indices), keys): whole rows of weights; one integer drops the axis."""
+        return self[indices, :]
+
+    def dense(self, force: bool = False) -> Array:
+        """(len(recorded), keys): the full matrix. Refused above 1 GiB unless forced."""
+        size = len(self.recorded) * self.shape[1] * self._replay.dtype.itemsize
+        if size > _LARGEST_DENSE and not force:
+            raise TooLargeError(
+                f"{self.label}: the dense matrix {(len(self.recorded), self.shape[1])} would take "
+                f"{size / 2**30:.1f} GiB; ask for rows, a slice or pooled(), or dense(force=True)"
+            )
+        found: Array = self[...]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The full matrix."""
+        found = self.dense()
+        return found.astype(found.dtype if dtype is None else dtype, copy=bool(copy))
+
+    # ── statistics of rows ───────────────────────────────────────────────────────────────────
+
+    @property
+    def lse(self) -> Array:
+        """(rows,): log Σ exp(score), natural log; −∞ where a row sees no key."""
+        return self._answers.lse()
+
+    def entropy(self, normalized: bool = False) -> Array:
+        """(rows,): in nats; normalized divides by log(visible keys), 0 where one is visible."""
+        if not normalized:
+            return self._ask(Question("entropy"))
+        entropy, visible = self._answers(Question("entropy"), Question("visible"))
+        choices = visible + (self._answers.sinks() > -np.inf)
+        some = choices > 1
+        return np.where(some, entropy / np.log(np.maximum(choices, 2)), 0).astype(entropy.dtype)
+
+    def max_score(self) -> Array:
+        """(rows,): the largest scale·q·k over visible keys, before cap and bias."""
+        return self._ask(Question("max_score"))
+
+    def max_logit(self) -> Array:
+        """(rows,): the largest final score over visible keys, the sink excluded."""
+        return self._ask(Question("max_logit"))
+
+    def top(self, k: int) -> TopKeys:
+        """(rows, k): .weights and .keys of the k heaviest keys of each row."""
+        found: TopKeys = self._ask(top_question(k))
+        return found
+
+    def peak(self) -> TopKeys:
+        """(rows,): .weights and .keys of the heaviest key of each row."""
+        best = self.top(1)
+        return TopKeys(best.weights[:, 0], best.keys[:, 0])
+
+    def distance(self) -> Array:
+        """(rows,): mean distance |i − j| under the weights."""
+        return self._ask(Question("distance"))
+
+    def concentration(self) -> Array:
+        """(rows,): Σ p²; 1 over it is the number of keys effectively used."""
+        return self._ask(Question("concentration"))
+
+    def visible(self) -> Array:
+        """(rows,) int64: how many keys each row may see."""
+        return self._ask(Question("visible"))
+
+    def sink_mass(self) -> Array:
+        """(rows,): the share of each row that the sink took; 0 without a sink."""
+        if not self._answers.sight.is_complete:
+            raise self._answers.unavailable("the sink's share")
+        lse = self.lse
+        with np.errstate(over="ignore"):  # a sink beyond the row's own lse: a file that lies
+            share = np.exp(self._answers.sinks() - np.where(lse == -np.inf, 0, lse))
+        return share.astype(lse.dtype)
+
+    # ── statistics of columns and regions ────────────────────────────────────────────────────
+
+    def received(
+        self,
+        queries: Any = None,
+        per: Literal["sum", "visible"] = "sum",
+        groups: Literal["sum", "mean"] | None = None,
+    ) -> Array:
+        """(keys,): the mass each key received.
+
+        queries   None for all recorded rows; a slice, range or indices; a number n for the last n
+        per       "sum", or "visible" for the mean over those of the queries that may see the key
+        groups    None, or "sum"/"mean" over the query heads that share this head's key head
+        """
+        question = received_question(queries, per, self.recorded, self.shape[0])
+        if groups is None:
+            return self._ask(question)
+        if groups not in ("sum", "mean"):
+            raise InputError(f"groups={groups!r}; give None, 'sum' or 'mean'")
+        shared: Array = np.stack([one._ask(question) for one in self._group()])
+        return shared.sum(0) if groups == "sum" else shared.mean(0)
+
+    def _group(self) -> list[Head]:
+        """The query heads that share this head's key head."""
+        size = self.place.total_heads // self.place.key_heads
+        first = self.head // size * size
+        return [self._sibling(head) for head in range(first, first + size)]
+
+    def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Array:
+        """(⌈queries/cell⌉, ⌈keys/cell⌉): the matrix at a glance, at most 512 cells a side.
+
+        Rows that were not recorded count as 0, like what is masked.
+        """
+        return self._ask(pooled_question(cell, how, self.shape))
+
+    def offsets(self) -> Array:
+        """(queries + keys − 1,): the mass on each diagonal; entry e: j − i = e − (queries − 1)."""
+        return self._ask(Question("offsets"))
+
+    def summarize(self, *summaries: Any) -> dict[Any, Any]:
+        """The values of `regard.summary` (Entropy(), Top(8) …), in as few sweeps as possible."""
+        questions = [question_of(one, self.recorded, self.shape) for one in summaries]
+        fused = [q for q in questions if q is not None]
+        self._answers(*fused)
+        return {one: self._answered(one) for one in summaries}
+
+    def _answered(self, summary: Any) -> Any:
+        """One summary, its sweep done."""
+        kind = type(summary).__name__
+        if kind == "Peak":
+            return self.peak()
+        if kind == "Matching":
+            return self.matching(np.asarray(summary.query_marks), np.asarray(summary.key_marks))
+        if kind == "Received":
+            return self.received(summary.queries, summary.per, summary.groups)
+        question = question_of(summary, self.recorded, self.shape)
+        return None if question is None else self._ask(question)
+
+    def matching(self, query_marks: Array, key_marks: Array) -> Array:
+        """(rows,): Σ p_ij over earlier keys j whose mark equals the query's."""
+        marks = np.asarray(query_marks), np.asarray(key_marks)
+        if (marks[0].shape, marks[1].shape) != ((self.shape[0],), (self.shape[1],)):
+            raise ShapeError(
+                f"marks of shapes {marks[0].shape} and {marks[1].shape}; give one whole number per "
+                f"token: ({self.shape[0]},) and ({self.shape[1]},)"
+            )
+        position = self._answers.position
+
+        def among(rows: Array, keys: Array) -> Array:
+            own = np.minimum(keys, self.shape[1] - 1)
+            same = marks[0][rows][:, None] == marks[1][own]
+            return same & (keys < (rows + position)[:, None])
+
+        return self._collect(RowSums(self._replay, among))
+
+    # ── products ─────────────────────────────────────────────────────────────────────────────
+
+    def __matmul__(self, x: Any) -> Array:
+        """A @ x without A: x is (keys,) or (keys, M)."""
+        columns = as_columns(x, self.shape[1], "A @ x", "keys")
+        found = self._collect(Products(self._replay, columns))
+        return found[:, 0] if np.ndim(x) == 1 else found
+
+    @property
+    def T(self) -> Transposed:  # noqa: N802
+        """The transposed matrix, for products: h.T @ y with y (rows,) or (rows, M)."""
+        return Transposed(self)
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def stored(self) -> Mapping[str, Stored]:
+        """What was measured while recording, as it lies in the file: binned where it is."""
+        return self._answers.stored
+
+    def has(self, what: str) -> bool:
+        """Whether `what` (entropy, received, pooled …) is stored, binned or not."""
+        return what in self.stored
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._held, self.head)
+
+    @property
+    def _replay(self) -> Replay:
+        return self._answers.replay
+
+    def _ask(self, question: Question) -> Any:
+        return self._answers(question)[0]
+
+    def _collect(self, collector: Collector) -> Array:
+        sweep(self._replay, [collector])
+        found: Array = collector.answer()
+        return found
+
+    def __repr__(self) -> str:
+        how = "exact" if self.exact else "summaries"
+        return f"Head({self.label}, shape={self.shape}, {how})"
+
+
+class Cells:
+    """Weights or final scores, indexed like the matrix that is never built."""
+
+    def __init__(self, head: Head, weights: bool) -> None:
+        self._head, self._weights = head, weights
+
+    def __getitem__(self, index: Any) -> Any:
+        """The named cells, in the shape numpy would give them."""
+        head, replay = self._head, self._head._replay
+        return read_cells(
+            index,
+            head.shape,
+            head.recorded,
+            lambda rows, cols: replay.cells(rows, cols, self._weights),
+        )
+
+
+class Transposed:
+    """Aᵀ, as something to multiply with."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(keys, queries)."""
+        return self._head.shape[::-1]
+
+    @property
+    def T(self) -> Head:  # noqa: N802
+        """Back again."""
+        return self._head
+
+    def __matmul__(self, y: Any) -> Array:
+        """Aᵀ @ y without A: y is (rows,) or (rows, M), for the recorded rows."""
+        head = self._head
+        columns = as_columns(y, len(head.recorded), "A.T @ y", "recorded rows")
+        found = head._collect(TransposedProducts(head._replay, columns))
+        return found[:, 0] if np.ndim(y) == 1 else found

@@ -1,0 +1,127 @@
+"""The notes of a recording, those of all ranks merged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from regard.errors import FileError
+from regard.recording.contents import CONTENTS, PLACE_NOTE, PROMPT_NOTE, Place, Prompt
+from regard.recording.folder import Folder
+from regard.recording.store import Store
+
+__all__ = ["Notes", "read_notes"]
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_CONTENTS: Final = re.compile(r"attention/([0-9]{1,9})")
+_SAME: Final = (
+    "stack", "layer", "kind", "heads", "total_heads", "key_heads", "dim", "value_dim",
+    "query_tokens", "key_tokens", "row_bin", "key_bin", "top_every", "pool_cell",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a recording says of itself."""
+
+    facts: dict[str, dict[str, Any]]  # the JSON notes: model, made, plan, check
+    prompts: dict[int, Prompt]
+    places: dict[int, dict[str, Place]]  # by prompt and label
+
+
+def read_notes(store: Store, name: str) -> Notes:
+    """The notes of a store; FileError where it is no recording of attention that we can read."""
+    told = _by_rank(store)
+    _check_contents(store.metadata, name)
+    facts = {key: _json(store.metadata, key) for key in ("model", "made", "plan", "check")}
+    prompts: dict[int, Prompt] = {}
+    places: dict[int, dict[str, Place]] = {}
+    for rank, notes in told.items():
+        for key, text in notes.items():
+            number, label = _parts(key)
+            if key.startswith(PROMPT_NOTE) and number is not None and not label:
+                prompts[number] = _joined_prompt(prompts.get(number), Prompt.from_json(text))
+            elif key.startswith(PLACE_NOTE) and number is not None:
+                place = _named(Place.from_json(text), label, rank)
+                known = places.setdefault(number, {})
+                known[label] = _joined_place(known[label], place) if label in known else place
+    return Notes(facts, dict(sorted(prompts.items())), places)
+
+
+def _by_rank(store: Store) -> Mapping[str, Mapping[str, str]]:
+    """Notes by the prefix that a rank's tensors have."""
+    if isinstance(store, Folder):
+        return {f"rank-{rank:04}/": reader.metadata for rank, reader in store.readers.items()}
+    return {"": store.metadata}
+
+
+def _check_contents(metadata: Mapping[str, str], name: str) -> None:
+    said = metadata.get("contents")
+    if said is None:
+        raise FileError(
+            f"{name}: holds no attention (its notes do not say what it holds); give a file that "
+            "regard.record or `regard record` has written"
+        )
+    match = _CONTENTS.fullmatch(said)
+    if match is None:
+        raise FileError(f"{name}: holds {said!r:.40}, not attention; give a recording of attention")
+    if int(match[1]) != int(CONTENTS.rpartition("/")[2]):
+        raise FileError(f"{name}: holds {said!r}; this regard reads {CONTENTS!r}: upgrade it")
+
+
+def _json(metadata: Mapping[str, str], key: str) -> dict[str, Any]:
+    """A note that is a JSON object; empty where there is none."""
+    try:
+        value = json.loads(metadata.get(key, "{}"))
+    except (ValueError, RecursionError):
+        raise FileError(f"the note {key!r} is no JSON") from None
+    if not isinstance(value, dict):
+        raise FileError(f"the note {key!r} is no JSON object")
+    return value
+
+
+def _parts(key: str) -> tuple[int | None, str]:
+    """`place/0/L5` → 0, "L5"."""
+    _, _, rest = key.partition("/")
+    number, _, label = rest.partition("/")
+    return (int(number), label) if _NUMBER.fullmatch(number) else (None, label)
+
+
+def _named(place: Place, label: str, rank: str) -> Place:
+    """The place with its arrays called as the store calls them."""
+    if place.label != label:
+        raise FileError(f"the note of {label!r:.40} is about {place.label!r:.40}")
+    if not rank:
+        return place
+    return replace(
+        place,
+        segments=tuple(
+            replace(one, arrays=tuple(rank + name for name in one.arrays)) for one in place.segments
+        ),
+    )
+
+
+def _joined_place(a: Place, b: Place) -> Place:
+    """One place that several ranks have parts of."""
+    for name in _SAME:
+        if getattr(a, name) != getattr(b, name):
+            raise FileError(f"{a.label}: the ranks do not agree about {name}; open them one by one")
+    segments = {(one.rows, one.keys): one for one in (*b.segments, *a.segments)}
+    return replace(
+        a,
+        rows=(min(a.rows[0], b.rows[0]), max(a.rows[1], b.rows[1])),
+        queries=max(a.queries, b.queries),
+        keys=max(a.keys, b.keys),
+        segments=tuple(segments[key] for key in sorted(segments)),
+        exact=a.exact and b.exact,
+        why_not=a.why_not or b.why_not,
+    )
+
+
+def _joined_prompt(a: Prompt | None, b: Prompt) -> Prompt:
+    if a is None:
+        return b
+    return replace(a, tokens=max(a.tokens, b.tokens), finished=a.finished and b.finished)

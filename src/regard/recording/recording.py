@@ -1,0 +1,160 @@
+"""Recording: an open recording of attention, its prompts, places and heads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+from regard.errors import InputError
+from regard.recording.catalogue import Damage
+from regard.recording.contents import Place
+from regard.recording.folder import open_recording
+from regard.recording.head import Head
+from regard.recording.notes import read_notes
+from regard.recording.pieces import sort_pieces
+from regard.recording.prompt import PromptView, listed
+from regard.recording.store import Array, Store
+
+__all__ = ["Recording", "open"]
+
+
+def open(path: str | os.PathLike[str]) -> Recording:
+    """A recording of attention: one file, or a folder of one file per rank."""
+    return Recording(open_recording(path))
+
+
+class Recording:
+    """What was recorded of a model. `rec["L5H1"]` is a head of the first prompt.
+
+    Everything is listed at once and read when asked for. An unfinished or damaged recording opens
+    with what is there: pieces behind a gap are left out, and `damage` says so.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        path = getattr(store, "path", None)
+        self.name = "this recording" if path is None else str(path)
+        try:
+            self._notes = read_notes(store, self.name)
+        except BaseException:
+            store.close()
+            raise
+
+    # ── what it says ─────────────────────────────────────────────────────────────────────────
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """What is known of the model: name, family, layers, heads …"""
+        return self._notes.facts["model"]
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """With which versions it was made, and when."""
+        return self._notes.facts["made"]
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What was decided to be kept."""
+        return self._notes.facts["plan"]
+
+    @property
+    def check(self) -> dict[str, Any]:
+        """How far replay was from eager when it was recorded."""
+        return self._notes.facts["check"]
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What could not be read; empty where all is well."""
+        return self.store.damage
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is still being written."""
+        return self.store.is_live
+
+    @cached_property
+    def prompts(self) -> Sequence[PromptView]:
+        """The texts that went through the model."""
+        notes, pieces = self._notes, sort_pieces(self.store)
+        numbers = sorted({*notes.prompts, *notes.places})
+        return [PromptView(self.store, number, notes, pieces) for number in numbers]
+
+    @property
+    def tokens(self) -> list[str]:
+        """The first prompt's tokens."""
+        return self.prompts[0].tokens if self.prompts else []
+
+    # ── heads ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """The first prompt's attention modules, by label."""
+        return self.prompts[0].places if self.prompts else {}
+
+    @property
+    def stacks(self) -> dict[str, tuple[int, int]]:
+        """Each stack's (layers, heads); a model with one stack has the stack ""."""
+        return self.prompts[0].stacks if self.prompts else {}
+
+    def labels(self) -> list[str]:
+        """Every recorded head of the first prompt: L0H0, L0H1 …"""
+        return self.prompts[0].labels() if self.prompts else []
+
+    def __getitem__(self, which: Any) -> Head:
+        """`rec["L5H1"]`, `rec["cross.L2H0"]`, `rec[5, 1]`, `rec["cross", 2, 0]`, `rec[-1, 0]`."""
+        if not self.prompts:
+            raise InputError(f"{self.name}: nothing was recorded yet")
+        return self.prompts[0][which]
+
+    def __len__(self) -> int:
+        return len(self.labels())
+
+    def __iter__(self) -> Iterator[Head]:
+        return iter(self.prompts[0]) if self.prompts else iter(())
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.labels()
+
+    def grid(self, statistic: str, stack: str | None = None, prompt: int = 0) -> Array:
+        """(layers, heads) float64 of a statistic of `STATISTICS`; NaN where it is not known."""
+        return self._prompt(prompt).grid(statistic, stack)
+
+    def _prompt(self, number: int) -> PromptView:
+        if not -len(self.prompts) <= number < len(self.prompts):
+            have = listed(range(len(self.prompts))) or "none"
+            raise InputError(f"prompt {number} does not exist; this recording has {have}")
+        return self.prompts[number]
+
+    # ── lifetime ─────────────────────────────────────────────────────────────────────────────
+
+    def refresh(self) -> bool:
+        """Look at what was written since; whether there was anything. Heads that were handed out
+        stay as they are: ask for them again."""
+        before = dict(self.store.metadata)
+        new = self.store.refresh()
+        if not new and dict(self.store.metadata) == before:
+            return False
+        self._notes = read_notes(self.store, self.name)
+        self.__dict__.pop("prompts", None)
+        return True
+
+    def close(self) -> None:
+        """Let the file go."""
+        self.store.close()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        sizes = [f"{n or 'heads'} {a}×{b}" for n, (a, b) in self.stacks.items()]
+        model = str(self.model.get("name", "a model"))
+        prompts = f"{len(self.prompts)} prompt{'s' if len(self.prompts) != 1 else ''}"
+        return f"Recording({model}, {prompts}, {', '.join(sizes) or 'nothing yet'})"

@@ -1,0 +1,138 @@
+"""Collectors of columns, cells and diagonals, and of products with the matrix."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from regard.recording.collect import Collector
+from regard.recording.replay import Replay, Tile
+from regard.recording.store import Array
+
+__all__ = ["Columns", "Diagonals", "Map", "Products", "TransposedProducts", "areas"]
+
+
+class Columns(Collector):
+    """The mass each key received from some rows, and how many of them see it."""
+
+    def __init__(self, replay: Replay, rows: Array | None, per: Literal["sum", "visible"]) -> None:
+        self.rows, self.per, self.dtype = rows, per, replay.dtype
+        self.mass = np.zeros(replay.held.place.keys)
+        self.seen = np.zeros(replay.held.place.keys, np.int64)
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Sums down the tile."""
+        scores = tile.scores
+        if self.rows is not None:
+            chosen = np.isin(tile.rows, self.rows, assume_unique=True)
+            scores, weights = scores[chosen], weights[chosen]
+        stop = min(tile.start + weights.shape[1], self.mass.size)
+        width = stop - tile.start
+        self.mass[tile.start : stop] += weights.sum(0)[:width]
+        if self.per == "visible":
+            self.seen[tile.start : stop] += np.count_nonzero(scores != -np.inf, axis=0)[:width]
+
+    def answer(self) -> Array:
+        """(keys,)."""
+        mass = self.mass / np.maximum(self.seen, 1) if self.per == "visible" else self.mass
+        return mass.astype(self.dtype)
+
+
+class Map(Collector):
+    """Mean or largest weight in cells of the matrix; rows that were not recorded count as 0."""
+
+    def __init__(self, replay: Replay, cell: int, how: Literal["mean", "max"]) -> None:
+        place = replay.held.place
+        self.cell, self.how, self.dtype = cell, how, replay.dtype
+        self.shape = place.queries, place.keys
+        self.found = np.zeros(tuple(-(-n // cell) for n in self.shape))
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Reduced by rows, then by columns."""
+        width = min(weights.shape[1], self.shape[1] - tile.start)
+        reduce = np.add if self.how == "mean" else np.maximum
+        down, row_cells = self._starts(int(tile.rows[0]), tile.rows.size)
+        across, col_cells = self._starts(tile.start, width)
+        part = reduce.reduceat(weights[:, :width], down, axis=0)
+        part = reduce.reduceat(part, across, axis=1)
+        view = self.found[row_cells, col_cells]
+        reduce(view, part, out=view)
+
+    def _starts(self, first: int, count: int) -> tuple[Array, slice]:
+        """Where cells start among `count` tokens from `first` on, and which cells they are."""
+        cells = slice(first // self.cell, (first + count - 1) // self.cell + 1)
+        starts = np.arange(cells.start, cells.stop) * self.cell - first
+        return np.maximum(starts, 0), cells
+
+    def answer(self) -> Array:
+        """(⌈L/cell⌉, ⌈S/cell⌉)."""
+        if self.how == "mean":
+            return (self.found / areas(self.shape, self.cell)).astype(self.dtype)
+        return self.found.astype(self.dtype)
+
+
+def areas(shape: tuple[int, int], cell: int) -> Array:
+    """(R, C): how much of the matrix lies in each cell × cell square."""
+    sides = [np.minimum(np.arange(cell, n + cell, cell), n) - np.arange(0, n, cell) for n in shape]
+    return sides[0][:, None] * sides[1]
+
+
+class Diagonals(Collector):
+    """The mass on each diagonal: entry e is j − i = e − (L − 1)."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.shape = replay.held.place.queries, replay.held.place.keys
+        self.dtype = replay.dtype
+        self.found = np.zeros(max(sum(self.shape) - 1, 0))
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Rows turned upside down and shifted by one each: diagonals become columns."""
+        count, width = weights.shape[0], min(weights.shape[1], self.shape[1] - tile.start)
+        skewed = np.zeros((count, width + count), weights.dtype)
+        skewed[:, :width] = weights[::-1, :width]
+        columns = skewed.reshape(-1)[: count * (width + count - 1)].reshape(count, -1)
+        first = tile.start - int(tile.rows[-1]) + self.shape[0] - 1
+        self.found[first : first + columns.shape[1]] += columns.sum(0)
+
+    def answer(self) -> Array:
+        """(L + S − 1,)."""
+        return self.found.astype(self.dtype)
+
+
+class Products(Collector):
+    """A @ x for x (S, M)."""
+
+    def __init__(self, replay: Replay, x: Array) -> None:
+        self.first, self.x = replay.held.rows.start, x.astype(replay.dtype, copy=False)
+        self.found = np.zeros((len(replay.held.rows), x.shape[1]))
+        self.dtype: np.dtype[Any] = replay.dtype
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """A product a tile."""
+        part = self.x[tile.start : tile.start + weights.shape[1]]
+        at = slice(int(tile.rows[0]) - self.first, int(tile.rows[-1]) + 1 - self.first)
+        self.found[at] += weights[:, : len(part)] @ part
+
+    def answer(self) -> Array:
+        """(rows, M)."""
+        return self.found.astype(self.dtype)
+
+
+class TransposedProducts(Collector):
+    """Aᵀ @ y for y (rows, M)."""
+
+    def __init__(self, replay: Replay, y: Array) -> None:
+        self.first, self.y = replay.held.rows.start, y.astype(replay.dtype, copy=False)
+        self.found = np.zeros((replay.held.place.keys, y.shape[1]))
+        self.dtype: np.dtype[Any] = replay.dtype
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """A product a tile."""
+        part = self.y[tile.rows - self.first]
+        view = self.found[tile.start : tile.start + weights.shape[1]]
+        view += weights[:, : len(view)].T @ part
+
+    def answer(self) -> Array:
+        """(keys, M)."""
+        return self.found.astype(self.dtype)

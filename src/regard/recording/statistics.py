@@ -1,0 +1,210 @@
+"""One number for each head: what all heads can be told apart by, whatever the budget kept.
+
+They come from sums that were taken while recording, so that no q and k are needed. Masses are
+shares of the rows that see any key, in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from regard.recording.contents import Place
+from regard.recording.held import Held
+from regard.recording.offsets import mass_at
+from regard.recording.sight import Sight
+from regard.recording.store import Array
+from regard.recording.stream import Stream
+
+__all__ = ["STATISTICS", "PlaceStatistics", "Statistic"]
+
+_SINK: Final = 0.3  # a key that its viewers give more than this on average is a sink
+_FEW: Final = 64  # viewers: a key with fewer is no sink, the last tokens would be by chance
+_MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
+
+
+class Statistic(NamedTuple):
+    """What a number means."""
+
+    words: str
+    span: Literal["one", "entropy", "spread"] = "one"  # how far it ranges: see `surprise`
+
+
+STATISTICS: Final[dict[str, Statistic]] = {
+    "sink": Statistic("mass on sinks: keys that get over 0.3 of each row that sees them"),
+    "non_sink": Statistic("mass on all other keys"),
+    "first": Statistic("mass on key 0"),
+    "previous": Statistic("mass on the token before"),
+    "self": Statistic("mass on oneself"),
+    "duplicate": Statistic("mass on earlier copies of the token, over rows that have one"),
+    "prefix": Statistic("mass on what followed earlier copies, over rows that have one"),
+    "delimiter": Statistic("mass on punctuation and line breaks"),
+    "delimiter_chance": Statistic("what delimiters would get from an even spread"),
+    "entropy": Statistic("mean entropy of a row, in nats", "entropy"),
+    "normalized_entropy": Statistic("mean entropy as a share of the largest possible"),
+    "peak": Statistic("mean weight of a row's heaviest key"),
+    "sharp": Statistic("share of rows with a weight above 0.99"),
+    "concentration": Statistic("mean Σ p² of a row"),
+    "max_score": Statistic("largest scale·q·k", "spread"),
+    "output_norm": Statistic("mean ‖o‖, over the mean of the layer"),
+}
+
+
+class PlaceStatistics:
+    """The statistics of the recorded heads of one place, (H,) each; NaN where they are not known.
+
+    With `key_bin` > 1 sinks are looked for among bins instead of keys, which takes a bin for one
+    key, and the mass on delimiters is not known.
+    """
+
+    def __init__(self, held: Held, streams: Mapping[str, Stream]) -> None:
+        self.held = held
+        self._queries = streams.get(held.place.query_tokens)
+        self._keys = streams.get(held.place.key_tokens)
+
+    def __getitem__(self, name: str) -> Array:
+        """(H,) float64."""
+        ways = {
+            "sink": lambda: self._masses[0], "non_sink": lambda: self._masses[1],
+            "previous": lambda: self._at(1), "self": lambda: self._at(0),
+            "duplicate": lambda: self._per(name, self._with_copy(1)),
+            "prefix": lambda: self._per(name, self._with_copy(2)),
+            "delimiter": self._delimiter, "delimiter_chance": self._delimiter_chance,
+            "normalized_entropy": lambda: self._per(name, self._total("normalized_rows")),
+            "max_score": lambda: self._total(name), "output_norm": self._output_norm,
+        }  # fmt: skip
+        way = ways.get(name)
+        return self._per(name, self._rows) if way is None else way()
+
+    # ── from totals ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _place(self) -> Place:
+        return self.held.place
+
+    def _total(self, name: str) -> Array:
+        """(H,): as summed while recording; of a recording that was cut off, over what there is."""
+        totals = self.held.totals
+        return totals[name] if totals and name in totals else self._so_far(name)
+
+    def _so_far(self, name: str) -> Array:
+        rows, run = self.held.rows, self.held.runs.get(name)
+        heads = range(len(self._place.heads))
+        if name == "rows" and not self.held.totals:
+            return np.full(len(heads), float(len(rows)))
+        if run is None or self.held.totals:
+            return np.full(len(heads), np.nan)
+        bins = [run.numbers(n, rows.stop).astype(np.float64) for n in heads]
+        if name == "max_score":
+            return np.array([one.max(initial=-np.inf) for one in bins])
+        lengths = np.diff(np.append(run.edges()[: len(bins[0])], rows.stop))
+        return np.array([one @ lengths for one in bins])
+
+    @property
+    def _rows(self) -> Array:
+        """(H,): rows that see any key."""
+        return self._total("rows")
+
+    def _per(self, name: str, count: Array) -> Array:
+        return _share(self._total(name), count)
+
+    def _output_norm(self) -> Array:
+        mean = self._per("output_norm", self._rows)
+        known = mean[np.isfinite(mean)]
+        return _share(mean, np.full(mean.size, known.mean() if known.size else np.nan))
+
+    def _with_copy(self, distance: int) -> Array:
+        """(H,): recorded rows whose token stood at least so many places before."""
+        rows, heads = self.held.rows, len(self._place.heads)
+        ids = None if self._queries is None else self._queries.ids
+        if ids is None or self._place.kind != "self" or ids.size < rows.stop:
+            return np.full(heads, np.nan)
+        _, first, name = np.unique(ids[: rows.stop], return_index=True, return_inverse=True)
+        own = np.arange(rows.start, rows.stop)
+        return np.full(heads, float(np.count_nonzero(first[name][own] <= own - distance)))
+
+    # ── from the profile of distances ────────────────────────────────────────────────────────
+
+    def _at(self, distance: int) -> Array:
+        """Mean weight of the key so far back, over rows that have one."""
+        profile = self.held.profile()
+        mass = None if profile is None else mass_at(profile, distance)
+        if mass is None or self._place.kind != "self":
+            return np.full(len(self._place.heads), np.nan)
+        without = max(min(distance, self.held.rows.stop) - self.held.rows.start, 0)
+        return _share(mass, self._rows - without)
+
+    # ── from the mass that keys received ─────────────────────────────────────────────────────
+
+    @cached_property
+    def _masses(self) -> tuple[Array, Array]:
+        """Mass on sinks and on the others; a sum each, since 1 − a sink of 0.9999 is noise."""
+        received = self.held.columns("received")
+        if received is None:
+            unknown = np.full(len(self._place.heads), np.nan)
+            return unknown, unknown
+        seen = self._seen
+        few = np.minimum(_FEW, np.maximum(len(self.held.rows) // 2, 1))
+        with np.errstate(invalid="ignore"):
+            is_sink = (received > _SINK * seen) & (seen >= few)
+            masses = (np.where(which, received, 0).sum(-1, dtype=np.float64)
+                      for which in (is_sink, ~is_sink))  # fmt: skip
+            sink, others = (_share(mass, self._rows) for mass in masses)
+        return sink, others
+
+    @cached_property
+    def _seen(self) -> Array:
+        """(H or 1, bins): how many recorded rows see the key of a bin that most of them see; all
+        of them where no mask tells."""
+        place, rows = self._place, self.held.rows
+        if not self._tells:
+            return np.full((1, -(-place.keys // place.key_bin)), len(rows))
+        starts = np.arange(0, place.keys, place.key_bin)
+        each = [Sight(self.held, head).seen() for head in self._kinds]
+        return np.stack([np.maximum.reduceat(one, starts) if one.size else one for one in each])
+
+    @cached_property
+    def _tells(self) -> bool:
+        """Whether the masks say who sees whom, and can be asked at a bearable price."""
+        sight = Sight(self.held, self._place.heads[0])
+        return sight.is_complete and sight.cells() <= _MOST_CELLS
+
+    @property
+    def _kinds(self) -> tuple[int, ...]:
+        """A head of each kind of mask: one, or all where a table has heads."""
+        heads = self._place.heads
+        return heads if self.held.masks_differ else heads[:1]
+
+    def _delimiter(self) -> Array:
+        received, marks = self.held.columns("received"), self._marks
+        if received is None or marks is None or self._place.key_bin > 1:
+            return np.full(len(self._place.heads), np.nan)
+        return _share(received[:, marks].sum(-1, dtype=np.float64), self._rows)
+
+    def _delimiter_chance(self) -> Array:
+        marks, heads = self._marks, len(self._place.heads)
+        if marks is None or not self._tells:
+            return np.full(heads, np.nan)
+        found = []
+        for head in self._kinds:
+            sight = Sight(self.held, head)
+            visible = sight.visible()
+            share = _share(sight.among(marks.astype(np.int64)), visible)[visible > 0]
+            found.append(share.mean() if share.size else np.nan)
+        return np.broadcast_to(np.array(found), heads).copy()
+
+    @property
+    def _marks(self) -> Array | None:
+        """(keys,) booleans: which keys are delimiters."""
+        if self._keys is None or len(self._keys) < self._place.keys:
+            return None
+        return self._keys.delimiters[: self._place.keys]
+
+
+def _share(mass: Array, count: Array) -> Array:
+    """mass ÷ count; NaN where nobody was counted."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(count > 0, mass / np.where(count > 0, count, 1), np.nan)
