@@ -113,3 +113,14 @@ def test_remarks_go_to_stderr(capsys):
     terminal.write("a remark", error=True)
     terminal.status().print("another")
     assert capsys.readouterr() == ("", "a remark\nanother\n")
+
+
+def test_what_a_terminal_would_obey_is_spelt_out(capsys):
+    from regard.cli.terminal import harmless, write_json
+
+    given = {"text": "a\x1b[2J\u202eb\x9b", "letters": "é √ 日"}
+    write_json(given)
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\u202e", "\x9b"} & set(out)
+    assert json.loads(out) == given
+    assert harmless("line\nbreak\x07") == "line\\nbreak\\u0007"

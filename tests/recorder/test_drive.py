@@ -15,7 +15,13 @@ from regard.errors import InputError, ShapeError
 from regard.recorder import drive as driving
 from regard.recorder.compare import compare_with_eager
 from regard.recorder.drive import drive, survey
-from regard.recorder.encode import Encoded, check_length, encode, positions_of
+from regard.recorder.encode import (
+    Encoded,
+    check_length,
+    check_reads_text,
+    encode,
+    positions_of,
+)
 from regard.recorder.plan import make_plan
 
 
@@ -39,7 +45,8 @@ def test_chunks_and_generation_are_one_prompt(monkeypatch: pytest.MonkeyPatch) -
     plan = make_plan(10**9, survey(model, prompt.ids).scaled(158))
     with regard.record(model) as rec:
         written = drive(rec, prompt, generate=8, plan=plan, advanced=heard.append)
-    assert heard == [64, 64, 22, *[1] * len(written)]
+    assert len(heard) == 3 * 2 + len(written)  # two layers a chunk, then token by token
+    assert sum(heard) == pytest.approx(150 + len(written))
     with torch.no_grad():
         expected = model.generate(prompt.ids, max_new_tokens=8, do_sample=False)
     assert written == expected[0, 150:].tolist()
@@ -86,6 +93,27 @@ def test_prompts_that_are_too_long_or_empty() -> None:
 
 def test_roberta_counts_from_behind_its_padding() -> None:
     assert positions_of(tiny("roberta", max_position_embeddings=514)) == 512
+
+
+def test_a_model_of_sound_reads_no_text() -> None:
+    from real_models import whisper
+
+    with pytest.raises(InputError, match="input features, not text"):
+        check_reads_text(whisper().model, "whisper-tiny.en")
+
+
+def test_whisper_is_recorded_by_who_runs_it() -> None:
+    from real_models import whisper
+
+    model = whisper().model
+    features = torch.zeros(1, 80, 3000)
+    with torch.no_grad(), regard.record(model) as rec:
+        model.generate(features, max_new_tokens=3, do_sample=False)
+    assert rec.stacks == {"encoder": (4, 6), "decoder": (4, 6), "cross": (4, 6)}
+    assert rec["encoder.L0H0"].shape == (1500, 1500)
+    cross = rec["cross.L3H5"]
+    assert cross.shape[1] == 1500
+    np.testing.assert_allclose(cross.rows(0).sum(), 1, atol=1e-4)
 
 
 # ── a real model ─────────────────────────────────────────────────────────────────────────────

@@ -57,7 +57,7 @@ def record(
     from regard.recorder import record as recorder_for
     from regard.recorder.choice import Choice
     from regard.recorder.drive import drive
-    from regard.recorder.encode import check_length, encode
+    from regard.recorder.encode import check_length, check_reads_text, encode
     from regard.recorder.plan import parse_budget
 
     prompts = _prompts(text, file, stdin)
@@ -66,6 +66,7 @@ def record(
     if not plan_only:
         _check_output(output, overwrite)
     loaded = _load(model, dtype, device)
+    check_reads_text(loaded.model, model)
     encoded = [encode(loaded.tokenizer, one, chat) for one in prompts]
     for one in encoded:
         check_length(loaded.model, one.tokens, generate)
@@ -203,7 +204,7 @@ def _print_plan(plans: list[Plan], seconds: float, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress(total: int, written: Callable[[], int]) -> Iterator[Callable[[int], None]]:
+def _progress(total: int, written: Callable[[], int]) -> Iterator[Callable[[float], None]]:
     """A bar with tokens a second, bytes and the time left; nothing where nobody looks."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -214,14 +215,14 @@ def _progress(total: int, written: Callable[[], int]) -> Iterator[Callable[[int]
         TextColumn("recording"),
         BarColumn(),
         TextColumn(
-            "{task.completed}/{task.total} tokens · {task.fields[rate]} · {task.fields[size]}"
+            "{task.completed:.0f}/{task.total} tokens · {task.fields[rate]} · {task.fields[size]}"
         ),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total, rate="", size="")
 
-        def advanced(tokens: int) -> None:
+        def advanced(tokens: float) -> None:
             bar.update(task, advance=tokens)
             speed = bar.tasks[0].speed
             rate = f"{speed:.0f} tokens/s" if speed else ""

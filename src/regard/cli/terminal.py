@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ascii_only",
     "guard_streams",
+    "harmless",
     "in_ascii",
     "print_lines",
     "results",
@@ -109,6 +110,13 @@ def write(text: str, *, error: bool = False) -> None:
 
 
 def write_json(value: Any) -> None:
-    """One JSON document on stdout. NaN and infinities are errors, never invalid JSON."""
+    """One JSON document on stdout. NaN and infinities are errors, never invalid JSON. Texts come
+    from elsewhere: what could steer a terminal is escaped, which is the same JSON."""
     escaped = not _is_utf(sys.stdout)
-    write(json.dumps(value, indent=2, ensure_ascii=escaped, allow_nan=False))
+    text = json.dumps(value, indent=2, ensure_ascii=escaped, allow_nan=False)
+    write("\n".join(harmless(line) for line in text.split("\n")))
+
+
+def harmless(text: str) -> str:
+    """One line without signs that a terminal would obey: they are spelt as JSON spells them."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

@@ -108,11 +108,11 @@ def drive(
     *,
     generate: int = 0,
     plan: Plan | None = None,
-    advanced: Callable[[int], None] = lambda _: None,
+    advanced: Callable[[float], None] = lambda _: None,
 ) -> list[int]:
     """Record one prompt and, where asked, what the model writes on; the generated tokens.
 
-    `advanced` is told of every token that is done.
+    `advanced` is told of tokens that are done, in parts of one as well: a layer's share of a chunk.
     """
     model = recorder.model
     ids = encoded.ids.to(_device(model))
@@ -120,16 +120,15 @@ def drive(
     number = recorder.begun
     with torch.inference_mode():
         if is_encoder_decoder(model):
-            written = _translate(model, ids, generate)
-            advanced(encoded.tokens)
+            with _advancing(recorder, encoded.tokens, plan, advanced):
+                written = _translate(model, ids, generate)
             logits = None
         elif is_causal_model(model):
-            chunk = max(CHUNK, plan.pool_cell if plan else 0)
-            written, logits = _read_and_write(model, ids, generate, chunk, advanced)
+            written, logits = _read_and_write(recorder, ids, generate, plan, advanced)
         else:
-            _once(model, ids)
+            with _advancing(recorder, encoded.tokens, plan, advanced):
+                _once(model, ids)
             written, logits = [], None
-            advanced(encoded.tokens)
     guesses = _guesses(logits, recorder.tokenizer) if logits is not None else ()
     recorder.say(number, title=encoded.title, bos=encoded.bos, generated=len(written), next=guesses)
     return written
@@ -141,21 +140,47 @@ def _translate(model: Any, ids: Tensor, generate: int) -> list[int]:
     return [int(n) for n in found[0].tolist()[1:]]
 
 
+@contextmanager
+def _advancing(
+    recorder: Recorder, tokens: int, plan: Plan | None, advanced: Callable[[float], None]
+) -> Iterator[None]:
+    """Each place that is heard is its share of these tokens; the end is the rest of them."""
+    places, heard = plan.places if plan else 1, 0
+
+    def one_more() -> None:
+        nonlocal heard
+        if heard < places - 1:
+            heard += 1
+            advanced(tokens / places)
+
+    recorder.watcher = one_more
+    try:
+        yield
+    finally:
+        recorder.watcher = None
+    advanced(tokens * (places - heard) / places)
+
+
 def _read_and_write(
-    model: Any, ids: Tensor, generate: int, chunk: int, advanced: Callable[[int], None]
+    recorder: Recorder,
+    ids: Tensor,
+    generate: int,
+    plan: Plan | None,
+    advanced: Callable[[float], None],
 ) -> tuple[list[int], Tensor]:
     """Prefill in chunks, then greedily; logits (vocabulary,) of what would come next."""
     from transformers import DynamicCache
 
+    model, chunk = recorder.model, max(CHUNK, plan.pool_cell if plan else 0)
     cache = DynamicCache(config=model.config)
     few = _keeps_last_logits(model)
     written: list[int] = []
     logits: Any = None
     for start in range(0, ids.shape[1], chunk):
         part = ids[:, start : start + chunk]
-        found = model(input_ids=part, past_key_values=cache, use_cache=True, **few)
+        with _advancing(recorder, part.shape[1], plan, advanced):
+            found = model(input_ids=part, past_key_values=cache, use_cache=True, **few)
         logits = found.logits[0, -1].float()
-        advanced(part.shape[1])
     ends = _ends(model)
     while len(written) < generate and (not written or written[-1] not in ends):
         token = int(logits.argmax())

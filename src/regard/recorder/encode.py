@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Encoded", "check_length", "encode", "positions_of"]
+__all__ = ["Encoded", "check_length", "check_reads_text", "encode", "positions_of"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,10 @@ def encode(tokenizer: Any, text: str, chat: bool = False) -> Encoded:
     title = " ".join(text.split())[:80]
     if chat:
         return Encoded(_chat(tokenizer, text), "", title)
-    ids = tokenizer(text, return_tensors="pt", truncation=False).input_ids
-    bare = tokenizer(text, add_special_tokens=False, truncation=False).input_ids
+    # its own word about long texts is not wanted: `check_length` has a clearer one
+    quiet: dict[str, Any] = {"truncation": False, "verbose": False}
+    ids = tokenizer(text, return_tensors="pt", **quiet).input_ids
+    bare = tokenizer(text, add_special_tokens=False, **quiet).input_ids
     given = ids[0].tolist()
     front = []
     for number in given[: max(len(given) - len(bare), 0)]:
@@ -56,6 +58,16 @@ def _chat(tokenizer: Any, text: str) -> Tensor:
     )
     ids = found if isinstance(found, Tensor) else found["input_ids"]
     return torch.as_tensor(ids).reshape(1, -1)
+
+
+def check_reads_text(model: Any, name: str) -> None:
+    """Refuse models of sound and pictures: a prompt is text."""
+    wanted = getattr(model, "main_input_name", "input_ids")
+    if wanted != "input_ids":
+        raise InputError(
+            f"{name} reads {wanted.replace('_', ' ')}, not text; run it yourself inside "
+            "regard.record(model) and give it what its processor makes"
+        )
 
 
 def positions_of(model: Any) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
@@ -82,6 +82,7 @@ class Recorder:
             raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
         self.model, self.path, self.budget = model, path, budget
         self.heard_anything = False
+        self.watcher: Callable[[], None] | None = None  # told of every attention taken down
         config = getattr(model, "config", None)
         self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
         self.tokenizer, self._choice, self._overwrite = tokenizer, choice, overwrite
@@ -234,6 +235,8 @@ class Recorder:
         cell = turn.plan.pool_cell
         pages = read_pages(attention, output, value, turn.wanted, turn.shares, cell)
         self._prompts.take(turn.spot, pages)
+        if self.watcher is not None:
+            self.watcher()
 
     def _arrange(self, call: Call) -> _Turn | None:
         """Whose call this is; None where nobody wants it."""

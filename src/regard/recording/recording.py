@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from regard.errors import InputError
 from regard.recording.catalogue import Damage
@@ -16,7 +16,14 @@ from regard.recording.head import Head
 from regard.recording.notes import read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView, listed
+from regard.recording.sight import Sight
+from regard.recording.statistics import STATISTICS
 from regard.recording.store import Array, Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regard.plot import About, Style
 
 __all__ = ["Recording", "open"]
 
@@ -128,6 +135,75 @@ class Recording:
             raise InputError(f"prompt {number} does not exist; this recording has {have}")
         return self.prompts[number]
 
+    # ── pictures ─────────────────────────────────────────────────────────────────────────────
+
+    def plot_head(
+        self,
+        label: str,
+        *,
+        prompt: int = 0,
+        cell: int | None = None,
+        how: Literal["mean", "max"] = "mean",
+        raw: bool = False,
+        **style: Unpack[Style],
+    ) -> Figure:
+        """A head's map, coloured by how many times uniform it is, or (raw) by weight.
+
+        `cell` tokens stand in a cell, by default as few as can be seen; `how` pools them. Every
+        picture takes `dark`, `size` (width and height in inches) and `dpi`.
+        """
+        from regard import plot
+
+        view = self._prompt(prompt)
+        head, sight = _seen(view, label)
+        return plot.head_map(
+            head, sight, self._about(view), cell=cell, how=how, raw=raw, style=style
+        )
+
+    def plot_row(
+        self, label: str, row: int, *, prompt: int = 0, raw: bool = False, **style: Unpack[Style]
+    ) -> Figure:
+        """A row's heaviest keys as bars, and a long row as a curve; -1 is the last row."""
+        from regard import plot
+
+        view = self._prompt(prompt)
+        head, sight = _seen(view, label)
+        return plot.row(head, sight, self._about(view), row, raw=raw, style=style)
+
+    def plot_grid(
+        self,
+        statistic: str = "non_sink",
+        *,
+        stack: str | None = None,
+        prompt: int = 0,
+        **style: Unpack[Style],
+    ) -> Figure:
+        """A statistic of `STATISTICS`, layers by heads."""
+        from regard import plot
+
+        values = self.grid(statistic, stack, prompt)
+        words, span = STATISTICS[statistic]
+        # a norm compared with its layer's ranges beyond 1
+        is_share = span == "one" and not (values > 1.001).any()
+        return plot.grid(
+            values, statistic, self._about(self._prompt(prompt)), words=words, is_share=is_share,
+            stack=stack or "", style=style,
+        )  # fmt: skip
+
+    def plot_entropy(self, *, prompt: int = 0, **style: Unpack[Style]) -> Figure:
+        """How evenly the heads of each layer look, from 0 to 1."""
+        from regard import plot
+
+        view = self._prompt(prompt)
+        grids = {name: view.grid("normalized_entropy", name) for name in view.stacks}
+        return plot.entropy(grids, self._about(view), style=style)
+
+    def _about(self, view: PromptView) -> About:
+        from regard.plot import About
+
+        model = str(self.model.get("name", "a model"))
+        return About(model, view.tokens, view.title, view.number)
+
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> bool:
@@ -158,3 +234,9 @@ class Recording:
         model = str(self.model.get("name", "a model"))
         prompts = f"{len(self.prompts)} prompt{'s' if len(self.prompts) != 1 else ''}"
         return f"Recording({model}, {prompts}, {', '.join(sizes) or 'nothing yet'})"
+
+
+def _seen(view: PromptView, label: str) -> tuple[Head, Sight]:
+    """A head, and what its rows may see."""
+    head = view[label]
+    return head, Sight(view.held(head.place.label), head.head)

@@ -35,7 +35,7 @@ class Statistic(NamedTuple):
 
 STATISTICS: Final[dict[str, Statistic]] = {
     "sink": Statistic("mass on sinks: keys that get over 0.3 of each row that sees them"),
-    "non_sink": Statistic("mass on all other keys"),
+    "non_sink": Statistic("mass on keys that are no sinks"),
     "first": Statistic("mass on key 0"),
     "previous": Statistic("mass on the token before"),
     "self": Statistic("mass on oneself"),

@@ -1,0 +1,144 @@
+"""What a recording says of itself: the model, its state, its prompts, what was kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.draw.finish import wrapped
+from regard.draw.pages.words import bytes_in_words, large_number
+from regard.draw.paper import Paper, StyledLine, plain
+from regard.draw.passage import Passage, shaded_text
+from regard.draw.spelling import count, fitted, flowing, visible
+from regard.recording import PromptView, Recording
+from regard.recording.prompt import listed
+
+__all__ = ["kept_lines", "model_lines", "prompt_dict", "prompt_lines", "stack_dict"]
+
+_PROMPTS = 8  # listed
+_GUESSES = 5  # next tokens
+_UNLIKELY = 0.005  # what two decimals would show as nothing
+_TEXT_LINES = 3
+_DAMAGES = 3  # listed
+
+
+def model_lines(recording: Recording, paper: Paper) -> list[StyledLine]:
+    """The model, the file, and what is wrong with it."""
+    model, name = recording.model, Path(recording.name)
+    facts = [f"{layers} {paper.times} {heads} heads" for layers, heads in recording.stacks.values()]
+    if isinstance(parameters := model.get("parameters"), int):
+        facts.append(f"{large_number(parameters)} parameters")
+    facts += [flowing(str(model[key]), paper) for key in ("dtype", "device") if key in model]
+    size = f", {bytes_in_words(name.stat().st_size)}" if name.is_file() else ""
+    called = str(model.get("name", "a model"))
+    title = visible(Path(called).name if Path(called).is_absolute() else called, paper)
+    return [
+        [(title, "bold"), ("".join(paper.dot + fact for fact in facts), "")],
+        [(flowing(name.name, paper) + size, "dim")],
+        *_state_lines(recording, paper),
+    ]
+
+
+def _state_lines(recording: Recording, paper: Paper) -> list[StyledLine]:
+    words = [
+        f"damaged at byte {one.offset}: {one.reason}; the rest is shown"
+        for one in recording.damage[:_DAMAGES]
+    ]
+    if len(recording.damage) > _DAMAGES:
+        words.append(f"and {len(recording.damage) - _DAMAGES} more: regard verify lists them")
+    if recording.is_live:
+        words.append("still being written: what is shown is what there is so far")
+    if not recording.prompts:
+        words.append("nothing was recorded yet")
+    return [line for one in words for line in wrapped(one, paper, "bold", indent=2)]
+
+
+def prompt_lines(recording: Recording, prompt: PromptView, paper: Paper) -> list[StyledLine]:
+    """All prompts, how this one begins, and what the model would say next."""
+    shown = [one for one in recording.prompts[:_PROMPTS] if one is not prompt]
+    lines: list[StyledLine] = [[(_prompt_words(prompt, paper), "")], *_excerpt(prompt, paper)]
+    if prompt.next:
+        likely = [one for one in prompt.next[:_GUESSES] if one[1] >= _UNLIKELY] or prompt.next[:1]
+        guesses = [f"{visible(token, paper)} {share:.2f}" for token, share in likely]
+        lines.append([("next: " + "  ".join(guesses), "")])
+    lines += [[(_prompt_words(one, paper), "dim")] for one in shown]
+    rest = len(recording.prompts) - len(shown) - 1
+    return [*lines, *([[(f"and {count(rest, 'prompt')} more", "dim")]] if rest else [])]
+
+
+def _prompt_words(prompt: PromptView, paper: Paper) -> str:
+    words = [f"prompt {prompt.number}", count(_length(prompt), "token")]
+    if prompt.generated:
+        words.append(f"{prompt.generated:,} of them generated")
+    if not prompt.finished:
+        words.append("not finished")
+    title = f": {flowing(prompt.title, paper)}" if prompt.title else ""
+    return ", ".join(words) + title
+
+
+def _length(prompt: PromptView) -> int:
+    return max(prompt.note.tokens, len(prompt.tokens))
+
+
+def _excerpt(prompt: PromptView, paper: Paper) -> list[StyledLine]:
+    """How the text begins."""
+    tokens = prompt.tokens[: _TEXT_LINES * paper.width]
+    nothing = np.zeros(len(tokens))
+    every = plain(shaded_text(Passage(tokens, nothing, nothing), replace(paper, colours="none")))
+    lines = [line for line in every if line != flowing("\n", paper)]  # empty ones tell nothing
+    shown = lines[:_TEXT_LINES]
+    if shown and (len(lines) > _TEXT_LINES or len(tokens) < len(prompt.tokens)):
+        shown[-1] = fitted(shown[-1], paper.width - 1, paper).rstrip(paper.ellipsis)
+        shown[-1] += paper.ellipsis
+    return [[(line, "dim")] for line in shown]
+
+
+def kept_lines(prompt: PromptView, paper: Paper) -> list[StyledLine]:
+    """Of which layers any cell can be computed."""
+    lines: list[StyledLine] = []
+    for name, (layers, _) in prompt.stacks.items():
+        exact = _exact_layers(prompt, name)
+        if len(exact) == layers:
+            words = "every cell of every head can be computed"
+        elif exact:
+            some = listed(exact).replace("–", paper.dash)
+            words = f"every cell of layers {some} can be computed; of the others summaries are kept"
+        else:
+            words = "summaries are kept of every head, but no single cells"
+        lines += wrapped(f"{name}: {words}" if name else words, paper, indent=2)
+    return lines
+
+
+def _exact_layers(prompt: PromptView, stack: str) -> list[int]:
+    return [
+        place.layer
+        for label, place in prompt.places.items()
+        if place.stack == stack
+        and not any(prompt.held(label).why_not(head) for head in place.heads)
+    ]
+
+
+def prompt_dict(prompt: PromptView) -> dict[str, Any]:
+    """A prompt for JSON."""
+    return {
+        "number": prompt.number,
+        "title": prompt.title,
+        "tokens": _length(prompt),
+        "generated": prompt.generated,
+        "finished": prompt.finished,
+    }
+
+
+def stack_dict(prompt: PromptView, name: str) -> dict[str, Any]:
+    """A stack of layers for JSON."""
+    layers, heads = prompt.stacks[name]
+    return {
+        "stack": name,
+        "layers": layers,
+        "heads": heads,
+        "recorded_heads": sum(len(p.heads) for p in prompt.places.values() if p.stack == name),
+        "exact_layers": _exact_layers(prompt, name),
+    }

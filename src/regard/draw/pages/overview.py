@@ -1,0 +1,97 @@
+"""The first look at a recording: what it is about, one number a head, and which heads stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.draw.finish import wrapped
+from regard.draw.grid import head_grid
+from regard.draw.pages.about import (
+    kept_lines,
+    model_lines,
+    prompt_dict,
+    prompt_lines,
+    stack_dict,
+)
+from regard.draw.pages.words import as_json, facts_for_json, sentence_of
+from regard.draw.paper import Paper, StyledLine
+from regard.recording import STATISTICS, Finding, PromptView, Recording, most_surprising
+
+__all__ = ["Overview", "make_overview"]
+
+_FINDINGS = 3
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The overview of one prompt; of none where nothing was recorded yet."""
+
+    recording: Recording
+    prompt: PromptView | None
+    statistic: str
+    grids: dict[str, NDArray[np.float64]]  # by stack
+    findings: Sequence[Finding]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; what is not known is null."""
+        rec, prompt = self.recording, self.prompt
+        return {
+            "file": rec.name,
+            "model": facts_for_json(rec.model),
+            "made": facts_for_json(rec.made),
+            "live": rec.is_live,
+            "damage": [{"offset": d.offset, "reason": d.reason} for d in rec.damage],
+            "prompts": [prompt_dict(one) for one in rec.prompts],
+            "prompt": None if prompt is None else prompt.number,
+            "stacks": [stack_dict(prompt, name) for name in prompt.stacks] if prompt else [],
+            "statistic": self.statistic,
+            "meaning": STATISTICS[self.statistic].words,
+            "grid": {name: as_json(grid) for name, grid in self.grids.items()},
+            "surprising": [one._asdict() | {"sentence": sentence_of(one)} for one in self.findings],
+            "next": [{"token": t, "probability": p} for t, p in (prompt.next if prompt else ())],
+        }
+
+    def lines(self, paper: Paper) -> list[StyledLine]:
+        """For a terminal."""
+        lines = model_lines(self.recording, paper)
+        if self.prompt is None:
+            return lines
+        lines += [[], *prompt_lines(self.recording, self.prompt, paper)]
+        lines += [[], *kept_lines(self.prompt, paper)]
+        for name, grid in self.grids.items():
+            lines += [[], *_grid_lines(self.statistic, name, grid, paper)]
+        if self.findings:
+            lines += [[], [("heads that stand out in their layer", "bold")]]
+        return lines + [line for one in self.findings for line in _finding_lines(one, paper)]
+
+
+def make_overview(recording: Recording, prompt: int, statistic: str) -> Overview:
+    """The numbers of the overview."""
+    if not recording.prompts:
+        return Overview(recording, None, statistic, {}, [])
+    one = recording.prompts[prompt]
+    grids = {name: recording.grid(statistic, name, prompt) for name in one.stacks}
+    found = most_surprising(recording, _FINDINGS, prompt)
+    return Overview(recording, one, statistic, grids, found)
+
+
+def _grid_lines(
+    statistic: str, stack: str, grid: NDArray[np.float64], paper: Paper
+) -> list[StyledLine]:
+    title = f"{statistic}: {STATISTICS[statistic].words}"
+    heading = wrapped(f"{stack}, {title}" if stack else title, paper, "bold", indent=2)
+    return [*heading, *head_grid(grid, statistic, paper, is_share=_is_share(statistic, grid))]
+
+
+def _is_share(statistic: str, grid: NDArray[np.float64]) -> bool:
+    """Whether it is a part of 1; a norm compared with its layer's ranges as far but beyond 1."""
+    return STATISTICS[statistic].span == "one" and not np.any(grid > 1.001)
+
+
+def _finding_lines(one: Finding, paper: Paper) -> list[StyledLine]:
+    return wrapped(f"{one.label} {sentence_of(one)}", paper, indent=len(one.label) + 1)

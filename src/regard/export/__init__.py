@@ -1,0 +1,37 @@
+"""A recording in other people's formats: tables (CSV, Parquet) and arrays (.npz, safetensors).
+
+chosen     which heads, and which part of each
+measures   what is known row by row and key by key
+as_table   → one tidy table
+as_arrays  → arrays by name
+tables     a table written piece by piece
+arrays     arrays written one after the other
+files      a file that appears whole or not at all
+"""
+
+from __future__ import annotations
+
+from regard.export.arrays import Named, write_npz, write_safetensors
+from regard.export.as_arrays import ARRAYS, about, make_arrays
+from regard.export.as_table import TABLES, make_table
+from regard.export.chosen import Chosen, matching
+from regard.export.files import appearing, check_free
+from regard.export.tables import Table, write_csv, write_parquet
+
+__all__ = [
+    "ARRAYS",
+    "TABLES",
+    "Chosen",
+    "Named",
+    "Table",
+    "about",
+    "appearing",
+    "check_free",
+    "make_arrays",
+    "make_table",
+    "matching",
+    "write_csv",
+    "write_npz",
+    "write_parquet",
+    "write_safetensors",
+]

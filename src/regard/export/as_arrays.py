@@ -1,0 +1,165 @@
+"""Arrays of a recording by name: P0/L5H1/lse, P0/statistics/sink, P0/tokens/ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import InputError
+from regard.export.arrays import Named
+from regard.export.chosen import Chosen, by_place, check_exact
+from regard.export.measures import (
+    heaviest,
+    is_kept,
+    known_numbers,
+    pooled,
+    received,
+    row_edges,
+    row_numbers,
+)
+from regard.recording import STATISTICS, PromptView
+from regard.recording.pieces import Run
+
+__all__ = ["ARRAYS", "KEPT", "MOST_BYTES", "about", "make_arrays"]
+
+_Array: TypeAlias = NDArray[Any]
+
+MOST_BYTES: Final = 8 << 30  # of weights
+KEPT: Final = ("statistics", "rows", "top", "received", "pooled")  # what needs no computation
+_F32: Final = np.dtype(np.float32)
+
+
+def make_arrays(what: Sequence[str] | None, chosen: Sequence[Chosen], top: int) -> list[Named]:
+    """Everything that was asked for, or all that was kept; ids of tokens come along."""
+    found = [
+        _array(f"P{prompt.number}/tokens/ids", partial(np.asarray, prompt.ids))
+        for prompt in _prompts(chosen)
+    ]
+    for name in KEPT if what is None else what:
+        heads = [one for one in chosen if what is not None or is_kept(one, name)]
+        found += ARRAYS[name](heads, top)
+    return list({one.name: one for one in found}.values())  # lse is among the rows' numbers too
+
+
+def about(chosen: Sequence[Chosen], model: dict[str, Any]) -> dict[str, str]:
+    """The model and the tokens' texts, as JSON."""
+    tokens = {f"P{one.number}/tokens": json.dumps(one.tokens) for one in _prompts(chosen)}
+    return {"model": json.dumps(model), **tokens}
+
+
+def _prompts(chosen: Sequence[Chosen]) -> list[PromptView]:
+    return list({one.prompt.number: one.prompt for one in chosen}.values())
+
+
+def _array(name: str, make: Callable[[], _Array]) -> Named:
+    """Made once for its size and again when it is written: what is kept is mapped, not held."""
+    made = make()
+    return Named(name, made.shape, made.dtype, make)
+
+
+def _statistics(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    for prompt in _prompts(chosen):
+        for stack, shape in prompt.stacks.items():
+            before = f"P{prompt.number}/{stack}/" if stack else f"P{prompt.number}/"
+            for name in STATISTICS:
+                make = partial(prompt.grid, name, stack)
+                yield Named(f"{before}statistics/{name}", shape, np.dtype(np.float64), make)
+
+
+def _rows(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    for one in chosen:
+        edges = row_edges(one)
+        for name in known_numbers(one, edges):
+            yield _array(f"{one.name}/{name}", partial(row_numbers, one, name, edges))
+        if edges.size <= len(one.rows):
+            yield _array(f"{one.name}/row_edges", partial(np.asarray, edges))
+
+
+def _lse(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    for one in chosen:
+        yield _array(f"{one.name}/lse", partial(_lse_of, one))
+
+
+def _lse_of(one: Chosen) -> _Array:
+    return np.asarray(one.head.lse)[one.own_rows]
+
+
+def _top(chosen: Sequence[Chosen], k: int) -> Iterator[Named]:
+    for one in chosen:
+        parts = ["keys", "weights"]
+        if heaviest(one, k).rows.size < len(one.rows):
+            parts.append("rows")
+        for part in parts:
+            yield _array(f"{one.name}/top_{part}", partial(_top_of, one, k, part))
+
+
+def _top_of(one: Chosen, k: int, part: str) -> _Array:
+    return np.asarray(getattr(heaviest(one, k), part))
+
+
+def _received(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    for one in chosen:
+        yield _array(f"{one.name}/received", partial(_received_of, one, 1))
+        if received(one)[0].size <= len(one.keys):
+            yield _array(f"{one.name}/received_edges", partial(_received_of, one, 0))
+
+
+def _received_of(one: Chosen, which: int) -> _Array:
+    return received(one)[which]
+
+
+def _pooled(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    for one in chosen:
+        yield _array(f"{one.name}/pooled", partial(pooled, one))
+
+
+def _weights(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    size = sum(len(one.rows) * len(one.keys) for one in chosen) * _F32.itemsize
+    if size > MOST_BYTES:
+        raise InputError(
+            f"--what weights: {size / 2**30:.1f} GiB, more than {MOST_BYTES >> 30}; name fewer "
+            "with --heads, --rows or --keys"
+        )
+    for one in chosen:
+        check_exact(one)
+        shape = len(one.rows), len(one.keys)
+        yield Named(f"{one.name}/weights", shape, _F32, partial(_weights_of, one))
+
+
+def _weights_of(one: Chosen) -> _Array:
+    return np.asarray(one.head[one.rows.start : one.rows.stop, one.own_keys])
+
+
+def _qk(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+    """Queries of each head, and each key head once: P0/L5H1/q, P0/L5K0/k."""
+    for heads in by_place(chosen).values():
+        place = heads[0].head.place
+        held = heads[0].prompt.held(place.label)
+        for one in heads:
+            check_exact(one)
+            yield _taken(f"{one.name}/q", held.runs["q"], held.slot(one.head.head), one.rows)
+        for at in sorted({held.key_head(one.head.head) for one in heads}):
+            name = f"P{heads[0].prompt.number}/{place.label}K{at}/k"
+            yield _taken(name, held.runs["k"], at, heads[0].keys)
+
+
+def _taken(name: str, run: Run, at: int, span: range) -> Named:
+    dim = run.take(at, span.start, span.start + 1).shape[-1]
+    return Named(name, (len(span), dim), _F32, partial(run.take, at, span.start, span.stop))
+
+
+ARRAYS: Final[dict[str, Callable[[Sequence[Chosen], int], Iterator[Named]]]] = {
+    "statistics": _statistics,
+    "rows": _rows,
+    "lse": _lse,
+    "top": _top,
+    "received": _received,
+    "pooled": _pooled,
+    "weights": _weights,
+    "qk": _qk,
+}

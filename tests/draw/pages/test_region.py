@@ -1,0 +1,96 @@
+"""The page of a region: every weight, or cells."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from draw.recorded import HOSTILE, WORDS, in_memory
+from regard.draw import Paper, finished, plain
+from regard.draw.pages import Look, make_region
+from regard.draw.pages import region as module
+from regard.draw.spelling import cells
+from regard.errors import InputError, UnavailableError
+
+MONO, COLOUR = Paper(), Paper(100, 40, "true")
+LONG = [f" t{n}" for n in range(90)]
+
+
+def page(rows, keys, tokens=WORDS, look=None, label="L0H1", **options):
+    """A page and the truth of its region."""
+    rec, made = in_memory(tokens, **options)
+    prompt = rec.prompts[0]
+    one = make_region(prompt, prompt[label], look or Look(), rows=rows, keys=keys)
+    truth = made[0, 0].truth.weights()[1]
+    return one, truth[rows.start : rows.stop, keys.start : keys.stop]
+
+
+def text(one, paper=MONO) -> list[str]:
+    """The page as text."""
+    return plain(finished(one.lines(paper), paper))
+
+
+def test_every_weight_of_a_small_region():
+    one, truth = page(range(3, 6), range(2, 5))
+    lines = text(one)
+    assert lines[1] == "rows 3–5, keys 2–4"
+    assert lines[3].split() == ["2", "3", "4"]
+    assert lines[4].split() == ["␣cat", "␣sat", "␣on"]
+    for line, row in zip(lines[5:8], truth, strict=True):
+        shown = line.split()[2:]
+        assert shown == [f"{weight:.3f}" if weight else "·" for weight in row]
+
+
+def test_json_is_the_dense_region():
+    one, truth = page(range(3, 6), range(2, 5))
+    value = json.loads(json.dumps(one.as_dict(), allow_nan=False))
+    assert (value["rows"], value["keys"]) == ([3, 6], [2, 5])
+    assert value["query_tokens"] == WORDS[3:6] and value["key_tokens"] == WORDS[2:5]
+    found = np.array(value["weights"], float)  # null becomes NaN
+    np.testing.assert_array_equal(np.isnan(found), truth == 0)
+    np.testing.assert_allclose(np.nan_to_num(found), truth, rtol=1e-4)
+
+
+def test_large_regions_are_maps():
+    one, _ = page(range(10, 90), range(80), LONG)
+    assert "mean of 3×3 tokens a cell" in text(one)[-3]
+    one, _ = page(range(10, 90), range(80), LONG, Look("max"))
+    assert "max of 3×3 tokens a cell" in text(one)[-3]
+    assert text(one)[3].startswith("10 ")
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_cells_of_a_region_are_of_what_may_be_seen(how):
+    values = np.array([[1.0, np.nan, np.nan], [2.0, 4.0, np.nan], [0.0, 6.0, 8.0]])
+    found = module._pooled(values, 2, how)
+    wanted = [[7 / 3, np.nan], [3.0, 8.0]] if how == "mean" else [[4.0, np.nan], [6.0, 8.0]]
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_too_many_cells_are_refused():
+    with pytest.raises(InputError, match=r"--rows 0:90 --keys 0:90: 8,100 cells; give a region"):
+        limit, module._MOST = module._MOST, 100
+        try:
+            page(range(90), range(90), LONG)
+        finally:
+            module._MOST = limit
+
+
+def test_single_cells_are_needed():
+    with pytest.raises(UnavailableError, match="single weights cannot be computed"):
+        page(range(3), range(3), label="L1H0")
+
+
+def test_colours_are_times_uniform_or_weights():
+    assert "× uniform" in "".join(text(page(range(3), range(3))[0], COLOUR))
+    raw = page(range(3), range(3), look=Look(raw=True))[0]
+    assert "scale: weight, linear, 0–1" in "".join(text(raw, COLOUR))
+
+
+@pytest.mark.parametrize("paper", [MONO, COLOUR, Paper(30, 20, "256"), Paper(60, is_ascii=True)])
+def test_every_paper_holds_the_page(paper):
+    one, _ = page(range(12), range(12), HOSTILE)
+    for line in text(one, paper):
+        assert cells(line) <= paper.width and line.isprintable()

@@ -1,0 +1,121 @@
+"""The page of one row."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from draw.recorded import HOSTILE, WORDS, in_memory
+from regard.draw import Paper, finished, palette, plain
+from regard.draw.pages import Look, find_row, make_row
+from regard.draw.spelling import cells
+from regard.errors import InputError, UnavailableError
+
+MONO, SIMPLE, COLOUR = Paper(), Paper(60, is_ascii=True), Paper(80, 40, "true")
+
+
+def page(label="L0H1", row=11, keys=None, top=4, tokens=WORDS, look=None, **options):
+    """A page and the truth (L, S)."""
+    rec, made = in_memory(tokens, **options)
+    prompt = rec.prompts[0]
+    span = range(len(tokens)) if keys is None else keys
+    one = make_row(prompt, prompt[label], look or Look(), row=row, keys=span, top=top)
+    return one, made[0, int(label[1])].truth.weights()[1]
+
+
+def text(one, paper=MONO) -> str:
+    """The page as text."""
+    return "\n".join(plain(finished(one.lines(paper), paper)))
+
+
+def test_the_heaviest_keys_are_the_dense_rows():
+    one, truth = page()
+    order = np.argsort(-truth[11], kind="stable")[:4]
+    assert [key for key, _ in one.top] == order.tolist()
+    np.testing.assert_allclose([weight for _, weight in one.top], truth[11][order], rtol=1e-4)
+
+
+def test_the_row_is_named_and_measured():
+    shown = text(page()[0])
+    assert "row 11 ␣the · sees 12 keys · entropy " in shown
+    assert "<s>" in shown and "heaviest keys are marked" in shown
+    assert "together" in shown
+
+
+def test_marks_are_the_weights():
+    one, truth = page()
+    best = int(truth[11].argmax())
+    assert f"{WORDS[best].strip()}({truth[11][best]:.2f})" in text(one)
+
+
+def test_shades_are_times_uniform_and_what_is_ahead_is_dim():
+    one, truth = page(row=6)
+    pieces = [piece for line in one.lines(COLOUR) for piece in line]
+    best = int(truth[6].argmax())
+    share = np.log10(truth[6][best] * 7 / 0.1) / 3
+    shade = palette.colour(int(palette.codes(share)), "true")
+    assert any(text == WORDS[best] and style.endswith(shade) for text, style in pieces)
+    assert any(text.startswith(".") and style == "dim" for text, style in pieces)
+    assert "× uniform" in text(one, COLOUR)
+    assert "scale: weight, linear" in text(page(look=Look(raw=True))[0], COLOUR)
+
+
+def test_some_keys():
+    one, truth = page(keys=range(2, 6))
+    assert {key for key, _ in one.top} == {2, 3, 4, 5}
+    shown = text(one)
+    assert f"{truth[11][2:6].sum():.3f} of its weight on the keys shown" in shown
+    assert "<s>" not in shown
+
+
+def test_json():
+    one, truth = page()
+    value = json.loads(json.dumps(one.as_dict(), allow_nan=False))
+    assert (value["head"], value["row"], value["token"]) == ("L0H1", 11, " the")
+    assert (value["visible"], value["keys"]) == (12, [0, 12])
+    assert value["top"][0]["weight"] == pytest.approx(truth[11].max(), rel=1e-4)
+    assert value["top"][0]["token"] == WORDS[int(truth[11].argmax())]
+
+
+def test_without_single_cells_the_kept_keys_are_shown():
+    one, truth = page("L1H1")
+    assert one.weights is None and "only the heaviest keys are known" in text(one)
+    assert one.top[0][0] == int(truth[11].argmax())
+
+
+def test_rows_of_which_nothing_was_kept():
+    with pytest.raises(UnavailableError, match="one row in 4 only; give --row 8"):
+        page("L1H1", top_every=4)
+    assert page("L1H1", row=8, top_every=4)[0].top
+    with pytest.raises(UnavailableError, match="single weights cannot be computed"):
+        page("L1H1", statistics=False)
+
+
+@pytest.mark.parametrize(
+    ("token", "row"),
+    [(" the", 11), ("the", 11), ("The", 1), ("cat", 2), ("\n", 8), ("le", 10), (".", 7)],
+)
+def test_rows_by_token(token, row):
+    rec, _ = in_memory()
+    assert find_row(rec["L0H0"], token) == row
+
+
+@pytest.mark.parametrize("token", ["zebra", ""])
+def test_tokens_that_are_not_there(token):
+    rec, _ = in_memory()
+    with pytest.raises(InputError, match=r"no recorded row has this token; give --row N"):
+        find_row(rec["L0H0"], token)
+
+
+def test_only_recorded_rows_are_found():
+    rec, _ = in_memory(rows=(0, 6))
+    assert find_row(rec["L0H0"], "the") == 5
+
+
+@pytest.mark.parametrize("paper", [MONO, SIMPLE, COLOUR, Paper(30, 20, "256")])
+def test_every_paper_holds_the_page(paper):
+    one, _ = page(tokens=HOSTILE)
+    for line in text(one, paper).splitlines():
+        assert cells(line) <= paper.width and line.isprintable()

@@ -1,0 +1,134 @@
+"""Arrays by name, against the answers of the recording."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from draw.recorded import WORDS, in_memory
+from regard.errors import InputError, UnavailableError
+from regard.export import as_arrays
+from regard.export.as_arrays import ARRAYS, KEPT, about, make_arrays
+from regard.export.chosen import Chosen
+from regard.recording import STATISTICS
+
+
+def everything(labels=None, **options):
+    """A recording and its heads, all or some."""
+    rec, made = in_memory(**options)
+    chosen = [
+        Chosen(prompt, head, head.recorded, range(head.shape[1]))
+        for prompt in rec.prompts
+        for head in prompt
+        if labels is None or head.label in labels
+    ]
+    return rec, chosen, made
+
+
+def arrays(what, chosen, top=3):
+    """By name."""
+    return {one.name: one.array() for one in make_arrays(what, chosen, top)}
+
+
+def test_without_a_wish_all_that_was_kept():
+    rec, chosen, _ = everything()
+    found = arrays(None, chosen)
+    for name in STATISTICS:
+        np.testing.assert_array_equal(found[f"P0/statistics/{name}"], rec.grid(name))
+    for label in rec.labels():
+        head = rec[label]
+        for name in ("lse", "entropy", "output_norm", "received", "pooled"):
+            wanted = head.stored[name].values
+            np.testing.assert_array_equal(found[f"P0/{label}/{name}"], wanted)
+        np.testing.assert_array_equal(found[f"P0/{label}/top_keys"], head.top(3).keys)
+    np.testing.assert_array_equal(found["P0/tokens/ids"], rec.prompts[0].ids)
+    assert set(KEPT) < set(ARRAYS)
+
+
+def test_nothing_is_computed_without_a_wish():
+    _, chosen, _ = everything(statistics=False)
+    names = set(arrays(None, chosen))
+    assert "P0/L1H0/lse" in names and not [name for name in names if "pooled" in name]
+
+
+def test_weights():
+    rec, chosen, _ = everything(["L0H1"])
+    found = arrays(["weights"], chosen)
+    np.testing.assert_array_equal(found["P0/L0H1/weights"], np.asarray(rec["L0H1"]))
+    assert set(found) == {"P0/tokens/ids", "P0/L0H1/weights"}
+
+
+def test_queries_and_keys():
+    _, chosen, made = everything(["L0H1", "L0H2"])
+    found = arrays(["qk"], chosen)
+    truth = made[0, 0].truth
+    np.testing.assert_array_equal(found["P0/L0H1/q"], truth.q[1].numpy())
+    np.testing.assert_array_equal(found["P0/L0K0/k"], truth.k[0].numpy())
+    assert set(found) == {
+        "P0/tokens/ids", "P0/L0H1/q", "P0/L0H2/q", "P0/L0K0/k", "P0/L0K1/k",
+    }  # fmt: skip
+
+
+def test_bf16_comes_as_float32():
+    _, chosen, made = everything(["L0H0"], dtype=torch.bfloat16)
+    q = arrays(["qk"], chosen)["P0/L0H0/q"]
+    assert q.dtype == np.float32
+    np.testing.assert_array_equal(q, made[0, 0].truth.q[0].numpy())
+
+
+def test_a_part():
+    rec, _, _ = everything()
+    one = Chosen(rec.prompts[0], rec["L0H1"], range(6, 9), range(2, 5))
+    found = arrays(["lse", "top", "received", "weights", "qk"], [one])
+    np.testing.assert_array_equal(found["P0/L0H1/lse"], rec["L0H1"].lse[6:9])
+    assert found["P0/L0H1/top_keys"].shape == (3, 3)
+    assert found["P0/L0H1/received"].shape == (3,)
+    np.testing.assert_array_equal(found["P0/L0H1/weights"], rec["L0H1"][6:9, 2:5])
+    assert found["P0/L0H1/q"].shape == (3, 16) and found["P0/L0K0/k"].shape == (3, 16)
+
+
+def test_bins_come_with_their_edges():
+    _, chosen, _ = everything(["L1H0"], row_bin=5, key_bin=5, top_every=4)
+    found = arrays(None, chosen)
+    assert found["P0/L1H0/row_edges"].tolist() == [0, 5, 10, 12]
+    assert found["P0/L1H0/received_edges"].tolist() == [0, 5, 10, 12]
+    assert found["P0/L1H0/top_rows"].tolist() == [0, 4, 8]
+    assert found["P0/L1H0/entropy"].shape == (3,)
+
+
+def test_too_many_weights_are_refused(monkeypatch):
+    _, chosen, _ = everything(["L0H1"])
+    monkeypatch.setattr(as_arrays, "MOST_BYTES", 100)
+    with pytest.raises(InputError, match=r"--what weights: .* GiB, more than"):
+        make_arrays(["weights"], chosen, 3)
+
+
+@pytest.mark.parametrize("what", ["weights", "qk"])
+def test_single_cells_are_needed(what):
+    with pytest.raises(UnavailableError, match=r"L1H0: it did not fit .* with --heads"):
+        make_arrays([what], everything()[1], 3)
+
+
+def test_the_model_and_the_tokens_come_along():
+    rec, chosen, _ = everything(prompts=2)
+    facts = about(chosen, rec.model)
+    assert json.loads(facts["model"])["name"] == "tiny"
+    assert json.loads(facts["P1/tokens"]) == WORDS
+
+
+def test_arrays_are_known_before_they_are_made():
+    _, chosen, _ = everything()
+    for one in make_arrays(None, chosen, 3):
+        made = one.array()
+        assert (made.shape, made.dtype, made.nbytes) == (one.shape, one.dtype, one.nbytes)
+
+
+def test_every_array_is_offered_and_none_is_named_twice():
+    _, chosen, _ = everything(exact=(0, 1), prompts=2)
+    names = [one.name for one in make_arrays(list(ARRAYS), chosen, 3)]
+    kinds = {name.rpartition("/")[2] for name in names}
+    assert {"lse", "top_keys", "received", "pooled", "weights", "q", "k", "sink"} <= kinds
+    assert len(names) == len(set(names))  # though both rows and lse have an lse
