@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from regard.arrival import announce as _announce
 
 if TYPE_CHECKING:
-    from regard import errors, huggingface, models, nn, recording
+    from regard import errors, huggingface, intervene, models, nn, recording, study
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
     from regard.intervene import knock_out
@@ -64,6 +64,7 @@ __all__ = [
     "attend_partial",
     "errors",
     "huggingface",
+    "intervene",
     "knock_out",
     "merge",
     "models",
@@ -73,6 +74,7 @@ __all__ = [
     "recording",
     "replay",
     "scaled_dot_product_attention",
+    "study",
 ]
 
 # Where each name lives. A home that needs torch says so when torch is missing.
@@ -93,7 +95,7 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("errors", "huggingface", "models", "nn", "recording")
+_SUBMODULES = ("errors", "huggingface", "intervene", "models", "nn", "recording", "study")
 
 
 def __getattr__(name: str) -> Any:

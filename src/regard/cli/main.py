@@ -10,12 +10,18 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard.cli.bench import bench
+from regard.cli.diff import diff
 from regard.cli.doctor import doctor
+from regard.cli.export import export
 from regard.cli.grade import grade
 from regard.cli.learn import learn
 from regard.cli.models import models
+from regard.cli.plot import plot
+from regard.cli.record import record
+from regard.cli.report import report
 from regard.cli.scaling import scaling
-from regard.cli.terminal import guard_streams, spelt, write
+from regard.cli.show import show
+from regard.cli.terminal import guard_streams, harmless, spelt, write
 from regard.cli.verify import verify
 from regard.errors import RegardError
 
@@ -52,7 +58,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-_VERBS = (learn, scaling, grade, models, verify, bench, doctor)  # in the order of a course
+# in the order of a course
+_VERBS = (
+    learn, scaling, grade, models, record, show, report, diff, plot, export, verify, bench, doctor,
+)  # fmt: skip
 
 for _verb in _VERBS:
     app.command(cls=_Verb)(_verb)
@@ -94,7 +103,7 @@ def _run() -> int:
     try:
         return app(prog_name="regard", standalone_mode=False) or 0
     except RegardError as error:
-        write(f"regard: {error}", error=True)
+        write(f"regard: {harmless(str(error))}", error=True)
         return error.exit_code
     except _UsageProblem as error:
         return _report(error)

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.engine.cpu import structures
 from regard.engine.cpu.load import openmp
 from regard.engine.problem import Call
-from regard.mask import Mask, Table
+from regard.mask import Mask, Table, Verdict
 from regard.mask.spans import Spans, spans_of
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
@@ -56,23 +56,31 @@ class Binding:
             self._see(whole, self.rest.table)
             yield whole
             return
-        for start, end in self._strip_bounds(self.rest):
+        for start, end, hides in self._strip_bounds(self.rest):
             piece = self._structure()
             piece.first_query, piece.last_query = start, end
-            i = torch.arange(start, end)
-            j = torch.arange(shape.keys)
-            self._see(piece, self.rest.allows(i, j, shape.extent), rows=end - start)
+            if hides:
+                i, j = torch.arange(start, end), torch.arange(shape.keys)
+                self._see(piece, self.rest.allows(i, j, shape.extent), rows=end - start)
             yield piece
 
-    def _strip_bounds(self, rest: Mask) -> Iterator[tuple[int, int]]:
-        """Ranges of whole blocks of queries, small enough as booleans."""
+    def _strip_bounds(self, rest: Mask) -> Iterator[tuple[int, int, bool]]:
+        """Ranges of whole blocks of queries, small enough as booleans where the mask hides
+        something from them; those that see everything need none."""
         shape = self.call.shape
         i, j = (torch.arange(min(n, 1)) for n in (shape.queries, shape.keys))
         sample = rest.allows(i, j, shape.extent)
         row = max(1, sample.numel()) * max(1, shape.keys)
-        rows = max(1, _STRIP_BYTES // row // BLOCK_ROWS) * BLOCK_ROWS
-        for start in range(0, shape.queries, rows):
-            yield start, min(start + rows, shape.queries)
+        most = max(1, _STRIP_BYTES // row // BLOCK_ROWS) * BLOCK_ROWS
+        start, before = 0, False
+        for block in range(0, shape.queries, BLOCK_ROWS):
+            rows = range(block, min(block + BLOCK_ROWS, shape.queries))
+            hides = rest.verdict(rows, range(shape.keys), shape.extent) is not Verdict.ALL
+            if block > start and (hides != before or (hides and block - start >= most)):
+                yield start, block, before
+                start = block
+            before = hides
+        yield start, shape.queries, before
 
     def _structure(self) -> structures.Call:
         call, shape = self.call, self.call.shape

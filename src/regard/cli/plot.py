@@ -1,0 +1,233 @@
+"""`regard plot`: a recording as a picture in a file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from regard.cli.terminal import status, write, write_json
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regard.plot import Style
+    from regard.recording import Recording
+
+__all__ = ["plot"]
+
+_STATISTIC = "non_sink"
+_SLOW = 2**27  # cells of a map that has to be computed
+_SIZE = re.compile(r"\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*[x×]\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*")
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What the command line asks for."""
+
+    head: str | None
+    grid: str | None
+    entropy: bool
+    row: int | None
+    cell: int | None
+    largest: bool
+    raw: bool
+    stack: str | None
+    prompt: int
+
+    @property
+    def kind(self) -> str:
+        """Which of the pictures it is."""
+        if self.entropy:
+            return "entropy"
+        if self.head is None:
+            return "grid"
+        return "head" if self.row is None else "row"
+
+    def given(self) -> list[str]:
+        """The options that were used and are not for every picture."""
+        used = {
+            "--grid": self.grid is not None, "--entropy": self.entropy,
+            "--row": self.row is not None, "--cell": self.cell is not None,
+            "--max": self.largest, "--raw": self.raw, "--stack": self.stack is not None,
+        }  # fmt: skip
+        return [option for option, is_used in used.items() if is_used]
+
+
+# What goes with each picture.
+_OPTIONS = {
+    "head": ("--cell", "--max", "--raw"),
+    "row": ("--row", "--raw"),
+    "grid": ("--grid", "--stack"),
+    "entropy": ("--entropy",),
+}
+_WORDS = {"head": "a head", "row": "a row", "grid": "all heads", "entropy": "entropies"}
+
+
+def plot(
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="A recording, or a folder of one per rank."
+    ),
+    head: str | None = typer.Argument(
+        None, metavar="HEAD", help="A head such as L5H1. Without it: one number for each head."
+    ),
+    grid: str | None = typer.Option(
+        None, metavar="STAT", help="The number: sink, previous, entropy … Default: non_sink."
+    ),
+    entropy: bool = typer.Option(False, "--entropy", help="Entropy by layer."),
+    row: int | None = typer.Option(None, help="One row of HEAD; -1 is the last."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="A .png or .svg. Default: a PNG beside FILE: run-L5H1.png."
+    ),
+    largest: bool = typer.Option(
+        False, "--max", help="Cells show their largest weight, not the mean."
+    ),
+    raw: bool = typer.Option(False, "--raw", help="By weight, instead of times uniform or log."),
+    cell: int | None = typer.Option(None, help="Tokens a cell of the map. Default: what fits."),
+    stack: str | None = typer.Option(None, help="Whose heads --grid shows, of several stacks."),
+    prompt: int = typer.Option(0, help="Which of the recorded texts."),
+    dark: bool = typer.Option(False, "--dark", help="Light on dark."),
+    size: str | None = typer.Option(
+        None, metavar="WxH", help="Inches, such as 8x6; 3.3x3 fits a column of a paper."
+    ),
+    dpi: int = typer.Option(160, help="Pixels an inch."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    as_json: bool = typer.Option(False, "--json", help="Print what was written as JSON."),
+) -> None:
+    """Draw a recording: a head, a row, all heads or layers.
+
+    With HEAD its map, coloured by how many times more than an even spread each cell gets; with
+    --row one row of it. Without HEAD one number for each head (--grid), or the entropies of the
+    layers (--entropy). Every picture says its scale.
+
+    In Python, regard.open(FILE).plot_head("L5H1") and plot_row, plot_grid, plot_entropy give the
+    same as matplotlib figures.
+    """
+    from regard.plot import format_of
+
+    wish = _Wish(head, grid, entropy, row, cell, largest, raw, stack, prompt)
+    _check(wish)
+    path = output or _beside(file, wish)
+    kind = format_of(path)
+    style: Style = {"dark": dark, "dpi": dpi}
+    if size is not None:
+        style["size"] = _parse_size(size)
+    _check_output(file, path, overwrite=overwrite)
+    figure = _draw(file, wish, style, path, kind, overwrite)
+    _report(path, wish, figure, as_json)
+
+
+def _check(wish: _Wish) -> None:
+    """InputError for words that do not go together."""
+    if wish.head is None and wish.row is not None:
+        raise InputError("--row is about one head; name it, as in: regard plot FILE L5H1 --row 7")
+    if wish.head is not None and wish.entropy:
+        raise InputError(f"--entropy is about all heads; leave out {wish.head!r}, or --entropy")
+    for option in wish.given():
+        if option not in _OPTIONS[wish.kind]:
+            fitting = [_WORDS[kind] for kind, known in _OPTIONS.items() if option in known]
+            raise InputError(
+                f"{option} is for a picture of {' or '.join(fitting)}, and this is one of "
+                f"{_WORDS[wish.kind]}; leave it out"
+            )
+
+
+def _parse_size(text: str) -> tuple[float, float]:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise InputError(f"--size {text!r}: give width and height in inches, such as 8x6")
+    return float(match[1]), float(match[2])
+
+
+def _beside(file: Path, wish: _Wish) -> Path:
+    """run.regard → run-L5H1.png, run-P1-L5H1-row7.png, run-non_sink.png, run-entropy.png."""
+    name = file.resolve()
+    stem = name.name if name.is_dir() else name.stem
+    what = {
+        "head": wish.head, "row": f"{wish.head}-row{wish.row}",
+        "grid": "-".join(filter(None, [wish.stack, wish.grid or _STATISTIC])), "entropy": "entropy",
+    }[wish.kind]  # fmt: skip
+    # a label is somebody's text until the recording has been asked for it
+    plain = re.sub(r"[^\w.-]", "_", str(what))
+    which = f"P{wish.prompt}-" if wish.prompt else ""
+    return file.parent / f"{stem}-{which}{plain}.png"
+
+
+def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
+    """Nothing is in the way, and the recording itself least of all."""
+    from regard.export import check_free
+
+    if path.resolve() in (file.resolve(), *(one.resolve() for one in file.glob("*.regard"))):
+        raise InputError(f"-o {path}: the recording itself; give another name")
+    check_free(path, overwrite=overwrite)
+
+
+def _draw(file: Path, wish: _Wish, style: Style, path: Path, kind: str, overwrite: bool) -> Figure:
+    import regard.recording
+    from regard.export import appearing
+    from regard.plot import write_picture
+
+    with regard.recording.open(file) as recording:
+        figure = _figure(recording, wish, style)
+    with appearing(path, overwrite=overwrite) as part:
+        write_picture(figure, part, kind)
+    return figure
+
+
+def _figure(recording: Recording, wish: _Wish, style: Style) -> Figure:
+    if not recording.prompts:
+        raise InputError("nothing was recorded yet, so there is nothing to draw")
+    if wish.kind == "entropy":
+        return recording.plot_entropy(prompt=wish.prompt, **style)
+    if wish.head is None:
+        _check_stack(recording, wish)
+        return recording.plot_grid(
+            wish.grid or _STATISTIC, stack=wish.stack, prompt=wish.prompt, **style
+        )
+    if wish.row is not None:
+        return recording.plot_row(wish.head, wish.row, prompt=wish.prompt, raw=wish.raw, **style)
+    _tell_if_slow(recording, wish.head, wish)
+    return recording.plot_head(
+        wish.head, prompt=wish.prompt, cell=wish.cell, how="max" if wish.largest else "mean",
+        raw=wish.raw, **style,
+    )  # fmt: skip
+
+
+def _check_stack(recording: Recording, wish: _Wish) -> None:
+    """The one stack needs no name, one of several does."""
+    known = recording.prompts[wish.prompt].stacks if _has_prompt(recording, wish) else {}
+    if wish.stack is None and len(known) > 1 and "" not in known:
+        raise InputError(f"--grid: there are the stacks {', '.join(known)}; give one with --stack")
+
+
+def _tell_if_slow(recording: Recording, label: str, wish: _Wish) -> None:
+    """A long text whose map was not kept takes a while."""
+    if not _has_prompt(recording, wish):
+        return
+    head = recording.prompts[wish.prompt][label]
+    own, size = head.place.pool_cell, len(head.recorded) * head.shape[1]
+    is_kept = own > 0 and not wish.largest and (wish.cell or own) % own == 0
+    if head.exact and not is_kept and size > _SLOW:
+        status().print(f"computing the map of {head.label}; a while for so long a text")
+
+
+def _has_prompt(recording: Recording, wish: _Wish) -> bool:
+    return -len(recording.prompts) <= wish.prompt < len(recording.prompts)
+
+
+def _report(path: Path, wish: _Wish, figure: Figure, as_json: bool) -> None:
+    width, height = (round(side * figure.dpi) for side in figure.get_size_inches())
+    says = str(figure.get_label()).splitlines()[1:-1]  # between the title and the caveat
+    if not as_json:
+        write(f"written: {path} ({width}×{height} pixels; {'; '.join(says)})")
+        return
+    facts: dict[str, Any] = {
+        "file": str(path), "picture": wish.kind, "prompt": wish.prompt, "head": wish.head,
+        "row": wish.row, "statistic": (wish.grid or _STATISTIC) if wish.kind == "grid" else None,
+        "width": width, "height": height, "says": says,
+    }  # fmt: skip
+    write_json(facts)

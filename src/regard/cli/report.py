@@ -1,0 +1,195 @@
+"""`regard report`: what the heads of a recording do, in order of surprise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from regard.cli.spans import parse_span
+from regard.cli.terminal import ascii_only, print_lines, results, status, write
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.draw import Paper, StyledLine
+    from regard.recording import Recording
+    from regard.study import Ranked, Report
+
+__all__ = ["report"]
+
+_PAGE = 100  # columns of a text file
+_KNOCKED = 256  # tokens of the prompt that a knocked-out model reads
+
+
+def report(
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="A recording, or a folder of one per rank."
+    ),
+    top: int = typer.Option(12, help="How many findings to tell; 0 for the table of labels alone."),
+    prompt: int = typer.Option(0, help="Which of the recorded texts."),
+    needle: str | None = typer.Option(
+        None, metavar="A:B", help="The tokens of a needle that the model had to copy."
+    ),
+    causal: bool = typer.Option(
+        False, "--causal", help="Knock each of these heads out and say what changes; takes a while."
+    ),
+    model: str | None = typer.Option(
+        None, help="The model for --causal. Default: the one that was recorded."
+    ),
+    markdown: bool = typer.Option(False, "--markdown", help="As Markdown."),
+    as_json: bool = typer.Option(False, "--json", help="As JSON, with the scores of all heads."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Write there; .md and .json say in which form."
+    ),
+) -> None:
+    """Say what each head does, with numbers and the rows that show it.
+
+    A label is given where its number passes a threshold above chance and enough of the head's
+    attention is not on sinks; each comes with the rows that show it best and one that does not.
+    Findings are ordered by how far the head is from the rest of its layer.
+
+    Weights say where a head looks; whether it matters is for a knock-out to tell: --causal.
+    """
+    form = _form(markdown, as_json, output)
+    if top < 0:
+        raise InputError(f"--top {top}: give how many findings to tell, 0 or more")
+    import regard.recording
+    from regard.study import make_report
+
+    with regard.recording.open(file) as recording:
+        span = _needle(recording, prompt, needle)
+        found = make_report(recording, prompt, top=top, needle=span)
+        if causal:
+            knocked = _knock_out(recording, found, model)
+            found = make_report(recording, prompt, top=top, needle=span, knocked=knocked)
+    if output is None:
+        _print(found, form)
+    else:
+        _save(found, form, output)
+
+
+def _knock_out(recording: Recording, found: Report, name: str | None) -> Mapping[str, Any]:
+    """What the knock-out of every head that is told of does, and of those that look back."""
+    from regard.intervene import causal_evidence
+    from regard.models import load
+
+    told = [one.head.label for one in found.told]
+    back = [one.head.label for one in found.found if one.finding.pattern == "prefix-matching"]
+    labels = list(dict.fromkeys([*told, *back]))
+    ids = recording.prompts[found.prompt].ids
+    if not labels or len(ids) < 2:
+        return {}
+    given = name or str(recording.model.get("name", ""))
+    console = status()
+    with console.status(f"loading {given}"):
+        loaded = load(given)
+    with console.status(f"knocking out {len(labels)} heads of {given}"):
+        evidence = causal_evidence(loaded.model, ids[:_KNOCKED].tolist(), labels)
+    return {label: one.to_dict() for label, one in evidence.items()}
+
+
+def _form(markdown: bool, as_json: bool, output: Path | None) -> str:
+    """text, markdown or json."""
+    if markdown and as_json:
+        raise InputError("--markdown and --json are two forms; give one of them")
+    if markdown or as_json:
+        return "markdown" if markdown else "json"
+    known = {".md": "markdown", ".json": "json"}
+    return known.get(output.suffix.lower(), "text") if output is not None else "text"
+
+
+def _needle(recording: Recording, prompt: int, text: str | None) -> range | None:
+    from regard.study.heads import prompt_of
+
+    if text is None:
+        return None
+    return parse_span("--needle", text, range(len(prompt_of(recording, prompt).tokens)))
+
+
+def _print(found: Report, form: str) -> None:
+    from regard.draw import paper_of
+
+    if form != "text":
+        write(_written(found, form).rstrip("\n"))
+        return
+    console = results()
+    print_lines(console, _lines(found, paper_of(console, is_ascii=ascii_only(console))))
+
+
+def _save(found: Report, form: str, output: Path) -> None:
+    from regard.learn.files import write_text
+
+    write_text(output, _written(found, form), "-o")
+    write(f"written: {output}", error=True)
+
+
+def _written(found: Report, form: str) -> str:
+    """The whole text. JSON is in ASCII, so that no token can steer a terminal."""
+    from regard.draw import Paper, plain
+    from regard.study import report_markdown
+
+    if form == "json":
+        return json.dumps(found.as_dict(), indent=2, allow_nan=False) + "\n"
+    if form == "markdown":
+        return report_markdown(found)
+    return "\n".join(plain(_lines(found, Paper(width=_PAGE)))) + "\n"
+
+
+def _lines(found: Report, paper: Paper) -> list[StyledLine]:
+    """As the terminal shows it."""
+    from regard.draw import finished, wrapped
+    from regard.study.words import CAVEAT, KNOCK_OUT, knock_out_sentence
+
+    lines = wrapped(_about(found), paper, "bold")
+    for doubt in found.doubts:
+        lines += wrapped(doubt, paper, "bold")
+    lines += [[], *_labels(found, paper), []]
+    shown, every = len(found.told), len(found.found)
+    some = f" ({shown} of {every}; --top tells more)" if shown < every else ""
+    lines += [[(f"findings, most surprising first{some}", "bold")]]
+    lines += wrapped(f"{CAVEAT} {KNOCK_OUT}", paper, "dim")
+    for one in found.told:
+        lines += [[], *_finding(one, paper)]
+        if one.head.label in found.knocked:
+            words = knock_out_sentence(found.knocked[one.head.label])
+            lines += wrapped(f"  {words}", paper, indent=2)
+    missing = found.unknown()
+    if missing:
+        words = "; ".join(f"{name}: {why}" for name, why in missing.items())
+        lines += [[], *wrapped(f"not looked for: {words}", paper, "dim")]
+    return finished(lines, paper)
+
+
+def _about(found: Report) -> str:
+    title = f" {found.title!r}" if found.title else ""
+    return (
+        f"{found.model or found.file}: prompt {found.prompt}{title}, {found.tokens:,} tokens, "
+        f"{len(found.heads):,} heads"
+    )
+
+
+def _labels(found: Report, paper: Paper) -> list[StyledLine]:
+    from regard.draw import Column, aligned
+    from regard.study.words import in_figures
+
+    counts = found.counts()
+    strongest = [
+        ", ".join(f"{head} {in_figures(score)}" for head, score in found.strongest(label))
+        for label in counts
+    ]
+    numbers = [str(count) for count in counts.values()]
+    columns = Column("label", list(counts)), Column("heads", numbers, True)
+    return aligned([*columns, Column("strongest", strongest)], paper)
+
+
+def _finding(one: Ranked, paper: Paper) -> list[StyledLine]:
+    from regard.draw import wrapped
+    from regard.draw.spelling import visible
+    from regard.study import sentence
+
+    words = sentence(one.head, one.finding, lambda token: f"'{visible(token, paper)}'")
+    head = f"{one.finding.name}, {one.surprise:.1f} deviations from its layer"
+    return [[(head, "")], *wrapped(f"  {words}", paper, indent=2)]

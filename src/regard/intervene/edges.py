@@ -1,0 +1,140 @@
+"""Edges: queries that may not see keys, and the mask that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.engine.problem import Call
+from regard.errors import InputError
+from regard.intervene.names import HeadNames, Heads, read_heads
+from regard.mask import Mask, Padding, Table
+
+__all__ = ["Edge", "Places", "Positions", "without"]
+
+Places: TypeAlias = "int | slice | range | Iterable[int]"
+_Flags: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, repr=False)
+class Positions:
+    """Some places of a sequence, whose length need not be known."""
+
+    numbers: tuple[int, ...] = ()
+    start: int = 0
+    stop: int | None = 0  # None: to the end, however far that is
+    step: int = 1
+
+    @classmethod
+    def of(cls, given: Places, name: str) -> Positions:
+        """From what a caller gives; negative numbers mean nothing while a sequence grows."""
+        if isinstance(given, range):
+            given = slice(given.start, given.stop, given.step)
+        if isinstance(given, slice):
+            start, step = given.start or 0, 1 if given.step is None else given.step
+            if _whole(start, step) and (given.stop is None or _whole(given.stop)) and step:
+                return cls((), start, given.stop, step)
+            raise _refused(given, name)
+        if isinstance(given, torch.Tensor):
+            given = given.tolist()
+        numbers = list(given) if isinstance(given, Iterable) else [given]
+        if isinstance(given, str) or not _whole(*numbers):
+            raise _refused(given, name)
+        return cls(tuple(sorted({int(n) for n in numbers})))
+
+    def among(self, start: int, count: int) -> _Flags:
+        """(count,): which of the places from `start` on they are."""
+        at = np.arange(start, start + count)
+        within = (at >= self.start) & ((at - self.start) % self.step == 0)
+        within &= True if self.stop is None else at < self.stop
+        return within | np.isin(at, np.array(self.numbers, np.int64))
+
+    def __repr__(self) -> str:
+        if self.stop == 0:
+            return str(list(self.numbers))
+        stop = "" if self.stop is None else self.stop
+        return f"{self.start}:{stop}" + (f":{self.step}" if self.step != 1 else "")
+
+
+@dataclass(frozen=True, init=False)
+class Edge:
+    """Queries that may not see keys, in some heads or in all.
+
+    queries, keys  places in the whole sequence from 0 on: a number, a range, a slice such as
+                   slice(10, None), or a list. Tokens in a cache count: while generating, the
+                   query of a step is the token that is being read
+    heads          such as ["L5H1", (5, 2), "L7", "cross"]; every head of the model where not given
+    """
+
+    queries: Positions
+    keys: Positions
+    heads: tuple[Heads, ...] | None
+
+    def __init__(
+        self,
+        queries: Places,
+        keys: Places,
+        heads: HeadNames | Iterable[HeadNames] | None = None,
+    ) -> None:
+        object.__setattr__(self, "queries", Positions.of(queries, "queries"))
+        object.__setattr__(self, "keys", Positions.of(keys, "keys"))
+        object.__setattr__(self, "heads", None if heads is None else read_heads(heads))
+
+
+def without(
+    call: Call, edge: Edge, heads: Iterable[int], query_start: int, key_start: int
+) -> Mask | None:
+    """The call's mask less the edge in these heads; the same mask where the edge lies elsewhere.
+
+    query_start, key_start  where the first query and the first key stand in the whole sequence
+    """
+    shape = call.shape
+    rows = edge.queries.among(query_start, shape.queries)
+    columns = edge.keys.among(key_start, shape.keys)
+    chosen = np.isin(np.arange(shape.query_heads), list(heads))
+    if not (rows.any() and columns.any() and chosen.any()):
+        return call.mask
+    cut = _cut(rows, columns, call.query.device)
+    if not chosen.all():
+        cut = Table(_tensor(~chosen[:, None, None], call.query.device)) | cut
+    return cut if call.mask is None else call.mask & cut
+
+
+def _cut(rows: _Flags, columns: _Flags, device: torch.device) -> Mask:
+    """Everybody sees every key, but these rows not these columns.
+
+    Either way of saying it is one that kernels like: intervals, where the keys that are left
+    stand together, and a table of a single row, where all rows are alike.
+    """
+    left = _tensor(~columns, device)
+    if rows.all() and not _is_run(~columns):
+        return Table(left[None, :])
+    every = torch.ones_like(left)
+    return Padding(every, queries=_tensor(~rows, device)) | Padding(left)
+
+
+def _is_run(flags: _Flags) -> bool:
+    """Whether all that are set stand together."""
+    return int(np.count_nonzero(np.diff(flags.astype(np.int8), prepend=0) == 1)) <= 1
+
+
+def _tensor(flags: _Flags, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(flags)).to(device)
+
+
+def _whole(*numbers: Any) -> bool:
+    return all(
+        hasattr(n, "__index__") and not isinstance(n, bool) and n.__index__() >= 0 for n in numbers
+    )
+
+
+def _refused(given: Any, name: str) -> InputError:
+    return InputError(
+        f"{name}={given!r}; give places in the sequence counted from 0: a number, range(10, 20), "
+        "slice(10, None) or a list"
+    )

@@ -1,0 +1,74 @@
+"""Where a model is at work: the place an attention belongs to, and where its tokens stand."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from regard.engine.problem import Call
+from regard.errors import UnavailableError
+from regard.recorder.atlas import Atlas, Spot, is_cross
+from regard.recorder.whereabouts import Caller, Whereabouts
+
+__all__ = ["Here", "has_parts", "is_hugging_face"]
+
+
+class Here(Whereabouts):
+    """Follows a model and names its places as a recorder does."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self._atlas = Atlas(named=has_parts(model))
+        self._grows = is_hugging_face(model)  # transformers says how much its cache holds
+        self._heard: set[Caller] = set()
+
+    def caller(self) -> Caller | None:
+        """Who calls attention now, also where a part of the model is run alone."""
+        if not self._stack:
+            return None
+        path = self._stack[-1]
+        if self.now is None and Caller(path, 1) in self._heard:
+            raise UnavailableError(
+                f"{path} serves several layers, and run alone it does not say which one it is; "
+                "run the whole model"
+            )
+        found = Caller(path, 0 if self.now is None else self.now.calls[path])
+        self._heard.add(found)
+        return found
+
+    def spot(self) -> Spot | None:
+        """The stack and layer that is at work; None outside the model."""
+        caller = self.caller()
+        return None if caller is None else self._atlas.spot(caller)
+
+    def done(self) -> None:
+        """The attention of this place is computed."""
+        caller = self.caller()
+        if caller is not None:
+            self.called(caller)
+
+    def starts(self, call: Call) -> tuple[int, int]:
+        """Where the call's first query and first key stand in their whole sequences."""
+        queries, keys = call.shape.queries, call.shape.keys
+        cached = 0 if self.now is None else self.now.cached
+        caller = self.caller()
+        if caller is not None and is_cross(caller.path):
+            return cached, 0
+        if not self._grows or self.now is None:
+            cached = max(keys - queries, 0)
+        return cached, max(cached + queries - keys, 0)  # a sliding cache has let the first ones go
+
+
+def is_hugging_face(model: nn.Module) -> bool:
+    """Whether the model is one of transformers, or holds one."""
+    return any(
+        kind.__name__ == "PreTrainedModel" and kind.__module__.startswith("transformers.")
+        for module in model.modules()
+        for kind in type(module).__mro__
+    )
+
+
+def has_parts(model: nn.Module) -> bool:
+    """Whether the model has several stacks, each of which has a name."""
+    config = getattr(model, "config", None)
+    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
+    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1

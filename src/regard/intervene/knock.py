@@ -1,0 +1,162 @@
+"""`regard.knock_out(model, heads, edges)`: a model without some of its attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+
+import torch
+from torch import Tensor, nn
+
+from regard.engine.edit import editing
+from regard.engine.problem import Call
+from regard.errors import InputError
+from regard.intervene.edges import Edge, without
+from regard.intervene.here import Here, is_hugging_face
+from regard.intervene.names import HeadNames, Heads, read_heads
+from regard.intervene.survey import Survey, check_model, listed
+from regard.mask import Mask
+from regard.recorder.atlas import Spot
+
+__all__ = ["KnockOut", "knock_out"]
+
+
+def knock_out(
+    model: nn.Module,
+    heads: HeadNames | Iterable[HeadNames] = (),
+    edges: Edge | Iterable[Edge] = (),
+) -> KnockOut:
+    """Within the block, a model runs without these heads and edges.
+
+        with regard.knock_out(model, heads=["L5H1", (5, 2)]):
+            without = model(ids).logits
+        with regard.knock_out(model, edges=[Edge(queries=47, keys=range(10, 21))]):
+            blind = model(ids).logits
+
+    heads  their output, before w_o mixes the heads, is zero
+    edges  queries that may not see keys (see `regard.intervene.Edge`); the weights they had go to
+           the keys that are left. A row that is left without any key gives zero
+
+    For models of transformers that dispatch their attention and for modules that use regard's
+    layers or `regard.attend`. Labels are those of a recording. Knock-outs inside one another add
+    up, gradients flow through what is left, and afterwards everything is as it was.
+    """
+    return KnockOut(model, heads, edges)
+
+
+class KnockOut:
+    """A knock-out for as long as a block lasts; it may be entered again."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        heads: HeadNames | Iterable[HeadNames] = (),
+        edges: Edge | Iterable[Edge] = (),
+    ) -> None:
+        check_model(model)
+        self.model = model
+        self.heads = read_heads(heads)
+        self.edges = (edges,) if isinstance(edges, Edge) else tuple(edges)
+        survey = Survey.of(model)
+        survey.check(self.heads)
+        for edge in self.edges:
+            _check_edge(edge, survey)
+        self._stack, self._inside = ExitStack(), False
+
+    def __enter__(self) -> KnockOut:
+        if self._inside:
+            raise InputError("this knock-out is at work already; make another to put inside it")
+        self._here = Here(self.model)
+        self._met: set[Spot] = set()  # places that were at work
+        with ExitStack() as stack:
+            stack.enter_context(self._here)
+            if is_hugging_face(self.model):
+                from regard.huggingface import using
+
+                stack.enter_context(using(self.model))
+            stack.enter_context(editing(self))
+            self._stack = stack.pop_all()
+        self._inside = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._inside = False
+        self._stack.close()
+        if kind is None:
+            self._check_met()
+
+    # ── editing ──────────────────────────────────────────────────────────────────────────────
+
+    def mask(self, call: Call) -> Mask | None:
+        """Who may see whom in a call of the model, less the edges."""
+        spot, total = self._here.spot(), call.shape.query_heads
+        if spot is None:
+            return call.mask
+        self._met.add(spot)
+        for edge in self.edges:
+            heads = range(total) if edge.heads is None else _chosen(edge.heads, spot, total)
+            if heads:
+                mask = without(call, edge, heads, *self._here.starts(call))
+                call = replace(call, mask=mask)
+        return call.mask
+
+    def output(self, call: Call, output: Tensor) -> Tensor:
+        """What a call of the model gives, less the heads."""
+        spot = self._here.spot()
+        if spot is None:
+            return output
+        self._here.done()
+        heads = _chosen(self.heads, spot, call.shape.query_heads)
+        if not heads:
+            return output
+        gone = torch.zeros(output.shape[-3], 1, 1, dtype=torch.bool, device=output.device)
+        gone[list(heads)] = True
+        return output.masked_fill(gone, 0)  # and not times 0, which leaves NaN
+
+    # ── afterwards ───────────────────────────────────────────────────────────────────────────
+
+    def _check_met(self) -> None:
+        """Raise where something was to be knocked out and never came up: the block shows nothing
+        about it."""
+        asked = {*self.heads, *(one for edge in self.edges for one in edge.heads or ())}
+        missed = sorted(h.label for h in asked if not any(map(h.stand_at, self._met)))
+        if not self._met and (asked or self.edges):
+            raise InputError(
+                f"nothing was knocked out: {type(self.model).__name__} was not run inside the "
+                "block, was compiled before it, or computes its attention by other means than "
+                "transformers' attention interface, regard's layers and regard.attend"
+            )
+        if missed:
+            there = sorted({spot.stack for spot in self._met})
+            each = [_layers_of(stack, self._met) for stack in there]
+            raise InputError(
+                f"{', '.join(missed)} never came up inside the block; what did: {'; '.join(each)}"
+            )
+
+
+def _chosen(heads: tuple[Heads, ...], spot: Spot, total: int) -> set[int]:
+    """Which of a place's heads are among these."""
+    return {n for one in heads if one.stand_at(spot) for n in one.chosen(total)}
+
+
+def _layers_of(stack: str, met: Iterable[Spot]) -> str:
+    layers = sorted(spot.layer for spot in met if spot.stack == stack)
+    return f"layers {listed(layers)}" + (f" of {stack}" if stack else "")
+
+
+def _check_edge(edge: Edge, survey: Survey) -> None:
+    if not isinstance(edge, Edge):
+        raise InputError(
+            f"edges: {edge!r} is no edge; give regard.intervene.Edge(queries, keys, heads)"
+        )
+    if edge.heads is None and survey.named:
+        stacks = sorted({spot.stack for spot in survey.spots})
+        raise InputError(
+            f"this model has the stacks {', '.join(stacks)}, each with places of its own; say "
+            f"which an edge is in: Edge(queries, keys, heads=[{stacks[0]!r}])"
+        )
+    survey.check(edge.heads or ())

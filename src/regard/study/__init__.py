@@ -1,0 +1,57 @@
+"""What the heads of a recording do, with evidence; numpy only, no torch.
+
+reach        what each row may see: what chance would give follows from it
+sinks        keys that nearly every row parks on
+facts        what a recording holds of a place and of a head
+pattern      the patterns, one line of the table each
+finding      what is said about a head
+evidence     the rows that show a pattern, and one that does not
+heads        every pattern in every head
+surprise     how far a head is from its layer
+words        findings as sentences
+report       … in order of surprise, as text and (markdown) as a page
+rollout      paths through all layers, from one token
+attribution  weights times the length of what they move
+align        which tokens of two texts stand for each other
+divergence   how far apart two distributions are
+profiles     two heads by their stored profiles
+compare      two recordings, head by head
+contextual   how a token's vector changes, layer by layer
+"""
+
+from __future__ import annotations
+
+from regard.study.attribution import head_attribution, output_attribution, value_attribution
+from regard.study.compare import Comparison, HeadDifference, compare_recordings
+from regard.study.divergence import js_distance
+from regard.study.finding import Finding, HeadStudy, SeenAt
+from regard.study.heads import mean_retrieval, patterns
+from regard.study.markdown import report_markdown
+from regard.study.report import Ranked, Report, make_report
+from regard.study.rollout import Rollout, roll_out, roll_out_recording
+from regard.study.surprise import surprises
+from regard.study.words import sentence
+
+__all__ = [
+    "Comparison",
+    "Finding",
+    "HeadDifference",
+    "HeadStudy",
+    "Ranked",
+    "Report",
+    "Rollout",
+    "SeenAt",
+    "compare_recordings",
+    "head_attribution",
+    "js_distance",
+    "make_report",
+    "mean_retrieval",
+    "output_attribution",
+    "patterns",
+    "report_markdown",
+    "roll_out",
+    "roll_out_recording",
+    "sentence",
+    "surprises",
+    "value_attribution",
+]

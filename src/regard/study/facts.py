@@ -1,0 +1,252 @@
+"""What the patterns are told by: everything a recording holds of a place and of one of its heads.
+
+All of it was summed up while recording, so it is there for every head, with or without q and k, and
+costs no more than reading it: linear in the number of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from regard.recording import Head, PromptView, Stream
+from regard.recording.offsets import Profile
+from regard.recording.sight import Sight
+from regard.recording.store import Array
+from regard.study.reach import Reach, reach_of
+from regard.study.sinks import (
+    SINK,
+    UNKNOWN_SINKS,
+    Sinks,
+    Tops,
+    few_rows,
+    from_columns,
+    from_lists,
+)
+
+__all__ = ["HeadFacts", "PlaceFacts", "RowNumbers"]
+
+_MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
+_LEARNED: Final = 1e-3  # mass that no key got, beyond rounding
+_ENOUGH: Final = 16  # rows, or bins of keys, that sinks can be judged by
+
+
+class RowNumbers(NamedTuple):
+    """One number for rows first[n] … last[n], which are one row where rows are not binned."""
+
+    first: Array
+    last: Array
+    values: Array
+
+
+class PlaceFacts:
+    """One attention module."""
+
+    def __init__(self, prompt: PromptView, label: str) -> None:
+        self.prompt, self.place = prompt, prompt.places[label]
+        self.statistics = prompt.statistics(label)
+        self.held = self.statistics.held
+        self.rows = self.held.rows
+
+    def heads(self) -> Iterator[HeadFacts]:
+        """Its recorded heads."""
+        return (HeadFacts(self, slot) for slot in range(len(self.place.heads)))
+
+    @property
+    def few(self) -> int:
+        """So many rows have to share a key or a distance before it is believed."""
+        return few_rows(len(self.rows))
+
+    @cached_property
+    def received(self) -> Array | None:
+        """(H, bins): mass that each key, or bin of keys, got."""
+        return self.held.columns("received")
+
+    def seen(self, slot: int) -> Array:
+        """(bins,): how many of the rows see the key of a bin that most of them see."""
+        found: Array = self._seen[self.kind(slot) if len(self._seen) > 1 else 0]
+        return found
+
+    @cached_property
+    def _seen(self) -> Array:
+        """(H or 1, bins): how many recorded rows see the key of a bin that most of them see."""
+        starts = np.arange(0, self.place.keys, self.place.key_bin)
+        sights = [Sight(self.held, head) for head in self._kinds]
+        told = sights[0].is_complete and sights[0].cells() <= _MOST_CELLS
+        if not told or not starts.size:
+            return np.full((1, starts.size), len(self.rows))
+        return np.stack([np.maximum.reduceat(one.seen(), starts) for one in sights])
+
+    @property
+    def _kinds(self) -> tuple[int, ...]:
+        """A head of each kind of mask: one, or all where a table has heads."""
+        heads = self.place.heads
+        return heads if self.held.masks_differ else heads[:1]
+
+    def kind(self, slot: int) -> int:
+        """Which kind of mask a head has."""
+        return slot if len(self._kinds) > 1 else 0
+
+    def reach(self, slot: int) -> Reach | None:
+        """What a head's rows may see."""
+        return self._reaches[self.kind(slot)]
+
+    @cached_property
+    def _reaches(self) -> list[Reach | None]:
+        return [reach_of(self.held, head) for head in self._kinds]
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """Mass by distance; none in cross-attention, where distance means nothing."""
+        return self.held.profile() if self.place.kind == "self" else None
+
+    def stream(self, name: str, count: int) -> Stream | None:
+        """The tokens, where there are enough of them."""
+        found = self.prompt.streams.get(name)
+        return found if found is not None and len(found) >= count else None
+
+    @cached_property
+    def ids(self) -> Array | None:
+        """(keys,) the tokens of a self-attention."""
+        found = self.stream(self.place.key_tokens, self.place.keys)
+        if self.place.kind != "self" or found is None or found.ids.size < self.place.keys:
+            return None
+        return found.ids[: self.place.keys]
+
+    @cached_property
+    def texts(self) -> list[str] | None:
+        """The texts of the keys' tokens."""
+        found = self.stream(self.place.key_tokens, self.place.keys)
+        return found.tokens if found is not None and len(found.tokens) >= self.place.keys else None
+
+    @cached_property
+    def delimiters(self) -> Array | None:
+        """(keys,) booleans: punctuation and line breaks."""
+        found = self.stream(self.place.key_tokens, self.place.keys)
+        return None if found is None else found.delimiters[: self.place.keys]
+
+    def statistic(self, name: str) -> Array:
+        """(H,) of `STATISTICS`."""
+        found: Array = self.once(name, lambda: self.statistics[name])
+        return found
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is the same for several heads, made for the first of them."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
+
+
+class HeadFacts:
+    """One head of it."""
+
+    def __init__(self, place: PlaceFacts, slot: int) -> None:
+        self.place, self.slot = place, slot
+        self.number = place.place.heads[slot]
+        self.label = f"{place.place.label}H{self.number}"
+
+    @cached_property
+    def head(self) -> Head:
+        """The head itself, for single rows."""
+        return self.place.prompt[self.label]
+
+    def total(self, name: str) -> float:
+        """A sum over the rows; NaN where it was not taken."""
+        found = self.place.held.totals.get(name)
+        return float("nan") if found is None else float(found[self.slot])
+
+    def statistic(self, name: str) -> float:
+        """One of `STATISTICS`."""
+        return float(self.place.statistic(name)[self.slot])
+
+    def has(self, what: str) -> bool:
+        """Whether it was measured row by row."""
+        return what in self.place.held.runs
+
+    @cached_property
+    def rows(self) -> float:
+        """How many rows see any key."""
+        return self.total("rows")
+
+    @property
+    def reach(self) -> Reach | None:
+        """What its rows may see."""
+        return self.place.reach(self.slot)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is the same for heads that see the same, made for the first of them."""
+        return self.place.once((self.place.kind(self.slot), key), make)
+
+    # ── sinks ────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def received(self) -> Array | None:
+        """(bins,) float64: mass that each key got."""
+        every = self.place.received
+        return None if every is None else every[self.slot].astype(np.float64)
+
+    @cached_property
+    def sinks(self) -> Sinks:
+        """Which keys are sinks; not known where nothing tells."""
+        place, got = self.place.place, self.received
+        if got is None or not self.rows > 0:
+            return UNKNOWN_SINKS
+        if place.key_bin > 1 and self.tops is not None and len(self.tops.rows) >= _ENOUGH:
+            return from_lists(self.tops, self.reach, place.keys, self.learned_sink)
+        if place.key_bin > 1 and got.size < _ENOUGH:  # any bin of so few gets a large share
+            return UNKNOWN_SINKS
+        seen = self.place.seen(self.slot)
+        return from_columns(got, seen, place.key_bin, self.place.rows, self.rows)
+
+    @cached_property
+    def learned_sink(self) -> float:
+        """Mean mass that went to no key at all: a sink that was learned as a number."""
+        if self.received is None or not self.rows > 0:
+            return 0.0
+        missing = 1 - float(self.received.sum()) / self.rows
+        return missing if missing > _LEARNED else 0.0
+
+    @property
+    def sink(self) -> float:
+        """Mean mass on sinks, a learned one included where it gets as much as a key has to."""
+        return self.sinks.mass + (self.learned_sink if self.learned_sink > SINK else 0.0)
+
+    @property
+    def non_sink(self) -> float:
+        """Mean mass on all other keys."""
+        return self.sinks.rest
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    def numbers(self, name: str) -> RowNumbers | None:
+        """What was measured row by row, or by bins of rows."""
+        if not self.has(name):
+            return None
+        stored = self.head.stored[name]
+        assert stored.edges is not None  # row numbers always say which rows they are of
+        edges = stored.edges.astype(np.int64)
+        return RowNumbers(edges[:-1], edges[1:] - 1, stored.values.astype(np.float64))
+
+    @cached_property
+    def tops(self) -> Tops | None:
+        """The heaviest keys of every row, or of some."""
+        keys, weights = self.numbers("top_keys"), self.numbers("top_weights")
+        if keys is None or weights is None or len(keys.values) != len(weights.values):
+            return None
+        return Tops(keys.first, keys.values.astype(np.int64), weights.values)
+
+    @cached_property
+    def sink_of_rows(self) -> Array | None:
+        """(R,): each row's mass on sinks, as far as they are among its heaviest keys; None where
+        not every row is listed."""
+        if self.tops is None or len(self.tops.rows) != len(self.place.rows):
+            return None
+        mass: Array = np.where(self.sinks.among(self.tops.keys), self.tops.weights, 0).sum(-1)
+        return mass

@@ -1,0 +1,126 @@
+"""What the heads of a recording do: every pattern, looked for in every head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from regard.errors import InputError
+from regard.recording import PromptView, Recording
+from regard.study.evidence import rows_that_show
+from regard.study.facts import HeadFacts, PlaceFacts
+from regard.study.finding import Finding, HeadStudy
+from regard.study.pattern import Measure, Needle, Pattern, every_pattern
+
+__all__ = ["Evidence", "Recorded", "mean_retrieval", "opened", "patterns", "prompt_of"]
+
+Evidence: TypeAlias = Literal["labels", "all", "none"]
+
+
+class Recorded(Protocol):
+    """Who has made a recording: `regard.record(…)` after its block."""
+
+    @property
+    def recording(self) -> Recording:
+        """The recording, open for reading."""
+        ...
+
+
+def opened(given: Recording | Recorded) -> Recording:
+    """The recording itself."""
+    return given if isinstance(given, Recording) else given.recording
+
+
+def patterns(
+    recording: Recording | Recorded,
+    prompt: int = 0,
+    *,
+    needle: range | None = None,
+    generated: int | None = None,
+    causal: Mapping[str, float] | None = None,
+    evidence: Evidence = "labels",
+) -> list[HeadStudy]:
+    """Every pattern in every recorded head of one prompt.
+
+        for head in study.patterns(rec):
+            print(head)                       # L16H0: previous 0.77
+            print(head["previous"].rows[0])   # the row that shows it best
+
+    needle     the tokens of a needle, for the retrieval pattern: the recording goes on with tokens
+               that the model wrote; `generated` says how many, where the recording does not
+    causal     by head, how much its knock-out lowers the logit of the token that is copied; beside
+               it prefix-matching is called induction
+    evidence   for which findings rows are shown: those whose label holds, all, or none
+
+    Everything is read from sums that were taken while recording; no q and k are needed.
+    """
+    if evidence not in ("labels", "all", "none"):
+        raise InputError(f"evidence={evidence!r}; give 'labels', 'all' or 'none'")
+    view = prompt_of(opened(recording), prompt)
+    table = every_pattern(None if needle is None else Needle(needle, generated))
+    found: list[HeadStudy] = []
+    for label in view.places:
+        for head in PlaceFacts(view, label).heads():
+            found.append(_study(head, table, (causal or {}).get(head.label), evidence))
+    return found
+
+
+def prompt_of(recording: Recording, number: int) -> PromptView:
+    """A prompt by its number; InputError where there is none."""
+    count = len(recording.prompts)
+    if not count:
+        raise InputError(f"{recording.name}: nothing was recorded yet")
+    if not -count <= number < count:
+        have = f"0–{count - 1}" if count > 1 else "0"
+        raise InputError(f"prompt {number} does not exist; this recording has {have}")
+    return recording.prompts[number]
+
+
+def _study(
+    head: HeadFacts, table: Sequence[Pattern], causal: float | None, evidence: Evidence
+) -> HeadStudy:
+    place = head.place.place
+    findings = tuple(_finding(one, head, causal, evidence) for one in table)
+    return HeadStudy(
+        head.label, place.stack, place.layer, head.number, head.sink, head.non_sink, findings
+    )
+
+
+def _finding(
+    pattern: Pattern, head: HeadFacts, causal: float | None, evidence: Evidence
+) -> Finding:
+    measure = pattern.measure(head)
+    why_not = pattern.objection(head, measure)
+    wanted = evidence == "all" or (evidence == "labels" and not why_not)
+    found = wanted and not measure.unknown
+    rows, counter = rows_that_show(pattern, head, measure) if found else ((), None)
+    compared = measure.score if measure.compared is None else measure.compared
+    return Finding(
+        pattern.name, measure.score, measure.chance, pattern.threshold,
+        _conditional(head, measure), why_not, measure.detail, rows, counter, compared, causal,
+    )  # fmt: skip
+
+
+def _conditional(head: HeadFacts, measure: Measure) -> float:
+    """Of the mass that is not on sinks."""
+    if measure.conditional is not None:
+        return measure.conditional
+    return min(measure.apart / head.non_sink, 1.0) if head.non_sink > 0 else float("nan")
+
+
+def mean_retrieval(
+    cases: Iterable[tuple[Recording | Recorded, int, range]], generated: int | None = None
+) -> dict[str, float]:
+    """Each head's retrieval score, averaged over (recording, prompt, needle): over lengths and
+    depths of one needle test."""
+    scores: dict[str, list[float]] = {}
+    for recording, prompt, needle in cases:
+        retrieval = every_pattern(Needle(needle, generated))
+        (pattern,) = (one for one in retrieval if one.name == "retrieval")
+        view = prompt_of(opened(recording), prompt)
+        for label in view.places:
+            for head in PlaceFacts(view, label).heads():
+                measure = pattern.measure(head)
+                if not measure.unknown:
+                    scores.setdefault(head.label, []).append(measure.score)
+    return {label: sum(each) / len(each) for label, each in scores.items()}

@@ -1,0 +1,167 @@
+"""What a pattern is: a number for a head, what chance would give, and the rows that show it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from regard.recording.store import Array
+from regard.study.facts import HeadFacts, RowNumbers
+
+__all__ = ["LEAST_NON_SINK", "MassPattern", "Measure", "Pattern", "RowValues", "unknown"]
+
+LEAST_NON_SINK: Final = 0.1  # renormalising what is left of a sink head invents patterns
+_TRIVIAL: Final = 0.5  # a row that chance alone explains so far shows nothing
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A pattern's number for one head."""
+
+    score: float
+    chance: float = math.nan  # what an even spread over the visible keys would give
+    rest: float | None = None  # the score without sink keys; None: the same
+    conditional: float | None = None  # of what is not on sinks; None: rest ÷ non-sink mass
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    compared: float | None = None  # what is compared with other heads; None: the score
+    objection: str = ""  # why no label is given, whatever the score
+    unknown: str = ""  # why there is no score
+
+    @property
+    def apart(self) -> float:
+        """The score without sink keys, by which labels are given."""
+        return self.score if self.rest is None else self.rest
+
+
+def unknown(why: str) -> Measure:
+    """No number, and why."""
+    return Measure(math.nan, unknown=why)
+
+
+class RowValues(NamedTuple):
+    """A pattern's number in single rows (or bins of rows first … last)."""
+
+    first: Array
+    last: Array
+    values: Array
+    telling: Array  # booleans: rows it is about, and that could have done otherwise
+    known: Array  # booleans: the value is exact; else at least so much
+    excess: Array  # what chance does not explain of it: the best rows are those with most
+
+
+class Pattern(ABC):
+    """One line of the table of patterns."""
+
+    name: str
+    threshold: float
+    needs_rest: ClassVar[bool] = True  # whether a label needs mass outside sinks
+    lower: ClassVar[bool] = False  # whether a low number is the finding
+
+    @abstractmethod
+    def measure(self, head: HeadFacts) -> Measure:
+        """The head's number."""
+
+    @abstractmethod
+    def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
+        """Its rows' numbers; None where single rows are not known."""
+
+    def members(self, head: HeadFacts, measure: Measure, row: int) -> Array | None:
+        """(keys,) booleans: whose weights make up the row's number; None where it is no mass."""
+        return None
+
+    def objection(self, head: HeadFacts, measure: Measure) -> str:
+        """Why the label is not given; "" where it is."""
+        if measure.unknown:
+            return measure.unknown
+        if not self.passes(measure):
+            return self._missed(measure)
+        if self.needs_rest and not head.non_sink >= LEAST_NON_SINK:
+            some = "nobody knows how much" if math.isnan(head.non_sink) else f"{head.non_sink:.3g}"
+            return f"{some} of the mass is not on sinks; {LEAST_NON_SINK} needed"
+        return measure.objection
+
+    def _missed(self, measure: Measure) -> str:
+        """By how much."""
+        if self.lower:
+            return f"{measure.score:.2g} is above the threshold of {self.threshold:g}"
+        less = "" if math.isnan(measure.chance) else f" less chance {measure.chance:.2g}"
+        sinks = " without sinks" if measure.apart < measure.score else ""
+        return f"{measure.apart:.2g}{sinks}{less} is below the threshold of {self.threshold:g}"
+
+    def passes(self, measure: Measure) -> bool:
+        """Whether the number is high (or low) enough, chance taken off."""
+        if self.lower:
+            return measure.apart <= self.threshold
+        chance = 0.0 if math.isnan(measure.chance) else measure.chance
+        return measure.apart - chance >= self.threshold
+
+
+class MassPattern(Pattern):
+    """A pattern that is mass on some of the keys of each row."""
+
+    @abstractmethod
+    def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
+        """(R,): how many of its keys each row sees; None where masks do not tell."""
+
+    @abstractmethod
+    def match(self, head: HeadFacts, detail: Mapping[str, Any], rows: Array, keys: Array) -> Array:
+        """Whether each key belongs to the pattern of its row; rows and keys broadcast."""
+
+    def eligible(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array:
+        """(R,) booleans: the rows the pattern is about."""
+        return np.ones(len(head.place.rows), bool)
+
+    def chances(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
+        """(R,): what an even spread would give each row; NaN where it sees nothing."""
+        counts, reach = self.counts(head, detail), head.reach
+        if counts is None or reach is None:
+            return None
+        visible = reach.visible
+        return np.where(visible > 0, counts / np.maximum(visible, 1), np.nan)
+
+    def chance(self, head: HeadFacts, detail: Mapping[str, Any]) -> float:
+        """The mean over the rows it is about."""
+        each = self.chances(head, detail)
+        if each is None:
+            return math.nan
+        some = each[self.eligible(head, detail) & np.isfinite(each)]
+        return float(some.mean()) if some.size else math.nan
+
+    def members(self, head: HeadFacts, measure: Measure, row: int) -> Array | None:
+        """Those that match."""
+        keys = np.arange(head.place.place.keys)
+        return self.match(head, measure.detail, np.array(row), keys)
+
+    def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
+        """From the heaviest keys of each row: all of the mass, or at least so much."""
+        tops = head.tops
+        if tops is None:
+            return None
+        hits = self.match(head, measure.detail, tops.rows[:, None], tops.keys) & (tops.keys >= 0)
+        values = np.where(hits, tops.weights, 0).sum(-1)
+        at = tops.rows - head.place.rows.start
+        known = tops.weights.sum(-1) > 1 - 1e-4
+        counts = self.counts(head, measure.detail)
+        if counts is not None:
+            known |= hits.sum(-1) >= counts[at]
+        found = RowNumbers(tops.rows, tops.rows, values)
+        return self.judged_rows(head, measure, found, known)
+
+    def judged_rows(
+        self, head: HeadFacts, measure: Measure, found: RowNumbers, known: Array
+    ) -> RowValues:
+        """Rows with what chance explains of each taken off."""
+        first, last, values = found
+        at = first - head.place.rows.start
+        eligible = self.eligible(head, measure.detail)[at]
+        chances = self.chances(head, measure.detail)
+        chance = np.zeros(len(at)) if chances is None else np.nan_to_num(chances[at], nan=1.0)
+        counts = self.counts(head, measure.detail)
+        telling = eligible & (chance < _TRIVIAL)
+        telling &= True if counts is None else counts[at] > 0
+        return RowValues(first, last, values, telling, known, values - chance)

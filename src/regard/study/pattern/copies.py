@@ -1,0 +1,103 @@
+"""Patterns of tokens: earlier copies of a row's own token, and what followed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from regard.recording.store import Array
+from regard.study.facts import HeadFacts
+from regard.study.pattern.base import MassPattern, Measure, RowValues, unknown
+from regard.study.reach import Reach
+
+__all__ = ["Copies"]
+
+
+class Copies(MassPattern):
+    """Over rows that have such a key j < i: mean mass on the keys j with t(j − lag) = t(i)."""
+
+    threshold = 0.3  # on repeated random tokens the median head of a real model is at 0.01
+
+    def __init__(self, name: str, statistic: str, lag: int) -> None:
+        self.name, self._statistic, self._lag = name, statistic, lag
+
+    def measure(self, head: HeadFacts) -> Measure:
+        """From the mass on matching tokens, which was summed while recording."""
+        if head.place.ids is None:
+            return unknown("the tokens are not known")
+        if not head.has(self._statistic):
+            return unknown("the mass on matching tokens was not kept")
+        rows = self.eligible(head, {})
+        count = int(np.count_nonzero(rows))
+        if not count:
+            return unknown("no token of this text comes twice")
+        score = head.total(self._statistic) / count
+        if not np.isfinite(score):
+            return unknown("the sums over its rows were not written")
+        on_sink = self._on_sinks(head, rows) / count
+        rest = max(score - on_sink, 0.0)
+        return Measure(
+            score, self.chance(head, {}), rest, conditional=self._share(head, rows, rest)
+        )
+
+    def _share(self, head: HeadFacts, rows: Array, rest: float) -> float | None:
+        """Of what is not on sinks in these very rows; None where single rows are not known."""
+        if head.sink_of_rows is None:
+            return None
+        left = 1 - float(head.sink_of_rows[rows].mean()) - head.learned_sink
+        return min(rest / left, 1.0) if left > 0 else float("nan")
+
+    def _on_sinks(self, head: HeadFacts, rows: Array) -> float:
+        """Mass on matching keys that are sinks: it is the sink's, not the token's."""
+        tops = head.tops
+        if tops is None or not head.sinks.keys.size or head.sinks.size > 1:
+            return 0.0
+        hits = head.sinks.among(tops.keys) & self.match(head, {}, tops.rows[:, None], tops.keys)
+        mass = float(np.where(hits, tops.weights, 0).sum())
+        return mass * len(head.place.rows) / max(len(tops.rows), 1)
+
+    def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
+        """Matching keys that each row sees."""
+        ids, reach = head.place.ids, head.reach
+        if ids is None or reach is None:
+            return None
+        found: Array = head.once(self.name, lambda: self._counted(ids, reach))
+        return found
+
+    def _counted(self, ids: Array, reach: Reach) -> Array:
+        """From the sorted list of each token's places."""
+        _, name = np.unique(ids, return_inverse=True)
+        places = np.sort(name * ids.size + np.arange(ids.size))
+        own = name[reach.rows] * ids.size
+        low = np.maximum(reach.low - self._lag, 0)
+        high = np.clip(np.minimum(reach.rows, reach.high) - self._lag, low, None)
+        found: Array = np.searchsorted(places, own + high) - np.searchsorted(places, own + low)
+        return found
+
+    def eligible(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array:
+        """Rows that see such a key; where masks do not tell, rows with such a key before them."""
+        counts = self.counts(head, detail)
+        if counts is not None:
+            return counts > 0
+        ids, rows = head.place.ids, head.place.rows
+        assert ids is not None  # `measure` has said so
+        _, first, name = np.unique(ids, return_index=True, return_inverse=True)
+        own = np.arange(rows.start, rows.stop)
+        found: Array = first[name][own] <= own - 1 - self._lag
+        return found
+
+    def match(self, head: HeadFacts, detail: Mapping[str, Any], rows: Array, keys: Array) -> Array:
+        """Earlier keys whose token (or the one before them) is the row's."""
+        ids = head.place.ids
+        assert ids is not None
+        at = np.maximum(keys - self._lag, 0)
+        return (ids[at] == ids[rows]) & (keys < rows) & (keys >= self._lag)
+
+    def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
+        """As they were measured."""
+        found = head.numbers(self._statistic)
+        if found is None:
+            return None
+        return self.judged_rows(head, measure, found, np.full(len(found.values), True))

@@ -1,0 +1,146 @@
+"""The report: what stands out in a recording, in order of surprise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import InputError
+from regard.recording import Recording
+from regard.study.finding import Finding, HeadStudy, as_number
+from regard.study.heads import Recorded, opened, patterns, prompt_of
+from regard.study.surprise import surprises
+from regard.study.words import CAVEAT, KNOCK_OUT, sentence
+
+__all__ = ["UNCLEAR", "Ranked", "Report", "make_report"]
+
+UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A label of a head, and how far its number lies from those of its layer."""
+
+    head: HeadStudy
+    finding: Finding
+    surprise: float  # robust deviations
+
+    @property
+    def row(self) -> int | None:
+        """The row that shows it best."""
+        return self.finding.rows[0].row if self.finding.rows else None
+
+    @property
+    def sentence(self) -> str:
+        """In words, with its numbers."""
+        return sentence(self.head, self.finding)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        head = self.head
+        return {
+            "label": head.label, "stack": head.stack, "layer": head.layer, "head": head.head,
+            "row": self.row, "surprise": as_number(self.surprise),
+            "non_sink": as_number(head.non_sink), **self.finding.as_dict(),
+            "sentence": self.sentence,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Report:
+    """What stands out in one prompt of a recording."""
+
+    file: str
+    model: str
+    prompt: int
+    title: str
+    tokens: int
+    heads: Sequence[HeadStudy]
+    found: Sequence[Ranked]  # every label, most surprising first
+    top: int  # how many of them are told
+    doubts: Sequence[str] = ()  # what is wrong with the recording itself
+    knocked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # evidence by label
+
+    @property
+    def told(self) -> Sequence[Ranked]:
+        """The most surprising ones."""
+        return self.found[: self.top]
+
+    def counts(self) -> dict[str, int]:
+        """How many heads have each label, most frequent first; `unclear` last."""
+        counted = Counter(label for head in self.heads for label in head.labels)
+        ranked = dict(counted.most_common())
+        unclear = sum(not head.labels for head in self.heads)
+        return ranked | ({UNCLEAR: unclear} if unclear else {})
+
+    def strongest(self, label: str, most: int = 3) -> list[tuple[str, float]]:
+        """The heads with a label whose numbers say it most."""
+        named = [
+            (one.head.label, one.finding.score) for one in self.found if one.finding.name == label
+        ]
+        sign = 1 if label == "inactive" else -1
+        return sorted(named, key=lambda pair: sign * pair[1])[:most]
+
+    def unknown(self) -> dict[str, str]:
+        """Patterns that no head could be asked for, and why."""
+        found = {}
+        for n, finding in enumerate(self.heads[0].findings if self.heads else ()):
+            if not any(head.findings[n].known for head in self.heads):
+                found[finding.pattern] = finding.why_not
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: the findings that are told, and the scores of all heads."""
+        return {
+            "file": self.file, "model": self.model, "prompt": self.prompt, "title": self.title,
+            "tokens": self.tokens, "doubts": list(self.doubts), "caveat": CAVEAT,
+            "causal_check": KNOCK_OUT, "counts": self.counts(), "unknown": self.unknown(),
+            "labels": len(self.found), "knocked": {k: dict(v) for k, v in self.knocked.items()},
+            "findings": [one.as_dict() for one in self.told],
+            "heads": [head.as_dict() for head in self.heads],
+        }  # fmt: skip
+
+
+def make_report(
+    given: Recording | Recorded,
+    prompt: int = 0,
+    *,
+    top: int = 12,
+    needle: range | None = None,
+    knocked: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Report:
+    """Every label of every head, ordered by surprise; see `patterns`.
+
+    knocked   by head, what `regard.intervene.causal_evidence` found, as its `to_dict()` says it
+    """
+    if top < 0:
+        raise InputError(f"top={top}; give how many findings to tell, 0 or more")
+    recording = opened(given)
+    view = prompt_of(recording, prompt)
+    causal = {label: -one["copying"]["delta_logit"] for label, one in (knocked or {}).items()}
+    heads = patterns(recording, prompt, needle=needle, causal=causal)
+    away = surprises(heads)
+    found = [
+        Ranked(head, one, away.get((head.label, one.pattern), 0.0))
+        for head in heads
+        for one in head
+        if one.holds
+    ]
+    found.sort(key=lambda one: -one.surprise)
+    model, tokens = str(recording.model.get("name", "")), max(view.note.tokens, len(view.tokens))
+    doubts = _doubts(recording, view.finished)
+    return Report(
+        recording.name, model, view.number, view.title, tokens, heads, found, top, doubts,
+        knocked or {},
+    )  # fmt: skip
+
+
+def _doubts(recording: Recording, finished: bool) -> list[str]:
+    doubts = [f"damaged at byte {one.offset}: {one.reason}" for one in recording.damage[:3]]
+    if recording.is_live:
+        doubts.append("still being written: this is about what there is so far")
+    elif not finished:
+        doubts.append("this prompt was not finished: sums over its rows may be missing")
+    return doubts

@@ -1,0 +1,44 @@
+"""Example scripts as modules and as processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import typer
+from typer.testing import CliRunner
+
+__all__ = ["EXAMPLES", "call", "load", "run"]
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def call(script: ModuleType, *options: str) -> tuple[int, str]:
+    """Status and output of a script that was loaded, called with options in this process."""
+    app = typer.Typer(add_completion=False)
+    app.command()(script.main)
+    done = CliRunner().invoke(app, options, env={"NO_COLOR": "1", "TERM": "dumb"})
+    return done.exit_code, done.output
+
+
+def run(name: str, *options: str) -> tuple[int, str, str]:
+    """Status, stdout and stderr of a script run through pipes."""
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
+    environment.pop("FORCE_COLOR", None)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *options],
+        env=environment, capture_output=True, timeout=300, encoding="utf-8",
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr

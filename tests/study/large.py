@@ -1,0 +1,177 @@
+"""Long recordings for measuring: statistics of every head, q and k of one layer. numpy only.
+
+python tests/study/large.py 32768              seconds and memory of a report
+python tests/study/large.py 32768 8 run.regard  … with rows in bins of 8; keep the file
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.recording import Writer
+from regard.recording.contents import (
+    CONTENTS,
+    PLACE_NOTE,
+    PROMPT_NOTE,
+    Place,
+    Prompt,
+    Segment,
+    tensor_name,
+)
+
+__all__ = ["measure", "write_large"]
+
+_TOP, _DIM, _PIECE = 8, 64, 4096
+_KINDS = ("previous", "sink", "duplicate", "self", "even")
+_TOTALS = ("rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
+           "duplicate", "prefix", "concentration", "output_norm", "max_score")  # fmt: skip
+
+
+def write_large(
+    store: Any,
+    tokens: int,
+    layers: int = 12,
+    heads: int = 12,
+    *,
+    exact_layer: int | None = 0,
+    row_bin: int = 1,
+) -> None:
+    """A causal model on one text, with heads of a few kinds; made, not computed."""
+    dice = np.random.default_rng(0)
+    ids = dice.zipf(1.3, tokens).clip(max=20_000).astype(np.int32)
+    store.note({"contents": CONTENTS, "model": json.dumps({"name": "synthetic"})})
+    _write_tokens(store, ids)
+    for layer in range(layers):
+        _write_layer(store, layer, heads, ids, layer == exact_layer, row_bin, dice)
+    note = Prompt(tokens, title="a long text", finished=True)
+    store.note({f"{PROMPT_NOTE}0": note.to_json()})
+
+
+def _write_tokens(store: Any, ids: np.ndarray) -> None:
+    for start in range(0, ids.size, _PIECE):
+        part = ids[start : start + _PIECE]
+        text = json.dumps([f" w{n}" if n > 1 else "." for n in part.tolist()]).encode()
+        store.add(tensor_name(0, "tokens", "ids", start), part)
+        store.add(tensor_name(0, "tokens", "text", start), np.frombuffer(text, np.uint8))
+        store.add(tensor_name(0, "tokens", "flags", start), (part == 1).astype(np.uint8))
+
+
+def _write_layer(
+    store: Any, layer: int, heads: int, ids: np.ndarray, exact: bool, row_bin: int, dice: Any
+) -> None:
+    n = ids.size
+    segment = Segment((0, n), (0, n), "('causal','end')", f"({_DIM**-0.5},None,None,False)")
+    place = Place(
+        "model", "", layer, "self", tuple(range(heads)), heads, heads, _DIM, _DIM, (0, n), n, n,
+        (segment,), exact, "" if exact else "it did not fit", row_bin=row_bin, top_every=row_bin,
+    )  # fmt: skip
+    store.note({f"{PLACE_NOTE}0/L{layer}": place.to_json()})
+    made = [_head(_KINDS[(layer + h) % len(_KINDS)], ids, dice) for h in range(heads)]
+    for name in made[0]:
+        whole = np.stack([one[name] for one in made])
+        if name in ("received", "offsets"):
+            store.add(tensor_name(0, f"L{layer}", name), whole)
+            continue
+        if name == "totals":
+            facts = {"names": json.dumps(_TOTALS)}
+            store.add(tensor_name(0, f"L{layer}", name), whole, facts)
+            continue
+        _write_rows(store, layer, name, whole, row_bin)
+    store.add(tensor_name(0, f"L{layer}", "offset_edges"), np.arange(n + 1, dtype=np.int32))
+    if exact:
+        for what in ("q", "k"):
+            words = dice.standard_normal((heads, n, _DIM), np.float32)
+            _write_rows(store, layer, what, words, 1)
+
+
+def _write_rows(store: Any, layer: int, name: str, whole: np.ndarray, row_bin: int) -> None:
+    """Bins are told by their first row here, which reads as fast as their mean."""
+    for start in range(0, whole.shape[1], _PIECE):
+        part = whole[:, start : start + _PIECE][:, ::row_bin]
+        store.add(tensor_name(0, f"L{layer}", name, start), np.ascontiguousarray(part))
+
+
+def _head(kind: str, ids: np.ndarray, dice: Any) -> dict[str, np.ndarray]:
+    """What is stored of one head: eight keys hold all of its mass."""
+    n = ids.size
+    rows = np.arange(n)
+    keys = (dice.random((n, _TOP)) * (rows + 1)[:, None]).astype(np.int32)
+    first = {"previous": rows - 1, "self": rows, "duplicate": _last_copy(ids)}
+    heavy = 1 / _TOP if kind == "even" else 0.8
+    keys[:, 0] = np.maximum(first.get(kind, np.zeros(n)), 0) if kind != "even" else keys[:, 0]
+    weights = np.full((n, _TOP), (1 - heavy) / (_TOP - 1), np.float32)
+    weights[:, 0] = heavy
+    same = (ids[keys] == ids[:, None]) & (keys < rows[:, None])
+    after = (ids[np.maximum(keys - 1, 0)] == ids[:, None]) & (keys < rows[:, None]) & (keys > 0)
+    numbers = {
+        "entropy": -(weights * np.log(weights)).sum(-1),
+        "max_score": dice.random(n) * 20,
+        "peak": weights[:, 0],
+        "concentration": (weights**2).sum(-1),
+        "first": (weights * (keys == 0)).sum(-1),
+        "duplicate": (weights * same).sum(-1),
+        "prefix": (weights * after).sum(-1),
+        "output_norm": dice.random(n) + 0.5,
+    }
+    far = np.bincount((rows[:, None] - keys).reshape(-1), weights.reshape(-1), n)
+    got = np.bincount(keys.reshape(-1), weights.reshape(-1), n)
+    sums = numbers | {
+        "rows": np.ones(n),
+        "normalized_entropy": numbers["entropy"] / np.log(np.maximum(rows + 1, 2)),
+        "normalized_rows": rows > 0,
+        "sharp": weights[:, 0] > 0.99,
+    }
+    totals = [sums[name].max() if name == "max_score" else sums[name].sum() for name in _TOTALS]
+    return {name: one.astype(np.float32) for name, one in numbers.items()} | {
+        "top_weights": weights, "top_keys": keys, "received": got.astype(np.float32),
+        "offsets": far.astype(np.float32), "totals": np.array(totals, np.float64),
+    }  # fmt: skip
+
+
+def _last_copy(ids: np.ndarray) -> np.ndarray:
+    """The row's last earlier copy; key 0 where there is none."""
+    order = np.argsort(ids, kind="stable")
+    found = np.zeros(ids.size, np.int64)
+    again = ids[order[1:]] == ids[order[:-1]]
+    found[order[1:][again]] = order[:-1][again]
+    return found
+
+
+def measure(path: Path) -> tuple[float, float, int]:
+    """(seconds, peak MB, labels) of a report of a recording, in this process."""
+    import regard.recording
+    from regard import study
+
+    start = time.perf_counter()
+    with regard.recording.open(path) as recording:
+        report = study.make_report(recording)
+        study.report_markdown(report)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return seconds, peak, len(report.found)
+
+
+def _main(tokens: int, row_bin: int, path: Path) -> None:
+    if not path.exists():
+        with Writer(path) as writer:
+            write_large(writer, tokens, row_bin=row_bin)
+    seconds, peak, labels = measure(path)
+    size = path.stat().st_size / 1e6
+    sys.stdout.write(
+        f"{tokens} tokens, bins of {row_bin}: {size:.0f} MB, {seconds:.1f} s, peak {peak:.0f} MB, "
+        f"{labels} labels\n"
+    )
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        given = sys.argv[3:] or [str(Path(folder) / "large.regard")]
+        _main(int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0]), Path(given[0]))

@@ -1,0 +1,90 @@
+"""Sinks, from the mass that keys received and from the rows whose heaviest keys are listed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from recording.synthetic import Chunk, write_recording
+from regard import study
+from regard.recording import Recording
+from regard.study.reach import Reach
+from regard.study.sinks import SINK, UNKNOWN_SINKS, Tops, few_rows, from_columns, from_lists
+from study.planted import causal, record_planted, text
+
+N = 200
+
+
+def parked(*shares: tuple[int, float]) -> np.ndarray:
+    """(N, N): the rows from each key on give it that share, the rest is even."""
+    weights = causal(N) / np.arange(1, N + 1)[:, None]
+    for key, share in shares:
+        weights[key:] *= 1 - share
+        weights[key:, key] += share
+    return weights
+
+
+def listed(weights: np.ndarray, every: int = 1, k: int = 8) -> Tops:
+    rows = np.arange(0, N, every)
+    keys = np.argsort(-weights[rows], axis=1, kind="stable")[:, :k]
+    return Tops(rows, keys, np.take_along_axis(weights[rows], keys, 1))
+
+
+def columns(weights: np.ndarray) -> Any:
+    return from_columns(weights.sum(0), N - np.arange(N), 1, range(N), N)
+
+
+@pytest.mark.parametrize("shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)]])
+def test_both_ways_find_the_same_keys(shares: list[tuple[int, float]]) -> None:
+    weights = parked(*shares)
+    reach = Reach(np.arange(N), np.zeros(N, np.int64), np.arange(1, N + 1))
+    for found in (columns(weights), from_lists(listed(weights), reach, N, 0.0)):
+        assert found.keys.tolist() == sorted(key for key, _ in shares)
+        mass = weights[:, found.keys].sum(-1).mean()
+        assert found.mass == pytest.approx(mass, abs=0.01)
+        assert found.mass + found.rest == pytest.approx(1, abs=1e-9)
+        assert (found.highest > SINK) == bool(shares)
+    some = from_lists(listed(weights, every=4), reach, N, 0.0)
+    assert some.keys.tolist() == sorted(key for key, _ in shares)
+
+
+def test_a_key_that_few_rows_see_is_no_sink() -> None:
+    assert few_rows(1000) == 64 and few_rows(40) == 20 and few_rows(1) == 1
+    assert columns(parked((N - 64, 0.9))).keys.tolist() == [N - 64]
+    assert columns(parked((N - 63, 0.9))).keys.size == 0
+
+
+def test_the_rest_of_an_all_but_total_sink_is_a_sum() -> None:
+    found = columns(parked((0, 1 - 1e-6)))
+    assert found.rest == pytest.approx(1e-6, rel=0.05)
+
+
+def test_which_of_some_keys_are_sinks() -> None:
+    found = columns(parked((7, 0.6)))
+    assert found.among(np.array([[7, 3], [-1, 7]])).tolist() == [[True, False], [False, True]]
+    bins = found._replace(marks=np.array([False, True]), size=8)
+    assert bins.among(np.array([7, 8, 15, 100])).tolist() == [False, True, True, True]
+    assert bins.keys.tolist() == [8]
+    assert not UNKNOWN_SINKS.among(np.array([0, 5])).any()
+
+
+def test_a_coarse_recording_still_names_the_key() -> None:
+    ids, weights = text(N), parked((0, 0.6))
+    coarse = record_planted(weights[None, None], ids, budget="90kB")
+    assert coarse["L0H0"].place.key_bin > 1
+    (head,) = study.patterns(coarse)
+    assert head["sink"].detail["keys"] == [0] and head["sink"].detail["tokens"] == ["<s>"]
+    assert head.labels == ("sink",)
+
+
+def test_too_few_bins_tell_nothing() -> None:
+    chunk = Chunk((0, N), (0, N), regard.Causal())
+    store, _ = write_recording(chunks=[chunk], key_bin=64, top_every=64, row_bin=64)
+    for head in study.patterns(Recording(store)):
+        assert "too few bins" in head["sink"].why_not
+        assert np.isnan(head.non_sink) and head.labels == ()
+        if head["sharp"].score >= 0.5:
+            assert "nobody knows" in head["sharp"].why_not
