@@ -17,9 +17,12 @@ demo: $(READY)  ## a real model reads an essay; what its heads did is left in de
 	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; else \
 	$(BIN)/regard record smollm2 --file examples/tides.txt --overwrite -o demo.part.regard && \
 	mv demo.part.regard demo.regard; fi
-	@$(BIN)/regard show demo.regard L18H6
-	@echo 'demo.regard is yours: regard show demo.regard L13H2 --row -1   (in $(BIN))'
-	@echo 'the lesson of the notes: regard learn "The cat sat"'
+	@$(BIN)/regard show demo.regard L17H3 --row 671
+	@echo
+	@echo 'demo.regard is yours. Next, with the commands in $(BIN):'
+	@echo '  regard show demo.regard L13H2      one head as a map'
+	@echo '  regard report demo.regard          what the heads do, with evidence'
+	@echo '  regard learn "The cat sat"         the lesson, number by number'
 
 # one thread per worker: two workers that spin for each other on two cores take ten times as long
 test: $(READY)  ## the whole test suite

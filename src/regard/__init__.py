@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from regard.arrival import announce as _announce
 
 if TYPE_CHECKING:
-    from regard import errors, huggingface, intervene, models, nn, recording, study
+    from regard import errors, huggingface, intervene, models, nn, plot, recording, study
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
     from regard.intervene import knock_out
@@ -70,6 +70,7 @@ __all__ = [
     "models",
     "nn",
     "open",
+    "plot",
     "record",
     "recording",
     "replay",
@@ -95,7 +96,7 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("errors", "huggingface", "intervene", "models", "nn", "recording", "study")
+_SUBMODULES = ("errors", "huggingface", "intervene", "models", "nn", "plot", "recording", "study")
 
 
 def __getattr__(name: str) -> Any:

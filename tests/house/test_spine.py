@@ -20,11 +20,6 @@ def test_help_is_light(package, clean):
     clean(spine.loads(package, statement, ("regard", "--help"), heavy=HEAVY))
 
 
-def test_a_slow_answer_is_found():
-    (wrong,) = spine.slow(("-c", "import time; time.sleep(0.1)"), limit=0.05, tries=2)
-    assert wrong.endswith("at most 0.05 s")
-
-
 def test_a_reading_module_that_needs_torch_is_found(plant):
     root = plant(
         {

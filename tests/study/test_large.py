@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import pytest
 
 import regard.recording
 from regard import study
+from regard.bench.long_recording import write_large
 from regard.recording import Memory, Recording, Writer
-from study.large import measure, write_large
 
 LABELS = {"previous": ("previous",), "sink": ("sink",), "duplicate": ("duplicate-token",),
           "self": ("self",), "even": ()}  # fmt: skip
@@ -31,10 +30,8 @@ def test_sixteen_thousand_tokens(tmp_path: Path) -> None:
         write_large(writer, 16_384, layers=3, heads=5, exact_layer=1)
     with regard.recording.open(tmp_path / "long.regard") as recording:
         tracemalloc.start()
-        start = time.perf_counter()
         report = study.make_report(recording, top=100)
-        seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert report.counts()["previous"] == 3
-    assert seconds < 20 and peak < 200e6  # a matrix of one head would take 1 GB
-    assert measure(tmp_path / "long.regard")[2] == len(report.found)
+    assert peak < 200e6  # a matrix of one head would take 1 GB

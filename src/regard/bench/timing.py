@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -36,7 +36,7 @@ class Samples:
 
 
 def take_turns(
-    contenders: dict[str, Callable[[], object]], *, seconds: float = 2.0, rounds: int = 5
+    contenders: Mapping[str, Callable[[], object]], *, seconds: float = 2.0, rounds: int = 5
 ) -> dict[str, Samples]:
     """At least `rounds` rounds and about `seconds` seconds, after one that does not count."""
     taken: dict[str, list[float]] = {name: [] for name in contenders}

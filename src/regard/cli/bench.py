@@ -22,7 +22,7 @@ later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weight
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="Which suite: cpu, or record.")] = "cpu",
+    suite: Annotated[str, typer.Argument(help="Which suite: cpu, record or report.")] = "cpu",
     tokens: Annotated[
         str | None,
         typer.Option(help="Sequence lengths, separated by commas.", show_default=False),
@@ -37,8 +37,9 @@ def bench(
     """Time regard against torch's own, in one process.
 
     cpu: attention against torch's fused attention. record: a whole model being recorded against
-    its plain forward. Answers are checked before anything is timed. Figures are medians; each
-    ratio is the time over that of the peer in the same round, so below 1 is faster.
+    its plain forward. report: what `regard report` takes, against linear growth. Answers are
+    checked before anything is timed. Figures are medians; each ratio is the time over that of the
+    peer in the same round, so below 1 is faster.
     """
     from dataclasses import asdict
 
@@ -51,8 +52,12 @@ def bench(
         rows = _attention(_numbers(sizes, "--tokens"), _numbers(dims, "--dims"), dtype, seconds)
     elif suite == "record":
         rows = _recording(model, _numbers(tokens or "2048", "--tokens"), seconds)
+    elif suite == "report":
+        from regard.bench.report import measure
+
+        rows = measure(_numbers(tokens or "4096,8192,16384,32768", "--tokens"), seconds)
     else:
-        raise InputError(f"there is no suite {suite!r}; there are: cpu, record")
+        raise InputError(f"there is no suite {suite!r}; there are: cpu, record, report")
     if csv is not None:
         append_csv(csv, rows)
     if json:
@@ -93,7 +98,7 @@ def _recording(model: str, tokens: list[int], seconds: float) -> list[Result]:
 
 
 def _short_table(rows: list[Result]) -> str:
-    lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'÷ sdpa':>7}"]
+    lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
     for row in rows:
         lines.append(f"{row.tokens:>6} {row.what:10} {row.median_ms:>9.1f} {row.ratio:>7.2f}")
     return "\n".join(lines)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from regard.study.attribution import head_attribution, output_attribution, value_attribution
 from regard.study.compare import Comparison, HeadDifference, compare_recordings
+from regard.study.contextual import Change, Senses, contextual_change, told_apart
 from regard.study.divergence import js_distance
 from regard.study.finding import Finding, HeadStudy, SeenAt
 from regard.study.heads import mean_retrieval, patterns
@@ -33,6 +34,7 @@ from regard.study.surprise import surprises
 from regard.study.words import sentence
 
 __all__ = [
+    "Change",
     "Comparison",
     "Finding",
     "HeadDifference",
@@ -41,7 +43,9 @@ __all__ = [
     "Report",
     "Rollout",
     "SeenAt",
+    "Senses",
     "compare_recordings",
+    "contextual_change",
     "head_attribution",
     "js_distance",
     "make_report",
@@ -53,5 +57,6 @@ __all__ = [
     "roll_out_recording",
     "sentence",
     "surprises",
+    "told_apart",
     "value_attribution",
 ]

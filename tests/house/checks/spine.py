@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from house.checks.child import ask
@@ -50,15 +47,3 @@ def loads(
     """Which of the heavy modules a statement brings in."""
     given = {"statement": statement, "argv": list(argv), "heavy": list(heavy)}
     return [f"`{statement}` imports {name}" for name in ask(LOADED, given, package.parent)]
-
-
-def slow(arguments: tuple[str, ...], limit: float, tries: int = 5) -> list[str]:
-    """An interpreter that takes longer than `limit` seconds; the best of a few tries counts."""
-    taken = []
-    for _ in range(tries):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
-        taken.append(time.perf_counter() - start)
-        if taken[-1] <= limit:
-            return []
-    return [f"{' '.join(arguments)} takes {min(taken):.2f} s; at most {limit} s"]

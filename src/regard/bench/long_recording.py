@@ -1,22 +1,13 @@
-"""Long recordings for measuring: statistics of every head, q and k of one layer. numpy only.
-
-python tests/study/large.py 32768              seconds and memory of a report
-python tests/study/large.py 32768 8 run.regard  … with rows in bins of 8; keep the file
-"""
+"""Long recordings for measuring: statistics of every head, q and k of one layer. numpy only."""
 
 from __future__ import annotations
 
 import json
-import resource
-import sys
-import tempfile
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from regard.recording import Writer
 from regard.recording.contents import (
     CONTENTS,
     PLACE_NOTE,
@@ -27,7 +18,9 @@ from regard.recording.contents import (
     tensor_name,
 )
 
-__all__ = ["measure", "write_large"]
+__all__ = ["write_large"]
+
+_Array = npt.NDArray[Any]
 
 _TOP, _DIM, _PIECE = 8, 64, 4096
 _KINDS = ("previous", "sink", "duplicate", "self", "even")
@@ -55,7 +48,7 @@ def write_large(
     store.note({f"{PROMPT_NOTE}0": note.to_json()})
 
 
-def _write_tokens(store: Any, ids: np.ndarray) -> None:
+def _write_tokens(store: Any, ids: _Array) -> None:
     for start in range(0, ids.size, _PIECE):
         part = ids[start : start + _PIECE]
         text = json.dumps([f" w{n}" if n > 1 else "." for n in part.tolist()]).encode()
@@ -65,7 +58,7 @@ def _write_tokens(store: Any, ids: np.ndarray) -> None:
 
 
 def _write_layer(
-    store: Any, layer: int, heads: int, ids: np.ndarray, exact: bool, row_bin: int, dice: Any
+    store: Any, layer: int, heads: int, ids: _Array, exact: bool, row_bin: int, dice: Any
 ) -> None:
     n = ids.size
     segment = Segment((0, n), (0, n), "('causal','end')", f"({_DIM**-0.5},None,None,False)")
@@ -92,14 +85,14 @@ def _write_layer(
             _write_rows(store, layer, what, words, 1)
 
 
-def _write_rows(store: Any, layer: int, name: str, whole: np.ndarray, row_bin: int) -> None:
+def _write_rows(store: Any, layer: int, name: str, whole: _Array, row_bin: int) -> None:
     """Bins are told by their first row here, which reads as fast as their mean."""
     for start in range(0, whole.shape[1], _PIECE):
         part = whole[:, start : start + _PIECE][:, ::row_bin]
         store.add(tensor_name(0, f"L{layer}", name, start), np.ascontiguousarray(part))
 
 
-def _head(kind: str, ids: np.ndarray, dice: Any) -> dict[str, np.ndarray]:
+def _head(kind: str, ids: _Array, dice: Any) -> dict[str, _Array]:
     """What is stored of one head: eight keys hold all of its mass."""
     n = ids.size
     rows = np.arange(n)
@@ -136,42 +129,10 @@ def _head(kind: str, ids: np.ndarray, dice: Any) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-def _last_copy(ids: np.ndarray) -> np.ndarray:
+def _last_copy(ids: _Array) -> _Array:
     """The row's last earlier copy; key 0 where there is none."""
     order = np.argsort(ids, kind="stable")
     found = np.zeros(ids.size, np.int64)
     again = ids[order[1:]] == ids[order[:-1]]
     found[order[1:][again]] = order[:-1][again]
     return found
-
-
-def measure(path: Path) -> tuple[float, float, int]:
-    """(seconds, peak MB, labels) of a report of a recording, in this process."""
-    import regard.recording
-    from regard import study
-
-    start = time.perf_counter()
-    with regard.recording.open(path) as recording:
-        report = study.make_report(recording)
-        study.report_markdown(report)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return seconds, peak, len(report.found)
-
-
-def _main(tokens: int, row_bin: int, path: Path) -> None:
-    if not path.exists():
-        with Writer(path) as writer:
-            write_large(writer, tokens, row_bin=row_bin)
-    seconds, peak, labels = measure(path)
-    size = path.stat().st_size / 1e6
-    sys.stdout.write(
-        f"{tokens} tokens, bins of {row_bin}: {size:.0f} MB, {seconds:.1f} s, peak {peak:.0f} MB, "
-        f"{labels} labels\n"
-    )
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        given = sys.argv[3:] or [str(Path(folder) / "large.regard")]
-        _main(int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0]), Path(given[0]))

@@ -1,0 +1,148 @@
+"""A head's matrix as a heat map: queries downwards, keys across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.plot.cells import Cells, fitting_cell, make_cells
+from regard.plot.legend import bar_width, draw_bar
+from regard.plot.palette import codes, palette
+from regard.plot.scale import TIMES_UNIFORM, linear
+from regard.plot.sheet import Box, Sheet, Style, opened
+from regard.plot.subject import About, Head, How, Sight
+from regard.plot.ticks import LABELLED, Ticks, place_ticks, tick_positions, tick_tokens
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["head_map", "shade"]
+
+_Colours: TypeAlias = NDArray[np.uint8]
+
+_SIZE: Final = (8.0, 8.0)
+_SHARE: Final = 0.5  # of the sheet's shorter side that the map has at least
+_WIDEST: Final = 3.0  # keys to rows, or rows to keys, that are drawn as squares
+_ROUND_TICKS: Final = 0.12  # inches from an axis to the texts of its ticks, and beyond them
+_KEYS: Final = ("key: what is looked at", "key")
+_QUERIES: Final = ("query: who looks", "query")
+_WEIGHT: Final = ("weight",)
+_TIMES: Final = ("times uniform: 1 is an even spread", "times uniform", "× uniform")
+
+
+class _Frame(NamedTuple):
+    """Where the map stands, and what stands along it."""
+
+    box: Box
+    below: Ticks
+    left: Ticks
+    room: tuple[float, float]  # inches of the ticks: left, below
+
+
+def head_map(
+    head: Head,
+    sight: Sight,
+    about: About,
+    *,
+    cell: int | None = None,
+    how: How = "mean",
+    raw: bool = False,
+    style: Style,
+) -> Figure:
+    """The map in cells of `cell` tokens (by default as many as fit), coloured by how many times
+    uniform they are, or (raw) by weight."""
+    with opened(style, _SIZE) as sheet:
+        side = max(int(_SHARE * min(sheet.size) * sheet.dpi), 8)
+        cells = make_cells(head, sight, fitting_cell(head, cell, side, how), how)
+        scale = linear("weight", cells.weights) if raw else TIMES_UNIFORM
+        shares = scale.shares(cells.weights if raw else cells.times)
+        hidden = "masked" if np.isnan(shares).any() else ""
+        sheet.write_words(about, head.label, [f"{cells.pooling}; {scale}"])
+        frame = _frame(sheet, head, cells.cell, bar_width(sheet, scale, hidden))
+        _draw(sheet, frame, head, cells, shade(shares, sheet))
+        draw_bar(sheet, scale, frame.box, _WEIGHT if raw else _TIMES, hidden)
+    return sheet.figure
+
+
+def shade(shares: ArrayLike, sheet: Sheet) -> _Colours:
+    """(…, 3): the colours of shares; NaN has the colour of what is hidden."""
+    given = np.asarray(shares, np.float64)
+    hidden = np.frombuffer(bytes.fromhex(sheet.theme.hidden[1:]), np.uint8)
+    return np.where(np.isnan(given)[..., None], hidden, palette()[codes(given)])
+
+
+def _draw(sheet: Sheet, frame: _Frame, head: Head, cells: Cells, colours: _Colours) -> None:
+    axes = sheet.axes(frame.box)
+    lines, columns = colours.shape[:2]
+    bottom = cells.first_row + lines * cells.cell
+    axes.imshow(
+        colours,
+        extent=(0, columns * cells.cell, bottom, cells.first_row),
+        aspect="auto",
+        interpolation="none",
+    )
+    axes.set_xlim(0, head.shape[1])  # the last cells may be cut: they hold fewer tokens
+    axes.set_ylim(head.recorded.stop, head.recorded.start)
+    is_named = _tokens(head) is not None
+    place_ticks(axes, below=frame.below, left=frame.left, turned=is_named)
+    sheet.name_axes(frame.box, _KEYS, _QUERIES, frame.room)
+
+
+def _frame(sheet: Sheet, head: Head, cell: int, bar: float) -> _Frame:
+    """As large as the sheet allows. The ticks take room, and their size depends on what is left,
+    so it is settled in a few rounds."""
+    name = sheet.base * 1.3 / 72
+    tokens = _tokens(head) if cell == 1 else None
+    width, height = sheet.free.width - bar - 0.6, sheet.free.height - 0.5
+    for _ in range(3):
+        below, left = _ticks(sheet, head, tokens, (width, height))
+        turned = sheet.widest(below.texts, below.size)
+        tall = turned if tokens is not None else below.size / 72
+        room = (sheet.widest(left.texts, left.size) + _ROUND_TICKS, tall + _ROUND_TICKS)
+        free = sheet.free.width - bar - room[0] - name, sheet.free.height - room[1] - name
+        width, height = _fit(free, head.shape[1] / max(len(head.recorded), 1))
+    spare = max(sheet.free.width - bar - room[0] - name - width, 0)
+    over = sheet.free.bottom + sheet.free.height
+    box = Box(sheet.free.left + name + room[0] + spare / 2, over - height, width, height)
+    return _Frame(box, below, left, room)
+
+
+def _fit(free: tuple[float, float], ratio: float) -> tuple[float, float]:
+    """The largest width and height with square tokens; a very long strip fills what is free."""
+    wide, high = (max(side, 0.5) for side in free)
+    if not 1 / _WIDEST <= ratio <= _WIDEST:
+        return wide, high
+    return min(wide, high * ratio), min(high, wide / ratio)
+
+
+def _ticks(
+    sheet: Sheet,
+    head: Head,
+    tokens: tuple[Sequence[str], Sequence[str]] | None,
+    size: tuple[float, float],
+) -> tuple[Ticks, Ticks]:
+    rows = head.recorded
+    if tokens is None:
+        return (
+            tick_positions(0, head.shape[1], size[0], sheet),
+            tick_positions(rows.start, rows.stop, size[1], sheet),
+        )
+    queries, keys = tokens
+    return (
+        tick_tokens(keys, 0, size[0], sheet),
+        tick_tokens(queries, rows.start, size[1], sheet),
+    )
+
+
+def _tokens(head: Head) -> tuple[Sequence[str], Sequence[str]] | None:
+    """The texts of rows and keys, where there are few enough to be read."""
+    queries, keys, rows = head.query_tokens, head.key_tokens, head.recorded
+    if queries is None or keys is None or max(len(rows), head.shape[1]) > LABELLED:
+        return None
+    own = queries[rows.start : rows.stop]
+    if (len(own), len(keys)) != (len(rows), head.shape[1]):
+        return None  # an unfinished recording may have rows before it has their tokens
+    return own, keys

@@ -1,0 +1,157 @@
+"""Files: PNG and SVG that parse, the same bytes every time, and what they say in words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from draw.recorded import WORDS, in_memory
+from plot.pictures import read
+from regard.errors import InputError
+from regard.plot import CAVEAT, FORMATS, format_of, write_picture
+
+MEANING = "one token a cell; × uniform, log 0.1–100"
+AGAIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from draw.recorded import in_memory
+from pathlib import Path
+from regard.plot import write_picture
+rec, _ = in_memory()
+write_picture(rec.plot_head("L0H1"), Path(sys.argv[2]), Path(sys.argv[2]).suffix[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def rec():
+    return in_memory()[0]
+
+
+def pictures(rec, **style):
+    """One of each."""
+    return {
+        "head": rec.plot_head("L0H1", **style),
+        "row": rec.plot_row("L0H1", -1, **style),
+        "grid": rec.plot_grid("sink", **style),
+        "entropy": rec.plot_entropy(**style),
+    }
+
+
+@pytest.mark.parametrize("kind", ["head", "row", "grid", "entropy"])
+def test_pngs_have_the_size_that_was_asked_for(rec, tmp_path, kind):
+    path = tmp_path / "picture.png"
+    write_picture(pictures(rec, size=(5.0, 4.0), dpi=100)[kind], path, "png")
+    assert read(path).shape == (400, 500, 4)
+
+
+def test_the_usual_size_is_1280_pixels_wide(rec, tmp_path):
+    for kind, figure in pictures(rec).items():
+        write_picture(figure, tmp_path / kind, "png")
+        assert read(tmp_path / kind).shape[1] == 1280
+
+
+@pytest.mark.parametrize("kind", ["head", "row", "grid", "entropy"])
+def test_svgs_parse_and_need_nothing_else(rec, tmp_path, kind):
+    path = tmp_path / "picture.svg"
+    write_picture(pictures(rec, size=(5.0, 4.0))[kind], path, "svg")
+    root = ElementTree.parse(path).getroot()
+    assert root.tag.endswith("svg") and root.get("viewBox") == "0 0 360 288"
+    text = path.read_text()
+    assert "<text" not in text  # letters are outlines: no font is needed
+    links = [v for e in root.iter() for k, v in e.attrib.items() if k.endswith("href")]
+    assert all(link.startswith(("#", "data:")) for link in links)
+
+
+def test_an_svg_holds_the_cells_themselves(rec, tmp_path):
+    """One pixel a cell, not an enlarged copy."""
+    import base64
+    import io
+
+    from matplotlib.image import imread
+
+    path = tmp_path / "picture.svg"
+    figure = rec.plot_head("L0H1")
+    write_picture(figure, path, "svg")
+    images = [e for e in ElementTree.parse(path).iter() if e.tag.endswith("image")]
+    data = next(v for k, v in images[0].attrib.items() if k.endswith("href"))
+    pixels = imread(io.BytesIO(base64.b64decode(data.split(",", 1)[1])))
+    wanted = np.asarray(figure.axes[0].get_images()[0].get_array())
+    found = (255 * pixels[..., :3]).round().astype(np.uint8)
+    assert found.shape == wanted.shape
+    assert (found == wanted).all() or (found[::-1] == wanted).all()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_same_picture_has_the_same_bytes(rec, tmp_path, kind):
+    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    write_picture(rec.plot_head("L0H1"), first, kind)
+    write_picture(in_memory()[0].plot_head("L0H1"), second, kind)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_another_process_writes_the_same_bytes(rec, tmp_path, kind):
+    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    write_picture(rec.plot_head("L0H1"), first, kind)
+    tests = Path(__file__).parents[1]
+    subprocess.run([sys.executable, "-c", AGAIN, str(tests), str(second)], check=True)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_settings_of_the_user_change_nothing(rec, tmp_path):
+    import matplotlib
+
+    write_picture(rec.plot_head("L0H1"), tmp_path / "a", "png")
+    theirs = {"font.size": 30, "axes.linewidth": 9, "savefig.dpi": 33, "savefig.bbox": "tight"}
+    with matplotlib.rc_context(theirs):
+        write_picture(rec.plot_head("L0H1"), tmp_path / "b", "png")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_what_it_means_is_in_a_png(rec, tmp_path):
+    from PIL import Image
+
+    write_picture(rec.plot_head("L0H1"), tmp_path / "a", "png")
+    with Image.open(tmp_path / "a") as picture:
+        said = picture.text
+    assert said == {"Title": "tiny · L0H1", "Description": f"{MEANING}\n{CAVEAT}"}
+
+
+def test_what_it_means_is_in_an_svg(rec, tmp_path):
+    write_picture(rec.plot_head("L0H1"), tmp_path / "a", "svg")
+    said = {e.tag.rpartition("}")[2]: e.text for e in ElementTree.parse(tmp_path / "a").iter()}
+    assert said["title"] == "tiny · L0H1" and said["description"] == f"{MEANING}\n{CAVEAT}"
+    assert "date" not in said and "Matplotlib" not in (tmp_path / "a").read_text()
+
+
+def test_pixels_of_a_cell_are_the_palettes(rec, tmp_path):
+    """From the weight to the file: the first token sees itself alone, which is 1 × uniform."""
+    from regard.plot.palette import codes, palette
+    from regard.plot.scale import TIMES_UNIFORM
+
+    figure = rec.plot_head("L0H1")
+    write_picture(figure, tmp_path / "a.png", "png")
+    box = figure.axes[0].get_window_extent()
+    pixels = read(tmp_path / "a.png")
+    side = (box.x1 - box.x0) / len(WORDS)
+    x, y = int(box.x0 + side / 2), int(pixels.shape[0] - box.y1 + side / 2)
+    wanted = palette()[codes(TIMES_UNIFORM.shares(1.0))]
+    assert (255 * pixels[y, x, :3]).round().tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.png", "png"), ("a.SVG", "svg"), ("run.b.c.svg", "svg")]
+)
+def test_the_name_says_the_format(name, kind):
+    assert format_of(Path(name)) == kind
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "a.png.gz", ".png"])
+def test_other_names_are_refused(name):
+    with pytest.raises(InputError, match=r"is not the name of a picture; give .*png or .*svg"):
+        format_of(Path(name))

@@ -1,0 +1,86 @@
+"""Scales: the terminal's meaning, ticks that say it, round steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.draw import scale as terminal
+from regard.plot.scale import TIMES_UNIFORM, Scale, linear, short, steps
+
+NUMBERS = st.floats(-1e9, 1e9)
+
+
+def test_times_uniform_means_what_it_means_on_a_terminal():
+    for field in ("name", "low", "high", "is_log"):
+        assert getattr(TIMES_UNIFORM, field) == getattr(terminal.TIMES_UNIFORM, field)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1))
+def test_shares_are_those_of_the_terminal(values):
+    np.testing.assert_array_equal(
+        TIMES_UNIFORM.shares(values), terminal.TIMES_UNIFORM.shares(values)
+    )
+    ours, theirs = linear("x", values), terminal.linear("x", values)
+    assert (ours.low, ours.high) == (theirs.low, theirs.high)
+    np.testing.assert_array_equal(ours.shares(values), theirs.shares(values))
+
+
+def test_log_shares():
+    found = TIMES_UNIFORM.shares([0.0, 0.1, 1.0, 10.0, 100.0, 1e9])
+    np.testing.assert_allclose(found, [0, 0, 1 / 3, 2 / 3, 1, 1])
+    assert np.isnan(TIMES_UNIFORM.shares(np.nan))
+
+
+def test_a_scale_of_one_value_has_two_ends():
+    assert Scale("x", 2.0, 2.0).shares([1.0, 2.0, 3.0]).tolist() == [0, 0, 1]
+
+
+def test_the_ends_of_a_log_scale_stand_for_what_is_beyond():
+    assert list(TIMES_UNIFORM.ticks().values()) == ["≤ 0.1", "1", "10", "≥ 100"]
+    np.testing.assert_allclose(list(TIMES_UNIFORM.ticks()), [0, 1 / 3, 2 / 3, 1])
+
+
+def test_ticks_of_a_linear_scale():
+    assert Scale("x", 0.0, 1.0).ticks() == pytest.approx(
+        {0.0: "0", 0.2: "0.2", 0.4: "0.4", 0.6: "0.6", 0.8: "0.8", 1.0: "1"}
+    )
+    assert list(Scale("x", 0.0, 0.37).ticks().values()) == ["0", "0.1", "0.2", "0.3"]
+
+
+def test_in_words():
+    assert str(TIMES_UNIFORM) == "× uniform, log 0.1–100"
+    assert str(Scale("weight", 0.0, 0.25)) == "weight, linear 0–0.25"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "wanted"),
+    [
+        (0, 225, 3, [0, 200]),
+        (0, 225, 5, [0, 100, 200]),
+        (190, 199, 10, list(range(190, 200))),
+        (0, 29, 10, [0, 5, 10, 15, 20, 25]),
+        (0.0, 0.0, 5, [0.0]),
+        (-1.0, 1.0, 5, [-1.0, -0.5, 0.0, 0.5, 1.0]),
+    ],
+)
+def test_round_steps(low, high, most, wanted):
+    assert steps(low, high, most) == pytest.approx(wanted)
+
+
+@given(NUMBERS, st.floats(1e-3, 1e6), st.integers(2, 12))
+def test_steps_stay_inside_and_are_few(low, span, most):
+    found = steps(low, low + span, most)
+    slack = 1e-6 * (abs(low) + span)
+    assert len(found) <= most
+    assert all(low - slack <= x <= low + span + slack for x in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.1, "0.1"), (100, "100"), (0.0, "0"), (2500, "2500"), (0.00442, "0.00442"), (1e-7, "1e-07")],
+)
+def test_short_numbers(value, text):
+    assert short(value) == text
