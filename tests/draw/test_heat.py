@@ -42,7 +42,7 @@ def test_half_blocks_hold_every_cell(size, colours):
     assert len(picture) == -(-size // 2)
     for row, colours_of_row in zip(shares, pixels(picture, size, size), strict=True):
         for share, shown in zip(row, colours_of_row, strict=True):
-            code = int(palette.codes(share))
+            code = int(colours.codes(share))
             assert shown == ("" if np.isnan(share) else palette.colour(code, colours))
 
 

@@ -10,17 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from regard.colour import TIMES_UNIFORM, Scale, linear
 from regard.draw import (
-    TIMES_UNIFORM,
     Axis,
     Column,
     Paper,
     Passage,
-    Scale,
     finished,
     head_grid,
     heat_map,
-    linear,
     plain,
     scale_lines,
     shaded_text,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.colour import shades as colours
 from regard.draw import palette
 
 # What is left of linear red, green and blue for eyes without one kind of cone (Viénot 1999).
@@ -19,37 +20,37 @@ WITHOUT_GREEN = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.0223
     [(0.0, 0), (1.0, 255), (0.5, 128), (-3.0, 0), (7.0, 255), (-np.inf, 0), (np.inf, 255)],
 )
 def test_lookups_clamp(share, code):
-    assert palette.codes(share) == code
+    assert colours.codes(share) == code
 
 
 def test_what_is_no_number_has_the_lowest_code():
-    assert palette.codes([np.nan, 1.0]).tolist() == [0, 255]
+    assert colours.codes([np.nan, 1.0]).tolist() == [0, 255]
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_every_share_has_a_colour_and_a_sign(share):
-    code = int(palette.codes(share))
+    code = int(colours.codes(share))
     assert palette.colour(code, "true").startswith("#")
     assert palette.ramp_sign(code) in palette.RAMP
 
 
 def test_the_palette_rises_evenly():
-    steps = np.diff(palette.lightness(palette.palette()))
-    assert palette.palette().shape == (256, 3)
+    steps = np.diff(colours.lightness(colours.palette()))
+    assert colours.palette().shape == (256, 3)
     assert steps.min() > 0 and steps.max() < 3 * steps.mean()
 
 
 @pytest.mark.parametrize("seen", [WITHOUT_RED, WITHOUT_GREEN], ids=["red", "green"])
 def test_it_reads_without_one_kind_of_cone(seen):
-    linear = (palette.palette() / 255) ** 2.2
+    linear = (colours.palette() / 255) ** 2.2
     left = np.clip(linear @ seen.T, 0, 1) ** (1 / 2.2) * 255
-    light = palette.lightness(left)
+    light = colours.lightness(left)
     assert np.diff(light[::16]).min() > 0.01
     assert light[-1] - light[0] > 0.7
 
 
 def test_blue_gives_way_to_yellow():
-    red, green, blue = palette.palette()[[0, -1]].astype(int).T
+    red, green, blue = colours.palette()[[0, -1]].astype(int).T
     assert blue[0] > max(red[0], green[0]) and min(red[1], green[1]) > blue[1] + 80
 
 
@@ -59,11 +60,11 @@ def test_the_fixed_colours_are_real_and_never_darker():
     levels = np.array([0, 95, 135, 175, 215, 255])
     cube = [c for c in chosen.astype(int) if c < 232]
     rgb = [[levels[(c - 16) // 36], levels[(c - 16) // 6 % 6], levels[(c - 16) % 6]] for c in cube]
-    assert np.diff(palette.lightness(rgb)).min() >= 0
+    assert np.diff(colours.lightness(rgb)).min() >= 0
 
 
 def test_styles_name_the_colour():
-    assert palette.colour(255, "true") == "#" + bytes(palette.palette()[255]).hex()
+    assert palette.colour(255, "true") == "#" + bytes(colours.palette()[255]).hex()
     assert palette.colour(0, "256") == f"color({palette.xterm()[0]})"
 
 
@@ -77,7 +78,7 @@ def test_ink_can_be_read_on_every_colour():
     def luminance(rgb):
         return (np.asarray(rgb) / 255) ** 2.2 @ [0.2126, 0.7152, 0.0722]
 
-    for code, rgb in enumerate(palette.palette()):
+    for code, rgb in enumerate(colours.palette()):
         pair = luminance(rgb), 1.0 if palette.ink(code, "true") == "#ffffff" else 0.0
         assert (max(pair) + 0.05) / (min(pair) + 0.05) > 4.0
 

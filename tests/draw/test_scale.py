@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.draw import TIMES_UNIFORM, Paper, Scale, linear, plain, scale_lines
+from regard.colour import TIMES_UNIFORM, Scale, linear
+from regard.draw import Paper, plain, scale_lines
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from draw.recorded import in_memory
 from plot.pictures import ABOUT, axes_names, covered, outside, ticks
 from regard.plot import CAVEAT, entropy
 from regard.plot.curves import spread
-from regard.plot.palette import DARK, LIGHT
+from regard.plot.theme import DARK, LIGHT
 
 RNG = np.random.default_rng(5)
 

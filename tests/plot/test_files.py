@@ -131,8 +131,8 @@ def test_what_it_means_is_in_an_svg(rec, tmp_path):
 
 def test_pixels_of_a_cell_are_the_palettes(rec, tmp_path):
     """From the weight to the file: the first token sees itself alone, which is 1 × uniform."""
-    from regard.plot.palette import codes, palette
-    from regard.plot.scale import TIMES_UNIFORM
+    from regard.colour.scale import TIMES_UNIFORM
+    from regard.colour.shades import codes, palette
 
     figure = rec.plot_head("L0H1")
     write_picture(figure, tmp_path / "a.png", "png")

@@ -7,9 +7,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 from plot.pictures import axes_names, covered, image, outside, texts, ticks
+from regard.colour.scale import TIMES_UNIFORM, Scale
+from regard.colour.shades import palette
 from regard.plot.legend import bar_width, draw_bar
-from regard.plot.palette import palette
-from regard.plot.scale import TIMES_UNIFORM, Scale
 from regard.plot.sheet import Box, opened
 
 WORDS = ("times uniform: 1 is an even spread", "× uniform")

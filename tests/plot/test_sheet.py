@@ -11,9 +11,9 @@ import pytest
 
 from plot.pictures import ABOUT, axes_names, covered, outside, texts
 from regard.errors import InputError, MissingExtraError
-from regard.plot.palette import DARK, LIGHT
 from regard.plot.sheet import CAVEAT, Box, opened, settings
 from regard.plot.subject import About
+from regard.plot.theme import DARK, LIGHT
 
 
 def sheet(about=ABOUT, what="L5H1", notes=("one token a cell",), style=None, size=(6.0, 5.0)):

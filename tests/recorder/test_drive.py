@@ -61,6 +61,23 @@ def test_chunks_and_generation_are_one_prompt(monkeypatch: pytest.MonkeyPatch) -
     assert "max error" in found.line()
 
 
+def test_the_last_rows_are_those_of_the_whole_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driving, "CHUNK", 64)
+    with regard.record(tiny("llama"), queries=5) as rec:
+        written = drive(rec, encoded(150), generate=2)
+    assert rec["L0H0"].place.rows == (145, 150 + len(written))
+
+
+def test_layers_of_a_translator_are_those_of_all_its_stacks() -> None:
+    options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 2}
+    model = tiny("t5", decoder_start_token_id=0, **options)
+    found = survey(model, tokens(9))
+    assert sorted(found.layers) == [0, 0, 0, 1, 1, 1]
+    with regard.record(model, layers=[1]) as rec:
+        drive(rec, encoded(9), generate=2)
+    assert all(rec[f"{stack}.L1H0"].exact for stack in ("encoder", "decoder", "cross"))
+
+
 def test_an_encoder_reads_at_once() -> None:
     model = tiny("bert")
     with regard.record(model) as rec:

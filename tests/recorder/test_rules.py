@@ -8,8 +8,7 @@ import torch
 import regard
 from regard import score as scores
 from regard.mask import Extent, spec
-from regard.mask.algebra import Both
-from regard.recorder.rules import follows, rules_for, without_padding
+from regard.recorder.rules import follows, rules_for
 from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 
@@ -19,7 +18,7 @@ EXTENT = Extent(4, 6, (2,), 3)
 def test_one_entry_in_numpy_reads_back() -> None:
     ids = torch.tensor([[0, 0, 1, 1, 1, 2], [0, 1, 1, 1, 1, 1]])
     mask = regard.Causal() & regard.Documents(ids[:, 2:], ids)
-    found = rules_for(mask, ScoreRule(0.5, 30.0, None, torch.ones(3)), EXTENT, (1,))
+    found = rules_for(mask.select((1,)), ScoreRule(0.5, 30.0, None, torch.ones(3)), EXTENT)
     assert all(isinstance(array, np.ndarray) for array in found.arrays)
     again = spec.rebuild(found.mask, iter(found.arrays[:2]))
     i, j = np.arange(4), np.arange(6)
@@ -31,7 +30,7 @@ def test_one_entry_in_numpy_reads_back() -> None:
 
 def test_a_function_is_spelt_out_where_that_is_small() -> None:
     mask = regard.Causal() & regard.Rule(lambda i, j: (i + j) % 2 == 0)
-    found = rules_for(mask, ScoreRule(1.0), Extent(4, 6), ())
+    found = rules_for(mask, ScoreRule(1.0), Extent(4, 6))
     assert found.why_not == ""
     table = spec.rebuild(found.mask, iter(found.arrays))
     seen = np.squeeze(table.allows(np.arange(4), np.arange(6), Extent(4, 6)))
@@ -40,20 +39,11 @@ def test_a_function_is_spelt_out_where_that_is_small() -> None:
 
 def test_a_large_function_or_table_is_why_not() -> None:
     mask = regard.Rule(lambda i, j: i >= j)
-    found = rules_for(mask, ScoreRule(1.0), Extent(20_000, 20_000), ())
+    found = rules_for(mask, ScoreRule(1.0), Extent(20_000, 20_000))
     assert "function" in found.why_not and found.mask == UNKNOWN and found.arrays == ()
     large = BiasTable(torch.zeros(1, 1).expand(6000, 6000))
-    found = rules_for(None, ScoreRule(1.0, None, large), Extent(6000, 6000), ())
+    found = rules_for(None, ScoreRule(1.0, None, large), Extent(6000, 6000))
     assert "bias" in found.why_not
-
-
-def test_padding_is_taken_out_of_a_conjunction() -> None:
-    padding = regard.Padding([3, 4])
-    assert without_padding(padding) is None
-    assert repr(without_padding(regard.Causal() & padding)) == repr(regard.Causal())
-    assert repr(without_padding(padding & regard.Window(3))) == repr(regard.Window(3))
-    kept = ~padding & regard.Causal()
-    assert isinstance(without_padding(kept), Both)
 
 
 def test_what_goes_on_from_row_to_row() -> None:

@@ -385,3 +385,53 @@ def test_beams_are_refused() -> None:
     model = tiny("llama")
     with pytest.raises(InputError, match="num_beams=1"), torch.no_grad(), regard.record(model):
         model.generate(tokens(10), num_beams=3, max_new_tokens=4, eos_token_id=None)
+
+
+def test_a_recorder_is_used_once() -> None:
+    model = tiny("llama")
+    recorder = regard.record(model)
+    with pytest.raises(InputError, match="has not begun"):
+        recorder.finish()
+    with torch.no_grad(), recorder:
+        model(tokens(9))
+    with pytest.raises(InputError, match="used already"), recorder:
+        pass
+    assert recorder["L0H0"].shape == (9, 9)
+
+
+def test_a_model_without_weights_is_refused() -> None:
+    with torch.device("meta"):
+        model = tiny("llama")
+    with pytest.raises(InputError, match="meta device"), regard.record(model):
+        pass
+
+
+def test_a_spent_budget_is_named_and_kept(tmp_path: Path) -> None:
+    model, path = tiny("llama"), tmp_path / "a.regard"
+    recorder = regard.record(model, path, budget="1MB")
+    said = r"prompts took .* of the budget of 1.0 MB"
+    with pytest.raises(InputError, match=said), torch.no_grad(), recorder:
+        for seed in range(9):
+            model(tokens(400, seed=seed))
+    assert path.stat().st_size <= 1_000_000
+
+
+def test_the_first_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.recording import Writer
+
+    def close(_: Writer) -> None:
+        raise FileError("disk full")
+
+    model = tiny("llama")
+    monkeypatch.setattr(Writer, "close", close)
+    with pytest.raises(ValueError, match="first"), regard.record(model, tmp_path / "a.regard"):
+        raise ValueError("first")
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_tokens_written_one_by_one_share_pieces() -> None:
+    model = tiny("llama")
+    with torch.no_grad(), regard.record(model) as rec:
+        out = model.generate(tokens(10), max_new_tokens=30, do_sample=False, eos_token_id=None)
+    assert rec.prompts[0].ids.tolist() == out[0, :-1].tolist()
+    assert sum(name.startswith("P0/tokens/ids") for name in rec.recording.store.entries) == 2

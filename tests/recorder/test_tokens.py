@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from real_models import minilm, smollm2
-from regard.recorder.tokens import flags_of, texts_of
+from regard.errors import InputError
+from regard.recorder.tokens import flags_of, reader_of, texts_of
 from regard.recording.contents import DELIMITER, SPECIAL
 
 
@@ -40,3 +42,24 @@ def test_word_pieces_keep_their_marks() -> None:
 def test_without_a_tokenizer() -> None:
     assert texts_of(None, [3, 17]) == ["#3", "#17"]
     assert flags_of(None, [3, 17], ["#3", "#17"]).tolist() == np.zeros(2).tolist()
+
+
+class _Decoder:
+    """Decodes and knows nothing else."""
+
+    def decode(self, ids: list[int]) -> str:
+        return f"w{ids[0]}" if ids[0] < 50 else ""
+
+
+class _Processor:
+    """Reads pictures, and text by what is inside it."""
+
+    def __init__(self) -> None:
+        self.tokenizer = _Decoder()
+
+
+def test_what_decodes_is_found() -> None:
+    assert texts_of(reader_of(_Processor()), [3, 99, -200]) == ["w3", "#99", "#-200"]
+    assert reader_of(None) is None
+    with pytest.raises(InputError, match="decodes nothing"):
+        reader_of(object())

@@ -159,8 +159,9 @@ def _plans(
 
     choice = Choice.of(layers, heads, None)
     seen = survey(model, encoded[0].ids)
-    choice.check_layers(len(seen.sizes))
-    chosen = [s for n, s in enumerate(seen.sizes) if choice.has_layer(n)]
+    choice.check_layers(max(seen.layers, default=-1) + 1)
+    heard = zip(seen.layers, seen.sizes, strict=True)
+    chosen = [size for layer, size in heard if choice.has_layer(layer)]
     chosen = [replace(s, heads=len(choice.heads_of(s.heads))) for s in chosen]
     plans = [
         make_plan(

@@ -21,18 +21,16 @@ from regard.draw.grid import head_grid
 from regard.draw.heat import Axis, heat_map, largest_side, widest_side
 from regard.draw.paper import Paper, StyledLine, paper_of, plain
 from regard.draw.passage import Passage, shaded_text
-from regard.draw.scale import TIMES_UNIFORM, Scale, linear, scale_lines
+from regard.draw.scale import scale_lines
 from regard.draw.spark import bar, binned, spark
 from regard.draw.table import Column, aligned, weight_table
 from regard.draw.values import value_table
 
 __all__ = [
-    "TIMES_UNIFORM",
     "Axis",
     "Column",
     "Paper",
     "Passage",
-    "Scale",
     "StyledLine",
     "aligned",
     "bar",
@@ -41,7 +39,6 @@ __all__ = [
     "head_grid",
     "heat_map",
     "largest_side",
-    "linear",
     "paper_of",
     "plain",
     "scale_lines",

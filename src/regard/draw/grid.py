@@ -10,9 +10,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.draw.palette import codes, colour, ink
+from regard.colour.scale import Scale, linear
+from regard.colour.shades import codes
+from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
-from regard.draw.scale import Scale, linear, scale_lines
+from regard.draw.scale import scale_lines
 
 __all__ = ["head_grid"]
 

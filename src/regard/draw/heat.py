@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.draw.palette import codes, colour, ramp_sign
+from regard.colour.shades import codes
+from regard.draw.palette import colour, ramp_sign
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, label, letters, padded
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.draw.palette import codes, colour, ink
+from regard.colour.shades import codes
+from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, count, flowing, letters
 

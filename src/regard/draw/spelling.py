@@ -22,7 +22,6 @@ __all__ = [
     "number",
     "padded",
     "safe",
-    "short",
     "visible",
 ]
 
@@ -101,12 +100,6 @@ def number(value: float, digits: int = 3) -> str:
     if not -4 < size < 6:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{max(digits - 1 - size, 0)}f}"
-
-
-def short(value: float) -> str:
-    """The same without zeros that say nothing: 0.1, 100."""
-    text = number(value)
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def count(n: int, word: str) -> str:

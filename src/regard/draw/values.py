@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard.colour.shades import codes
 from regard.draw.heat import Axis
-from regard.draw.palette import codes, colour, ink
+from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, label, padded
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.colour.scale import steps
 from regard.plot.lettering import flowing
-from regard.plot.scale import steps
 from regard.plot.sheet import Box, Sheet, Style, opened
 from regard.plot.subject import About
 

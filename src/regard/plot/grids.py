@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.colour.scale import Scale, linear, short
+from regard.colour.shades import codes, is_light
 from regard.plot.legend import bar_width, draw_bar
 from regard.plot.lettering import width
 from regard.plot.maps import shade
-from regard.plot.palette import codes, is_light
-from regard.plot.scale import Scale, linear, short
 from regard.plot.sheet import Box, Sheet, Style, opened
 from regard.plot.subject import About
 from regard.plot.ticks import place_ticks, tick_names

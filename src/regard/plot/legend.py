@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from regard.colour.scale import Scale
+from regard.colour.shades import palette
 from regard.plot.lettering import first_fitting
-from regard.plot.palette import palette
-from regard.plot.scale import Scale
 from regard.plot.sheet import Box, Sheet
 
 __all__ = ["bar_width", "draw_bar"]

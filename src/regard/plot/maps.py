@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.colour.scale import TIMES_UNIFORM, linear
+from regard.colour.shades import codes, palette
 from regard.plot.cells import Cells, fitting_cell, make_cells
 from regard.plot.legend import bar_width, draw_bar
-from regard.plot.palette import codes, palette
-from regard.plot.scale import TIMES_UNIFORM, linear
 from regard.plot.sheet import Box, Sheet, Style, opened
 from regard.plot.subject import About, Head, How, Sight
 from regard.plot.ticks import LABELLED, Ticks, place_ticks, tick_positions, tick_tokens

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.colour.scale import short, steps
 from regard.plot.lettering import cut, first_fitting, visible
 from regard.plot.row_data import RowData, make_row, pooled_row
-from regard.plot.scale import short, steps
 from regard.plot.sheet import Box, Sheet, Style, opened
 from regard.plot.subject import About, Head, Sight
 from regard.plot.ticks import LABELLED, tick_positions

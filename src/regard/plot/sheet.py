@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from regard.errors import InputError, MissingExtraError
 from regard.plot.lettering import cut, families, first_fitting, flowing, safe, width, wrapped
-from regard.plot.palette import DARK, LIGHT
 from regard.plot.subject import About
+from regard.plot.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

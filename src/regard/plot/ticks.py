@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from regard.colour.scale import steps
 from regard.plot.lettering import cut, visible
-from regard.plot.scale import steps
 from regard.plot.sheet import Sheet
 
 if TYPE_CHECKING:

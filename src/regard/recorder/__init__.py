@@ -6,6 +6,7 @@ choice       which layers, heads and queries somebody asked for
 plan         what is kept and how many bytes it takes, before anything runs
 measure      one attention in numbers
 turn         one call laid out: whose rows and keys it holds
+padding      which tokens of a padded batch are real (marks: which are copies of each other)
 rules        masks and score rules as a recording writes them
 ledger       the book of one place in one prompt (bins, distances: its sums)
 prompt       the sequences being read (tokens: their texts)

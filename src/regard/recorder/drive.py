@@ -14,10 +14,12 @@ from torch import Tensor
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
+from regard.recorder.atlas import Atlas
 from regard.recorder.encode import Encoded
 from regard.recorder.plan import Plan, Size
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import texts_of
+from regard.recorder.whereabouts import Whereabouts
 from regard.summary import Summary
 
 __all__ = ["CHUNK", "Survey", "drive", "eager", "is_causal_model", "is_encoder_decoder", "survey"]
@@ -32,6 +34,7 @@ class Survey:
     """What a short run shows: the attentions of a model in order, and how fast it is."""
 
     sizes: tuple[Size, ...]
+    layers: tuple[int, ...]  # the layer of each: an encoder-decoder has several of a number
     parameters: int
     rate: float  # floating-point operations a second
 
@@ -49,8 +52,10 @@ class Survey:
 class _Ear:
     """Hears how large each attention is."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Whereabouts, atlas: Atlas) -> None:
+        self._where, self._atlas = where, atlas
         self.sizes: list[Size] = []
+        self.layers: list[int] = []
 
     def wants(self, call: Call) -> tuple[Summary, ...]:
         """Nothing."""
@@ -61,24 +66,29 @@ class _Ear:
         call = attention._call
         s = call.shape
         itemsize = call.query.element_size()
-        self.sizes.append(Size(s.query_heads, s.key_heads, s.dim, s.queries, s.keys, itemsize))
+        caller = self._where.caller()
+        if caller is not None:
+            self.sizes.append(Size(s.query_heads, s.key_heads, s.dim, s.queries, s.keys, itemsize))
+            self.layers.append(self._atlas.spot(caller).layer)
+            self._where.called(caller)
 
 
 def survey(model: Any, ids: Tensor) -> Survey:
     """Run the first tokens and see."""
     from regard.huggingface import using
 
-    ear = _Ear()
     first = ids[:, : min(ids.shape[1], _PROBE)].to(_device(model))
     with torch.inference_mode(), using(model):
-        with listening(ear):
-            _once(model, first[:, :2])
+        with Whereabouts(model) as where:
+            ear = _Ear(where, Atlas(named=True))
+            with listening(ear):
+                _once(model, first[:, :2])
         _once(model, first)
         begun = time.perf_counter()
         _once(model, first)
         took = max(time.perf_counter() - begun, 1e-4)
     count = sum(p.numel() for p in model.parameters())
-    return Survey(tuple(ear.sizes), count, 2 * count * first.shape[1] / took)
+    return Survey(tuple(ear.sizes), tuple(ear.layers), count, 2 * count * first.shape[1] / took)
 
 
 def _once(model: Any, ids: Tensor) -> Any:
@@ -116,7 +126,7 @@ def drive(
     """
     model = recorder.model
     ids = encoded.ids.to(_device(model))
-    recorder.expect(encoded.tokens + generate, plan)
+    recorder.expect(encoded.tokens, plan, generate=generate)
     number = recorder.begun
     with torch.inference_mode():
         if is_encoder_decoder(model):

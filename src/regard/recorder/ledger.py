@@ -93,6 +93,18 @@ class Ledger:
     def take(self, page: Page) -> None:
         """One more page."""
         rows = page.normalized.shape[1]
+        if rows:
+            self._take_rows(page, rows)
+        if page.new_keys:
+            self._gather("value_norm", self._plan.key_bin, "mean").put(page.value_norm)
+        for name, held in (("q", page.query), ("k", page.key)):
+            if held is not None and self.place.exact and held[0].shape[1]:
+                self._gather(name, 1, "every").put(held[0])
+                self._dtypes[name] = held[1]
+        if self.place.segments:  # a place of which no row is ever recorded leaves nothing behind
+            self._write(last=False)
+
+    def _take_rows(self, page: Page, rows: int) -> None:
         self._enter(page, rows)
         for name, numbers in page.rows.items():
             if name == "lse" and self._plan.row_bin > 1 and not self.place.exact:
@@ -102,22 +114,20 @@ class Ledger:
         every = self._plan.top_every
         self._gather("top_weights", every, "every").put(page.top_weights)
         self._gather("top_keys", every, "every").put(page.top_keys)
-        if page.new_keys:
-            self._gather("value_norm", self._plan.key_bin, "mean").put(page.value_norm)
-        for name, held in (("q", page.query), ("k", page.key)):
-            if held is not None and self.place.exact and held[0].shape[1]:
-                self._gather(name, 1, "every").put(held[0])
-                self._dtypes[name] = held[1]
         self._sum(page)
-        self._write(last=False)
 
-    def finish(self) -> None:
-        """Write what is left and the sums."""
+    def finish(self, queries: int, keys: int) -> None:
+        """Write what is left and the sums. So many rows and keys there were, recorded or not."""
+        if not self.place.segments:
+            return
+        self.place = replace(self.place, queries=queries, keys=keys)
         self._write(last=True)
+        cell, heads = self.place.pool_cell, len(self.place.heads)
+        self._received = grown(self._received, heads, keys)
+        self._pooled = grown(self._pooled, heads, -(-queries // cell), -(-keys // cell))
         kept = self._plan.key_bin
         received = binned(self._received.astype(np.float32), kept, "sum")
         profile, edges = self._profile.finish()
-        cell = self.place.pool_cell
         for what, array in (
             ("received", received),
             ("offsets", profile),

@@ -31,7 +31,7 @@ from regard.summary import (
     normalize,
 )
 
-__all__ = ["Measured", "Wanted", "measured", "visible_keys"]
+__all__ = ["Measured", "Wanted", "matched", "measured", "visible_keys"]
 
 _Array = NDArray[Any]
 
@@ -45,12 +45,18 @@ class Wanted:
     duplicate: Matching | None = None  # None: no token ids
     prefix: Matching | None = None
 
+    @property
+    def matches(self) -> dict[str, Matching]:
+        """What depends on token ids, by its name in a recording."""
+        both = {"duplicate": self.duplicate, "prefix": self.prefix}
+        return {name: match for name, match in both.items() if match is not None}
+
     def summaries(self) -> tuple[Summary, ...]:
         """As the engine takes it."""
         asked: list[Summary] = [Entropy(), MaxScore(), Concentration(), Received(), Offsets()]
         asked += [Top(self.top)]
         asked += [Pooled(self.cell)] if self.cell else []
-        return (*asked, *(m for m in (self.duplicate, self.prefix) if m is not None))
+        return (*asked, *self.matches.values())
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,7 @@ def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor
             "peak": top.weights[..., 0],
             "output_norm": output.float().norm(dim=-1),
         }
-        for name in ("duplicate", "prefix"):
-            match = getattr(wanted, name)
-            if match is not None:
-                rows[name] = found[match]
+        rows |= {name: found[match] for name, match in wanted.matches.items()}
         pooled = None
         if wanted.cell:
             kind = Pooled(wanted.cell)
@@ -105,6 +108,14 @@ def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor
             None if pooled is None else _host(pooled, *entries, *pooled.shape[-2:]),
             _host(value.float().norm(dim=-1), -1, call.shape.key_heads, call.shape.keys),
         )
+
+
+def matched(attention: Attention, wanted: Wanted) -> dict[str, _Array]:
+    """(E, H, L) of what depends on token ids."""
+    found = attention.summarize(*wanted.matches.values()) if wanted.matches else {}
+    shape = attention._call.shape
+    size = (-1, shape.query_heads, shape.queries)
+    return {name: _host(found[match], *size) for name, match in wanted.matches.items()}
 
 
 def visible_keys(call: Call) -> Tensor:

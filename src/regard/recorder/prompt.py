@@ -12,17 +12,21 @@ from torch import Tensor
 
 from regard.engine.problem import Call
 from regard.errors import InputError
-from regard.recorder.atlas import Spot
+from regard.recorder.atlas import Spot, part_of
 from regard.recorder.choice import Choice
 from regard.recorder.ledger import Ledger, Page, Store
+from regard.recorder.marks import matchings
+from regard.recorder.padding import margin, real_in
 from regard.recorder.plan import Plan, human
 from regard.recorder.tokens import Stream
-from regard.recorder.turn import Share
+from regard.recorder.turn import Share, entry_of
 from regard.recorder.whereabouts import Caller, Pass
 from regard.recording.contents import PROMPT_NOTE, Place, Prompt
 from regard.summary import Matching
 
 __all__ = ["Prompts"]
+
+_FRAME = 448  # bytes of a file besides the numbers of a tensor or the text of a note, about
 
 
 class _Counted:
@@ -42,11 +46,12 @@ class _Counted:
     ) -> None:
         """One tensor."""
         self._store.add(name, array, metadata, dtype=dtype)
-        self.spent += int(array.nbytes) + 256
+        self.spent += int(array.nbytes) + _FRAME
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole."""
         self._store.note(metadata)
+        self.spent += _FRAME + sum(map(len, metadata.values()))
 
     def close(self) -> None:
         """The session closes it."""
@@ -62,7 +67,7 @@ class _One:
         self.rows: dict[Spot, int] = {}  # rows of each place that calls have shown so far
         self.keys: dict[Spot, int] = {}
         self.last_key: dict[Spot, Tensor] = {}  # (K, D): the last key of each place so far
-        self.length = 0  # rows of the first call
+        self.lengths: dict[Spot, int] = {}  # rows of each place's first call, or those to come
         self.prompt = Prompt(0)
 
 
@@ -74,8 +79,10 @@ class Prompts:
         self._now: Pass | None = None
         self._open: list[_One] = []
         self._number = 0
+        self._read = 0  # streams of this pass
         self._order: dict[Spot, int] = {}  # places, in the order they were first heard
         self.plan: Plan | None = None
+        self.expected: int | None = None  # tokens of the prompt itself, where announced
         self.pages = 0  # how much was taken down, ever
 
     @property
@@ -98,6 +105,8 @@ class Prompts:
     def begin(self, now: Pass, call: Call, cross: bool) -> None:
         """The first attention of a pass tells how many sequences there are."""
         if now is self._now:
+            if len(now.streams) > self._read:
+                self._read_tokens(now)
             return
         entries = int(np.prod(call.shape.batch, dtype=np.int64))
         batch = now.batch if entries % max(now.batch, 1) == 0 and now.batch <= entries else entries
@@ -112,30 +121,34 @@ class Prompts:
             self._open = [_One(self._number + n) for n in range(batch)]
             self._number += batch
             self.plan = None
-        self._now = now
+        self._now, self._read = now, 0
         self._read_tokens(now)
 
     def _read_tokens(self, now: Pass) -> None:
-        for name, ids in now.streams.items():
-            for one, row in zip(self._open, ids.cpu().numpy(), strict=False):
+        """The streams of this pass that were not read yet: a decoder's come after its encoder."""
+        for name, ids in list(now.streams.items())[self._read :]:
+            for number, (one, row) in enumerate(zip(self._open, ids.cpu().numpy(), strict=False)):
                 if name not in one.streams:
                     stream = Stream(one.number, name, self._store, self._tokenizer)
                     one.streams[name] = stream
-                real = _real(now.padding, one.number - self._open[0].number, len(row), name)
+                real = _real(now.padding.get(name), number, len(row))
                 one.streams[name].extend(row[real.start : real.stop])
-                one.streams[name].write()
+        self._read = len(now.streams)
         for one in self._open:
             main = one.streams.get("tokens") or next(iter(one.streams.values()), None)
             tokens = 0 if main is None else len(main.ids)
-            one.length = one.length or tokens
             one.prompt = replace(one.prompt, tokens=tokens, streams=tuple(one.streams))
-            self._note(one)
+            written = [stream.write() for stream in one.streams.values()]
+            if any(written) or not one.rows:
+                self._note(one)
 
     def finish(self, complete: bool = True) -> None:
         """The sequences that are open are at their end."""
         for one in self._open:
-            for ledger in one.ledgers.values():
-                ledger.finish()
+            for stream in one.streams.values():
+                stream.write(last=True)
+            for spot, ledger in one.ledgers.items():
+                ledger.finish(one.rows[spot], one.keys[spot])
             if not one.prompt.tokens and one.rows:
                 one.prompt = replace(one.prompt, tokens=max(one.rows.values()))
             one.prompt = replace(one.prompt, finished=complete)
@@ -154,39 +167,23 @@ class Prompts:
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────
 
-    def is_cross(self, spot: Spot, now: Pass, call: Call) -> bool:
+    def is_cross(self, now: Pass, call: Call) -> bool:
         """Whether a call's keys are another sequence's, judged by its size alone."""
-        shape = call.shape
-        seen = now.cached
-        return (
-            shape.keys != shape.queries
-            and seen == 0
-            and now.padding is None
-            and (shape.queries > shape.keys)
-        )
+        return call.shape.queries > call.shape.keys and now.cached == 0 and not now.padding
 
     def matches(
-        self, now: Pass, call: Call, cross: bool
+        self, caller: Caller, call: Call, shares: list[Share]
     ) -> tuple[Matching | None, Matching | None]:
         """Earlier copies of each token, and what followed them; nothing without tokens."""
-        shape = call.shape
-        ids = [one.streams.get("tokens") for one in self._open]
-        entries = int(np.prod(shape.batch, dtype=np.int64))
-        if cross or any(s is None or not len(s.ids) for s in ids) or entries != len(self._open):
+        names = [_own_stream(one, caller) for one in self._open]
+        if not all(names) or any(s.count > 1 or s.kind == "cross" for s in shares):
             return None, None
-        queries: list[Any] = []
-        keys: list[Any] = []
-        after: list[Any] = []
-        for number, stream in enumerate(ids):
-            assert stream is not None
-            q, k, f = _marks(stream.ids, _real(now.padding, number, shape.keys, "tokens"), shape)
-            for to, marks in ((queries, q), (keys, k), (after, f)):
-                to.append(marks)
-        if any(marks is None for marks in keys):
-            return None, None
-        lead = shape.batch
-        stack = [torch.from_numpy(np.stack(m)).reshape(*lead, -1) for m in (queries, keys, after)]
-        return Matching(stack[0], stack[1]), Matching(stack[0], stack[2])
+        ids = []
+        for one, name, share in zip(self._open, names, shares, strict=True):
+            ids.append(one.streams[name].ids)
+            if len(ids[-1]) != share.row_start + len(share.rows):
+                return None, None
+        return matchings(ids, [s.rows for s in shares], [s.keys for s in shares], call.shape)
 
     def shares(
         self,
@@ -199,47 +196,48 @@ class Prompts:
         plan: Plan,
     ) -> list[Share]:
         """Each sequence's part of the call."""
-        shape = call.shape
-        entries = int(np.prod(shape.batch, dtype=np.int64))
+        entries = int(np.prod(call.shape.batch, dtype=np.int64))
         if entries % len(self._open):
             raise InputError(
                 f"{caller.path} attends over {entries} batch entries, the model was given "
                 f"{len(self._open)} sequences; record them one by one"
             )
         per = entries // len(self._open)
-        index = self._order.setdefault(spot, len(self._order))
+        exact = plan.is_exact(self._order.setdefault(spot, len(self._order)))
+        heads = choice.heads_of(call.shape.query_heads * per)
         made = []
         for number, one in enumerate(self._open):
-            rows = _real(now.padding, number, shape.queries, "tokens" if not cross else "")
-            start = one.rows.get(spot, 0)
-            keys = range(shape.keys)
-            key_start = 0
-            if not cross:
-                keys = _real_keys(now, number, shape.queries, shape.keys, start + len(rows))
-                key_start = max(start + len(rows) - len(keys), 0)
-            kept = choice.rows(start, start + len(rows), one.length or len(rows))
+            rows, keys, hidden = _laid_out(one, caller, now, call, cross, number, per)
+            behind = 0 if cross else max(len(keys) - len(rows), 0)
+            start = one.rows.get(spot, behind)
+            key_start = 0 if cross else max(start + len(rows) - len(keys), 0)
+            length = one.lengths.setdefault(spot, self._length(start + len(rows), one, caller))
+            kept = choice.rows(start, start + len(rows), length)
             local = range(kept.start - start + rows.start, kept.stop - start + rows.start)
-            made.append(
-                Share(
-                    number * per, per, rows, keys, start, key_start, one.keys.get(spot, 0), local,
-                    choice.heads_of(shape.query_heads * per), "cross" if cross else "self",
-                    plan.is_exact(index),
-                )
+            share = Share(
+                number * per, per, rows, keys, start, key_start, one.keys.get(spot, 0), local,
+                heads, "cross" if cross else "self", exact, local == rows and hidden,
             )  # fmt: skip
-            if spot not in one.ledgers and len(local):
-                one.ledgers[spot] = self._ledger(one, caller, spot, call, made[-1], plan)
+            made.append(share)
+            if spot not in one.ledgers:
+                one.ledgers[spot] = self._ledger(one, caller, spot, call, share, plan)
             if not cross:
-                _check_cache(one, spot, call.key, number * per, keys, key_start)
+                _check_cache(one, spot, call.key, share)
             one.rows[spot] = start + len(rows)
             one.keys[spot] = max(one.keys.get(spot, 0), key_start + len(keys))
         return made
+
+    def _length(self, rows: int, one: _One, caller: Caller) -> int:
+        """How long a prompt is: as long as announced, or as its first call."""
+        announced = self.expected if _own_stream(one, caller) == _main_stream(one) else None
+        return max(announced or 0, rows)
 
     def _ledger(
         self, one: _One, caller: Caller, spot: Spot, call: Call, share: Share, plan: Plan
     ) -> Ledger:
         shape = call.shape
         why_not = "" if share.exact else f"it did not fit the budget of {human(plan.budget)}"
-        streams = _streams_of(one, caller, share.kind)
+        streams = _streams_of(one, caller, share)
         return Ledger(
             one.number,
             Place(
@@ -271,77 +269,89 @@ class Prompts:
     def take(self, spot: Spot, pages: list[Page]) -> None:
         """What was measured, one page for each sequence."""
         for one, page in zip(self._open, pages, strict=True):
-            if page.normalized.shape[1]:
-                one.ledgers[spot].take(page)
-                self.pages += 1
+            one.ledgers[spot].take(page)
+            self.pages += page.normalized.shape[1] > 0
 
 
-def _check_cache(
-    one: _One, spot: Spot, key: Tensor, entry: int, keys: range, key_start: int
-) -> None:
+def _laid_out(
+    one: _One, caller: Caller, now: Pass, call: Call, cross: bool, number: int, per: int
+) -> tuple[range, range, bool]:
+    """Which rows and keys of a call are real tokens of one sequence, and whether the mask keeps
+    the other rows from seeing anything."""
+    shape = call.shape
+    told = real_in(call.mask, entry_of(call, number * per), shape.queries, shape.keys)
+    given = now.padding.get(_own_stream(one, caller))
+    if given is not None and given.shape[1] >= shape.queries:
+        rows = _real(given, number, shape.queries)
+    else:
+        rows = range(shape.queries) if told.queries is None else margin(told.queries)
+    if told.keys is not None:
+        keys = margin(told.keys)
+    elif cross:
+        keys = range(shape.keys)
+    else:  # not the empty rest of a cache of fixed size
+        filled = min(shape.keys, now.cached + shape.queries) if now.cached else shape.keys
+        keys = _real(given, number, filled)
+    hidden = rows == range(shape.queries)
+    if told.queries is not None and not hidden:
+        outside = told.queries.copy()
+        outside[rows.start : rows.stop] = False
+        hidden = not outside.any()
+    return rows, keys, hidden
+
+
+def _check_cache(one: _One, spot: Spot, key: Tensor, share: Share) -> None:
     """The keys of earlier calls are still where they were: beam search moves them about."""
-    flat = key.reshape(-1, *key.shape[-3:])[entry].detach()  # (K, S, D)
+    keys, known = share.keys, one.keys.get(spot, 0)
+    if share.key_start + len(keys) != share.row_start + len(share.rows):
+        raise InputError(
+            f"{len(keys)} keys and {share.row_start + len(share.rows)} tokens so far: there is "
+            "padding between them; pad prompts on the left"
+        )
+    flat = key.reshape(-1, *key.shape[-3:])[share.first].detach()  # (K, S, D)
     before = one.last_key.get(spot)
-    place = one.keys.get(spot, 0) - 1 - key_start + keys.start
-    if before is not None and 0 <= place < flat.shape[1] and key_start + len(keys) > place + 1:
-        if not torch.equal(flat[:, place], before):
-            raise InputError(
-                "the cache holds other keys than were recorded: sequences were reordered or the "
-                "cache was changed; generate with num_beams=1, and begin each prompt anew"
-            )
+    place = known - 1 - share.key_start + keys.start
+    if (
+        before is not None
+        and 0 <= place < keys.stop - 1
+        and not torch.equal(flat[:, place], before)
+    ):
+        raise InputError(
+            "the cache holds other keys than were recorded: sequences were reordered or the "
+            "cache was changed; generate with num_beams=1, and begin each prompt anew"
+        )
     if len(keys):
         one.last_key[spot] = flat[:, keys.stop - 1].clone()
 
 
-def _streams_of(one: _One, caller: Caller, kind: str) -> tuple[str, str]:
-    """Which tokens the queries and the keys of a place stand for."""
+def _main_stream(one: _One) -> str:
+    return "tokens" if "tokens" in one.streams else next(iter(one.streams), "")
+
+
+def _own_stream(one: _One, caller: Caller) -> str:
+    """Which tokens the queries of a place may stand for."""
     names = one.streams
+    if part_of(caller.path) in ("vision", "image", "audio"):
+        return ""
     in_encoder = any("encoder" in piece for piece in caller.path.split(".")[:-2])
-    own = "encoder" if in_encoder and "encoder" in names else "tokens" if "tokens" in names else ""
-    if in_encoder and "encoder" not in names and len(names) != 1:
+    if in_encoder and "encoder" in names:
+        return "encoder"
+    return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""
+
+
+def _streams_of(one: _One, caller: Caller, share: Share) -> tuple[str, str]:
+    """Which tokens the queries and the keys of a place stand for: as many as there are."""
+    own = _own_stream(one, caller)
+    if own and len(one.streams[own].ids) != share.row_start + len(share.rows):
         own = ""
-    if kind == "self":
+    if share.kind == "self":
         return own, own
-    return own, "encoder" if "encoder" in names else ""
+    read = one.streams.get("encoder")
+    return own, "encoder" if read is not None and len(read.ids) == len(share.keys) else ""
 
 
-def _real(padding: Tensor | None, number: int, count: int, stream: str) -> range:
+def _real(padding: Tensor | None, number: int, count: int) -> range:
     """Which of the last `count` tokens of a sequence are real: all but a margin of padding."""
-    if padding is None or stream != "tokens" or padding.shape[1] < count:
+    if padding is None or padding.shape[1] < count:
         return range(count)
-    flags = padding[number, padding.shape[1] - count :].cpu().numpy()
-    return _margin(flags)
-
-
-def _margin(flags: np.ndarray[Any, Any]) -> range:
-    """From the first real token to the last; holes inside are left to the mask."""
-    real = np.flatnonzero(flags)
-    return range(int(real[0]), int(real[-1]) + 1) if len(real) else range(0)
-
-
-def _real_keys(now: Pass, number: int, queries: int, keys: int, total: int) -> range:
-    """Which keys of a self-attention are real tokens: not padding, and not the empty rest of a
-    cache of fixed size."""
-    filled = min(keys, now.cached + queries) if now.cached or keys > queries else keys
-    padding = now.padding
-    if padding is None or padding.shape[1] < filled:
-        return range(filled)
-    flags = padding[number, padding.shape[1] - filled :].cpu().numpy()
-    return _margin(flags)
-
-
-def _marks(ids: np.ndarray[Any, Any], real: range, shape: Any) -> tuple[Any, Any, Any]:
-    """Token ids of queries and keys, and of the token before each key; −1 where there is none."""
-    count = len(real)
-    known = ids[max(len(ids) - count, 0) :]
-    if len(known) != count:
-        return None, None, None
-    before = ids[len(ids) - count - 1] if len(ids) > count else -1
-    keys = np.full(shape.keys, -1, np.int64)
-    keys[real.start : real.stop] = known
-    after = np.full(shape.keys, -1, np.int64)
-    after[real.start : real.stop] = np.concatenate([[before], known[:-1]]) if count else known
-    queries = np.full(shape.queries, -2, np.int64)
-    tail = keys[shape.keys - shape.queries :] if shape.keys >= shape.queries else keys
-    queries[: len(tail)] = tail
-    return np.where(queries < 0, -2, queries), keys, after
+    return margin(padding[number, padding.shape[1] - count :].cpu().numpy())

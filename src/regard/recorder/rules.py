@@ -4,7 +4,8 @@ the padding said (padded tokens are left out of the recording altogether)."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from regard import score as scores
 from regard.errors import InputError
-from regard.mask import Causal, Extent, Mask, Padding, Table, Window
+from regard.mask import Causal, Extent, Mask, Table, Window
 from regard.mask import spec as masks
 from regard.mask.algebra import Both
 from regard.mask.contents import Rule
@@ -21,7 +22,7 @@ from regard.mask.part import Part
 from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, PartBias, ScoreRule
 
-__all__ = ["Rules", "follows", "rules_for", "without_padding"]
+__all__ = ["Rules", "as_heads", "follows", "rules_for"]
 
 _MOST_TABLE = 64 * 2**20  # bytes of one mask or bias table that a recording takes in
 
@@ -36,20 +37,35 @@ class Rules:
     why_not: str = ""
 
 
-def without_padding(mask: Mask | None) -> Mask | None:
-    """The mask less its padding, where padding is one of several conditions."""
-    if isinstance(mask, Padding):
-        return None
-    if isinstance(mask, Both):
-        left, right = without_padding(mask.left), without_padding(mask.right)
-        return right if left is None else left if right is None else Both(left, right)
-    return mask
+def as_heads(
+    mask: Mask | None, score: ScoreRule, extent: Extent, entries: list[tuple[int, ...]]
+) -> tuple[Mask | None, ScoreRule]:
+    """The rules of several batch entries that stand beside each other as heads."""
+    import torch
+
+    i, j = torch.arange(extent.queries), torch.arange(extent.keys)
+    alone = replace(extent, batch=())
+    one = (extent.heads, extent.queries, extent.keys)
+
+    def together(tile: Callable[[tuple[int, ...]], Any]) -> Tensor:
+        return torch.cat([tile(entry).expand(one) for entry in entries])
+
+    if mask is not None and (any(True for _ in mask.arrays()) or _has_rule(mask)):
+        held = mask.map(lambda array: torch.as_tensor(array).cpu())
+        mask = Table(together(lambda entry: held.select(entry).allows(i, j, alone)))
+    bias, sink = score.bias, score.sink
+    if bias is not None:
+        held_bias = bias.map(lambda array: torch.as_tensor(array).cpu())
+        bias = BiasTable(together(lambda entry: held_bias.select(entry).tile(i, j, alone)))
+    if sink is not None:
+        sink = torch.as_tensor(sink).repeat(len(entries))
+    return mask, replace(score, bias=bias, sink=sink)
 
 
-def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent, entry: tuple[int, ...]) -> Rules:
+def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent) -> Rules:
     """What one batch entry's rows were computed by."""
-    mask = None if mask is None else mask.select(entry).map(_numpy)
-    score = score.select(entry).map(_numpy)
+    mask = None if mask is None else mask.map(_numpy)
+    score = score.map(_numpy)
     why_not = ""
     if mask is not None and _has_rule(mask):
         mask, why_not = _spelt_out(mask, extent)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import signature
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -32,11 +35,41 @@ class SeeTorch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Torch's own answer, after a look at what it answers."""
+        if func is F.multi_head_attention_forward:
+            return self._projected(func, args, kwargs or {})
         found = func(*args, **(kwargs or {}))
         if func is F.scaled_dot_product_attention:
             with torch.no_grad():
                 self._see(found, *args, **(kwargs or {}))
         return found
+
+    def _projected(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """nn.MultiheadAttention, whose inner call no mode gets to see. Where it is asked for its
+        weights it calls no function at all: then it is run once more, without."""
+        given = signature(func).bind(*args, **kwargs)
+        given.apply_defaults()
+        if not given.arguments["need_weights"]:
+            with self._inside():
+                return func(*args, **kwargs)
+        found = func(*args, **kwargs)
+        again = given.arguments | {"need_weights": False, "training": False}
+        with torch.no_grad(), self._inside():
+            func(**again)
+        return found
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Torch's function, as its own module calls it, is seen."""
+        real = F.scaled_dot_product_attention
+
+        def seen(*args: Any, **kwargs: Any) -> Tensor:
+            found: Tensor = real(*args, **kwargs)
+            with torch.no_grad():
+                self._see(found, *args, **kwargs)
+            return found
+
+        with patch.object(F, "scaled_dot_product_attention", seen):
+            yield
 
     def _see(
         self,

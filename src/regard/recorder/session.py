@@ -19,13 +19,14 @@ from regard import recording
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
-from regard.errors import InputError
+from regard.errors import FileError, InputError
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.choice import Choice
 from regard.recorder.measure import Wanted
-from regard.recorder.plan import TOP, Plan, Size, make_plan, parse_budget
+from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
 from regard.recorder.sdpa import SeeTorch
+from regard.recorder.tokens import reader_of
 from regard.recorder.turn import Share, read_pages
 from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
@@ -85,17 +86,27 @@ class Recorder:
         self.watcher: Callable[[], None] | None = None  # told of every attention taken down
         config = getattr(model, "config", None)
         self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
-        self.tokenizer, self._choice, self._overwrite = tokenizer, choice, overwrite
+        self.tokenizer = reader_of(tokenizer)
+        self._choice, self._overwrite = choice, overwrite
         self._atlas = Atlas(named=_has_parts(model))
         self._expected: int | None = None
         self._planned: Plan | None = None
+        self._asked: Call | None = None  # the call that `_turn` is about
         self._turn: _Turn | None = None
         self._stack = ExitStack()
         self._recording: Recording | None = None
+        self._entered = False
 
     # ── the block ────────────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> Recorder:
+        if self._entered:
+            raise InputError("this recorder was used already; call regard.record again")
+        if any(p.is_meta for p in self.model.parameters()):
+            raise InputError(
+                "the model is on the meta device and computes nothing; load its weights"
+            )
+        self._entered = True
         with ExitStack() as stack:
             self._where = stack.enter_context(Whereabouts(self.model))
             if _is_hugging_face(self.model):
@@ -119,9 +130,18 @@ class Recorder:
             if kind is None or issubclass(kind, KeyboardInterrupt):
                 self._prompts.finish(complete=kind is None)
         finally:
-            self._stack.close()
+            try:
+                self._stack.close()
+            except FileError:
+                if kind is None:  # else the first error is the one to tell
+                    raise
         if not self._prompts.pages:
             self._discard()
+        if kind is None and self.heard_anything and not self._prompts.pages:
+            raise InputError(
+                "no row was recorded: the prompts are shorter than queries= asks for, or layers= "
+                "names layers that were not run"
+            )
         if kind is None and not self.heard_anything:
             raise InputError(
                 f"no attention was heard: {type(self.model).__name__} was not run inside the "
@@ -164,13 +184,16 @@ class Recorder:
 
     def __getattr__(self, name: str) -> Any:
         """Everything else the finished recording answers."""
+        if name in ("_store", "_prompts", "_where"):
+            raise InputError("the recording has not begun; run the model in its with block")
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.recording, name)
 
-    def expect(self, tokens: int, plan: Plan | None = None) -> None:
-        """How long the next prompt will be in the end, or what is planned for it already."""
-        self._expected, self._planned = tokens, plan
+    def expect(self, tokens: int, plan: Plan | None = None, *, generate: int = 0) -> None:
+        """How long the next prompt is, how much is written on, what is planned for it already."""
+        self._expected, self._planned = tokens + generate, plan
+        self._prompts.expected = tokens
 
     def finish(self) -> None:
         """The prompts being read are at their end; the next call begins new ones."""
@@ -204,17 +227,19 @@ class Recorder:
 
     def wants(self, call: Call) -> tuple[Summary, ...]:
         """What the engine is to measure on its way."""
-        self._turn = turn = self._arrange(call)
-        if turn is None or not all(share.whole for share in turn.shares):
+        self._asked, self._turn = call, self._arrange(call)
+        if self._turn is None or not any(share.kept for share in self._turn.shares):
             return ()
-        return turn.wanted.summaries()
+        wanted = self._turn.wanted
+        whole = all(share.whole for share in self._turn.shares)
+        return wanted.summaries() if whole else tuple(wanted.matches.values())
 
     def heard(self, attention: Attention) -> None:
         """An attention of the model."""
         call = attention._call
-        turn = self._turn if self._turn is not None and self._turn.call is call else None
-        turn = turn or self._arrange(call)
-        self._turn = None
+        # a call is arranged once: that counts its rows
+        turn = self._turn if self._asked is call else self._arrange(call)
+        self._asked = self._turn = None
         if turn is not None:
             self._take(attention, attention.output, call.value, turn)
         self._pass_on()
@@ -245,32 +270,44 @@ class Recorder:
         if caller is None or now is None:
             return None
         spot = self._atlas.spot(caller)
-        cross = is_cross(caller.path) or self._prompts.is_cross(spot, now, call)
+        cross = is_cross(caller.path) or self._prompts.is_cross(now, call)
         self._check_layers(caller)
         self._prompts.begin(now, call, cross)
         if not self._choice.has_layer(spot.layer):
             return None
         plan = self._plan(call, caller)
         shares = self._prompts.shares(caller, spot, now, call, cross, self._choice, plan)
-        if not any(len(share.kept) for share in shares):
-            return None
         aligned = all(share.whole and _is_aligned(share, plan.pool_cell) for share in shares)
-        copies, prefix = self._prompts.matches(now, call, cross)
+        copies, prefix = self._prompts.matches(caller, call, shares)
         cell = plan.pool_cell if aligned else 0
-        return _Turn(call, spot, shares, Wanted(TOP, cell, copies, prefix), plan)
+        return _Turn(spot, shares, Wanted(TOP, cell, copies, prefix), plan)
 
     def _plan(self, call: Call, caller: Caller) -> Plan:
         """Made when a prompt's first attention is heard: the model's other layers are like it."""
         if self._prompts.plan is None:
             count, chosen = self._places_like(caller), self._choice.layers
-            count = count if chosen is None else min(count, len(chosen))
+            if chosen is not None:  # the same layers of every stack
+                stacks = -(-count // (self._config_layers() or count))
+                count = min(count, len(chosen) * stacks)
             size = self._size(call)
             left = self.budget - self._prompts.spent
             share = max(left, 1) // self._prompts.count
-            plan = self._planned or make_plan(share, [size] * count)
+            plan = self._planned or self._planned_in(share, [size] * count)
             self._prompts.plan, self._planned = plan, None
             self._store.note({"plan": json.dumps(plan.to_dict())})
         return self._prompts.plan
+
+    def _planned_in(self, share: int, sizes: list[Size]) -> Plan:
+        try:
+            return make_plan(share, sizes)
+        except InputError as error:
+            before = self._prompts.begun - self._prompts.count
+            if not before:
+                raise
+            raise InputError(
+                f"{before} prompts took {human(self._prompts.spent)} of the budget of "
+                f"{human(self.budget)}, and of the next {error}"
+            ) from None
 
     def _size(self, call: Call) -> Size:
         shape = call.shape
@@ -284,8 +321,11 @@ class Recorder:
     def _places_like(self, caller: Caller) -> int:
         module = self.model.get_submodule(caller.path)
         alike = sum(type(other) is type(module) for other in self.model.modules())
-        layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", 0) or 0
-        return max(alike, layers if isinstance(layers, int) else 0, 1)
+        return max(alike, self._config_layers(), 1)
+
+    def _config_layers(self) -> int:
+        layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", 0)
+        return layers if isinstance(layers, int) else 0
 
     def _check_layers(self, caller: Caller) -> None:
         """Once, when the model begins to speak: the layers asked for exist."""
@@ -322,10 +362,8 @@ class Recorder:
 class _Turn:
     """A call that is about to be computed, and what will be written about it."""
 
-    def __init__(
-        self, call: Call, spot: Spot, shares: list[Share], wanted: Wanted, plan: Plan
-    ) -> None:
-        self.call, self.spot, self.shares, self.wanted, self.plan = call, spot, shares, wanted, plan
+    def __init__(self, spot: Spot, shares: list[Share], wanted: Wanted, plan: Plan) -> None:
+        self.spot, self.shares, self.wanted, self.plan = spot, shares, wanted, plan
 
 
 def _is_aligned(share: Share, cell: int) -> bool:

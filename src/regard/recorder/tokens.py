@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import InputError
 from regard.recorder.ledger import Store
 from regard.recording.contents import DELIMITER, SPECIAL, tensor_name
 
-__all__ = ["Stream", "flags_of", "texts_of"]
+__all__ = ["Stream", "flags_of", "reader_of", "texts_of"]
 
 _SPACE_MARKS = ("▁", "Ġ")
+_PIECE = 64  # tokens that are written together while a model writes one by one
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -32,11 +34,11 @@ class Stream:
         """More tokens at the end."""
         self.ids = np.concatenate([self.ids, ids.astype(np.int64)])
 
-    def write(self) -> None:
-        """Everything that came since."""
+    def write(self, last: bool = False) -> bool:
+        """What came since, once that is worth a piece of the file; whether it was."""
         new, start = self.ids[self._written :], self._written
-        if not len(new):
-            return
+        if not len(new) or (start and len(new) < _PIECE and not last):
+            return False
         self._written = len(self.ids)
         texts = texts_of(self._tokenizer, new.tolist())
         raw = json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace")
@@ -46,6 +48,20 @@ class Stream:
             ("flags", flags_of(self._tokenizer, new.tolist(), texts)),
         ):
             self._store.add(tensor_name(self._prompt, self._name, what, start), array)
+        return True
+
+
+def reader_of(given: Any) -> Any:
+    """What decodes: a tokenizer, or that inside a processor; None stays None."""
+    inner = given if hasattr(given, "decode") else None
+    if not hasattr(given, "convert_ids_to_tokens"):
+        inner = getattr(given, "tokenizer", inner)
+    if given is not None and inner is None:
+        raise InputError(
+            f"tokenizer is a {type(given).__name__}, which decodes nothing; give a tokenizer or "
+            "a processor of transformers"
+        )
+    return inner
 
 
 def texts_of(tokenizer: Any, ids: Sequence[int]) -> list[str]:
@@ -61,10 +77,13 @@ def texts_of(tokenizer: Any, ids: Sequence[int]) -> list[str]:
 
 def _text_of(tokenizer: Any, number: int) -> str:
     """Decoding tells bytes from letters, the vocabulary's own spelling knows of the space."""
-    spelling = tokenizer.convert_ids_to_tokens(number)
+    if number < 0:  # some models mark pictures so
+        return f"#{number}"
+    spell = getattr(tokenizer, "convert_ids_to_tokens", None)
+    spelling = None if spell is None else spell(number)
     decoded = tokenizer.decode([number])
     if not isinstance(spelling, str):
-        return str(decoded)
+        return str(decoded) or f"#{number}"
     if _BROKEN in decoded:  # part of a letter
         return spelling
     if spelling.startswith(_SPACE_MARKS) and not decoded.startswith((" ", "\n")):

@@ -14,14 +14,15 @@ from regard.engine.api import replay
 from regard.engine.listen import unheard
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
-from regard.mask import Mask
+from regard.mask import Extent, Mask
 from regard.mask.part import Part
 from regard.recorder.ledger import Page
-from regard.recorder.measure import Measured, Wanted, measured
-from regard.recorder.rules import Rules, follows, rules_for, without_padding
-from regard.score import PartBias
+from regard.recorder.measure import Measured, Wanted, matched, measured
+from regard.recorder.padding import without_padding
+from regard.recorder.rules import Rules, as_heads, follows, rules_for
+from regard.score import PartBias, ScoreRule
 
-__all__ = ["Share", "read_pages"]
+__all__ = ["Share", "entry_of", "read_pages"]
 
 _Array = NDArray[Any]
 
@@ -42,11 +43,7 @@ class Share:
     heads: tuple[int, ...]  # recorded, of count × heads
     kind: Literal["self", "cross"]
     exact: bool
-
-    @property
-    def whole(self) -> bool:
-        """Whether every real row is recorded."""
-        return self.kept == self.rows
+    whole: bool  # every real row is recorded, and no other row saw anything
 
 
 def read_pages(
@@ -63,22 +60,54 @@ def read_pages(
     everything: Measured | None = None
     with unheard(), torch.no_grad():
         for share in shares:
-            if share.whole:
+            if not share.kept:
+                pages.append(_keys_alone(call, value, share))
+            elif share.whole:
                 if everything is None:
                     everything = measured(attention, wanted, output, value)
                 pages.append(_page(attention, everything, wanted, share, cell, 0))
             else:
-                part = _narrowed(call, share)
-                rows = slice(share.kept.start, share.kept.stop)
-                flat_output, flat_value = (_flat(t) for t in (output, value))
-                entries = slice(share.first, share.first + share.count)
-                alone = replace(share, first=0)
-                numbers = measured(
-                    part, replace(wanted, cell=0, duplicate=None, prefix=None),
-                    flat_output[entries, :, rows], flat_value[entries],
-                )  # fmt: skip
+                part, numbers = _part(attention, output, value, wanted, share)
+                alone = replace(share, first=0, count=1)
                 pages.append(_page(part, numbers, wanted, alone, cell, share.kept.start))
     return pages
+
+
+def _part(
+    attention: Attention, output: Tensor, value: Tensor, wanted: Wanted, share: Share
+) -> tuple[Attention, Measured]:
+    """The recorded rows alone, in numbers."""
+    part = _narrowed(attention._call, share)
+    rows = slice(share.kept.start, share.kept.stop)
+    entries = slice(share.first, share.first + share.count)
+    outputs, values = (_flat(t)[entries].flatten(0, 1) for t in (output, value))
+    plain = replace(wanted, cell=0, duplicate=None, prefix=None)
+    numbers = measured(part, plain, outputs[:, rows], values)
+    # which key is earlier is known to all the rows together
+    for name, found in matched(attention, wanted).items():
+        numbers.rows[name] = found[entries, :, rows]
+    return part, numbers
+
+
+def _keys_alone(call: Call, value: Tensor, share: Share) -> Page:
+    """No row of a call is recorded, but rows that are may look at its keys."""
+    entries = slice(share.first, share.first + share.count)
+    fresh = _fresh(share)
+    norm = _flat(value)[entries, :, fresh].float().norm(dim=-1).flatten(0, 1)
+    none = np.zeros((len(share.heads), 0), np.float32)
+    flat = none[:, :, None]
+    return Page(
+        {}, none, none, flat, flat, none, none, 0, flat, norm.cpu().numpy(), None,
+        _words(call.key, entries, fresh, None) if share.exact else None,
+        share.row_start, share.key_start, fresh.stop - fresh.start, Rules("None", "", ()), False,
+        False,
+    )  # fmt: skip
+
+
+def _fresh(share: Share) -> slice:
+    """The keys of a call that earlier calls have not shown."""
+    new = min(share.key_start + len(share.keys) - share.known_keys, len(share.keys))
+    return slice(share.keys.stop - max(new, 0), share.keys.stop)
 
 
 def _flat(tensor: Tensor) -> Tensor:
@@ -88,23 +117,30 @@ def _flat(tensor: Tensor) -> Tensor:
 
 
 def _narrowed(call: Call, share: Share) -> Attention:
-    """The attention of the recorded rows alone."""
+    """The attention of the recorded rows alone, windows as heads."""
     entries = slice(share.first, share.first + share.count)
     rows = slice(share.kept.start, share.kept.stop)
     place = (share.kept.start, 0, call.shape.queries, call.shape.keys)
-    entry = _entry(call, share.first)
-    mask = None if call.mask is None else Part(call.mask.select(entry), *place)
-    score = call.score.select(entry)
+    mask, score = _alone(call, share)
+    mask = None if mask is None else Part(mask, *place)
     bias = None if score.bias is None else PartBias(score.bias, *place)
-    query, key = _flat(call.query)[entries, :, rows], _flat(call.key)[entries]
-    if share.count == 1:  # the rules above speak of one entry
-        query, key = query[0], key[0]
+    query, key = (_flat(t)[entries].flatten(0, 1) for t in (call.query, call.key))
     return replay(
-        query, key, mask=mask, bias=bias, scale=score.scale, softcap=score.softcap, sink=score.sink
-    )
+        query[:, rows], key, mask=mask, bias=bias, scale=score.scale, softcap=score.softcap,
+        sink=score.sink,
+    )  # fmt: skip
 
 
-def _entry(call: Call, number: int) -> tuple[int, ...]:
+def _alone(call: Call, share: Share) -> tuple[Mask | None, ScoreRule]:
+    """The rules of one prompt's entry, or of its windows as heads."""
+    if share.count == 1:
+        entry = entry_of(call, share.first)
+        return None if call.mask is None else call.mask.select(entry), call.score.select(entry)
+    entries = range(share.first, share.first + share.count)
+    return as_heads(call.mask, call.score, call.shape.extent, [entry_of(call, n) for n in entries])
+
+
+def entry_of(call: Call, number: int) -> tuple[int, ...]:
     """Where a batch entry stands among the batch's axes."""
     batch = call.shape.batch
     return tuple(int(n) for n in np.unravel_index(number, batch)) if batch else ()
@@ -129,14 +165,13 @@ def _page(
     shift = row_start - (rows.start) - share.key_start + keys.start + queries - 1
     seen = numbers.visible[entries if len(numbers.visible) > 1 else slice(0, 1)]
     seen = np.broadcast_to(seen, (share.count, call.shape.query_heads, queries))
-    new = min(share.key_start + len(share.keys) - share.known_keys, len(share.keys))
-    fresh = slice(share.keys.stop - new, share.keys.stop)
+    fresh = _fresh(share)
     top_keys = per_head(numbers.top_keys)[:, rows]
     moved = np.where(top_keys < 0, -1, top_keys + share.key_start - keys.start)
     rules, joins, step = _rules(call, share, down)
     return Page(
         rows={name: per_head(value)[:, rows] for name, value in numbers.rows.items()}
-        | {"first": _first(attention, share)[heads][:, rows]},
+        | {"first": _first(attention, numbers, share)[heads][:, rows]},
         normalized=per_head(numbers.normalized)[:, rows],
         visible=seen.reshape(-1, queries)[heads][:, rows],
         top_weights=per_head(numbers.top_weights)[:, rows],
@@ -150,24 +185,26 @@ def _page(
         key=_words(call.key, entries, fresh, None) if share.exact else None,
         row_start=row_start,
         key_start=share.key_start,
-        new_keys=max(new, 0),
+        new_keys=fresh.stop - fresh.start,
         rules=rules,
         joins=joins,
         causal_step=step,
     )
 
 
-def _first(attention: Attention, share: Share) -> _Array:
+def _first(attention: Attention, numbers: Measured, share: Share) -> _Array:
     """(count × H, L): the weight of the prompt's first key in every row; 0 where it is gone from
     a sliding cache."""
     shape = attention._call.shape
     heads, queries = share.count * shape.query_heads, shape.queries
     if share.key_start > 0 or not len(share.keys):
         return np.zeros((heads, queries), np.float32)
-    column = attention[..., share.keys.start].float().cpu().numpy()
-    return column.reshape(-1, shape.query_heads, queries)[
-        share.first : share.first + share.count
-    ].reshape(heads, queries)
+    if queries == 1:  # what the keys received is the row itself
+        column = numbers.received[..., share.keys.start]
+    else:
+        column = attention[..., share.keys.start].float().cpu().numpy()
+    every = column.reshape(-1, shape.query_heads, queries)
+    return every[share.first : share.first + share.count].reshape(heads, queries)
 
 
 def _key_heads(array: _Array, entries: slice) -> _Array:
@@ -199,8 +236,14 @@ def _pooled(
 ) -> _Array:
     """(H, R, C): sums over cells that are counted from the prompt's first row and key."""
     if numbers.pooled is not None:
-        return np.asarray(per_head(numbers.pooled))
+        tall, wide = -(-len(share.rows) // cell), -(-len(share.keys) // cell)
+        return np.asarray(per_head(numbers.pooled)[:, :tall, :wide])
     columns = (np.arange(keys.stop - keys.start) + share.key_start) // cell
+    if attention._call.shape.queries == 1 and len(columns):
+        received = per_head(numbers.received)[:, keys]
+        return np.add.reduceat(received, np.flatnonzero(np.diff(columns, prepend=-1)), axis=1)[
+            :, None
+        ]
     first = share.key_start // cell
     indicator = np.zeros((attention.shape[-1], columns[-1] - first + 1 if len(columns) else 0))
     indicator[np.arange(keys.start, keys.stop), columns - first] = 1
@@ -216,24 +259,20 @@ def _pooled(
 
 def _rules(call: Call, share: Share, down: int) -> tuple[Rules, bool, bool]:
     """The rules of the rows that are recorded, and whether they go on where others stopped."""
-    mask: Mask | None = call.mask
     whole = (call.shape.queries, call.shape.keys)
     rows = range(share.kept.start - down, share.kept.stop - down)
     cut = (len(rows), len(share.keys)) != whole
-    if cut:
-        mask = without_padding(mask)
+    mask, score = _alone(call, share)
+    mask = without_padding(mask, rows, share.keys)
     joins = follows(mask, len(rows)) and share.kind == "self"
     same_end = whole[0] - rows.stop == whole[1] - share.keys.stop
-    extent = call.shape.extent
-    bias = call.score.bias
     place = (rows.start, share.keys.start, *whole)
     if cut and not (joins and same_end) and mask is not None:
         mask = Part(mask, *place)
-    score = call.score
-    if cut and bias is not None:
-        score = replace(score, bias=PartBias(bias, *place))
-    extent = replace(extent, queries=len(rows), keys=len(share.keys))
-    found = rules_for(mask, score, extent, _entry(call, share.first))
+    if cut and score.bias is not None:
+        score = replace(score, bias=PartBias(score.bias, *place))
+    heads = call.shape.query_heads * share.count
+    found = rules_for(mask, score, Extent(len(rows), len(share.keys), (), heads))
     step = (
         mask is None
         and len(rows) == 1

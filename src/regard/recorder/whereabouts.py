@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.recorder.padding import real_tokens
+
 __all__ = ["Caller", "Pass", "Whereabouts"]
 
 _IDS = ("input_ids", "decoder_input_ids")
@@ -35,7 +37,7 @@ class Pass:
 
     path: str  # "" for the model itself; else the part that was called alone, such as its encoder
     streams: dict[str, Tensor] = field(default_factory=dict)  # token ids (B, L) by stream
-    padding: Tensor | None = None  # (B, S) booleans, True = a real token; of the main stream
+    padding: dict[str, Tensor] = field(default_factory=dict)  # (B, ≥ L) booleans, True = real
     cached: int = 0  # tokens of the main stream that came in earlier passes
     encoded: bool = False  # the encoder ran in an earlier pass
     batch: int = 1  # how many sequences the model was given
@@ -106,13 +108,14 @@ class Whereabouts:
         if ids is None and args and _is_ids(args[0]):
             ids = args[0]
         stream = _stream_of(path, both)
-        if ids is not None and stream and stream not in now.streams:
-            now.streams[stream] = ids.detach()
+        if stream and stream not in now.streams and (ids is not None or not self._stack):
+            if ids is not None:
+                now.streams[stream] = ids.detach()
+            real = real_tokens(kwargs.get("attention_mask"))
+            if real is not None:
+                now.padding[stream] = real
         if self._stack:
             return
-        mask = kwargs.get("attention_mask")
-        if not both and isinstance(mask, Tensor) and mask.ndim == 2:
-            now.padding = mask.detach() != 0
         past = kwargs.get("past_key_values")
         if past is not None and hasattr(past, "get_seq_length"):
             now.cached = int(past.get_seq_length())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from draw.recorded import HOSTILE, WORDS, in_memory
+from regard.colour import palette as colours
 from regard.draw import Paper, finished, palette, plain
 from regard.draw.pages import Look, find_row, make_row
 from regard.draw.spelling import cells
@@ -55,7 +56,7 @@ def test_shades_are_times_uniform_and_what_is_ahead_is_dim():
     pieces = [piece for line in one.lines(COLOUR) for piece in line]
     best = int(truth[6].argmax())
     share = np.log10(truth[6][best] * 7 / 0.1) / 3
-    shade = palette.colour(int(palette.codes(share)), "true")
+    shade = palette.colour(int(colours.codes(share)), "true")
     assert any(text == WORDS[best] and style.endswith(shade) for text, style in pieces)
     assert any(text.startswith(".") and style == "dim" for text, style in pieces)
     assert "× uniform" in text(one, COLOUR)

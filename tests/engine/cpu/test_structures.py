@@ -12,9 +12,7 @@ import pytest
 from regard.engine.cpu import bind, structures
 from regard.engine.cpu.compile import _SOURCES, find_compiler
 
-STRUCTURES = [
-    getattr(structures, name) for name in structures.__all__ if not name.isupper()
-]
+STRUCTURES = [getattr(structures, name) for name in structures.__all__ if not name.isupper()]
 CONSTANTS = {
     "BLOCK_ROWS": bind.BLOCK_ROWS,
     "MOST_POOLS": structures.MOST_POOLS,

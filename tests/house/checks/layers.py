@@ -31,7 +31,7 @@ MAKING = (
     ("tokens", "embed", "models", "nn"),
     ("huggingface", "recorder", "intervene", "monitor"),
 )
-READING = (("plot",), ("learn", "recording"), ("study", "draw", "export"), ("viewer",))
+READING = (("colour",), ("plot",), ("learn", "recording"), ("study", "draw", "export"), ("viewer",))
 TOP = ("arrival", "cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}}
 

@@ -8,11 +8,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.colour.scale import TIMES_UNIFORM, Scale, linear
 from regard.draw.heat import LABELLED, Axis, heat_map
 from regard.draw.pages.sight import uniform_cells
 from regard.draw.pages.words import as_json
 from regard.draw.paper import Paper, StyledLine
-from regard.draw.scale import TIMES_UNIFORM, Scale, linear, scale_lines
+from regard.draw.scale import scale_lines
 from regard.recording import Head, PromptView
 from regard.recording.sight import Sight
 

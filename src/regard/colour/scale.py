@@ -1,4 +1,4 @@
-"""From values to shares of a scale, the ticks of its colour bar, and the words that name it."""
+"""From values to shares of a scale, its ticks, and the words that name it."""
 
 from __future__ import annotations
 

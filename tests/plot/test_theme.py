@@ -1,15 +1,12 @@
-"""Colours: those of the terminal, code by code, and surroundings that can be told from them."""
+"""Surroundings that can be told from the colours, and words that can be read."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from regard.draw import palette as terminal
-from regard.plot import palette
-from regard.plot.palette import DARK, LIGHT, Theme
+from regard.colour import palette
+from regard.plot.theme import DARK, LIGHT, Theme
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -30,29 +27,6 @@ def contrast(a: str, b: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_pictures_and_terminal_have_the_same_colours():
-    np.testing.assert_array_equal(palette.palette(), terminal.palette())
-
-
-@given(st.floats(allow_nan=True, allow_infinity=True))
-def test_the_same_share_has_the_same_code(share):
-    assert palette.codes(share) == terminal.codes(share)
-
-
-@pytest.mark.parametrize(
-    ("share", "code"), [(0.0, 0), (1.0, 255), (-3.0, 0), (7.0, 255), (np.inf, 255), (np.nan, 0)]
-)
-def test_lookups_clamp(share, code):
-    assert palette.codes(share) == code
-
-
-@pytest.mark.parametrize("code", range(0, 256, 15))
-def test_names_and_ink_agree_with_the_terminal(code):
-    assert palette.hexadecimal(code) == terminal.colour(code, "true")
-    ink = "#000000" if palette.is_light(code) else "#ffffff"
-    assert ink == terminal.ink(code, "true")
-
-
 @THEMES
 def test_words_can_be_read(theme: Theme):
     assert contrast(theme.ink, theme.paper) > 10
@@ -66,5 +40,5 @@ def test_what_is_hidden_is_no_colour_of_the_scale(theme: Theme):
     """It is grey, and every colour of the palette lies clearly away from it."""
     hidden = rgb(theme.hidden)
     assert np.ptp(hidden) < 12
-    assert np.abs(palette.palette() - hidden).max(axis=1).min() > 30
+    assert np.abs(palette() - hidden).max(axis=1).min() > 30
     assert contrast(theme.hidden, theme.paper) > 1.25

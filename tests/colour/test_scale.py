@@ -1,4 +1,4 @@
-"""Scales: the terminal's meaning, ticks that say it, round steps."""
+"""Scales: what a share means, ticks that say it, round steps."""
 
 from __future__ import annotations
 
@@ -7,25 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.draw import scale as terminal
-from regard.plot.scale import TIMES_UNIFORM, Scale, linear, short, steps
+from regard.colour.scale import TIMES_UNIFORM, Scale, short, steps
 
 NUMBERS = st.floats(-1e9, 1e9)
-
-
-def test_times_uniform_means_what_it_means_on_a_terminal():
-    for field in ("name", "low", "high", "is_log"):
-        assert getattr(TIMES_UNIFORM, field) == getattr(terminal.TIMES_UNIFORM, field)
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1))
-def test_shares_are_those_of_the_terminal(values):
-    np.testing.assert_array_equal(
-        TIMES_UNIFORM.shares(values), terminal.TIMES_UNIFORM.shares(values)
-    )
-    ours, theirs = linear("x", values), terminal.linear("x", values)
-    assert (ours.low, ours.high) == (theirs.low, theirs.high)
-    np.testing.assert_array_equal(ours.shares(values), theirs.shares(values))
 
 
 def test_log_shares():
