@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from regard.colour import codes
 from regard.draw import Axis, Paper, heat_map, largest_side, palette, plain, widest_side
 from regard.draw.spelling import cells
 
@@ -42,7 +43,7 @@ def test_half_blocks_hold_every_cell(size, colours):
     assert len(picture) == -(-size // 2)
     for row, colours_of_row in zip(shares, pixels(picture, size, size), strict=True):
         for share, shown in zip(row, colours_of_row, strict=True):
-            code = int(colours.codes(share))
+            code = int(codes(share))
             assert shown == ("" if np.isnan(share) else palette.colour(code, colours))
 
 
