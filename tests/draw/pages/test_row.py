@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from draw.recorded import HOSTILE, WORDS, in_memory
-from regard.colour import palette as colours
+from regard.colour import shades as colours
 from regard.draw import Paper, finished, palette, plain
 from regard.draw.pages import Look, find_row, make_row
 from regard.draw.spelling import cells
