@@ -14,15 +14,18 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: $(READY)  ## a real model reads an essay; what its heads did is left in demo.regard
-	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; else \
-	$(BIN)/regard record smollm2 --file examples/tides.txt --overwrite -o demo.part.regard && \
-	mv demo.part.regard demo.regard; fi
+	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; \
+	else $(MAKE) --no-print-directory demo.regard; fi
 	@$(BIN)/regard show demo.regard L17H3 --row 671
 	@echo
 	@echo 'demo.regard is yours. Next, with the commands in $(BIN):'
 	@echo '  regard show demo.regard L13H2      one head as a map'
 	@echo '  regard report demo.regard          what the heads do, with evidence'
 	@echo '  regard learn "The cat sat"         the lesson, number by number'
+
+# a recording that was interrupted is deleted by make, so that the next demo makes it anew
+demo.regard:
+	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@
 
 # one thread per worker: two workers that spin for each other on two cores take ten times as long
 test: $(READY)  ## the whole test suite
