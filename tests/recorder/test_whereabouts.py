@@ -52,6 +52,19 @@ def test_hooks_are_gone_after_an_error() -> None:
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
+def test_a_prompt_that_failed_is_not_finished() -> None:
+    model = tiny("llama", num_hidden_layers=3)
+    real = model.model.layers[1].mlp.forward
+    with torch.no_grad(), regard.record(model) as rec:
+        model.model.layers[1].mlp.forward = lambda _: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            model(tokens(12))
+        model.model.layers[1].mlp.forward = real
+        model(tokens(15))
+    assert [prompt.finished for prompt in rec.recording.prompts] == [False, True]
+    assert rec.recording.prompts[1]["L2H0"].shape == (15, 15)
+
+
 def test_an_error_in_the_middle_is_forgotten() -> None:
     class Fragile(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

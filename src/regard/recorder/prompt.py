@@ -144,6 +144,7 @@ class Prompts:
 
     def finish(self, complete: bool = True) -> None:
         """The sequences that are open are at their end."""
+        complete = complete and not (self._now is not None and self._now.failed)
         for one in self._open:
             for stream in one.streams.values():
                 stream.write(last=True)

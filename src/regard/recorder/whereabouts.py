@@ -41,6 +41,7 @@ class Pass:
     cached: int = 0  # tokens of the main stream that came in earlier passes
     encoded: bool = False  # the encoder ran in an earlier pass
     batch: int = 1  # how many sequences the model was given
+    failed: bool = False  # it ended by an exception
     calls: Counter[str] = field(default_factory=Counter)
 
 
@@ -91,10 +92,11 @@ class Whereabouts:
         return enter
 
     def _leaving(self, path: str) -> Callable[..., None]:
-        def leave(*_: Any) -> None:
+        def leave(_: nn.Module, __: Any, result: Any) -> None:
             while self._stack and self._stack.pop() != path:
                 pass  # modules that ended by an exception have left no word
-            if not self._stack:
+            if not self._stack and self.now is not None:
+                self.now.failed = result is None  # what torch hands on after an exception
                 self.now = None
 
         return leave
