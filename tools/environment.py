@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
     if not torch_is_suitable(str(python)):
         has_gpu = shutil.which("nvidia-smi") is not None
         install(python, "torch>=2.11" if has_gpu else CPU_TORCH)
-    install(python, "--editable", ".[torch,huggingface,parquet,plot,dev]")
+    install(python, "--editable", ".[torch,huggingface,parquet,plot,view,dev]")
     (folder / ".ready").touch()
 
 

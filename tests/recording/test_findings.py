@@ -29,7 +29,7 @@ class Grids:
 
 def test_robust_deviations_within_a_layer():
     grid = np.array([[0.1, 0.2, 0.3, 0.9], [0.5, 0.5, 0.5, 0.5]])
-    found = surprise(Grids(sink=grid), "sink")
+    found = surprise(Grids(first=grid), "first")
     scale = 1.4826 * 0.1 + 0.02
     np.testing.assert_allclose(found[0], np.abs(grid[0] - 0.25) / scale)
     assert (found[1] == 0).all()
@@ -37,27 +37,27 @@ def test_robust_deviations_within_a_layer():
 
 def test_noise_in_a_layer_of_equals_is_no_news():
     grid = np.full((3, 8), 0.25) + np.random.default_rng(0).normal(0, 1e-4, (3, 8))
-    assert surprise(Grids(sink=grid), "sink").max() < 0.1
-    assert most_surprising(Grids(sink=grid)) == []
+    assert surprise(Grids(first=grid), "first").max() < 0.1
+    assert most_surprising(Grids(first=grid)) == []
     grid[1, 5] = 0.9
-    (one,) = most_surprising(Grids(sink=grid))
-    assert (one.label, one.statistic) == ("L1H5", "sink") and one.deviations > 20
+    (one,) = most_surprising(Grids(first=grid))
+    assert (one.label, one.statistic) == ("L1H5", "first") and one.deviations > 20
     assert one.value == 0.9 and one.median == pytest.approx(0.25, abs=1e-3)
 
 
 def test_a_head_is_named_once_and_the_oddest_come_first():
-    sink, self_ = np.full((2, 6), 0.1), np.full((2, 6), 0.1)
-    sink[0, 2], self_[0, 2], self_[1, 4], self_[1, 1] = 0.9, 0.5, 0.7, 0.3
-    found = most_surprising(Grids(sink=sink, self=self_), n=2)
-    assert [(one.label, one.statistic) for one in found] == [("L0H2", "sink"), ("L1H4", "self")]
-    assert len(most_surprising(Grids(sink=sink, self=self_), n=9)) == 3
+    first, self_ = np.full((2, 6), 0.1), np.full((2, 6), 0.1)
+    first[0, 2], self_[0, 2], self_[1, 4], self_[1, 1] = 0.9, 0.5, 0.7, 0.3
+    found = most_surprising(Grids(first=first, self=self_), n=2)
+    assert [(one.label, one.statistic) for one in found] == [("L0H2", "first"), ("L1H4", "self")]
+    assert len(most_surprising(Grids(first=first, self=self_), n=9)) == 3
 
 
 def test_unknown_heads_are_passed_over():
     grid = np.full((2, 5), np.nan)
     grid[0] = [0.1, 0.1, np.nan, 0.1, 0.8]
-    (one,) = most_surprising(Grids(sink=grid))
-    assert one.label == "L0H4" and np.isnan(surprise(Grids(sink=grid), "sink")[1]).all()
+    (one,) = most_surprising(Grids(first=grid))
+    assert one.label == "L0H4" and np.isnan(surprise(Grids(first=grid), "first")[1]).all()
     scores = np.array([[0.0, 0.2, 0.1, np.inf]])
     assert np.isfinite(surprise(Grids(max_score=scores), "max_score")[0, :3]).all()
 

@@ -18,9 +18,10 @@ __all__ = ["Finding", "most_surprising", "surprise"]
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
 _FLOOR: Final = 0.02  # of the statistic's range: a layer of equal heads makes noise no news
 _LEAST: Final = 3.0  # deviations
-# Those that say something by themselves; the others are parts or complements of these.
+# Those that say something by themselves; the others are parts or complements of these. The first
+# token stands for sinks: their mass is 0 up to a threshold, so half a layer would be a surprise.
 _TELLING: Final = (
-    "sink", "previous", "self", "duplicate", "prefix", "delimiter", "entropy", "sharp",
+    "first", "previous", "self", "duplicate", "prefix", "delimiter", "entropy", "sharp",
     "max_score", "output_norm",
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ CAVEAT = "weights show where a head looks, not why the model answers"
 
 _MOST_NESTED: Final = 64  # lists and objects in one fact
 _SENTENCES: Final = {
-    "sink": "gives {} of its attention to sinks",
+    "first": "gives {} of its attention to the first token",
     "previous": "gives {} of its attention to the token before",
     "self": "gives {} of its attention to the token itself",
     "duplicate": "gives {} to earlier copies of the token, where there are any",
