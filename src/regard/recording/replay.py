@@ -129,7 +129,8 @@ class Replay:
             peak, log = block.state()
             self.check_lse(block.rows, peak + log)
             at = block.rows - self.held.rows.start
-            self._base[at], self._log[at] = peak, log
+            self._log[at] = log  # first: another thread that finds a base takes its log too
+            self._base[at] = peak
 
     @cached_property
     def _base(self) -> Array:

@@ -1,0 +1,245 @@
+"""Addresses → answers. Recordings are named by their number, never by a path."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from regard.errors import InputError, RegardError, UnavailableError
+from regard.viewer import answers
+from regard.viewer.files import PageFile, load_page
+from regard.viewer.guard import Guard
+from regard.viewer.opened import Opened
+from regard.viewer.pixels import How
+from regard.viewer.work import GivenUpError, Job, Pool
+
+__all__ = ["Asked", "build_app"]
+
+_LOG: Final = logging.getLogger(__name__)
+_WHOLE: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
+_MOST_LABEL: Final = 256
+_BINARY: Final = "application/octet-stream"
+_JSON: Final = "application/json"
+_NO_PAGE: Final = (
+    "The page is not part of this installation: it was built without it. "
+    "The answers under /api/ are there.\n"
+)
+
+
+class Asked:
+    """The parameters of a request, read strictly."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        """A whole number ≥ 0."""
+        text = self._given.get(name)
+        if text is None and default is not None:
+            return default
+        if text is None or _WHOLE.fullmatch(text) is None:
+            raise HTTPException(400, f"{name}: give a whole number")
+        return int(text)
+
+    @property
+    def prompt(self) -> int:
+        """Which prompt; the first where none is named."""
+        return self.whole("prompt", 0)
+
+    @property
+    def label(self) -> str:
+        """Which head."""
+        text = self._given.get("head", "")
+        if not 0 < len(text) <= _MOST_LABEL:
+            raise HTTPException(400, "head: give a label such as L0H0")
+        return text
+
+    @property
+    def stream(self) -> str:
+        """Which tokens; the first stream where none is named."""
+        return self._given.get("stream", "")[:_MOST_LABEL]
+
+    @property
+    def how(self) -> How:
+        """How cells are pooled."""
+        text = self._given.get("how", "mean")
+        if text == "mean":
+            return "mean"
+        if text == "max":
+            return "max"
+        raise HTTPException(400, "how: give mean or max")
+
+    def span(self, name: str) -> range:
+        """From `name` on, `name`_count of them."""
+        start = self.whole(name)
+        return range(start, start + self.whole(f"{name}_count", 1))
+
+
+_Answer = Callable[[Opened, Asked, Job], Response]
+
+
+def build_app(
+    opened: Sequence[Opened],
+    token: str,
+    port: int,
+    *,
+    page: Mapping[str, PageFile] | None = None,
+    pool: Pool | None = None,
+) -> Guard:
+    """The app behind its guard."""
+    kept, workers = load_page() if page is None else page, pool or Pool()
+    of_one = [
+        Route(f"/api/{{number}}/{name}", _endpoint(opened, workers, answer), methods=["GET"])
+        for name, answer in _ANSWERS.items()
+    ]
+    every = Route("/api/recordings", _listed(opened, workers), methods=["GET"])
+    app = Starlette(
+        routes=[every, *of_one, *_page_routes(kept)],
+        exception_handlers={HTTPException: _refused},
+    )
+    app.router.redirect_slashes = False
+    return Guard(app, token, port)
+
+
+# ── answers of one recording ─────────────────────────────────────────────────────────────────
+
+
+def _json(value: Any) -> Response:
+    return Response(answers.as_text(value), media_type=_JSON)
+
+
+def _tile(one: Opened, asked: Asked, job: Job) -> Response:
+    level, y, x = (asked.whole(name) for name in ("level", "y", "x"))
+    head_map = one.head_map(asked.prompt, asked.label)
+    made = head_map.tile(level, y, x, asked.how, job.go_on)
+    return Response(
+        made.codes.tobytes(), media_type=_BINARY, headers={"x-regard-nan": str(made.nan)}
+    )
+
+
+_ANSWERS: Final[dict[str, _Answer]] = {
+    "overview": lambda one, asked, _: _json(answers.overview(one, asked.prompt)),
+    "tokens": lambda one, asked, _: _json(
+        answers.tokens(
+            one, asked.prompt, asked.stream, asked.whole("start", 0), asked.whole("count", 1024)
+        )
+    ),
+    "head": lambda one, asked, _: _json(answers.head_facts(one, asked.prompt, asked.label)),
+    "tile": _tile,
+    "row": lambda one, asked, _: _json(
+        answers.row_facts(
+            one, asked.prompt, asked.label, asked.whole("row"), asked.whole("top", 32)
+        )
+    ),
+    "weights": lambda one, asked, _: Response(
+        answers.weights(one, asked.prompt, asked.label, asked.whole("row")), media_type=_BINARY
+    ),
+    "cells": lambda one, asked, _: Response(
+        answers.cells(one, asked.prompt, asked.label, asked.span("row"), asked.span("key")),
+        media_type=_BINARY,
+    ),
+    "findings": lambda one, asked, _: _json(one.report(asked.prompt)),
+}
+
+
+def _endpoint(opened: Sequence[Opened], pool: Pool, answer: _Answer) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
+        number = Asked(request.path_params).whole("number")
+        if number >= len(opened):
+            raise HTTPException(404, f"recording {number} does not exist; there are {len(opened)}")
+        asked = Asked(request.query_params)
+        return await _work(request, pool, lambda job: answer(opened[number], asked, job))
+
+    return endpoint
+
+
+def _listed(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
+        def answer(_: Job) -> Response:
+            return _json([answers.listing(one) for one in opened])
+
+        return await _work(request, pool, answer)
+
+    return endpoint
+
+
+# ── work ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _work(request: Request, pool: Pool, answer: Callable[[Job], Response]) -> Response:
+    """In a thread of the pool, as long as somebody waits for it."""
+    job = Job()
+    made = asyncio.ensure_future(asyncio.wrap_future(pool.submit(lambda: _said(answer, job))))
+    gone = asyncio.ensure_future(_until_gone(request))
+    try:
+        await asyncio.wait((made, gone), return_when=asyncio.FIRST_COMPLETED)
+        if made.done():
+            return made.result()
+        return _error(499, "given up")
+    finally:
+        job.give_up()
+        made.cancel()
+        gone.cancel()
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _said(answer: Callable[[Job], Response], job: Job) -> Response:
+    """The answer, or in one line why there is none."""
+    try:
+        job.go_on()
+        return answer(job)
+    except HTTPException as error:
+        return _error(error.status_code, error.detail)
+    except GivenUpError:
+        return _error(499, "given up")
+    except UnavailableError as error:
+        return _error(409, error.message)
+    except InputError as error:
+        return _error(404, str(error))
+    except RegardError as error:
+        return _error(500, str(error))
+    except Exception:  # noqa: BLE001  a mistake of ours: told here, not to the page
+        _LOG.exception("no answer to a request")
+        return _error(500, "something went wrong; the terminal that serves this page says what")
+
+
+def _error(status: int, reason: str) -> Response:
+    line = " ".join(reason.split())
+    return Response(answers.as_text({"error": line}), status, media_type=_JSON)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        reason = "there is nothing here" if error.detail == "Not Found" else error.detail
+        return _error(error.status_code, reason)
+    raise error
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _page_routes(page: Mapping[str, PageFile]) -> list[Route]:
+    def route(address: str, one: PageFile) -> Route:
+        async def endpoint(_: Request) -> Response:
+            return Response(one.body, headers={"content-type": one.kind})
+
+        return Route(address, endpoint, methods=["GET"])
+
+    async def missing(_: Request) -> Response:
+        return Response(_NO_PAGE, 503, media_type="text/plain")
+
+    routes = [route(address, one) for address, one in page.items()]
+    return routes if "/" in page else [*routes, Route("/", missing, methods=["GET"])]

@@ -1,0 +1,97 @@
+"""Opened: a recording that is served, to many threads, while it may still grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from threading import Lock, RLock
+from typing import Any, Final, TypeVar
+
+from regard.errors import InputError
+from regard.recording import Head, PromptView, Recording
+from regard.study import make_report
+from regard.viewer.cache import Cache
+from regard.viewer.tiles import HeadMap
+
+__all__ = ["CACHE_BYTES", "Opened"]
+
+CACHE_BYTES: Final = 2**28
+_MAP_BYTES: Final = 48  # a recorded row of a HeadMap, about
+_Made = TypeVar("_Made")
+
+
+class Opened:
+    """One of the recordings that were named at the start. Whoever reads heads holds `lock`."""
+
+    def __init__(self, recording: Recording, number: int = 0, cache: Cache | None = None) -> None:
+        self.recording, self.number = recording, number
+        self.name = PurePath(recording.name).name or recording.name
+        self.revision = 0
+        self.lock = RLock()
+        self._cache = Cache(CACHE_BYTES) if cache is None else cache
+        self._reports: dict[tuple[int, int], dict[str, Any]] = {}
+        self._report_lock = Lock()
+        self._grows = True  # until a look found nothing new and nobody writing
+
+    def refresh(self) -> bool:
+        """Look at what was written since; whether there was anything."""
+        with self.lock:
+            if not self._grows:
+                return False
+            is_live = self.recording.is_live  # before the look: its last words are not missed
+            has_new = self.recording.refresh()
+            self.revision += has_new
+            self._grows = is_live or has_new
+            return has_new
+
+    def prompt(self, number: int) -> PromptView:
+        """By its place among the prompts."""
+        with self.lock:
+            prompts = self.recording.prompts
+            if not 0 <= number < len(prompts):
+                raise InputError(
+                    f"prompt {number} does not exist; {self.name} has {len(prompts)} prompts"
+                )
+            return prompts[number]
+
+    def head(self, prompt: int, label: str) -> Head:
+        """By its label."""
+        with self.lock:
+            return self.prompt(prompt)[label]
+
+    def head_map(self, prompt: int, label: str) -> HeadMap:
+        """Its map; kept, for what it knows of its rows."""
+        with self.lock:
+            view = self.prompt(prompt)
+            head = view[label]
+            name = self.number, self.revision, prompt
+            return self._cache.get(
+                (name, head.label, "map"),
+                lambda: HeadMap(view, head, self._cache, name),
+                lambda _: _MAP_BYTES * len(head.recorded) + 1024,
+            )
+
+    def remembered(self, what: str, prompt: int, make: Callable[[], _Made], size: int) -> _Made:
+        """Something about a prompt, made once as long as the recording does not grow."""
+        with self.lock:
+            key = self.number, self.revision, prompt, what
+            return self._cache.get(key, make, lambda _: size)
+
+    def report(self, prompt: int) -> dict[str, Any]:
+        """What stands out, computed once; others are answered meanwhile."""
+        self.prompt(prompt)
+        with self._report_lock:
+            with self.lock:
+                key = self.revision, prompt
+                own = Recording(self.recording.store)  # heads of its own: none are shared
+                own.prompts  # noqa: B018  listed before the recording can grow
+            if key not in self._reports:
+                made = make_report(own, prompt).as_dict() | {"file": self.name}
+                self._reports = {k: v for k, v in self._reports.items() if k[0] == key[0]}
+                self._reports[key] = made
+            return self._reports[key]
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self.lock:
+            self.recording.close()

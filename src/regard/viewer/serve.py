@@ -1,0 +1,108 @@
+"""The process: recordings opened once, a socket on loopback, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import socket
+import webbrowser
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from regard.errors import InputError, MissingExtraError, UnavailableError
+from regard.recording import open as open_recording
+from regard.viewer.cache import Cache
+from regard.viewer.guard import make_token
+from regard.viewer.opened import CACHE_BYTES, Opened
+from regard.viewer.work import Pool
+
+__all__ = ["serve"]
+
+_LOOPBACK: Final = "127.0.0.1"
+_PATIENCE: Final = 1  # seconds for answers under way at the end
+
+
+def serve(
+    paths: Sequence[str | os.PathLike[str]],
+    port: int = 0,
+    open_browser: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve recordings to a browser on this machine until Ctrl-C; port 0 picks a free one.
+
+    What is said is the address, with the token that opens it behind the #, which a browser keeps to
+    itself.
+    """
+    if not paths:
+        raise InputError("no recording to serve; give a .regard file")
+    uvicorn = _server()
+    opened, pool = _opened(paths), Pool()
+    try:
+        with _bound(port) as listener:
+            own, token = listener.getsockname()[1], make_token()
+            server = _make_server(uvicorn, opened, token, own, pool)
+            address = f"http://{_LOOPBACK}:{own}/#token={token}"
+            say(address)
+            if open_browser:
+                webbrowser.open(address)
+            _run(server, listener)
+    finally:
+        pool.close()
+        for one in opened:
+            one.close()
+
+
+def _server() -> Any:
+    """uvicorn, with starlette there too."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("serving a recording", error.name or "uvicorn", "view") from None
+    return uvicorn
+
+
+def _make_server(uvicorn: Any, opened: Sequence[Opened], token: str, port: int, pool: Pool) -> Any:
+    from regard.viewer.app import build_app
+
+    app = build_app(opened, token, port, pool=pool)
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, lifespan="off", server_header=False,
+  date_header=False, proxy_headers=False, ws="none",
+        timeout_graceful_shutdown=_PATIENCE,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def _run(server: Any, listener: socket.socket) -> None:
+    with suppress(KeyboardInterrupt):  # which the server passes on when it has ended
+        server.run(sockets=[listener])
+
+
+def _opened(paths: Sequence[str | os.PathLike[str]]) -> list[Opened]:
+    """All of them or none."""
+    cache, found = Cache(CACHE_BYTES), list[Opened]()
+    try:
+        for number, path in enumerate(paths):
+            found.append(Opened(open_recording(path), number, cache))
+    except BaseException:
+        for one in found:
+            one.close()
+        raise
+    return found
+
+
+def _bound(port: int) -> socket.socket:
+    if not 0 <= port < 2**16:
+        raise InputError(f"port {port}; give 0 for a free one, or 1 to 65535")
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((_LOOPBACK, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise UnavailableError(
+            f"port {port} cannot be had ({error.strerror}); give another, or 0 for a free one"
+        ) from None
+    return listener

@@ -1,0 +1,151 @@
+"""A real process on loopback, from its first line to Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from regard.errors import FileError, InputError, MissingExtraError, UnavailableError
+from regard.viewer import serve as module
+from regard.viewer.serve import serve
+from viewer.served import make_file
+
+_SCRIPT = """
+import sys
+from regard.viewer.serve import serve
+serve(sys.argv[1:], say=lambda line: print(line, flush=True))
+print("ended well", flush=True)
+"""
+
+
+@pytest.fixture
+def process(tmp_path):
+    """The process and the address it printed."""
+    path = make_file(tmp_path / "run.regard")
+    child = subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT, str(path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        ready, _, _ = select.select([child.stdout], [], [], 60)
+        assert ready, "the server did not start"
+        yield child, child.stdout.readline().strip()
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_process_serves_and_ends(process):
+    child, address = process
+    match = re.fullmatch(r"(http://127\.0\.0\.1:[0-9]+)/#token=([A-Za-z0-9_-]{32})", address)
+    assert match
+    base, token = match.groups()
+    with httpx.Client(base_url=base, trust_env=False, timeout=30) as client:
+        assert client.get("/api/recordings").status_code == 401
+        client.headers["x-regard-token"] = token
+        listed = client.get("/api/recordings")
+        assert [one["name"] for one in listed.json()] == ["run.regard"]
+        assert "server" not in listed.headers
+        assert client.get("/").status_code in (200, 503)
+        assert client.get("/api/recordings", headers={"host": "evil"}).status_code == 403
+        assert client.post("/api/recordings").status_code == 405
+        tile = client.get("/api/0/tile?head=L0H0&level=1&y=0&x=0")
+        assert len(tile.content) == 256 * 256
+        head = client.head("/api/0/tile?head=L0H0&level=1&y=0&x=0")
+        assert (head.status_code, head.content) == (200, b"")
+    child.send_signal(signal.SIGINT)
+    rest, errors = child.communicate(timeout=20)
+    assert (child.returncode, rest, errors) == (0, "ended well\n", "")
+
+
+def _raw(base, line, *headers):
+    """The status of a request that no client would spell so."""
+    host, port = base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as line_out:
+        text = "\r\n".join([line, *headers, "connection: close", "", ""])
+        line_out.sendall(text.encode("latin-1"))
+        return int(line_out.makefile("rb").readline().split()[1])
+
+
+def test_requests_that_no_browser_would_send(process):
+    _, address = process
+    base, token = address.split("/#token=")
+    own = (f"host: {base.removeprefix('http://')}", f"x-regard-token: {token}")
+    for path in (
+        "/../../../etc/passwd", "/api/../../etc/passwd", "/api/0/tile/../overview",
+        "/..%2f..%2fetc/passwd", "/%2e%2e/etc/passwd", "/static/../files.py",
+    ):  # fmt: skip
+        assert _raw(base, f"GET {path} HTTP/1.1", *own) == 404, path
+    assert _raw(base, "GET /api/recordings HTTP/1.1", *own) == 200
+    assert _raw(base, "GET /api/recordings HTTP/1.1", "host: evil.example", own[1]) == 403
+    assert _raw(base, "GET http://evil.example/api/recordings HTTP/1.1", *own) in (400, 403, 404)
+    assert _raw(base, "GET /%61pi/recordings HTTP/1.1", own[0]) == 401
+    assert _raw(base, "OPTIONS * HTTP/1.1", *own) in (400, 405)
+    assert _raw(base, "GET /api/recordings HTTP/1.1", *own, "upgrade: websocket") in (200, 400, 426)
+
+
+def test_it_listens_on_loopback_only():
+    with module._bound(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+        assert listener.getsockname()[1] > 0
+
+
+def test_a_taken_port_is_said():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(UnavailableError, match=r"cannot be had .* give another, or 0"):
+            module._bound(other.getsockname()[1])
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_ports_that_are_none(tmp_path, port):
+    with pytest.raises(InputError, match="give 0 for a free one"):
+        serve([make_file(tmp_path / "run.regard")], port)
+
+
+def test_nothing_to_serve():
+    with pytest.raises(InputError, match=r"give a \.regard file"):
+        serve([])
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    made = make_file(tmp_path / "run.regard")
+    with pytest.raises(FileError, match="no such file"):
+        serve([made, tmp_path / "none.regard"])
+
+
+@pytest.mark.parametrize("name", ["starlette", "uvicorn"])
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=rf"'{name}'.*regard\[view\]"):
+        serve([tmp_path / "run.regard"])
+
+
+def test_the_browser_is_opened_at_the_address_that_is_said(tmp_path, monkeypatch):
+    said, seen = [], []
+    monkeypatch.setattr(module, "_run", lambda server, listener: None)
+    monkeypatch.setattr(module.webbrowser, "open", seen.append)
+    serve([make_file(tmp_path / "run.regard")], open_browser=True, say=said.append)
+    assert said == seen
+    assert len(said) == 1
+
+
+def test_importing_the_viewer_needs_neither_server_nor_torch():
+    code = (
+        "import sys, regard.viewer.serve, regard.viewer.answers; "
+        "print([n for n in ('starlette', 'uvicorn', 'torch') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"

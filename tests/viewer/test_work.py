@@ -1,0 +1,96 @@
+"""Newest first, nothing for nobody, and errors to whoever asked."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from regard.viewer.work import GivenUpError, Job, Pool
+
+
+@pytest.fixture
+def pool():
+    """One thread, so that the order shows."""
+    one = Pool(1)
+    yield one
+    one.close()
+
+
+def _busy(pool):
+    """Work that keeps the only thread until it is let go."""
+    started, release = threading.Event(), threading.Event()
+
+    def wait():
+        started.set()
+        return release.wait(5)
+
+    future = pool.submit(wait)
+    assert started.wait(5)
+    return future, release
+
+
+def test_the_newest_comes_first(pool):
+    first, release = _busy(pool)
+    order = []
+    waiting = [pool.submit(lambda n=n: order.append(n)) for n in range(4)]
+    release.set()
+    for one in (first, *waiting):
+        one.result(5)
+    assert order == [3, 2, 1, 0]
+
+
+def test_what_was_cancelled_is_not_done(pool):
+    _, release = _busy(pool)
+    done = []
+    one = pool.submit(lambda: done.append(1))
+    assert one.cancel()
+    release.set()
+    assert pool.submit(lambda: 7).result(5) == 7
+    assert done == []
+
+
+def test_errors_are_handed_on_and_the_thread_lives(pool):
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        pool.submit(fail).result(5)
+    assert pool.submit(lambda: 1).result(5) == 1
+
+
+def test_closing_cancels_what_waits():
+    pool = Pool(1)
+    _, release = _busy(pool)
+    waiting = pool.submit(lambda: 1)
+    pool.close()
+    release.set()
+    with pytest.raises(CancelledError):
+        waiting.result(5)
+
+
+def test_a_job_is_told_when_nobody_waits():
+    job = Job()
+    job.go_on()
+    job.give_up()
+    with pytest.raises(GivenUpError):
+        job.go_on()
+
+
+def test_so_many_work_at_once_and_no_more():
+    pool, release = Pool(3), threading.Event()
+    together = threading.Barrier(4)
+
+    def wait():
+        together.wait(5)
+        return release.wait(5)
+
+    three = [pool.submit(wait) for _ in range(3)]
+    together.wait(5)
+    fourth = pool.submit(lambda: 4)
+    assert not fourth.running()
+    release.set()
+    assert fourth.result(5) == 4
+    assert all(one.result(5) for one in three)
+    pool.close()
