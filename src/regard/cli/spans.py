@@ -39,13 +39,7 @@ def parse_span(option: str, text: str | None, known: range, count: int | None = 
 
 def pick_prompt(recording: Recording, number: int) -> PromptView:
     """One of the recorded texts; InputError says which there are."""
-    count = len(recording.prompts)
-    if not count:
-        raise InputError(f"{recording.name}: nothing was recorded yet")
-    if not -count <= number < count:
-        have = f"0–{count - 1}" if count > 1 else "0"
-        raise InputError(f"prompt {number} does not exist; this recording has {have}")
-    return recording.prompts[number]
+    return recording.prompt(number)
 
 
 def _place(text: str, count: int) -> int:

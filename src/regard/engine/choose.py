@@ -82,9 +82,9 @@ def _load(name: str) -> Implementation:
 
         return Swept(_sweeps(name))
     if name == "library":
-        from regard.engine.library import LIBRARY
+        from regard.engine import library
 
-        return LIBRARY
+        return library.LIBRARY
     if name == "dense":
         from regard.engine.dense import DENSE
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from regard.engine import ops
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
@@ -91,7 +91,7 @@ def _is_causal(problem: Problem) -> bool:
     return problem.mask in ("", *causal)
 
 
-@torch.library.custom_op("regard::flash", mutates_args=())
+@library.custom_op("regard::flash", mutates_args=())
 def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
     """Output and lse of torch's operator; gradients come from our own backward."""
     run = getattr(torch.ops.aten, _NAME)

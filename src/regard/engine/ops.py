@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from regard.engine import carry
 from regard.engine.choose import sweeps_for
@@ -40,7 +40,7 @@ _HEAD = 4  # output, peak, log and lse stand before the measures
 # ── forward ──────────────────────────────────────────────────────────────────────────────────
 
 
-@torch.library.custom_op("regard::rows", mutates_args=())
+@library.custom_op("regard::rows", mutates_args=())
 def rows(
     q: Tensor,
     k: Tensor,
@@ -86,7 +86,7 @@ def _(
     return [output, *numbers, *said.fake_measures(q, k, exact)]
 
 
-@torch.library.custom_op("regard::columns", mutates_args=())
+@library.custom_op("regard::columns", mutates_args=())
 def columns(
     q: Tensor,
     k: Tensor,
@@ -127,7 +127,7 @@ def _(
     ]
 
 
-@torch.library.custom_op("regard::cells", mutates_args=())
+@library.custom_op("regard::cells", mutates_args=())
 def cells(
     q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
 ) -> Tensor:
@@ -145,7 +145,7 @@ def _(
     return q.new_empty([part.shape[0] for part in place], dtype=state[0].dtype)
 
 
-@torch.library.custom_op("regard::attach", mutates_args=())
+@library.custom_op("regard::attach", mutates_args=())
 def attach(
     q: Tensor,
     k: Tensor,
@@ -172,7 +172,7 @@ def _(
     return torch.empty_like(value)
 
 
-@torch.library.custom_op("regard::refuse", mutates_args=())
+@library.custom_op("regard::refuse", mutates_args=())
 def refuse(value: Tensor, q: Tensor, k: Tensor, what: str) -> Tensor:
     """The value as it is; asking for its gradient is an error, not a silent zero."""
     return value.clone()
@@ -186,7 +186,7 @@ def _(value: Tensor, q: Tensor, k: Tensor, what: str) -> Tensor:
 # ── the one gradient operator ────────────────────────────────────────────────────────────────
 
 
-@torch.library.custom_op("regard::gradient", mutates_args=())
+@library.custom_op("regard::gradient", mutates_args=())
 def gradient(
     q: Tensor,
     k: Tensor,

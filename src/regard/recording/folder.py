@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from regard.errors import FileError, InputError
 from regard.recording.catalogue import Damage
 from regard.recording.read import Entry, Reader
 from regard.recording.source import shown
+from regard.recording.store import Shelf
 
 __all__ = ["Folder", "FolderEntry", "open_recording", "rank_files"]
 
@@ -30,7 +30,7 @@ class FolderEntry(Entry):
     inner: str
 
 
-class Folder:
+class Folder(Shelf):
     """The recordings of all ranks. `lse` of rank 7 is called `rank-0007/lse` here."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -99,23 +99,6 @@ class Folder:
         """Let all files go."""
         for reader in self.readers.values():
             reader.close()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __enter__(self) -> Folder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _take_in(self, rank: int, entries: list[Entry]) -> list[FolderEntry]:
         new = []

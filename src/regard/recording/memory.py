@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.errors import InputError
 from regard.recording.catalogue import Damage
-from regard.recording.store import Array, decoded
+from regard.recording.store import Array, Shelf, decoded
 from regard.recording.write import as_words, check_facts, check_name
 
 __all__ = ["Memory", "MemoryEntry"]
@@ -28,7 +28,7 @@ class MemoryEntry:
     nbytes: int
 
 
-class Memory:
+class Memory(Shelf):
     """Takes what a `Writer` takes, and gives back what a `Reader` of the file would."""
 
     def __init__(self) -> None:
@@ -95,23 +95,6 @@ class Memory:
     def close(self) -> None:
         """Nothing more is taken; what there is stays readable."""
         self._open = False
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if not self._open:

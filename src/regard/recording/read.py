@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -19,7 +19,7 @@ from regard.recording.catalogue import Catalogue, Damage, Found
 from regard.recording.document import DTYPES
 from regard.recording.layout import INDX, META, TENS, Frame
 from regard.recording.source import Source
-from regard.recording.store import decoded
+from regard.recording.store import Shelf, decoded
 
 __all__ = ["Entry", "Reader"]
 
@@ -40,7 +40,7 @@ class Entry:
         return self.frame.length - self.frame.head_length
 
 
-class Reader:
+class Reader(Shelf):
     """An open recording. A damaged or unfinished tail is left out, and `damage` says so."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -108,23 +108,6 @@ class Reader:
         """Let the file go; arrays that were handed out stay valid."""
         self._map = None
         self._source.close()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _take_in(self) -> None:
         """Entries and metadata of the frames that are new."""

@@ -127,9 +127,12 @@ class Recording:
 
     def grid(self, statistic: str, stack: str | None = None, prompt: int = 0) -> Array:
         """(layers, heads) float64 of a statistic of `STATISTICS`; NaN where it is not known."""
-        return self._prompt(prompt).grid(statistic, stack)
+        return self.prompt(prompt).grid(statistic, stack)
 
-    def _prompt(self, number: int) -> PromptView:
+    def prompt(self, number: int = 0) -> PromptView:
+        """One of the texts; negative numbers count from the last."""
+        if not self.prompts:
+            raise InputError(f"{self.name}: nothing was recorded yet")
         if not -len(self.prompts) <= number < len(self.prompts):
             have = listed(range(len(self.prompts))) or "none"
             raise InputError(f"prompt {number} does not exist; this recording has {have}")
@@ -154,7 +157,7 @@ class Recording:
         """
         from regard import plot
 
-        view = self._prompt(prompt)
+        view = self.prompt(prompt)
         head, sight = _seen(view, label)
         return plot.head_map(
             head, sight, self._about(view), cell=cell, how=how, raw=raw, style=style
@@ -166,7 +169,7 @@ class Recording:
         """A row's heaviest keys as bars, and a long row as a curve; -1 is the last row."""
         from regard import plot
 
-        view = self._prompt(prompt)
+        view = self.prompt(prompt)
         head, sight = _seen(view, label)
         return plot.row(head, sight, self._about(view), row, raw=raw, style=style)
 
@@ -186,7 +189,7 @@ class Recording:
         # a norm compared with its layer's ranges beyond 1
         is_share = span == "one" and not (values > 1.001).any()
         return plot.grid(
-            values, statistic, self._about(self._prompt(prompt)), words=words, is_share=is_share,
+            values, statistic, self._about(self.prompt(prompt)), words=words, is_share=is_share,
             stack=stack or "", style=style,
         )  # fmt: skip
 
@@ -194,7 +197,7 @@ class Recording:
         """How evenly the heads of each layer look, from 0 to 1."""
         from regard import plot
 
-        view = self._prompt(prompt)
+        view = self.prompt(prompt)
         grids = {name: view.grid("normalized_entropy", name) for name in view.stacks}
         return plot.entropy(grids, self._about(view), style=style)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.recording.catalogue import Damage
 
-__all__ = ["Array", "Listed", "Store", "decoded"]
+__all__ = ["Array", "Listed", "Shelf", "Store", "decoded"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -82,6 +84,33 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of what is held."""
         ...
+
+
+class Shelf(ABC):
+    """Tensors by name, in a block: what a file, a folder of ranks and memory have in common."""
+
+    entries: Any  # name → one tensor, without its data
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is held."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def decoded(words: Array, dtype: str) -> Array:

@@ -67,13 +67,7 @@ def patterns(
 
 def prompt_of(recording: Recording, number: int) -> PromptView:
     """A prompt by its number; InputError where there is none."""
-    count = len(recording.prompts)
-    if not count:
-        raise InputError(f"{recording.name}: nothing was recorded yet")
-    if not -count <= number < count:
-        have = f"0–{count - 1}" if count > 1 else "0"
-        raise InputError(f"prompt {number} does not exist; this recording has {have}")
-    return recording.prompts[number]
+    return recording.prompt(number)
 
 
 def _study(
