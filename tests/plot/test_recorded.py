@@ -80,7 +80,7 @@ def test_nothing_recorded():
     store.note({"contents": "attention/1"})
     rec = Recording(store)
     for draw in (rec.plot_grid, rec.plot_entropy):
-        with pytest.raises(InputError, match="this recording has none"):
+        with pytest.raises(InputError, match="nothing was recorded yet"):
             draw()
 
 
