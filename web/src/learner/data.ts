@@ -1,0 +1,73 @@
+import type { Given, Projections } from "../maths/lesson";
+import type { Matrix } from "../maths/matrix";
+
+/**
+ * A lesson as Python wrote it into the page (src/regard/viewer/lesson.py): what it starts from, and
+ * every step as Python's definition computed it, so that the page can prove its own arithmetic.
+ */
+export interface LessonData {
+  readonly tokens: readonly string[];
+  readonly labels: readonly string[];
+  readonly row: number;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly embeddings: {
+    readonly source: string;
+    /** Words whose vectors were made up. */
+    readonly made_up: readonly string[];
+    readonly words: Matrix;
+    /** Sinusoids for the places; always there, so that they can be switched on. */
+    readonly positions: Matrix;
+  };
+  /** Where the projections come from, in words. */
+  readonly projections: string;
+  readonly heads: readonly Projections[];
+  readonly w_o: Matrix | null;
+  readonly block: { readonly w_1: Matrix; readonly w_2: Matrix };
+  /** Whether these are the notes' own numbers. */
+  readonly is_notes_example: boolean;
+  /** The same sentence split into 1, 2 and 4 heads at the same parameter count. */
+  readonly splits: readonly {
+    readonly heads: readonly Projections[];
+    readonly w_o: Matrix;
+    readonly words: string;
+  }[];
+  /** A real head of a real model on a real text, where the package carries one. */
+  readonly real: RealHead | null;
+  readonly exercises: readonly Exercise[];
+}
+
+/** One head of a real model: q and k as the model computed them (after rotation), v too. */
+export interface RealHead {
+  readonly model: string;
+  readonly label: string;
+  readonly words: string; // what this head does, in a sentence with its number
+  readonly tokens: readonly string[];
+  readonly queries: Matrix;
+  readonly keys: Matrix;
+  readonly values: Matrix;
+  readonly scale: number;
+  readonly causal: boolean;
+}
+
+/** Worked by hand; the answers are checked on the page. */
+export interface Exercise {
+  readonly seed: number;
+  readonly tokens: readonly string[];
+  readonly x: Matrix;
+  readonly heads: readonly Projections[];
+}
+
+export function givenOf(lesson: LessonData): Given {
+  const asked = lesson.options;
+  return {
+    words: lesson.embeddings.words,
+    positions: lesson.embeddings.positions,
+    heads: lesson.heads,
+    w_o: lesson.w_o,
+    w_1: lesson.block.w_1,
+    w_2: lesson.block.w_2,
+    withPositions: asked.positions === true,
+    scaled: asked.scaled !== false,
+    causal: asked.causal === true,
+  };
+}

@@ -1,0 +1,75 @@
+import { computed, signal } from "@preact/signals";
+
+// What is shown, as words in the fragment of the address: a link to a view is the address itself.
+// The fragment never leaves the browser. The server's token comes in it once and is taken out.
+
+export type Place = Readonly<Record<string, string>>;
+
+const TOKEN = "token";
+const KEPT = "regard-token";
+
+function read(): Place {
+  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+}
+
+function written(place: Place): string {
+  return `#${new URLSearchParams({ ...place }).toString()}`;
+}
+
+const current = signal<Place>({});
+
+/** Where the reader is. */
+export const place = computed(() => current.value);
+
+/** A frame without an origin (a notebook's) has no history of its own: the place is kept here. */
+let hasHistory = true;
+
+function remember(next: Place, how: "push" | "replace"): void {
+  current.value = next;
+  if (!hasHistory) return;
+  try {
+    if (how === "push") history.pushState(null, "", written(next));
+    else history.replaceState(null, "", written(next));
+  } catch {
+    hasHistory = false;
+  }
+}
+
+/** Start from the address; returns the server's token, which is remembered for reloads. */
+export function startAddress(): string {
+  const { [TOKEN]: token, ...rest } = read();
+  remember(rest, "replace");
+  addEventListener("hashchange", () => {
+    current.value = read();
+  });
+  addEventListener("popstate", () => {
+    current.value = read();
+  });
+  return keptToken(token);
+}
+
+function keptToken(given: string | undefined): string {
+  try {
+    if (given) sessionStorage.setItem(KEPT, given);
+    return given ?? sessionStorage.getItem(KEPT) ?? "";
+  } catch {
+    return given ?? ""; // storage is closed to this frame
+  }
+}
+
+/** Go somewhere else: a step that the back button undoes. */
+export function go(next: Place): void {
+  remember(next, "push");
+}
+
+/** Change some words of the place without a step back; undefined takes a word out. */
+export function amend(words: Readonly<Record<string, string | undefined>>): void {
+  const merged = { ...current.value, ...words };
+  const kept = Object.entries(merged).filter((pair) => pair[1] !== undefined);
+  remember(Object.fromEntries(kept) as Place, "replace");
+}
+
+/** The address of a place, for links (href) and for sharing: no token is in it. */
+export function linkTo(next: Place): string {
+  return written(next);
+}

@@ -1,0 +1,66 @@
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+// Keys: whoever is on the screen says which it listens to, and `?` lists them all.
+
+export interface Binding {
+  /** What is printed on the key: "m", "ArrowLeft", "?", "+" … */
+  readonly key: string;
+  readonly does: string;
+  readonly run: (event: KeyboardEvent) => void;
+}
+
+type Group = { readonly title: string; readonly bindings: readonly Binding[] };
+
+const groups = signal<readonly Group[]>([]);
+
+/** Everything that answers to a key now, newest group first. */
+export const activeKeys = groups;
+
+function isTyping(event: KeyboardEvent): boolean {
+  const at = event.target as HTMLElement | null;
+  const editable = at?.closest("input, textarea, select, [contenteditable=true]");
+  return editable !== null && editable !== undefined;
+}
+
+function onKey(event: KeyboardEvent): void {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (isTyping(event)) return;
+  for (const group of groups.value) {
+    const found = group.bindings.find((one) => one.key === event.key);
+    if (!found) continue;
+    event.preventDefault();
+    found.run(event);
+    return;
+  }
+}
+
+let listening = false;
+
+/** Listen while the component is on the screen. A newer component's keys come first. */
+export function useKeys(title: string, bindings: readonly Binding[]): void {
+  useEffect(() => {
+    if (!listening) {
+      addEventListener("keydown", onKey);
+      listening = true;
+    }
+    const group = { title, bindings };
+    groups.value = [group, ...groups.value];
+    return () => {
+      groups.value = groups.value.filter((one) => one !== group);
+    };
+  });
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  Escape: "Esc",
+  " ": "Space",
+};
+
+export function keyName(key: string): string {
+  return NAMES[key] ?? key;
+}

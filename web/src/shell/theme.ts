@@ -1,0 +1,25 @@
+import { effect, signal } from "@preact/signals";
+
+// Light or dark: the system's, until the reader says otherwise.
+
+export type Theme = "light" | "dark";
+
+const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+
+export const theme = signal<Theme>(darkSystem.matches ? "dark" : "light");
+
+let chosen = false;
+
+export function startTheme(): void {
+  darkSystem.addEventListener("change", () => {
+    if (!chosen) theme.value = darkSystem.matches ? "dark" : "light";
+  });
+  effect(() => {
+    document.documentElement.dataset.theme = theme.value;
+  });
+}
+
+export function switchTheme(): void {
+  chosen = true;
+  theme.value = theme.value === "dark" ? "light" : "dark";
+}

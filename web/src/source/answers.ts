@@ -1,0 +1,200 @@
+// What a source answers, as the server's JSON says it (src/regard/viewer/answers.py).
+
+/** `null` where a number is not known or not finite. */
+export type Known = number | null;
+
+export interface Damage {
+  readonly offset: number;
+  readonly reason: string;
+}
+
+export interface Listing {
+  readonly recording: number;
+  readonly name: string;
+  readonly revision: number;
+  readonly live: boolean;
+  readonly damage: readonly Damage[];
+  readonly model: Readonly<Record<string, unknown>>;
+  readonly prompts: number;
+}
+
+export interface PromptFacts {
+  readonly title: string;
+  readonly tokens: number;
+  readonly generated: number;
+  readonly finished: boolean;
+  readonly next: readonly { readonly token: string; readonly probability: Known }[];
+  /** Tokens of each stream; null where the file is damaged there. */
+  readonly streams: Readonly<Record<string, number | null>>;
+}
+
+export interface Scale {
+  readonly name: string;
+  readonly low: number;
+  readonly high: number;
+  readonly log: boolean;
+  readonly hidden: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+export interface StatisticFacts {
+  readonly words: string;
+  /** one: a share 0–1; entropy: nats; spread: from the smallest to the largest there is. */
+  readonly span: "one" | "entropy" | "spread";
+}
+
+export type Grid = readonly (readonly Known[])[];
+
+export interface Stack {
+  /** "" for a model with one stack; encoder, decoder, cross otherwise. */
+  readonly name: string;
+  readonly layers: number;
+  readonly heads: number;
+  readonly grids: Readonly<Record<string, Grid | null>>;
+}
+
+export interface HeadShort {
+  readonly label: string;
+  readonly stack: string;
+  readonly layer: number;
+  readonly head: number;
+  readonly shape: readonly [queries: number, keys: number];
+  /** First row, and the one after the last. */
+  readonly recorded: readonly [number, number];
+  readonly exact: boolean;
+}
+
+export interface Overview extends Omit<Listing, "prompts"> {
+  readonly made: Readonly<Record<string, unknown>>;
+  readonly plan: Readonly<Record<string, unknown>>;
+  readonly check: Readonly<Record<string, unknown>>;
+  readonly prompts: readonly PromptFacts[];
+  readonly prompt: number;
+  readonly statistics: Readonly<Record<string, StatisticFacts>>;
+  readonly scale: Scale;
+  readonly caveat: string;
+  readonly stacks: readonly Stack[];
+  readonly heads: readonly HeadShort[];
+  readonly problems: readonly string[];
+}
+
+export interface Tokens {
+  readonly stream: string;
+  readonly start: number;
+  readonly total: number;
+  readonly tokens: readonly string[];
+  readonly ids: readonly number[];
+  readonly flags: readonly number[];
+}
+
+/** Point n is about tokens edges[n] … edges[n + 1] − 1. */
+export interface Track {
+  readonly words: string;
+  readonly edges: readonly number[];
+  readonly mean: readonly Known[];
+  readonly largest: readonly Known[];
+}
+
+export type How = "mean" | "max";
+
+export interface HeadFacts extends HeadShort {
+  readonly prompt: number;
+  readonly revision: number;
+  readonly place: string;
+  readonly kind: "self" | "cross";
+  readonly why_not: string | null;
+  readonly streams: { readonly queries: string; readonly keys: string };
+  readonly statistics: Readonly<Record<string, Known>>;
+  readonly stored: Readonly<Record<string, string | null>>;
+  readonly tile: number;
+  /** Tokens per pixel, finest first; empty where nothing can be drawn. */
+  readonly levels: Readonly<Record<How, readonly number[]>>;
+  readonly sight: boolean;
+  readonly scale: Scale;
+  readonly tracks: Readonly<Record<"received" | "distance" | "entropy", Track | null>>;
+  readonly problems: readonly string[];
+  readonly caveat: string;
+}
+
+export interface RowFacts {
+  readonly head: string;
+  readonly prompt: number;
+  readonly row: number;
+  readonly token: string;
+  readonly visible: Known;
+  readonly entropy?: Known;
+  readonly keys: readonly [number, number];
+  readonly top: readonly {
+    readonly key: number;
+    readonly token: string;
+    readonly weight: Known;
+  }[];
+  readonly caveat: string;
+  readonly exact: boolean;
+  readonly why_not: string | null;
+}
+
+export interface Tile {
+  /** 256 × 256 codes, row after row: 0 hidden, 1 … 255 on the scale. */
+  readonly codes: Uint8Array;
+  /** Cells that are no number. */
+  readonly nan: number;
+}
+
+export interface Cells {
+  /** rows × keys weights, NaN where hidden. */
+  readonly weights: Float32Array;
+  /** Keys that each row may see; NaN in rows that were not recorded. */
+  readonly visible: Float32Array;
+}
+
+export interface EvidenceRow {
+  readonly row: number;
+  readonly last: number;
+  readonly token: string;
+  readonly value: Known;
+  readonly exact: boolean;
+  readonly key: number | null;
+  readonly key_token: string | null;
+  readonly weight: Known;
+}
+
+export interface Finding {
+  readonly label: string;
+  readonly stack: string;
+  readonly layer: number;
+  readonly head: number;
+  readonly row: number | null;
+  readonly surprise: Known;
+  readonly non_sink: Known;
+  readonly pattern: string;
+  readonly score: Known;
+  readonly chance: Known;
+  readonly threshold: Known;
+  readonly conditional: Known;
+  readonly holds: boolean;
+  readonly why_not: string;
+  readonly detail: Readonly<Record<string, unknown>>;
+  readonly causal: Known;
+  readonly rows: readonly EvidenceRow[];
+  readonly counter: EvidenceRow | null;
+  readonly sentence: string;
+}
+
+export interface Report {
+  readonly file: string;
+  readonly model: string;
+  readonly prompt: number;
+  readonly title: string;
+  readonly tokens: number;
+  readonly doubts: readonly string[];
+  readonly caveat: string;
+  readonly causal_check: string;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly unknown: Readonly<Record<string, string>>;
+  readonly labels: number;
+  readonly knocked: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly findings: readonly Finding[];
+  readonly heads: readonly Readonly<Record<string, unknown>>[];
+}

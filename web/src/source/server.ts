@@ -1,0 +1,122 @@
+import type {
+  Cells,
+  HeadFacts,
+  Listing,
+  Overview,
+  Report,
+  RowFacts,
+  Tile,
+  Tokens,
+} from "./answers";
+import { type Source, SourceError, type Where } from "./source";
+
+const TOKEN_HEADER = "x-regard-token";
+
+type Parameters = Readonly<Record<string, string | number>>;
+
+/** Asks the local server; the token goes in a header, never into an address. */
+export class ServerSource implements Source {
+  readonly kind = "server";
+  readonly #token: string;
+
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  recordings(): Promise<readonly Listing[]> {
+    return this.#json("/api/recordings", {});
+  }
+
+  overview(where: Where): Promise<Overview> {
+    return this.#json(...this.#about(where, "overview", {}));
+  }
+
+  findings(where: Where): Promise<Report> {
+    return this.#json(...this.#about(where, "findings", {}));
+  }
+
+  tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens> {
+    return this.#json(...this.#about(where, "tokens", { stream, start, count }));
+  }
+
+  head(where: Where, label: string): Promise<HeadFacts> {
+    return this.#json(...this.#about(where, "head", { head: label }));
+  }
+
+  row(where: Where, label: string, row: number, top: number): Promise<RowFacts> {
+    return this.#json(...this.#about(where, "row", { head: label, row, top }));
+  }
+
+  async weights(
+    where: Where,
+    label: string,
+    row: number,
+    stop?: AbortSignal,
+  ): Promise<Float32Array> {
+    const asked = this.#about(where, "weights", { head: label, row });
+    return new Float32Array(await (await this.#ask(...asked, stop)).arrayBuffer());
+  }
+
+  async cells(
+    where: Where,
+    label: string,
+    rows: readonly [number, number],
+    keys: readonly [number, number],
+    stop?: AbortSignal,
+  ): Promise<Cells> {
+    const asked = this.#about(where, "cells", {
+      head: label,
+      row: rows[0],
+      row_count: rows[1],
+      key: keys[0],
+      key_count: keys[1],
+    });
+    const numbers = new Float32Array(await (await this.#ask(...asked, stop)).arrayBuffer());
+    const area = rows[1] * keys[1];
+    return { weights: numbers.subarray(0, area), visible: numbers.subarray(area) };
+  }
+
+  async tile(
+    where: Where,
+    label: string,
+    at: { level: number; y: number; x: number; how: string },
+    stop?: AbortSignal,
+  ): Promise<Tile> {
+    const answer = await this.#ask(...this.#about(where, "tile", { head: label, ...at }), stop);
+    const nan = Number(answer.headers.get("x-regard-nan") ?? 0);
+    return { codes: new Uint8Array(await answer.arrayBuffer()), nan };
+  }
+
+  #about(where: Where, name: string, more: Parameters): [string, Parameters] {
+    return [`/api/${where.recording}/${name}`, { prompt: where.prompt, ...more }];
+  }
+
+  async #json<T>(path: string, parameters: Parameters): Promise<T> {
+    return (await (await this.#ask(path, parameters)).json()) as T;
+  }
+
+  async #ask(path: string, parameters: Parameters, stop?: AbortSignal): Promise<Response> {
+    const texts = Object.entries(parameters).map(([name, value]) => [name, String(value)]);
+    const query = new URLSearchParams(texts).toString();
+    const address = query ? `${path}?${query}` : path;
+    let answer: Response;
+    try {
+      const headers = { [TOKEN_HEADER]: this.#token };
+      answer = await fetch(address, { headers, signal: stop ?? null });
+    } catch (error) {
+      if (stop?.aborted) throw error;
+      throw new SourceError("The server does not answer; was it ended with Ctrl-C?", 0);
+    }
+    if (!answer.ok) throw new SourceError(await reason(answer), answer.status);
+    return answer;
+  }
+}
+
+async function reason(answer: Response): Promise<string> {
+  const text = await answer.text();
+  try {
+    return (JSON.parse(text) as { error: string }).error;
+  } catch {
+    return text || `the server answered ${answer.status}`;
+  }
+}

@@ -1,0 +1,62 @@
+import type {
+  Cells,
+  HeadFacts,
+  How,
+  Listing,
+  Overview,
+  Report,
+  RowFacts,
+  Tile,
+  Tokens,
+} from "./answers";
+
+/** Which prompt of which recording. */
+export interface Where {
+  readonly recording: number;
+  readonly prompt: number;
+}
+
+/**
+ * Where answers come from: the local server, or the file that this page is. Both answer the same
+ * questions; a question that cannot be answered rejects with a `SourceError` of one sentence.
+ */
+export interface Source {
+  readonly kind: "server" | "file";
+  recordings(): Promise<readonly Listing[]>;
+  overview(where: Where): Promise<Overview>;
+  findings(where: Where): Promise<Report>;
+  tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens>;
+  head(where: Where, label: string): Promise<HeadFacts>;
+  row(where: Where, label: string, row: number, top: number): Promise<RowFacts>;
+  /** A whole row of weights, NaN where it may not look. */
+  weights(where: Where, label: string, row: number, stop?: AbortSignal): Promise<Float32Array>;
+  cells(
+    where: Where,
+    label: string,
+    rows: readonly [start: number, count: number],
+    keys: readonly [start: number, count: number],
+    stop?: AbortSignal,
+  ): Promise<Cells>;
+  tile(
+    where: Where,
+    label: string,
+    at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
+    stop?: AbortSignal,
+  ): Promise<Tile>;
+}
+
+/** Why there is no answer, in one sentence. `status` is HTTP's, 0 where nobody answered. */
+export class SourceError extends Error {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.name = "SourceError";
+    this.status = status;
+  }
+
+  /** Whether the server itself is gone, so that asking again later may help. */
+  get isGone(): boolean {
+    return this.status === 0;
+  }
+}
