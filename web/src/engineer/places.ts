@@ -1,0 +1,37 @@
+import type { Place } from "../shell/address";
+import type { Where } from "../source/source";
+
+// Places of the engineer's room, as words in the address.
+
+export type View = "overview" | "findings" | "head" | "row" | "compare";
+
+function whole(text: string | undefined): number {
+  const value = Number(text ?? 0);
+  return Number.isInteger(value) && value >= 0 ? value : 0;
+}
+
+export function whereOf(place: Place): Where {
+  return { recording: whole(place.rec), prompt: whole(place.prompt) };
+}
+
+export function viewOf(place: Place): View {
+  const views: readonly string[] = ["overview", "findings", "head", "row", "compare"];
+  return views.includes(place.view ?? "") ? (place.view as View) : "overview";
+}
+
+export function rowOf(place: Place): number {
+  return whole(place.row);
+}
+
+function at(where: Where, view: View, more: Place = {}): Place {
+  return { view, rec: String(where.recording), prompt: String(where.prompt), ...more };
+}
+
+export const overviewPlace = (where: Where) => at(where, "overview");
+export const findingsPlace = (where: Where) => at(where, "findings");
+export const comparePlace = (where: Where, other: Where) =>
+  at(where, "compare", { other: String(other.recording), other_prompt: String(other.prompt) });
+export const headPlace = (where: Where, head: string, more: Place = {}) =>
+  at(where, "head", { head, ...more });
+export const rowPlace = (where: Where, head: string, row: number) =>
+  at(where, "row", { head, row: String(row) });
