@@ -1,7 +1,8 @@
-"""The build hook: compiles the CPU kernels into the wheel where there is a C compiler.
+"""The build hook: the CPU kernels compiled and the page built, where the machine can.
 
-Without one the wheel is still whole: the kernels are compiled on first use, or attention runs on
-plain torch (`regard doctor` says which).
+Without a C compiler the wheel is still whole: the kernels are compiled on first use, or attention
+runs on plain torch (`regard doctor` says which). Node comes from the machine or, where there is
+none, from PyPI for the time of the build; without either everything but the page is there.
 """
 
 from __future__ import annotations
@@ -13,19 +14,38 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("src/regard/engine/cpu")
+KERNELS = Path("src/regard/engine/cpu")
+PAGE_TOOL = Path("tools/build_page.py")
 
 
-class CompileKernels(BuildHookInterface[Any]):
-    """Runs for wheels and editable installs."""
+class MakeParts(BuildHookInterface[Any]):
+    """Runs for wheels, sdists and editable installs."""
 
     PLUGIN_NAME = "custom"
 
+    def dependencies(self) -> list[str]:
+        """Asked before the build: Node, where the page must be built and the machine has none."""
+        page = _load(Path(self.root) / PAGE_TOOL)
+        return [] if page.is_current() or page.has_node() else [page.NODE_PACKAGE]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile beside the sources; older libraries there are stale and go."""
-        if self.target_name != "wheel":
+        """Make what is missing; an sdist carries the page, so that Node is needed only once."""
+        self._build_page()
+        if self.target_name == "wheel":
+            self._compile_kernels(version, build_data)
+
+    def _build_page(self) -> None:
+        page = _load(Path(self.root) / PAGE_TOOL)
+        if page.is_current():
             return
-        folder = Path(self.root) / FOLDER
+        try:
+            page.build()
+        except page.PageError as error:
+            self.app.display_warning(f"regard: installed without its page ({error})")
+
+    def _compile_kernels(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile beside the sources; older libraries there are stale and go."""
+        folder = Path(self.root) / KERNELS
         compiler = _load(folder / "compile.py")
         target = compiler.packaged()
         for old in folder.glob("regard_cpu-*.so"):
@@ -47,7 +67,7 @@ class CompileKernels(BuildHookInterface[Any]):
 
 def _load(path: Path) -> Any:
     """A module by path: the package itself is not installed yet."""
-    spec = importlib.util.spec_from_file_location("compile_kernels", path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -15,6 +15,8 @@ import sys
 import venv
 from pathlib import Path
 
+from build_page import NODE_PACKAGE, has_node
+
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
 CPU_TORCH = "torch==2.13.0"
@@ -50,6 +52,8 @@ def main(folder: Path) -> None:
     if not torch_is_suitable(str(python)):
         has_gpu = shutil.which("nvidia-smi") is not None
         install(python, "torch>=2.11" if has_gpu else CPU_TORCH)
+    if not has_node():
+        install(python, NODE_PACKAGE)
     install(python, "--editable", ".[torch,huggingface,parquet,plot,view,dev]")
     (folder / ".ready").touch()
 
