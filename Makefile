@@ -8,43 +8,60 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: demo test check format docs clean help
+.PHONY: demo lesson page test check format docs pictures clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY)  ## a real model reads an essay; what its heads did is left in demo.regard
+demo: page  ## a real model reads an essay; what its heads did is left in demo.regard and demo.html
 	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; \
 	else $(MAKE) --no-print-directory demo.regard; fi
 	@$(BIN)/regard show demo.regard L17H3 --row 671
+	@$(BIN)/regard report demo.regard -o demo.html
+	@$(MAKE) --no-print-directory lesson
 	@echo
-	@echo 'demo.regard is yours. Next, with the commands in $(BIN):'
-	@echo '  regard show demo.regard L13H2      one head as a map'
+	@echo 'Open demo.html (what its heads did) and lesson.html (how attention works) in a browser.'
+	@echo 'Next, with the commands in $(BIN):'
+	@echo '  regard view demo.regard            every head, zoomed down to the exact number'
 	@echo '  regard report demo.regard          what the heads do, with evidence'
-	@echo '  regard learn "The cat sat"         the lesson, number by number'
+	@echo '  regard learn "The cat sat" --web   the lesson, every number editable'
+
+lesson: page  ## the lesson as one file that needs no installation to open
+	@$(BIN)/regard learn "The cat sat" --save lesson.html
+
+page: $(READY)  ## build the page into the package
+	@$(BIN)/python tools/build_page.py
 
 # a recording that was interrupted is deleted by make, so that the next demo makes it anew
 demo.regard:
 	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@
 
 # one thread per worker: two workers that spin for each other on two cores take ten times as long
-test: $(READY)  ## the whole test suite
+test: page  ## the whole test suite, in a real browser too
+	@$(BIN)/python tools/browser.py
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
 
-check: $(READY)  ## format, lint, strict types
+check: page  ## format, lint, strict types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/build_page.py check
 
 format: $(READY)  ## rewrite the sources in the house format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python tools/build_page.py format
 
 docs: $(READY)  ## regenerate docs/cli from --help
 	@$(BIN)/python tools/cli_pages.py
 
+pictures: page  ## take the screenshots of README and docs anew
+	@$(BIN)/python tools/browser.py
+	@$(BIN)/python tools/pictures.py
+
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist \
+	  web/node_modules src/regard/viewer/static
 
 $(READY): pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV)

