@@ -38,7 +38,7 @@ demo.regard:
 
 # one thread per worker: two workers that spin for each other on two cores take ten times as long
 test: page  ## the whole test suite, in a real browser too
-	@$(BIN)/python tools/browser.py
+	@$(BIN)/python tools/chromium.py
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: page  ## format, lint, strict types
@@ -55,8 +55,8 @@ format: $(READY)  ## rewrite the sources in the house format
 docs: $(READY)  ## regenerate docs/cli from --help
 	@$(BIN)/python tools/cli_pages.py
 
-pictures: page  ## take the screenshots of README and docs anew
-	@$(BIN)/python tools/browser.py
+pictures: page demo.regard  ## take the screenshots of README and docs anew
+	@$(BIN)/python tools/chromium.py
 	@$(BIN)/python tools/pictures.py
 
 clean:  ## remove everything that can be made again

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from browser import find_browser
+from chromium import find_browser
 
 HERE = ("127.0.0.1", "localhost", "")  # no host: file:, data: and blob: addresses
 

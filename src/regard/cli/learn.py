@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,25 @@ def learn(
     positions: bool = typer.Option(False, "--positions", help="Add sinusoids for the places."),
     block: bool = typer.Option(False, "--block", help="Go on: residual, layer norm, MLP."),
     as_json: bool = typer.Option(False, "--json", help="Every intermediate as JSON on stdout."),
-    save: Path | None = typer.Option(None, help="Write FILE.html, FILE.md or FILE.json instead."),
+    save: Path | None = typer.Option(
+        None, help="Write FILE.html (the page), FILE.md or FILE.json instead."
+    ),
+    web: bool = typer.Option(
+        False, "--web", help="The page in the browser, every number editable."
+    ),
+    port: int = typer.Option(0, help="Where --web listens on 127.0.0.1; 0 picks a free port."),
+    open_page: bool = typer.Option(
+        True, "--open/--no-open", help="With --web: open the browser, or only print the address."
+    ),
     exercise: int | None = typer.Option(
         None, metavar="SEED", help="An exercise to work by hand, another one for each seed."
     ),
     key: bool = typer.Option(False, "--key", "--answers", help="The exercise's answers instead."),
 ) -> None:
-    """Show attention on a sentence, step by step, with every number."""
+    """Show attention on a sentence, step by step, with every number.
+
+    In the terminal, as a file, or with --web as a page on which every number can be changed.
+    """
     from regard.learn import Options, make_lesson
 
     if exercise is not None:
@@ -53,12 +66,18 @@ def learn(
         raise InputError('no sentence was given; give one, as in: regard learn "The cat sat"')
     if save is not None:
         _check_suffix(save, ".html", ".md", ".json")
+    if web and (as_json or save is not None):
+        raise InputError("--web shows the page; give --save or --json without it")
     options = Options(
         sentence=sentence, token=token, projections=projections, embeddings=embeddings,
         d_k=d_k, d_v=d_v, heads=heads, scaled=not no_scale, causal=causal, positions=positions,
         block=block,
     )  # fmt: skip
-    _show(make_lesson(options), as_json=as_json, save=save)
+    lesson = make_lesson(options)
+    if web:
+        _serve(lesson, port, open_page)
+    else:
+        _show(lesson, as_json=as_json, save=save)
 
 
 def _show(lesson: Lesson, *, as_json: bool, save: Path | None) -> None:
@@ -75,16 +94,33 @@ def _show(lesson: Lesson, *, as_json: bool, save: Path | None) -> None:
         print_document(document.rewritten(in_ascii) if ascii_only(console) else document, console)
 
 
+def _serve(lesson: Lesson, port: int, open_page: bool) -> None:
+    """The page on this machine until Ctrl-C."""
+    from regard.viewer.notebook import lesson_page
+    from regard.viewer.one_page import serve_page
+
+    def say(address: str) -> None:
+        write("the lesson is at this address; Ctrl-C ends it", error=True)
+        write(address)
+        sys.stdout.flush()  # whoever reads it through a pipe waits for it
+
+    serve_page(lesson_page(lesson), port, open_page, say)
+
+
 def _written(lesson: Lesson, suffix: str) -> str:
     """The lesson as the text of a file of that kind."""
     import json
 
-    from regard.learn.render import html_page, markdown_page
-    from regard.learn.story import narrate
-
     if suffix == ".json":
         return json.dumps(lesson.as_dict(), ensure_ascii=False, allow_nan=False) + "\n"
-    return (html_page if suffix == ".html" else markdown_page)(narrate(lesson))
+    if suffix == ".html":
+        from regard.viewer.notebook import lesson_page
+
+        return lesson_page(lesson)
+    from regard.learn.render import markdown_page
+    from regard.learn.story import narrate
+
+    return markdown_page(narrate(lesson))
 
 
 def _exercise(

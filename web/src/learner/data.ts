@@ -1,10 +1,7 @@
-import type { Given, Projections } from "../maths/lesson";
+import type { Edits, Given, Projections } from "../maths/lesson";
 import type { Matrix } from "../maths/matrix";
 
-/**
- * A lesson as Python wrote it into the page (src/regard/viewer/lesson.py): what it starts from, and
- * every step as Python's definition computed it, so that the page can prove its own arithmetic.
- */
+/** A lesson as Python wrote it into the page (src/regard/viewer/lesson.py): what it starts from. */
 export interface LessonData {
   readonly tokens: readonly string[];
   readonly labels: readonly string[];
@@ -34,7 +31,13 @@ export interface LessonData {
   /** A real head of a real model on a real text, where the package carries one. */
   readonly real: RealHead | null;
   readonly exercises: readonly Exercise[];
+  /** In a page that a learner saved: what it had been given, and what was changed by hand. */
+  readonly given?: Given;
+  readonly edits?: SavedEdits;
 }
+
+/** Name of a matrix → "row,column" → the number put there; null for −∞, which JSON cannot say. */
+export type SavedEdits = Readonly<Record<string, Readonly<Record<string, number | null>>>>;
 
 /** One head of a real model: q and k as the model computed them (after rotation), v too. */
 export interface RealHead {
@@ -58,6 +61,7 @@ export interface Exercise {
 }
 
 export function givenOf(lesson: LessonData): Given {
+  if (lesson.given) return lesson.given;
   const asked = lesson.options;
   return {
     words: lesson.embeddings.words,
@@ -70,4 +74,28 @@ export function givenOf(lesson: LessonData): Given {
     scaled: asked.scaled !== false,
     causal: asked.causal === true,
   };
+}
+
+/** The changes that a saved page carries. */
+export function editsOf(lesson: LessonData): Edits {
+  return new Map(
+    Object.entries(lesson.edits ?? {}).map(([name, cells]) => [
+      name,
+      new Map(
+        Object.entries(cells).map(([cell, value]) => [cell, value ?? Number.NEGATIVE_INFINITY]),
+      ),
+    ]),
+  );
+}
+
+/** The other way round, for a page to be saved. */
+export function savedEdits(edits: Edits): SavedEdits {
+  return Object.fromEntries(
+    [...edits].map(([name, cells]) => [
+      name,
+      Object.fromEntries(
+        [...cells].map(([cell, value]) => [cell, Number.isFinite(value) ? value : null]),
+      ),
+    ]),
+  );
 }

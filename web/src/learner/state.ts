@@ -8,7 +8,7 @@ import {
   type WorkedHead,
   workOut,
 } from "../maths/lesson";
-import { givenOf, type LessonData } from "./data";
+import { editsOf, givenOf, type LessonData } from "./data";
 
 /** The one state of the learner's room: what is given, what was changed, what follows. */
 export interface LessonState {
@@ -26,11 +26,15 @@ export interface LessonState {
   /** 1 … 9: eight steps, and the next layer. */
   readonly step: Signal<number>;
   readonly presenting: Signal<boolean>;
+  /** How many parts of the step the presenter has shown; at least the first. */
+  readonly shown: Signal<number>;
 }
+
+export const LAST_STEP = 9;
 
 export function makeState(lesson: LessonData): LessonState {
   const given = signal(givenOf(lesson));
-  const edits = signal<Edits>(NO_EDITS);
+  const edits = signal<Edits>(editsOf(lesson));
   const worked = computed(() => workOut(given.value, edits.value));
   const original = computed(() => workOut(given.value));
   const head = signal(0);
@@ -48,6 +52,7 @@ export function makeState(lesson: LessonData): LessonState {
     }),
     step: signal(1),
     presenting: signal(false),
+    shown: signal(1),
   };
 }
 
@@ -74,4 +79,38 @@ export function isEdited(state: LessonState, matrix: string, row: number, column
 
 export function forgetEdits(state: LessonState): void {
   state.edits.value = NO_EDITS;
+}
+
+/** How many numbers were put in by hand. */
+export function editCount(state: LessonState): number {
+  let count = 0;
+  for (const cells of state.edits.value.values()) count += cells.size;
+  return count;
+}
+
+/** Positions, scaling or the causal mask: on where it was off. */
+export function flip(state: LessonState, what: "withPositions" | "scaled" | "causal"): void {
+  const given = state.given.value;
+  state.given.value = { ...given, [what]: !given[what] };
+}
+
+/** To a step 1 … 9; beyond either end nothing happens. */
+export function goToStep(state: LessonState, step: number): void {
+  if (step < 1 || step > LAST_STEP || step === state.step.value) return;
+  state.step.value = step;
+  state.shown.value = 1;
+}
+
+export function nextToken(state: LessonState): void {
+  state.focus.value = (state.focus.value + 1) % state.lesson.tokens.length;
+}
+
+export function nextHead(state: LessonState): void {
+  state.head.value = (state.head.value + 1) % state.lesson.heads.length;
+}
+
+/** Presenter mode on or off; it starts with the first part of the step. */
+export function present(state: LessonState, on: boolean): void {
+  state.shown.value = 1;
+  state.presenting.value = on;
 }

@@ -1,4 +1,4 @@
-import { dot, type Vector } from "./matrix";
+import type { Vector } from "./matrix";
 
 const HIDDEN = Number.NEGATIVE_INFINITY;
 
@@ -23,8 +23,12 @@ export function jacobian(weights: Vector): number[][] {
 
 /** ‖diag(p) − p pᵀ‖ (Frobenius): 0 where the row is saturated, so that nothing is learned. */
 export function jacobianNorm(weights: Vector): number {
-  // Σ_ij (δ p_i − p_i p_j)² = Σ p_i² − 2 Σ p_i³ + (Σ p_i²)²
-  const squares = dot(weights, weights);
-  const cubes = weights.reduce((sum, p) => sum + p ** 3, 0);
-  return Math.sqrt(Math.max(squares - 2 * cubes + squares ** 2, 0));
+  let sum = 0;
+  for (let i = 0; i < weights.length; i += 1) {
+    for (let j = 0; j < weights.length; j += 1) {
+      const p = weights[i] as number;
+      sum += ((i === j ? p : 0) - p * (weights[j] as number)) ** 2;
+    }
+  }
+  return Math.sqrt(sum);
 }

@@ -8,8 +8,8 @@ export type Place = Readonly<Record<string, string>>;
 const TOKEN = "token";
 const KEPT = "regard-token";
 
-function read(): Place {
-  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+function read(fragment = location.hash): Place {
+  return Object.fromEntries(new URLSearchParams(fragment.slice(1)));
 }
 
 function written(place: Place): string {
@@ -45,7 +45,16 @@ export function startAddress(): string {
   addEventListener("popstate", () => {
     current.value = read();
   });
+  addEventListener("click", follow);
   return keptToken(token);
+}
+
+/** In a notebook's frame a link to a fragment would load the notebook itself into the frame. */
+function follow(event: MouseEvent): void {
+  const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
+  if (hasHistory || event.defaultPrevented || !link) return;
+  event.preventDefault();
+  current.value = read(link.getAttribute("href") ?? "");
 }
 
 function keptToken(given: string | undefined): string {

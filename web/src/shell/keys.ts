@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 // Keys: whoever is on the screen says which it listens to, and `?` lists them all.
 
@@ -10,7 +10,10 @@ export interface Binding {
   readonly run: (event: KeyboardEvent) => void;
 }
 
-type Group = { readonly title: string; readonly bindings: readonly Binding[] };
+interface Group {
+  readonly title: string;
+  bindings: readonly Binding[]; // of the latest render
+}
 
 const groups = signal<readonly Group[]>([]);
 
@@ -39,17 +42,21 @@ let listening = false;
 
 /** Listen while the component is on the screen. A newer component's keys come first. */
 export function useKeys(title: string, bindings: readonly Binding[]): void {
+  const group = useRef<Group>({ title, bindings });
+  // Every render closes over new values. Only coming and going changes the list of groups, so that
+  // whoever shows the list is not drawn anew by its own drawing.
+  group.current.bindings = bindings;
   useEffect(() => {
     if (!listening) {
       addEventListener("keydown", onKey);
       listening = true;
     }
-    const group = { title, bindings };
-    groups.value = [group, ...groups.value];
+    const own = group.current;
+    groups.value = [own, ...groups.value];
     return () => {
-      groups.value = groups.value.filter((one) => one !== group);
+      groups.value = groups.value.filter((one) => one !== own);
     };
-  });
+  }, []);
 }
 
 const NAMES: Readonly<Record<string, string>> = {

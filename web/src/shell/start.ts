@@ -1,24 +1,35 @@
 import type { LessonData } from "../learner/data";
+import type { CarriedRecording } from "../source/carried";
+import { FileSource } from "../source/file";
 import { ServerSource } from "../source/server";
 import type { Source } from "../source/source";
-import { startAddress } from "./address";
+import { amend, place, startAddress } from "./address";
 
 // Three shells, one bundle. The server's page carries no data and asks for it; a self-contained
-// page and a notebook's frame carry theirs in <script type="application/json" id="regard-data">.
+// page and a notebook's frame carry theirs in <script type="application/json" id="regard-data">,
+// and large numbers in blobs of text that are unpacked when they are asked for.
 
 export type Start =
   | { readonly room: "lesson"; readonly lesson: LessonData }
-  | { readonly room: "recording"; readonly source: Source };
+  | {
+      readonly room: "recording";
+      readonly source: Source;
+      /** What a reader must know of a file that carries its recording. */
+      readonly words: readonly string[];
+    };
 
-type Carried =
-  | { readonly kind: "lesson"; readonly lesson: LessonData }
-  | { readonly kind: "recording"; readonly recording: unknown };
+type Carried = { readonly kind: "lesson"; readonly lesson: LessonData } | CarriedRecording;
 
 export function start(): Start {
   const token = startAddress();
   const data = document.getElementById("regard-data")?.textContent;
-  if (!data) return { room: "recording", source: new ServerSource(token) };
+  if (!data) return { room: "recording", source: new ServerSource(token), words: [] };
   const carried = JSON.parse(data) as Carried;
   if (carried.kind === "lesson") return { room: "lesson", lesson: carried.lesson };
-  throw new Error("this page carries nothing that can be shown");
+  if (carried.open && Object.keys(place.value).length === 0) amend(carried.open);
+  return { room: "recording", source: new FileSource(blob), words: carried.carries.words };
+}
+
+function blob(number: number): string {
+  return document.getElementById(`regard-blob-${number}`)?.textContent ?? "";
 }

@@ -11,7 +11,7 @@ import numpy as np
 from regard.errors import InputError
 from regard.learn.steps import Array, Head, attend
 
-__all__ = ["exercise_key", "exercise_markdown"]
+__all__ = ["draw_exercise", "exercise_key", "exercise_markdown"]
 
 _SENTENCES = (
     "The cat sat", "Birds sing early", "Rain fell softly", "She reads books", "Dogs chase cars",
@@ -33,7 +33,7 @@ def exercise_key(seed: int) -> str:
     return _page(seed, answers=True)
 
 
-def _draw(seed: int) -> tuple[list[str], Array, Head]:
+def draw_exercise(seed: int) -> tuple[list[str], Array, Head]:
     """Tokens, embeddings and every step; drawn again until the numbers make a fair exercise."""
     if seed < 0:
         raise InputError(f"an exercise's seed is a whole number of 0 or more; got {seed}")
@@ -60,7 +60,7 @@ def _is_fair(x: Array, head: Head) -> bool:
 
 
 def _page(seed: int, *, answers: bool) -> str:
-    tokens, x, head = _draw(seed)
+    tokens, x, head = draw_exercise(seed)
     d_k = head.w_k.shape[1]
     title = f"# Attention by hand, exercise {seed}" + (": the key" if answers else "")
     dims = [str(i + 1) for i in range(max(x.shape[1], head.w_q.shape[1], head.w_v.shape[1]))]

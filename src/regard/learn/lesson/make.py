@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.display import as_html
 from regard.errors import InputError, ShapeError
 from regard.learn.lesson.block import Block, run_block
 from regard.learn.lesson.embeddings import Embedding, embed
@@ -61,6 +62,8 @@ class Lesson:
     concat: Array  # (tokens, heads · d_v): the heads' outputs side by side
     output: Array  # concat @ w_o, or concat itself where there is no w_o
     block: Block | None
+
+    _repr_html_ = as_html
 
     @property
     def is_notes_example(self) -> bool:

@@ -1,53 +1,34 @@
-"""The lesson as one HTML file: no script, no request, light and dark, every word escaped."""
+"""The lesson as HTML for readers without scripts: no script, no request, every word escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
 
-from regard.learn.render.style import STYLE
 from regard.learn.story.document import Document, Grid, Line, Lines, Part, Prose, Section
 
-__all__ = ["html_page"]
-
-# Nothing may load or run, whatever a sentence contains.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+__all__ = ["html_body"]
 
 _PRODUCT = '<mrow><mi class="q">Q</mi><msup><mi class="k">K</mi><mi>T</mi></msup></mrow>'
 _DIVIDED = f"<mfrac>{_PRODUCT}<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt></mfrac>"
 
 
-def html_page(document: Document) -> str:
-    """A complete page that opens from a file, without JavaScript and without a network."""
+def html_body(document: Document) -> str:
+    """A header and a main part; the classes are roles (q, k, v, weight), styled by the page."""
     title = escape(document.title)
     opening = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in document.opening)
     sections = "\n".join(_section(section) for section in document.sections)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>{title} · attention, step by step</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<header>
-<p class="over">Attention, step by step</p>
+    return f"""<header>
+<p>Attention, step by step</p>
 <h1>{title}</h1>
 {opening}
-<p class="legend"><b class="q">query</b> <b class="k">key</b> <b class="v">value</b>
+<p><b class="q">query</b> <b class="k">key</b> <b class="v">value</b>
 <b class="weight">weight</b></p>
 {_formula(document.scaled)}
 </header>
 <main>
 {sections}
-</main>
-</body>
-</html>
-"""
+</main>"""
 
 
 def _formula(scaled: bool) -> str:
@@ -97,11 +78,5 @@ def _grid(grid: Grid) -> str:
 
 
 def _row(grid: Grid, r: int) -> str:
-    cells = "".join(
-        f"<td{_shade(grid, r, c)}>{escape(text)}</td>" for c, text in enumerate(grid.cells[r])
-    )
+    cells = "".join(f"<td>{escape(text)}</td>" for text in grid.cells[r])
     return f'<tr><th scope="row">{escape(grid.rows[r])}</th>{cells}</tr>'
-
-
-def _shade(grid: Grid, r: int, c: int) -> str:
-    return "" if grid.shades is None else f' style="--share:{grid.shades[r][c]:.3f}"'

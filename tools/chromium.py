@@ -1,6 +1,6 @@
 """Makes sure that there is a Chromium for the browser tests. Standard library only.
 
-python tools/browser.py
+python tools/chromium.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,141 @@
+"""What the learner's room starts from: the lesson's own numbers, splits, exercises, a real head."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.learn import Options, make_lesson
+from regard.learn.grading.exercise import exercise_key
+from regard.learn.grading.submission import parse_submission
+from regard.learn.lesson.embeddings import sinusoids
+from regard.learn.lesson.projections import is_identity
+from regard.learn.steps import mask_scores, scale, score, softmax
+from regard.mask import Causal
+from regard.viewer.lesson import EXERCISES, lesson_data
+
+FIELDS = {
+    "tokens", "labels", "row", "options", "embeddings", "projections", "heads", "w_o", "block",
+    "is_notes_example", "splits", "real", "exercises",
+}  # fmt: skip
+
+
+def data_of(sentence="The cat sat", **options):
+    return lesson_data(make_lesson(Options(sentence, **options)))
+
+
+def parameters(split):
+    matrices = [head[name] for head in split["heads"] for name in ("w_q", "w_k", "w_v")]
+    return sum(np.size(matrix) for matrix in [*matrices, split["w_o"]])
+
+
+def test_the_notes_example_starts_from_the_notes_numbers():
+    data = data_of()
+    assert data.keys() == FIELDS
+    assert data["is_notes_example"]
+    assert data["embeddings"]["words"] == [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
+    assert data["embeddings"]["made_up"] == []
+    assert all(is_identity(np.array(data["heads"][0][n])) for n in ("w_q", "w_k", "w_v"))
+    assert data["w_o"] is None
+
+
+def test_it_is_json_without_anything_that_json_has_no_word_for():
+    for options in ({}, {"causal": True}, {"projections": "random:3", "heads": 2, "block": True}):
+        text = json.dumps(data_of("Some made up words", **options), allow_nan=False)
+        assert json.loads(text)["options"]["causal"] is options.get("causal", False)
+
+
+def test_positions_are_there_even_where_the_lesson_leaves_them_out():
+    for asked in (False, True):
+        data = data_of(positions=asked)
+        np.testing.assert_array_equal(data["embeddings"]["positions"], sinusoids(3, 4))
+        assert data["options"]["positions"] is asked
+
+
+def test_the_block_has_its_matrices_even_where_the_lesson_stops_before_it():
+    with_block = make_lesson(Options("The cat sat", projections="random:5", block=True)).block
+    data = data_of(projections="random:5")
+    assert data["block"] == {"w_1": with_block.w_1.tolist(), "w_2": with_block.w_2.tolist()}
+
+
+def test_made_up_words_are_named():
+    assert data_of("The dog sat")["embeddings"]["made_up"] == ["dog"]
+
+
+@pytest.mark.parametrize("projections", ["identity", "random:11"])
+def test_splits_have_the_same_parameters_to_the_number(projections):
+    splits = data_of(projections=projections)["splits"]
+    assert [len(split["heads"]) for split in splits] == [1, 2, 4]
+    assert {parameters(split) for split in splits} == {4 * 4 * 4}
+    for name in ("w_q", "w_k", "w_v"):
+        whole = [np.hstack([head[name] for head in split["heads"]]) for split in splits]
+        np.testing.assert_array_equal(whole[0], whole[1])
+        np.testing.assert_array_equal(whole[0], whole[2])
+
+
+def test_a_split_of_as_many_heads_as_the_lesson_is_the_lesson():
+    lesson = make_lesson(Options("The cat sat", projections="random:2", heads=2))
+    split = lesson_data(lesson)["splits"][1]
+    assert split["heads"] == lesson_data(lesson)["heads"]
+    assert split["w_o"] == lesson.projections.w_o.tolist()
+
+
+def test_splits_say_so_where_they_are_not_the_lessons_own():
+    data = data_of(projections="random:2", d_k=3)
+    assert all("Not this lesson's own" in split["words"] for split in data["splits"])
+    assert {parameters(split) for split in data["splits"]} == {64}
+
+
+def test_a_width_that_does_not_divide_has_fewer_splits(tmp_path):
+    file = tmp_path / "three wide.json"
+    file.write_text(json.dumps({"The": [1, 0, 2], "cat": [0, 1, 1]}))
+    data = data_of("The cat", embeddings=file)
+    assert [len(split["heads"]) for split in data["splits"]] == [1]
+
+
+def test_folders_of_the_one_who_made_the_page_are_not_passed_on(tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"The": [1, 0], "cat": [0, 1]}))
+    projections = tmp_path / "own.json"
+    eye = np.eye(2).tolist()
+    projections.write_text(json.dumps({"w_q": eye, "w_k": eye, "w_v": eye}))
+    data = data_of("The cat", embeddings=file, projections=str(projections))
+    assert data["options"]["embeddings"] == "mine.json"
+    assert data["options"]["projections"] == "own.json"
+    assert str(tmp_path) not in json.dumps(data)
+
+
+def test_exercises_are_those_that_grading_hands_out():
+    exercises = data_of()["exercises"]
+    assert [one["seed"] for one in exercises] == list(EXERCISES)
+    for one in exercises:
+        key = parse_submission(exercise_key(one["seed"]))
+        assert one["tokens"] == list(key.tokens)
+        np.testing.assert_array_equal(one["x"], key.steps["embeddings"].values)
+        for name in ("w_q", "w_k", "w_v"):
+            np.testing.assert_array_equal(one["heads"][0][name], key.steps[name].values)
+
+
+def test_the_real_head_does_what_its_words_say():
+    real = data_of()["real"]
+    q, k, v = (np.array(real[name]) for name in ("queries", "keys", "values"))
+    assert len(q) == len(k) == len(v) == len(real["tokens"])
+    assert real["scale"] == q.shape[1] ** -0.5
+    weights = softmax(mask_scores(scale(score(q, k), q.shape[1]), Causal()))
+    tokens, masses = real["tokens"], []
+    for i, row in enumerate(weights):
+        after = [j for j in range(1, i) if tokens[j - 1] == tokens[i]]
+        if after:
+            masses.append(row[after].sum())
+    assert f"{np.mean(masses):.2f} of its weight" in real["words"]
+    assert f"the {len(masses)} rows" in real["words"]
+
+
+def test_the_real_head_is_small_enough_to_be_in_every_lesson():
+    import regard.viewer
+
+    file = Path(regard.viewer.__file__).parent / "real_head.json"
+    assert file.stat().st_size < 60_000

@@ -1,0 +1,375 @@
+"""Checks and times the GPU kernels on a CUDA machine: correctness before numbers.
+
+    PYTHONPATH=src python tools/gpu_check.py                  everything
+    PYTHONPATH=src python tools/gpu_check.py check plain sink  these cases only
+    PYTHONPATH=src python tools/gpu_check.py time             figures only
+
+`check` compares every question of implementation "triton" with the definition in float64, over
+the cases all implementations share, in several processes because compiling takes longest. `time`
+runs each variant in turn, many rounds, and gives medians; with $OUT set it writes a CSV there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import regard
+from regard.engine import api
+from regard.engine.problem import Call
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    Matching,
+    MaxLogit,
+    MaxScore,
+    Offsets,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+)
+from regard.testing import CASES, Case, Inputs, Yardstick
+
+NUMBERS = (Entropy(), MaxScore(), MaxLogit(), Concentration(), Distance(), Visible())
+REGIONS = (Pooled(7), Pooled(16), Pooled(80), Pooled(40, "max"), Received(), Received(9, "visible"))
+HALF = (torch.bfloat16, torch.float16)
+
+
+# ── right ────────────────────────────────────────────────────────────────────────────────────
+
+
+def attend(inputs: Inputs, implementation: str) -> regard.Attention:
+    """By the named implementation."""
+    return regard.attend(
+        inputs.query, inputs.key, inputs.value, implementation=implementation, **inputs.options
+    )
+
+
+def call_of(inputs: Inputs) -> Call:
+    """The call that attend makes of these inputs."""
+    options: dict[str, Any] = dict.fromkeys(("mask", "scale", "bias", "softcap", "sink"))
+    options |= inputs.options
+    return api._call(inputs.query, inputs.key, inputs.value, *options.values(), 0.0)
+
+
+def check_statistics(case: Case, dtype: torch.dtype) -> Iterator[str]:
+    """Output, lse, every statistic and both products; yields what is wrong."""
+    inputs = case.inputs(dtype, device="cuda")
+    right = Yardstick(call_of(inputs))
+    shape, device = right.call.shape, inputs.query.device
+    a = attend(inputs, "triton")
+    i, j = (torch.arange(n, device=device) for n in (case.queries, case.keys))
+    matching = Matching(i % 5, j % 7 % 5)
+    asked: tuple[Summary, ...] = (*NUMBERS, *REGIONS, Offsets(), matching)
+    x = torch.linspace(-1, 1, case.keys, dtype=a.dtype, device=device)
+    y = torch.linspace(-1, 1, case.queries, dtype=a.dtype, device=device)
+    found: dict[str, tuple[Tensor, Callable[[Any], Tensor]]] = {
+        "output": (a.output, lambda s: s.context),
+        "lse": (a.lse, lambda s: s.lse),
+        "a @ x": (a @ x, lambda s: s.weights @ x.to(s.weights.dtype)),
+        "a.T @ y": (a.T @ y, lambda s: s.weights.mT @ y.to(s.weights.dtype)),
+        "dense": (a.dense(), lambda s: s.weights),
+    }
+    for summary, value in a.summarize(*asked).items():
+        found[repr(summary)] = value, lambda s, m=summary: m.define(s, shape)
+    for name, (value, measure) in found.items():
+        try:
+            right.budget(measure).check(value, name)
+        except AssertionError as wrong:
+            yield str(wrong)
+
+
+def check_keys(case: Case) -> Iterator[str]:
+    """Top keys in float64, cells of any rectangle to the bit, the same bits twice."""
+    inputs = case.inputs(torch.float64, device="cuda")
+    right = Yardstick(call_of(inputs))
+    a = attend(inputs, "triton")
+    for k in (5, 40):
+        best = Top(k).define(right.exact, right.call.shape)
+        found = a.top(k)
+        if not torch.equal(found.keys, best.keys):
+            yield f"top({k}): other keys"
+    inputs = case.inputs(torch.bfloat16, device="cuda")
+    a, again = attend(inputs, "triton"), attend(inputs, "triton")
+    every = a.dense()
+    if 0 in every.shape:
+        return
+    last, middle = case.queries - 1, case.keys // 2
+    same = {
+        "a row": (a[..., last, :], every[..., last, :]),
+        "a column": (a[..., middle], every[..., middle]),
+        "a grid": (a[..., ::3, 1::2], every[..., ::3, 1::2]),
+        "received again": (a.received(), again.received()),
+        "entropy again": (a.entropy(), again.entropy()),
+        "output again": (a.output, again.output),
+    }
+    for name, (one, other) in same.items():
+        if not torch.equal(one, other):
+            yield f"{name}: other bits"
+
+
+def check_gradients(case: Case) -> Iterator[str]:
+    """Of every question that has them, against autograd through the definition."""
+    questions: dict[str, Callable[[regard.Attention], Tensor]] = {
+        "output": lambda a: a.output,
+        "lse": lambda a: a.lse.masked_fill(a.lse == -torch.inf, 0.0),
+        "entropy": lambda a: a.entropy() + a.output.sum(-1),
+        "top": lambda a: a.top(3).weights,
+        "rows": lambda a: a.rows([0, -1]),
+        "received": lambda a: a.received(),
+        "product": lambda a: a @ torch.linspace(-1, 1, a.shape[-1], dtype=a.dtype, device="cuda"),
+    }
+    inputs = case.inputs(torch.float64, device="cuda")
+    for name, question in questions.items():
+        mine, exact = (_gradients(inputs, who, question) for who in ("triton", "dense"))
+        for letter, one, other in zip("qkv", mine, exact, strict=True):
+            scale = max(float(other.abs().max()), 1.0) * max(case.spread, 1.0)
+            worst = float((one - other).abs().max()) / scale
+            if not worst < 1e-10:
+                yield f"d {name} / d {letter}: {worst:.2e}"
+
+
+def _gradients(
+    inputs: Inputs, implementation: str, question: Callable[[regard.Attention], Tensor]
+) -> list[Tensor]:
+    leaves = [t.detach().clone().requires_grad_() for t in (inputs.query, inputs.key, inputs.value)]
+    found = question(attend(Inputs(*leaves, inputs.options), implementation))
+    weights = torch.linspace(0.5, 1.5, found.numel(), dtype=found.dtype, device="cuda")
+    loss = (found * weights.reshape(found.shape)).sum()
+    grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+    return [torch.zeros_like(t) if g is None else g for t, g in zip(leaves, grads, strict=True)]
+
+
+def check_case(job: tuple[str, str]) -> tuple[str, str, list[str], float]:
+    """One case in one precision, or its keys, or its gradients."""
+    name, what = job
+    case = next(c for c in CASES if c.name == name)
+    start = time.perf_counter()
+    try:
+        attend(case.inputs(torch.float32, device="cuda"), "triton")
+        if what == "keys":
+            wrong = list(check_keys(case))
+        elif what == "gradients":
+            wrong = list(check_gradients(case))
+        else:
+            wrong = list(check_statistics(case, getattr(torch, what)))
+    except regard.errors.UnavailableError as error:
+        wrong = [] if "Rule" in str(error) else [str(error)]
+    except Exception as error:  # noqa: BLE001 - the rest of the cases still has to run
+        wrong = [f"{type(error).__name__}: {str(error)[:600]}"]
+    return name, what, wrong, time.perf_counter() - start
+
+
+def check(names: list[str], kinds: list[str], workers: int) -> int:
+    """Every case in every way; the number of wrong ones."""
+    chosen = [c for c in CASES if not names or c.name in names]
+    jobs = [
+        (c.name, kind)
+        for kind in kinds
+        for c in chosen
+        if kind != "gradients" or (c.queries and c.keys and c.queries < 300)
+    ]
+    wrong = 0
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        for name, what, faults, seconds in pool.imap_unordered(check_case, jobs):
+            wrong += bool(faults)
+            for fault in faults:
+                print(f"WRONG {name} [{what}] {fault}  ({seconds:.0f} s)", flush=True)
+    print(f"{len(jobs) - wrong} of {len(jobs)} checks are right", flush=True)
+    return wrong
+
+
+# ── fast ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Size(NamedTuple):
+    """One problem to time."""
+
+    dim: int
+    batch: int
+    heads: int
+    tokens: int
+    causal: bool
+
+    @property
+    def work(self) -> float:
+        """Floating-point operations of a forward."""
+        full = 4 * self.batch * self.heads * self.tokens**2 * self.dim
+        return full / 2 if self.causal else full
+
+
+SIZES = [
+    Size(dim, batch, heads, tokens, causal)
+    for dim, batch, heads, tokens in ((128, 4, 16, 4096), (128, 1, 16, 16384), (64, 1, 16, 16384))
+    for causal in (False, True)
+]
+LONG = Size(128, 1, 8, 131072, True)
+
+
+def variants(size: Size) -> dict[str, Callable[[], Any]]:
+    """What is timed, by name; the peers first."""
+    shape = (size.batch, size.heads, size.tokens, size.dim)
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    mask = regard.Causal() if size.causal else None
+
+    def peer(backend: SDPBackend) -> Callable[[], Tensor]:
+        def run() -> Tensor:
+            with sdpa_kernel(backend):
+                return functional.scaled_dot_product_attention(q, k, v, is_causal=size.causal)
+
+        return run
+
+    def ours(*summaries: Summary) -> Callable[[], Any]:
+        return lambda: regard.attend(
+            q, k, v, mask=mask, summaries=summaries, implementation="triton"
+        )
+
+    known = regard.attend(q, k, v, mask=mask, implementation="triton")
+    cell = max(64, size.tokens // 512)
+
+    def ask(summary: Summary) -> Callable[[], Any]:
+        def run() -> Any:
+            known._known.clear()
+            return known.summarize(summary)
+
+        return run
+
+    return {
+        "cudnn": peer(SDPBackend.CUDNN_ATTENTION),
+        "flash": peer(SDPBackend.FLASH_ATTENTION),
+        "regard, bare": lambda: regard.attend(q, k, v, mask=mask),
+        "triton, bare": ours(),
+        "triton, entropy + max": ours(Entropy(), MaxScore()),
+        "received": ask(Received()),
+        "pooled": ask(Pooled(cell)),
+        "top 8": ask(Top(8)),
+        "everything": ours(Entropy(), MaxScore(), Received(), Pooled(cell), Top(8)),
+    }
+
+
+def backward_variants(size: Size) -> dict[str, Callable[[], Any]]:
+    """Gradients of the output, and of output and entropy."""
+    shape = (size.batch, size.heads, size.tokens, size.dim)
+    leaves = [
+        torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3)
+    ]
+    mask = regard.Causal() if size.causal else None
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        theirs = functional.scaled_dot_product_attention(*leaves, is_causal=size.causal)
+    bare = regard.attend(*leaves, mask=mask).output
+    own = regard.attend(*leaves, mask=mask, summaries=(Entropy(),), implementation="triton")
+    g = torch.randn_like(theirs)
+
+    def gradient(results: list[Tensor], outer: list[Tensor]) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(results, leaves, outer, retain_graph=True)
+
+    entropy = own.entropy()
+    return {
+        "cudnn": gradient([theirs], [g]),
+        "backward, bare": gradient([bare], [g]),
+        "backward, triton": gradient([own.output], [g]),
+        "backward, triton + entropy": gradient(
+            [own.output, entropy], [g, torch.ones_like(entropy)]
+        ),
+    }
+
+
+def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median milliseconds of each, taken in turns."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(rounds + 2):
+        for name, run in runs.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            run() if turn < 2 else None  # compile and warm up
+            start.record()
+            run()
+            end.record()
+            torch.cuda.synchronize()
+            if turn >= 2:
+                taken[name].append(start.elapsed_time(end))
+    return {name: median(times) for name, times in taken.items()}
+
+
+def measure(sizes: list[Size], rounds: int) -> list[dict[str, Any]]:
+    """Rows of the table, printed as they come."""
+    rows = []
+    for size in sizes:
+        for kind, make in (("forward", variants), ("backward", backward_variants)):
+            try:
+                found = timed(make(size), rounds)
+            except (RuntimeError, torch.OutOfMemoryError) as error:
+                print(f"{size} {kind}: {str(error)[:300]}", flush=True)
+                continue
+            work = size.work * (1 if kind == "forward" else 2.5)
+            print(
+                f"d{size.dim} {size.batch}×{size.heads}×{size.tokens} causal={size.causal} {kind}"
+            )
+            for name, ms in found.items():
+                ratio = ms / found["cudnn"]
+                print(f"    {name:28s} {ms:8.3f} ms  {ratio:5.2f}×  {work / ms / 1e9:5.0f} TFLOP/s")
+                rows.append({**size._asdict(), "kind": kind, "what": name, "ms": round(ms, 4),
+                             "to_cudnn": round(ratio, 4)})  # fmt: skip
+            sys.stdout.flush()
+    return rows
+
+
+def long_row() -> None:
+    """Time and memory of everything at 131,072 tokens × 8 heads."""
+    size = LONG
+    shape = (size.batch, size.heads, size.tokens, size.dim)
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    asked = (Entropy(), MaxScore(), Received(), Pooled(), Top(8))
+    for turn in ("first", "second"):
+        torch.cuda.reset_peak_memory_stats()
+        before, start = torch.cuda.memory_allocated(), time.perf_counter()
+        a = regard.attend(q, k, v, mask=regard.Causal(), summaries=asked, implementation="triton")
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+        held = sum(t.nbytes for t in (a.output, a.lse))
+        extra = torch.cuda.max_memory_allocated() - before - held
+        print(f"131,072 × 8, everything, {turn}: {seconds:.3f} s, {extra / 2**20:.0f} MiB extra")
+
+
+def main() -> int:
+    """Exit status 1 where something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("what", nargs="?", choices=["all", "check", "time", "long"], default="all")
+    parser.add_argument("cases", nargs="*", help="names of cases to check")
+    parser.add_argument("--kinds", default="float64,keys,gradients,float32,bfloat16,float16")
+    parser.add_argument("--workers", type=int, default=min(14, os.cpu_count() or 1))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--sizes", type=int, default=len(SIZES))
+    given = parser.parse_args()
+    wrong = 0
+    if given.what in ("all", "check"):
+        wrong = check(given.cases, given.kinds.split(","), given.workers)
+    if given.what in ("all", "time"):
+        rows = measure(SIZES[: given.sizes], given.rounds)
+        if os.environ.get("OUT") and rows:
+            with (Path(os.environ["OUT"]) / "gpu.csv").open("w", newline="") as file:
+                table = csv.DictWriter(file, list(rows[0]))
+                table.writeheader()
+                table.writerows(rows)
+    if given.what in ("all", "long"):
+        long_row()
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

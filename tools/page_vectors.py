@@ -1,0 +1,209 @@
+"""Writes what Python's definitions say, for the tests of the page's mathematics to compare with.
+
+python tools/page_vectors.py FILE    lessons with every intermediate, colours, gradients, gradings
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.colour import TIMES_UNIFORM, codes, is_light, palette
+from regard.learn import Lesson, Options, make_lesson
+from regard.learn.grading.draft import STEPS
+from regard.learn.grading.exercise import exercise_key
+from regard.learn.grading.marking import Mark, mark
+from regard.learn.grading.submission import Submission, parse_submission
+from regard.learn.scaling.lab import gradient_at_query, temperature
+from regard.learn.steps import Array, softmax
+from regard.viewer.lesson import EXERCISES, lesson_data
+from regard.viewer.pixels import encode_times
+
+LESSONS: dict[str, Options] = {
+    "notes": Options("The cat sat"),
+    "made up": Options("Every river finds the sea", token="river"),
+    "random": Options("The cat sat", projections="random:7"),
+    "causal": Options("The cat sat on the mat", causal=True, projections="random:1"),
+    "positions": Options("The cat sat", positions=True),
+    "unscaled": Options("The cat sat", scaled=False, projections="random:2"),
+    "heads": Options("The cat sat down", heads=2, projections="random:3", causal=True),
+    "narrow values": Options("The cat sat", d_k=3, d_v=2, projections="random:4"),
+    "block": Options("The cat sat", block=True, projections="random:5", positions=True),
+    "one token": Options("cat", causal=True),
+}
+ANSWERS = ("Q", "K", "V", "scores", "scaled", "weights", "output")
+
+
+def vectors() -> dict[str, Any]:
+    """Everything, by name."""
+    return {
+        "python": sys.executable,
+        "lessons": {name: _lesson(make_lesson(asked)) for name, asked in LESSONS.items()},
+        "palette": palette().tolist(),
+        "light": [is_light(code) for code in range(len(palette()))],
+        "codes": _codes(),
+        "rows": _rows(),
+        "gradients": _gradients(),
+        "temperature": [vars(side) for side in temperature()],
+        "quantiles": _quantiles(),
+        "gradings": _gradings(),
+    }
+
+
+def _lesson(lesson: Lesson) -> dict[str, Any]:
+    return {"data": lesson_data(lesson), "worked": lesson.as_dict()}
+
+
+def _codes() -> dict[str, Any]:
+    times = np.concatenate([[0.0, 1e-9], np.geomspace(0.05, 200, 97), [1e9]])
+    shares = np.linspace(-0.1, 1.1, 61)
+    return {
+        "times": times.tolist(),
+        "tile_codes": encode_times(times[None], np.zeros((1, times.size), bool)).codes[0].tolist(),
+        "time_shares": TIMES_UNIFORM.shares(times).tolist(),
+        "low": TIMES_UNIFORM.low,
+        "high": TIMES_UNIFORM.high,
+        "shares": shares.tolist(),
+        "codes": codes(shares).tolist(),
+    }
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Single rows of scores, from even to saturated, with what is said about their weights."""
+    rng = np.random.default_rng(3)
+    cases = [np.zeros(4), np.array([6.0, 4.0]), np.array([40.0, 0, -3]), np.array([2.0])]
+    cases += [rng.standard_normal(n) * size for n in (3, 16) for size in (0.1, 1, 8, 32)]
+    return [_row(scores) for scores in cases]
+
+
+def _row(scores: Array) -> dict[str, Any]:
+    weights = softmax(scores[None])[0]
+    jacobian = np.diag(weights) - np.outer(weights, weights)
+    kept = weights[weights > 0]
+    return {
+        "scores": scores.tolist(),
+        "weights": weights.tolist(),
+        "entropy": float(-(kept * np.log(kept)).sum()),
+        "jacobian_norm": float(np.linalg.norm(jacobian)),
+    }
+
+
+def _gradients() -> list[dict[str, Any]]:
+    """gradient_at_query, for scores as they are and divided."""
+    found = []
+    for d_k in (1, 4, 64, 512):
+        rng = np.random.default_rng(d_k)
+        queries, keys = rng.standard_normal((3, d_k)), rng.standard_normal((8, d_k))
+        upstream = rng.standard_normal((3, 8))
+        for factor in (1.0, d_k**-0.5):
+            scores = factor * (queries @ keys.T)
+            gradient, weights = gradient_at_query(scores, upstream, keys, factor)
+            found.append(
+                {
+                    "scores": scores.tolist(),
+                    "upstream": upstream.tolist(),
+                    "keys": keys.tolist(),
+                    "factor": factor,
+                    "gradient": gradient.tolist(),
+                    "weights": weights.tolist(),
+                }
+            )
+    return found
+
+
+def _quantiles() -> list[dict[str, Any]]:
+    rng = np.random.default_rng(5)
+    samples = [rng.standard_normal(n) for n in (1, 2, 100, 512)]
+    return [
+        {
+            "sample": sample.tolist(),
+            "median": float(np.median(sample)),
+            "p99": float(np.quantile(sample, 0.99)),
+        }
+        for sample in samples
+    ]
+
+
+def _gradings() -> list[dict[str, Any]]:
+    """Hand calculations: the key, and the key with slips that later steps follow or do not."""
+    found = []
+    for seed in EXERCISES:
+        key = parse_submission(exercise_key(seed))
+        for name, texts in _attempts(key).items():
+            found.append({"seed": seed, "name": name, "cells": texts} | _judged(key, texts))
+    return found
+
+
+def _attempts(key: Submission) -> dict[str, dict[str, list[list[str]]]]:
+    """Cells as a learner types them, by step."""
+
+    def printed(change: Any) -> dict[str, list[list[str]]]:
+        return {
+            step: [
+                [change(step, r, c, float(v)) for c, v in enumerate(row)]
+                for r, row in enumerate(key.steps[step].values)
+            ]
+            for step in ANSWERS
+        }
+
+    def cut(v: float) -> str:
+        return f"{np.trunc(v * 100 + np.sign(v) * 1e-9) / 100:.2f}"
+
+    return {
+        "four decimals": printed(lambda s, r, c, v: f"{v:.4f}"),
+        "cut to two": printed(lambda s, r, c, v: cut(v)),
+        "as short as they are": printed(lambda s, r, c, v: f"{v:g}"),
+        "one row": printed(lambda s, r, c, v: f"{v:.3f}" if r == 1 else ""),
+        "a half as a fraction": printed(
+            lambda s, r, c, v: f"{round(v * 2)}/2" if s == "scaled" else f"{v:.4f}"
+        ),
+        "a wrong key": printed(lambda s, r, c, v: f"{v + (s == 'K' and (r, c) == (1, 0)):.4f}"),
+        "weights not normalised": printed(
+            lambda s, r, c, v: f"{v * (1 + (s == 'weights' and r == 0)):.4f}"
+        ),
+        "a unit off, two units off": printed(
+            lambda s, r, c, v: f"{v + 1e-4 * (s == 'weights') * (1 + c):.4f}"
+        ),
+        "minus and blanks": printed(
+            lambda s, r, c, v: "?" if (r + c) % 2 else f"{v:.2f}".replace("-", "−")
+        ),
+    }
+
+
+def _judged(key: Submission, texts: dict[str, list[list[str]]]) -> dict[str, Any]:
+    task = {name: key.steps[name].values.tolist() for name in STEPS if name not in ANSWERS}
+    document = {"tokens": list(key.tokens), **task, **texts}
+    judged = mark(parse_submission(json.dumps(document), as_json=True))
+    return {"steps": {step.step: _step(step) for step in judged.steps if step.step in ANSWERS},
+            "first_wrong": _first(judged)}  # fmt: skip
+
+
+def _step(step: Any) -> dict[str, Any]:
+    return {
+        "units": step.printed.units.tolist(),
+        "value": step.right.value.tolist(),
+        "low": step.right.low.tolist(),
+        "high": step.right.high.tolist(),
+        "wrong": step.wrong.tolist(),
+    }
+
+
+def _first(judged: Mark) -> str | None:
+    return judged.first_wrong.step if judged.first_wrong else None
+
+
+def main(arguments: list[str]) -> int:
+    """Write them; the exit status."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python tools/page_vectors.py FILE\n")
+        return 2
+    Path(arguments[0]).write_text(json.dumps(vectors(), allow_nan=False), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { count } from "../../maths/format";
+import { type Worked, workOut } from "../../maths/lesson";
+import { Figure } from "../../parts/Figure";
+import type { LessonState } from "../state";
+import { Choice, Lab } from "./Lab";
+import { Numbers, RowOf } from "./Numbers";
+import { drawnSplits, parametersOf, type Split } from "./splits";
+import { WeightLegend, WeightMap } from "./WeightMap";
+
+const SEED = 4;
+
+/** The same projections cut into 1, 2 and 4 heads: as many parameters, more ways to look. */
+export function HeadsAtConstantCost({ state }: { state: LessonState }) {
+  const isDrawn = useSignal(false);
+  const own = state.lesson.splits;
+  const drawn = useMemo(() => drawnSplits(own, SEED), [own]);
+  const splits = isDrawn.value ? drawn : own;
+  const chosen = useSignal(Math.min(1, splits.length - 1));
+  const split = splits[chosen.value];
+  if (!split) return null;
+  const { x } = state.worked.value;
+  const given = { ...state.given.value, words: x, withPositions: false };
+  const worked = workOut({ ...given, heads: split.heads, w_o: split.w_o });
+  return (
+    <Lab part="heads-lab" title="More heads, no more parameters">
+      <p>
+        The same w_q, w_k and w_v, cut into narrower ones. Each head looks in its own way at its own
+        share of the dimensions; w_o mixes what they found.
+      </p>
+      <div class="lab-controls">
+        <Choice
+          part="heads-choice"
+          words="Heads"
+          options={splits.map((one, n) => ({ value: n, text: String(one.heads.length) }))}
+          chosen={chosen.value}
+          choose={(value) => {
+            chosen.value = value;
+          }}
+        />
+        <Choice
+          part="heads-projections"
+          words="Projections"
+          options={[
+            { value: "own", text: "the lesson's" },
+            { value: "drawn", text: "random" },
+          ]}
+          chosen={isDrawn.value ? "drawn" : "own"}
+          choose={(value) => {
+            isDrawn.value = value === "drawn";
+          }}
+        />
+      </div>
+      <Cost split={split} />
+      <Maps worked={worked} state={state} />
+      <WeightLegend />
+      <Mixed worked={worked} split={split} state={state} />
+      <p class="soft" data-part="heads-words">
+        {split.words}
+        {lookAlike(worked) && ". Here all heads look alike; with random projections they do not"}.
+      </p>
+    </Lab>
+  );
+}
+
+/** Whether several heads have the same weights, as the notes' vectors, which repeat, give them. */
+function lookAlike({ heads }: Worked): boolean {
+  const first = JSON.stringify(heads[0]?.weights);
+  return heads.length > 1 && heads.every((head) => JSON.stringify(head.weights) === first);
+}
+
+function Cost({ split }: { split: Split }) {
+  const heads = split.heads.length;
+  const width = split.w_o.length;
+  const d_k = split.heads[0]?.w_k[0]?.length ?? 1;
+  return (
+    <p class="lab-cost" data-part="parameter-count">
+      {heads} × 3 × ({width} × {d_k}) + {width} × {width} ={" "}
+      <b class="figure lab-total" data-value={String(parametersOf(split))}>
+        {count(parametersOf(split))}
+      </b>{" "}
+      parameters, d_k = <Figure value={d_k} places={0} />
+    </p>
+  );
+}
+
+function Maps({ worked, state }: { worked: Worked; state: LessonState }) {
+  const { labels } = state.lesson;
+  return (
+    <div class="lab-maps">
+      {worked.heads.map((head, h) => (
+        <figure key={h} data-part="head-map">
+          <figcaption>Head {h + 1}</figcaption>
+          <WeightMap
+            title={`Weights of head ${h + 1}`}
+            weights={head.weights}
+            labels={labels}
+            causal={state.given.value.causal}
+            mark={state.focus.value}
+          />
+        </figure>
+      ))}
+    </div>
+  );
+}
+
+function Mixed(props: { worked: Worked; split: Split; state: LessonState }) {
+  const { worked, split, state } = props;
+  const i = state.focus.value;
+  const name = state.lesson.labels[i];
+  return (
+    <div class="lab-lines" data-part="concat">
+      {worked.heads.map((head, h) => (
+        <p key={h}>
+          <span class="soft">head {h + 1} found</span>{" "}
+          <RowOf values={head.context[i] ?? []} class="v" />
+        </p>
+      ))}
+      <p>
+        <span class="soft">concat, row of {name}</span> <RowOf values={worked.concat[i] ?? []} />
+      </p>
+      <details>
+        <summary>
+          w_o, {split.w_o.length} × {split.w_o.length}
+        </summary>
+        <Numbers title="from concat (rows) to output (columns)" values={split.w_o} />
+      </details>
+      <p>
+        <span class="soft">concat @ w_o, the output</span>{" "}
+        <b>
+          <RowOf values={worked.output[i] ?? []} />
+        </b>
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,161 @@
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { multiply, transpose } from "../../maths/matrix";
+import { softmax } from "../../maths/softmax";
+import { Figure } from "../../parts/Figure";
+import { Notice } from "../../parts/Notice";
+import type { RealHead } from "../data";
+import type { LessonState } from "../state";
+import { Lab } from "./Lab";
+import { WeightLegend, WeightMap } from "./WeightMap";
+
+const TOP = 5;
+
+/** A real head of a real model, computed here from its own q and k. */
+export function RealHeadLab({ state }: { state: LessonState }) {
+  const { real } = state.lesson;
+  if (real) return <Head real={real} />;
+  return (
+    <Lab part="real-head" title="A real head">
+      <Notice kind="info">
+        This page carries no real head. To look at the heads of a real model on your own text:{" "}
+        <code>regard record smollm2 --text "…"</code>, then <code>regard view run.regard</code>.
+      </Notice>
+    </Lab>
+  );
+}
+
+/** Scores as they are, divided, hidden where causal, and their weights. */
+export function realWeights(real: RealHead) {
+  const scores = multiply(real.queries, transpose(real.keys));
+  const scaled = scores.map((row, i) =>
+    row.map((score, j) => (real.causal && j > i ? Number.NEGATIVE_INFINITY : score * real.scale)),
+  );
+  return { scores, scaled, weights: scaled.map(softmax) };
+}
+
+function Head({ real }: { real: RealHead }) {
+  const row = useSignal(startRow(real));
+  const { scores, scaled, weights } = useMemo(() => realWeights(real), [real]);
+  const i = row.value;
+  const own = weights[i] ?? [];
+  const token = real.tokens[i] ?? "";
+  const d_k = real.queries[0]?.length ?? 1;
+  return (
+    <Lab part="real-head" title={`${real.label} of ${real.model}`}>
+      <p data-part="real-words">{real.words}</p>
+      <p class="soft">
+        {real.tokens.length} tokens, d_k = {d_k}. Choose the token that looks; the others are shaded
+        by its weights, from q and k rounded to 4 decimals.
+      </p>
+      <ol class="lab-tokens" data-part="real-tokens">
+        {real.tokens.map((text, j) => (
+          <li key={j}>
+            <button
+              type="button"
+              aria-pressed={j === i}
+              class={j > i && real.causal ? "is-hidden" : ""}
+              data-value={String(own[j] ?? 0)}
+              style={{ background: shadeOf(own[j] ?? 0) }}
+              title={`weight ${own[j] ?? 0}`}
+              onClick={() => {
+                row.value = j;
+              }}
+            >
+              {text.trim() || "␣"}
+            </button>
+          </li>
+        ))}
+      </ol>
+      <div class="lab-split">
+        <Top real={real} i={i} scores={scores[i] ?? []} scaled={scaled[i] ?? []} weights={own} />
+        <figure>
+          <figcaption>All weights; the row of “{token.trim()}” is marked</figcaption>
+          <WeightMap
+            title={`Weights of ${real.label}`}
+            weights={weights}
+            labels={real.tokens}
+            causal={real.causal}
+            mark={i}
+          />
+          <WeightLegend />
+        </figure>
+      </div>
+      <p class="soft">
+        Weights say where a head looks, not what the answer depends on: for that, take the head out
+        and compare.
+      </p>
+    </Lab>
+  );
+}
+
+/** The row that shows it best: the largest weight off itself and off the first token. */
+export function startRow(real: RealHead): number {
+  const { weights } = realWeights(real);
+  const best = weights.map((row, i) => Math.max(0, ...row.slice(1, i)));
+  return best.indexOf(Math.max(...best));
+}
+
+function shadeOf(weight: number): string {
+  return `rgb(var(--shade) / ${Math.min(0.9, weight).toFixed(3)})`;
+}
+
+interface TopProps {
+  readonly real: RealHead;
+  readonly i: number;
+  readonly scores: readonly number[];
+  readonly scaled: readonly number[];
+  readonly weights: readonly number[];
+}
+
+function Top({ real, i, scores, scaled, weights }: TopProps) {
+  const order = weights.map((_, j) => j).filter((j) => !real.causal || j <= i);
+  const top = order.sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0)).slice(0, TOP);
+  const rest = order.slice(TOP).reduce((sum, j) => sum + (weights[j] ?? 0), 0);
+  return (
+    <div class="scroll">
+      <table class="lab-top" data-part="real-top">
+        <caption>
+          Where “{real.tokens[i]?.trim()}” (token {i + 1}) looks
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">key</th>
+            <th scope="col">q·k</th>
+            <th scope="col">÷ √d_k</th>
+            <th scope="col" class="weight">
+              weight
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {top.map((j) => (
+            <tr key={j}>
+              <th scope="row">
+                <span class="soft">{j > 0 ? `${real.tokens[j - 1]?.trim()} ` : ""}</span>
+                {real.tokens[j]?.trim()} <span class="soft">({j + 1})</span>
+              </th>
+              {[scores[j], scaled[j], weights[j]].map((value, n) => (
+                <td key={n}>
+                  <Figure value={value ?? 0} places={n === 2 ? 4 : 2} />
+                </td>
+              ))}
+            </tr>
+          ))}
+          {order.length > TOP && (
+            <tr>
+              <th scope="row" class="soft">
+                {order.length - TOP} others
+              </th>
+              <td />
+              <td />
+              <td>
+                <Figure value={rest} />
+              </td>
+            </tr>
+          )}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,198 @@
+import { type Signal, useSignal } from "@preact/signals";
+import { percent } from "../../maths/format";
+import { D_KS, KEYS, type Reading, ROWS, type Side } from "../../maths/scaling";
+import { Figure } from "../../parts/Figure";
+import { Twin } from "../../parts/Twin";
+import type { LessonState } from "../state";
+import { Chart, type Line } from "./Chart";
+import { Choice, Lab } from "./Lab";
+import { type Readings, useReadings } from "./useReadings";
+
+const START = 6; // d_k = 64, a usual width of a head
+
+/** Resample q and k at any d_k: what the scores do, and what is left of the gradient. */
+export function ScalingLab(_: { state: LessonState }) {
+  const place = useSignal(START);
+  const seed = useSignal(1);
+  const guess = useSignal<string | undefined>(undefined);
+  const d_k = D_KS[place.value] as number;
+  const readings = useReadings(seed.value, d_k);
+  const reading = readings.byWidth.get(d_k);
+  return (
+    <Lab part="scaling-lab" title="Draw q and k again, as wide as you like">
+      <p>
+        Every number of q and k is drawn with variance 1, for {ROWS} rows of {KEYS} keys. Only the
+        width d_k changes.
+      </p>
+      <Controls place={place} seed={seed} d_k={d_k} />
+      <Guess d_k={d_k} guess={guess} reading={reading} />
+      {guess.value && reading && (
+        <>
+          <Sides reading={reading} isBusy={readings.isBusy} />
+          <Curves readings={readings} d_k={d_k} />
+          <p class="soft">
+            Unscaled, the median row vanishes while rare near-ties explode: one norm over all rows
+            would hide both. The factor 1/√d_k of the Jacobian is included.
+          </p>
+        </>
+      )}
+    </Lab>
+  );
+}
+
+function Controls(props: { place: Signal<number>; seed: Signal<number>; d_k: number }) {
+  return (
+    <div class="lab-controls">
+      <label class="lab-slider">
+        <span>
+          d_k = <Figure value={props.d_k} places={0} />
+        </span>
+        <input
+          type="range"
+          min={0}
+          max={D_KS.length - 1}
+          step={1}
+          value={props.place.value}
+          aria-valuetext={`d_k = ${props.d_k}`}
+          data-part="d-k-slider"
+          onInput={(event) => {
+            props.place.value = Number(event.currentTarget.value);
+          }}
+        />
+      </label>
+      <button
+        type="button"
+        data-part="draw-again"
+        onClick={() => {
+          props.seed.value += 1;
+        }}
+      >
+        Draw again
+      </button>
+      <span class="soft">draw {props.seed.value}</span>
+    </div>
+  );
+}
+
+interface GuessProps {
+  readonly d_k: number;
+  readonly guess: Signal<string | undefined>;
+  readonly reading: Reading | undefined;
+}
+
+const GUESSES = [
+  { value: "one", text: "1" },
+  { value: "root", text: "√d_k" },
+  { value: "width", text: "d_k" },
+  { value: "square", text: "d_k²" },
+] as const;
+
+function Guess({ d_k, guess, reading }: GuessProps) {
+  const verdict = guess.value === "width" ? "You were right." : "Not quite.";
+  return (
+    <div class="lab-guess">
+      <Choice
+        part="guess"
+        words="Predict first: what is the variance of the scores q·k?"
+        options={GUESSES}
+        chosen={guess.value}
+        choose={(value) => {
+          guess.value = value;
+        }}
+      />
+      {guess.value && reading && (
+        <p role="status" data-part="guess-answer">
+          {verdict} Measured <Figure value={reading.raw.variance} places={2} /> at d_k ={" "}
+          <Figure value={d_k} places={0} />: d_k products of variance 1 add up to variance d_k.
+          Divided by √d_k: <Figure value={reading.scaled.variance} places={2} />.
+        </p>
+      )}
+    </div>
+  );
+}
+
+const FIGURES: readonly { readonly name: keyof Side; readonly words: string }[] = [
+  { name: "variance", words: "variance of the scores" },
+  { name: "largestWeight", words: "largest weight, median row" },
+  { name: "entropy", words: "entropy, mean (nats)" },
+  { name: "gradientMedian", words: "‖∂L/∂q‖, median row" },
+  { name: "gradientP99", words: "‖∂L/∂q‖, 99th percentile" },
+  { name: "dead", words: "dead rows (below 0.001)" },
+];
+
+function Sides({ reading, isBusy }: { reading: Reading; isBusy: boolean }) {
+  const cell = (side: Side, name: keyof Side) =>
+    name === "dead" ? (
+      <span class="figure" data-value={String(side.dead)}>
+        {percent(side.dead)}
+      </span>
+    ) : (
+      <Figure value={side[name]} />
+    );
+  return (
+    <div class="scroll">
+      <table class="lab-sides" data-part="scaling-table" aria-busy={isBusy}>
+        <thead>
+          <tr>
+            <th scope="col" />
+            <th scope="col" class="raw">
+              unscaled
+            </th>
+            <th scope="col" class="scaled">
+              ÷ √d_k
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {FIGURES.map(({ name, words }) => (
+            <tr key={name} data-figure={name}>
+              <th scope="row">{words}</th>
+              <td>{cell(reading.raw, name)}</td>
+              <td>{cell(reading.scaled, name)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Curves({ readings, d_k }: { readings: Readings; d_k: number }) {
+  const all = D_KS.flatMap((one) => readings.byWidth.get(one) ?? []);
+  const line = (name: string, look: Line["look"], of: (reading: Reading) => number): Line => ({
+    name,
+    look,
+    points: all.map((reading) => [reading.d_k, of(reading)]),
+  });
+  return (
+    <figure class="lab-figure" data-part="scaling-chart" aria-busy={readings.isBusy}>
+      <figcaption>Length of ∂L/∂q per row, over d_k (both axes logarithmic)</figcaption>
+      <Chart
+        title="Length of the gradient per row over d_k, with and without the division"
+        across="d_k"
+        log
+        ends={[1, 1024]}
+        ticks={D_KS.filter((_, n) => n % 2 === 0)}
+        at={d_k}
+        lines={[
+          line("p99 unscaled", "raw-rare", (one) => one.raw.gradientP99),
+          line("median unscaled", "raw", (one) => one.raw.gradientMedian),
+          line("p99 ÷ √d_k", "scaled-rare", (one) => one.scaled.gradientP99),
+          line("median ÷ √d_k", "scaled", (one) => one.scaled.gradientMedian),
+        ]}
+      />
+      <Twin
+        caption="Gradients at every d_k"
+        columns={["d_k", "median", "p99", "dead", "median ÷√d_k", "p99 ÷√d_k", "dead ÷√d_k"]}
+        rows={all.map(({ d_k: width, raw, scaled }) => [
+          String(width),
+          ...[raw, scaled].flatMap((side) => [
+            <Figure key="median" value={side.gradientMedian} />,
+            <Figure key="p99" value={side.gradientP99} />,
+            <Figure key="dead" value={side.dead} places={3} />,
+          ]),
+        ])}
+      />
+    </figure>
+  );
+}

@@ -1,0 +1,24 @@
+import type { Vector } from "../../maths/matrix";
+import { Figure } from "../../parts/Figure";
+import { Explanation } from "../parts/Products";
+import { sumOf } from "../parts/spelling";
+
+const EPSILON = 1e-5;
+
+/** Mean and deviation of one row, which the norm takes out. */
+export function NormLine({ name, row }: { name: string; row: Vector }) {
+  const mean = sumOf(row) / row.length;
+  const variance = sumOf(row.map((value) => (value - mean) ** 2)) / row.length;
+  return (
+    <Explanation>
+      <span class="soft">{name}: </span>
+      <span class="learn-item">
+        mean <Figure value={mean} />,
+      </span>
+      <span class="learn-item">
+        deviation √(variance + 10⁻⁵) = <Figure value={Math.sqrt(variance + EPSILON)} />,
+      </span>
+      <span class="learn-item">(r − mean) / deviation</span>
+    </Explanation>
+  );
+}

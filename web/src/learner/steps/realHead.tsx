@@ -1,0 +1,51 @@
+import { RealHeadLab } from "../labs/RealHeadLab";
+import {
+  Bracketed,
+  Equals,
+  Formula,
+  K,
+  Name,
+  Q,
+  RootOfWidth,
+  Transposed,
+  V,
+} from "../parts/Formula";
+import type { LessonState } from "../state";
+import type { Step } from "./step";
+
+function WholeFormula() {
+  return (
+    <Formula>
+      <Name>Attention</Name>
+      <mo>(</mo>
+      <Q />
+      <mo>,</mo>
+      <K />
+      <mo>,</mo>
+      <V />
+      <mo>)</mo>
+      <Equals />
+      <mrow class="weight">
+        <Name>softmax</Name>
+      </mrow>
+      <Bracketed>
+        <mfrac>
+          <mrow>
+            <Q />
+            <Transposed>
+              <K />
+            </Transposed>
+          </mrow>
+          <RootOfWidth />
+        </mfrac>
+      </Bracketed>
+      <V />
+    </Formula>
+  );
+}
+
+function Lab({ state }: { state: LessonState }) {
+  return <RealHeadLab state={state} />;
+}
+
+export const realHead: Step = { formula: WholeFormula, parts: () => [Lab] };

@@ -1,0 +1,112 @@
+import { Saturation } from "../labs/Saturation";
+import { TrainingStep } from "../labs/TrainingStep";
+import { Toggle } from "../parts/controls";
+import { Equals, Formula, Name } from "../parts/Formula";
+import { Grid } from "../parts/Grid";
+import { HeatMap } from "../parts/HeatMap";
+import { bookOf, headSheet } from "../parts/sheets";
+import { With } from "../parts/With";
+import type { LessonState } from "../state";
+import { ShareTable } from "./ShareTable";
+import type { Step } from "./step";
+
+function Power({ of }: { of: string }) {
+  return (
+    <msup>
+      <mi>e</mi>
+      <msub>
+        <mi>s</mi>
+        <mi>{of}</mi>
+      </msub>
+    </msup>
+  );
+}
+
+function SoftmaxFormula() {
+  return (
+    <Formula>
+      <msub class="weight">
+        <Name>weight</Name>
+        <mi>j</mi>
+      </msub>
+      <Equals />
+      <mfrac>
+        <Power of="j" />
+        <mrow>
+          <munder>
+            <mo>∑</mo>
+            <mi>t</mi>
+          </munder>
+          <Power of="t" />
+        </mrow>
+      </mfrac>
+    </Formula>
+  );
+}
+
+function OneRow({ state }: { state: LessonState }) {
+  return (
+    <section>
+      <p>
+        The row of <b>{state.lesson.labels[state.focus.value]}</b>: e to each score, divided by
+        their sum. The sum runs over the tokens, not over the dimensions.
+      </p>
+      <Toggle state={state} what="causal">
+        Causal: hide later tokens
+      </Toggle>
+      <ShareTable state={state} />
+    </section>
+  );
+}
+
+function AllRows({ state }: { state: LessonState }) {
+  const { causal } = state.given.value;
+  const [masked, weights] = [headSheet(state, "masked"), headSheet(state, "weights")];
+  const mark = state.focus.value;
+  return (
+    <section>
+      <h3>Every row at once</h3>
+      <div class="learn-factors">
+        {causal && (
+          <Grid sheet={masked} book={bookOf(state, masked)} mark={mark} remark="−∞ where hidden" />
+        )}
+        <With sign={causal ? "→" : ""}>
+          <Grid
+            sheet={weights}
+            book={bookOf(state, weights)}
+            mark={mark}
+            remark="each row sums to 1"
+          />
+        </With>
+        <HeatMap
+          weights={weights.values}
+          labels={state.lesson.labels}
+          mark={mark}
+          causal={causal}
+        />
+      </div>
+    </section>
+  );
+}
+
+function Meters({ state }: { state: LessonState }) {
+  const { weights, masked, w_k } = state.worksOn.value;
+  const row = masked[state.focus.value] ?? [];
+  return (
+    <Saturation
+      weights={weights[state.focus.value] ?? []}
+      visible={row.filter((score) => score !== Number.NEGATIVE_INFINITY).length}
+      scaled={state.given.value.scaled}
+      d_k={w_k[0]?.length ?? 1}
+    />
+  );
+}
+
+function Training({ state }: { state: LessonState }) {
+  return <TrainingStep state={state} />;
+}
+
+export const softmax: Step = {
+  formula: SoftmaxFormula,
+  parts: () => [OneRow, AllRows, Meters, Training],
+};

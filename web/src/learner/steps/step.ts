@@ -1,0 +1,10 @@
+import type { FunctionComponent } from "preact";
+import type { LessonState } from "../state";
+
+export type Part = FunctionComponent<{ readonly state: LessonState }>;
+
+/** A step on the stage: its formula, and its parts in the order a presenter shows them. */
+export interface Step {
+  readonly formula: FunctionComponent;
+  readonly parts: (state: LessonState) => readonly Part[];
+}
