@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from regard.viewer.cache import Cache
 
@@ -37,16 +38,45 @@ def test_what_is_larger_than_the_cache_is_not_kept():
     assert cache.used == 0
 
 
-def test_two_that_make_the_same_count_once():
-    cache, both = Cache(100), threading.Barrier(2)
+def ask_at_once(cache, make, count=4):
+    """Threads that all ask for one key; what each got, or why not."""
+    found, begin = [], threading.Barrier(count)
 
-    def make() -> str:
-        both.wait(5)
-        return "value"
+    def ask() -> None:
+        begin.wait(5)
+        try:
+            found.append(cache.get("k", make, lambda _: 5))
+        except ValueError as error:
+            found.append(error)
 
-    threads = [threading.Thread(target=lambda: cache.get("k", make, lambda _: 5)) for _ in range(2)]
+    threads = [threading.Thread(target=ask) for _ in range(count)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert (len(cache), cache.used) == (1, 5)
+    return found
+
+
+def test_of_those_who_ask_at_once_one_makes_it():
+    cache, made = Cache(100), []
+
+    def make() -> str:
+        made.append(1)
+        time.sleep(0.05)
+        return "value"
+
+    assert ask_at_once(cache, make) == ["value"] * 4
+    assert (len(made), len(cache), cache.used) == (1, 1, 5)
+
+
+def test_if_that_fails_the_next_one_tries():
+    cache, tries = Cache(100), []
+
+    def make() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("given up")
+        return "value"
+
+    found = ask_at_once(cache, make)
+    assert sum(one == "value" for one in found) == 3 and len(tries) == 2

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 __all__ = ["Cache"]
 
@@ -18,18 +19,24 @@ class Cache:
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        # one lock a key that is being made; nobody keeps it longer than that
+        self._turns: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], _Made], size: Callable[[_Made], int]) -> _Made:
-        """The value, made now where it is not kept. Two who ask at once may both make it."""
+        """The value, made now where it is not kept. Of those who ask at once one makes it; if that
+        fails, the next one tries."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                found: _Made = self._kept[key][0]
-                return found
-        made = make()
-        self._keep(key, made, size(made))
-        return made
+            turn = self._turns.setdefault(key, Lock())
+        with turn:
+            with self._lock:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    found: _Made = self._kept[key][0]
+                    return found
+            made = make()
+            self._keep(key, made, size(made))
+            return made
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -3,7 +3,6 @@ masked as masked rather than as nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,11 +27,12 @@ def uniform_cells(sight: Sight, cell: int) -> NDArray[np.float64]:
     shape = sight.held.place.queries, sight.held.place.keys
     sizes = [-(-n // cell) for n in shape]
     found = np.zeros(sizes)
-    starts = np.arange(0, shape[1], cell)
     for part in sight.parts:
-        for rows, counts, stands_for in _counted(part, starts, shape[1]):
-            visible = np.maximum(counts.sum(1, keepdims=True), 1)
-            np.add.at(found, rows // cell, stands_for * counts / visible)
+        spans = _spans(part)
+        if spans is None:
+            _add_counted(found, part, shape[1], cell)
+        else:
+            _add_spans(found, part, spans, shape[1], cell)
     return found / np.maximum(areas(shape, cell), 1)
 
 
@@ -47,21 +47,45 @@ def seen_cells(sight: Sight, rows: _Array, keys: _Array) -> NDArray[np.bool_]:
     return found
 
 
-def _counted(part: Part, starts: _Array, keys: int) -> Iterator[tuple[_Array, _Array, int]]:
-    """Rows, how many keys of each cell (R, C) they may see, and how many rows each stands for."""
-    spans = _spans(part)
-    step = 1 if spans is not None else max(len(part.rows) * len(part.keys) // _MOST, 1)
+def _add_counted(found: _Array, part: Part, keys: int, cell: int) -> None:
+    """Cell by cell, where the keys that a row sees have gaps between them."""
+    starts = np.arange(0, keys, cell)
+    step = max(len(part.rows) * len(part.keys) // _MOST, 1)  # each row stands for so many
     every = np.arange(part.rows.start, part.rows.stop, step)
     for at in range(0, every.size, _AT_ONCE):
         rows = every[at : at + _AT_ONCE]
-        if spans is not None:
-            low, high = (side[rows - part.first_row, None] + part.keys.start for side in spans)
-            ends = np.append(starts[1:], keys)
-            yield rows, np.clip(np.minimum(high, ends) - np.maximum(low, starts), 0, None), step
-        else:
-            seen = np.zeros((rows.size, keys), np.int64)
-            seen[:, part.keys.start : part.keys.stop] = _allowed(part, rows, np.array(part.keys))
-            yield rows, np.add.reduceat(seen, starts, axis=1), step
+        seen = np.zeros((rows.size, keys), np.int64)
+        seen[:, part.keys.start : part.keys.stop] = _allowed(part, rows, np.array(part.keys))
+        counts = np.add.reduceat(seen, starts, axis=1)
+        visible = np.maximum(counts.sum(1, keepdims=True), 1)
+        np.add.at(found, rows // cell, step * counts / visible)
+
+
+def _add_spans(
+    found: _Array, part: Part, spans: tuple[_Array, _Array], keys: int, cell: int
+) -> None:
+    """Without a look at any cell: up to an edge e, the keys from `low` to `high` that weigh w each
+    sum to w·max(e − low, 0) − w·max(e − high, 0); a cell is the difference of two edges."""
+    rows = np.array(part.rows)
+    low, high = (side[rows - part.first_row] + part.keys.start for side in spans)
+    high = np.maximum(high, low)
+    down, size = rows // cell, found.shape
+    edges = np.minimum(np.arange(size[1] + 1) * cell, keys)
+
+    def up_to(at: _Array, weight: _Array) -> _Array:  # (row cells, edges): Σ w·max(e − at, 0)
+        slot = down * edges.size + at // cell
+        sums = [
+            np.bincount(slot, each, size[0] * edges.size).reshape(size[0], edges.size)
+            for each in (weight, weight * at)
+        ]
+        before, moments = (np.cumsum(one, axis=1) - one for one in sums)
+        return edges * before - moments
+
+    def spread(weight: _Array) -> _Array:
+        return np.diff(up_to(low, weight) - up_to(high, weight), axis=1)
+
+    counts = spread(np.ones(rows.size))  # whole numbers: exact, so that nothing seen is 0
+    found += np.where(counts > 0, spread(1 / np.maximum(high - low, 1)), 0.0)
 
 
 def _spans(part: Part) -> tuple[_Array, _Array] | None:

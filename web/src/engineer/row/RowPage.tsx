@@ -1,4 +1,27 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { Legend } from "../../parts/Legend";
+import { Notice } from "../../parts/Notice";
+import { go, linkTo } from "../../shell/address";
+import { useKeys } from "../../shell/keys";
+import type { HeadFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
+import { useAnswer } from "../answer";
+import { GoTo } from "../head/GoTo";
+import { spelledIfKnown } from "../head/spelling";
+import { TokenBook } from "../head/tokenBook";
+import { headPlace, rowPlace } from "../places";
+import { ShareMenu } from "../share/ShareMenu";
+import { markReady } from "../states/ready";
+import { Arcs } from "./Arcs";
+import { Cumulative } from "./Cumulative";
+import { RowNumbers, RowReadout } from "./RowReadout";
+import { RowText } from "./RowText";
+import { askRow, type Row } from "./rowAnswers";
+import { rowPicture } from "./rowPicture";
+import { TopKeys } from "./TopKeys";
+import "../head/head.css";
+import "./row.css";
 
 interface Props {
   readonly source: Source;
@@ -7,6 +30,167 @@ interface Props {
   readonly row: number;
 }
 
-export function RowPage({ label }: Props) {
-  return <main>{label}</main>;
+/** One row of a head: the prompt shaded by where this token looks. */
+export function RowPage({ source, where, label, row }: Props) {
+  const depends = [source, where.recording, where.prompt, label];
+  const head = useAnswer(() => source.head(where, label), depends);
+  if (head.state === "failed") return <Failure words={head.error.message} />;
+  if (head.state === "waiting") return <main class="row-page" aria-busy="true" />;
+  return <OfHead key={label} source={source} where={where} head={head.value} row={row} />;
+}
+
+function Failure({ words }: { words: string }) {
+  return (
+    <main class="row-page">
+      <Notice kind="error">{words}</Notice>
+    </main>
+  );
+}
+
+interface OfHeadProps {
+  readonly source: Source;
+  readonly where: Where;
+  readonly head: HeadFacts;
+  readonly row: number;
+}
+
+function OfHead({ source, where, head, row }: OfHeadProps) {
+  const isGoing = useSignal(false);
+  const found = useAnswer((stop) => askRow(source, where, head, row, stop), [head, row], true);
+  const book = useMemo(
+    () => new TokenBook(source, where, head.streams.keys, head.shape[1]),
+    [head],
+  );
+  const [first, stop] = head.recorded;
+  const step = (to: number) => {
+    if (to >= first && to < stop) go(rowPlace(where, head.label, to));
+  };
+  useEffect(() => {
+    if (found.state === "failed") markReady("row"); // its reason is all there is to show
+  }, [found.state]);
+  useKeys("Rows", [{ key: "g", does: "go to a row", run: () => (isGoing.value = true) }]);
+  return (
+    <main class="row-page" data-part="row-page" data-head={head.label} data-row={row}>
+      <RowTop
+        source={source}
+        where={where}
+        head={head}
+        row={row}
+        found={rowOf(found)}
+        step={step}
+      />
+      <GoTo
+        open={isGoing}
+        title="Go to a row"
+        fields={[{ name: "row", least: first, most: stop - 1, value: row }]}
+        go={([to]) => step(to ?? row)}
+      />
+      {found.state === "failed" && <Notice kind="warning">{found.error.message}</Notice>}
+      {found.state === "here" && <Body head={head} row={found.value} book={book} step={step} />}
+    </main>
+  );
+}
+
+function rowOf(found: ReturnType<typeof useAnswer<Row>>): Row | null {
+  return found.state === "here" ? found.value : null;
+}
+
+interface TopProps extends OfHeadProps {
+  readonly found: Row | null;
+  readonly step: (row: number) => void;
+}
+
+function RowTop({ source, where, head, row, found, step }: TopProps) {
+  const key = found?.top[0]?.key ?? row;
+  const near = head.exact
+    ? { x: String(key + 0.5), y: String(row + 0.5), z: "16", at: `${row},${key}` }
+    : { at: `${row},${key}` };
+  return (
+    <header class="head-top">
+      <h1>
+        <a href={linkTo(headPlace(where, head.label))}>{head.label}</a>{" "}
+        <span class="q">row {row}</span>{" "}
+        <span class="row-word" data-part="row-token">
+          {found?.facts.row === row ? spelledIfKnown(found.facts.token) : ""}
+        </span>
+      </h1>
+      <nav aria-label="Rows beside this one">
+        <button type="button" disabled={row <= head.recorded[0]} onClick={() => step(row - 1)}>
+          <kbd>←</kbd> {row - 1}
+        </button>
+        <button type="button" disabled={row + 1 >= head.recorded[1]} onClick={() => step(row + 1)}>
+          <kbd>→</kbd> {row + 1}
+        </button>
+        <a class="button" data-part="to-map" href={linkTo(headPlace(where, head.label, near))}>
+          on the map
+        </a>
+      </nav>
+      {found && (
+        <ShareMenu
+          source={source}
+          where={where}
+          title={`row ${row}`}
+          picture={rowPicture(source, where, head, found)}
+        />
+      )}
+    </header>
+  );
+}
+
+interface BodyProps {
+  readonly head: HeadFacts;
+  readonly row: Row;
+  readonly book: TokenBook;
+  readonly step: (row: number) => void;
+}
+
+function Body({ head, row, book, step }: BodyProps) {
+  const looked = useSignal<number | null>(null);
+  const target = useSignal<{ readonly key: number } | null>(null);
+  const at = row.facts.row;
+  const home = row.shading.query ?? row.top[0]?.key ?? 0;
+  const look = (key: number) => {
+    looked.value = Math.min(Math.max(key, 0), head.shape[1] - 1);
+    target.value = { key: looked.value };
+  };
+  useEffect(() => {
+    target.value = { key: home };
+    markReadyWhenRead(book, home);
+  }, [row]);
+  const move = (by: number) => (event: KeyboardEvent) =>
+    event.shiftKey ? look((looked.peek() ?? home) + by) : step(at + by);
+  useKeys("Row", [
+    { key: "ArrowLeft", does: "row before; with Shift, token before", run: move(-1) },
+    { key: "ArrowRight", does: "row after; with Shift, token after", run: move(1) },
+  ]);
+  const scene = { span: row.span, query: row.shading.query, top: row.top };
+  return (
+    <>
+      {!row.shading.weights && (
+        <Notice kind="warning">
+          Only the heaviest keys of this row are known: {head.why_not ?? "q and k are not there"}.
+        </Notice>
+      )}
+      <RowNumbers row={row} />
+      <Arcs scene={scene} looked={looked.value} onLook={(key) => (looked.value = key)} />
+      <div class="row-body">
+        <div class="row-left">
+          <RowReadout row={row} looked={looked.value} book={book} />
+          <RowText {...{ book, looked, target, shading: row.shading, total: head.shape[1] }} />
+          <Legend scale={head.scale} words="weight × visible keys; grey tokens are hidden" />
+        </div>
+        <aside class="row-right">
+          {row.mass && <Cumulative mass={row.mass} />}
+          <TopKeys row={row} looked={looked.value} onLook={look} />
+        </aside>
+      </div>
+      <p class="soft head-caveat">{row.facts.caveat}</p>
+    </>
+  );
+}
+
+/** The picture is full when the text around the query is there and drawn. */
+async function markReadyWhenRead(book: TokenBook, key: number): Promise<void> {
+  await book.ready(key).catch(() => undefined);
+  requestAnimationFrame(() => requestAnimationFrame(() => markReady("row")));
 }

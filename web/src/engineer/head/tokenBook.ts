@@ -1,0 +1,57 @@
+import { signal } from "@preact/signals";
+import { type Source, SourceError, type Where } from "../../source/source";
+import { asSourceError } from "../answer";
+import { noteFailure } from "../states/connection";
+import { Lru } from "./lru";
+
+// Token texts of one stream, by pages.
+
+export const PAGE = 1024;
+const MOST_PAGES = 256;
+
+export class TokenBook {
+  /** Counts the pages that came. */
+  readonly news = signal(0);
+  readonly #pages = new Lru<readonly string[]>(MOST_PAGES);
+  readonly #asked = new Map<number, Promise<void>>();
+  readonly #ask: (start: number) => Promise<readonly string[]>;
+
+  constructor(source: Source, where: Where, stream: string, total: number) {
+    this.#ask = async (start) => {
+      if (start >= total) return [];
+      return (await source.tokens(where, stream, start, Math.min(PAGE, total - start))).tokens;
+    };
+  }
+
+  /** The token's text: undefined until its page is here, null where there is none. */
+  text(n: number): string | null | undefined {
+    const page = Math.floor(n / PAGE);
+    const found = this.#pages.get(String(page));
+    if (found) return found[n - page * PAGE] ?? null;
+    this.#load(page).catch((error: unknown) => noteFailure(asSourceError(error)));
+    return undefined;
+  }
+
+  /** When the page of a token is here. */
+  async ready(n: number): Promise<void> {
+    if (this.text(n) === undefined) await this.#load(Math.floor(n / PAGE));
+  }
+
+  #load(page: number): Promise<void> {
+    const asked = this.#asked.get(page) ?? this.#fetch(page);
+    this.#asked.set(page, asked);
+    return asked;
+  }
+
+  async #fetch(page: number): Promise<void> {
+    try {
+      this.#pages.put(String(page), await this.#ask(page * PAGE));
+    } catch (error) {
+      if (!(error instanceof SourceError) || error.isGone) throw error;
+      this.#pages.put(String(page), []); // the recording has no such tokens
+    } finally {
+      this.#asked.delete(page);
+    }
+    this.news.value += 1;
+  }
+}

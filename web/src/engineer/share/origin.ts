@@ -1,0 +1,25 @@
+import type { Source, Where } from "../../source/source";
+import { linkNow } from "./save";
+
+/** Where shared numbers come from. */
+export interface Origin {
+  readonly recording: string;
+  readonly model: string;
+  readonly prompt: number;
+  readonly link: string;
+}
+
+export async function originOf(source: Source, where: Where): Promise<Origin> {
+  const listing = (await source.recordings())[where.recording];
+  return {
+    recording: listing?.name ?? "",
+    model: String(listing?.model.name ?? ""),
+    prompt: where.prompt,
+    link: linkNow(),
+  };
+}
+
+/** "demo.regard, smollm2" */
+export function originWords({ recording, model }: Origin): string {
+  return [recording, model].filter(Boolean).join(", ");
+}
