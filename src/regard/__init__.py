@@ -10,13 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.arrival import announce as _announce
+from regard.display import shown_by as _shown_by
 
 if TYPE_CHECKING:
-    from regard import errors, huggingface, intervene, models, nn, plot, recording, study
+    from regard import errors, huggingface, intervene, models, monitor, nn, plot, recording, study
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
     from regard.intervene import knock_out
     from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
+    from regard.monitor import Monitor
     from regard.recorder import record
     from regard.recording import open
     from regard.score import ALiBi, RelativeBias
@@ -49,6 +51,7 @@ __all__ = [
     "Matching",
     "MaxLogit",
     "MaxScore",
+    "Monitor",
     "Offsets",
     "Padding",
     "Partial",
@@ -68,6 +71,7 @@ __all__ = [
     "knock_out",
     "merge",
     "models",
+    "monitor",
     "nn",
     "open",
     "plot",
@@ -85,6 +89,7 @@ _HOMES = {
     "regard.recording": ("open",),
     "regard.recorder": ("record",),
     "regard.intervene": ("knock_out",),
+    "regard.monitor": ("Monitor",),
     "regard.engine.api": (
         "attend", "attend_partial", "replay", "scaled_dot_product_attention",
     ),
@@ -96,7 +101,9 @@ _HOMES = {
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = ("errors", "huggingface", "intervene", "models", "nn", "plot", "recording", "study")
+_SUBMODULES = (
+    "errors", "huggingface", "intervene", "models", "monitor", "nn", "plot", "recording", "study",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -120,4 +127,11 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
+def _in_a_notebook(value: object) -> str:
+    from regard.notebook import html_of
+
+    return html_of(value)
+
+
 _announce()
+_shown_by(_in_a_notebook)

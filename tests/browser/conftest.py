@@ -79,6 +79,7 @@ def view() -> Iterator[Callable[..., str]]:
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         children.append(child)
+        start.last = child  # type: ignore[attr-defined]
         ready, _, _ = select.select([child.stdout], [], [], 60)
         assert ready and child.stdout is not None, "the server did not start"
         return child.stdout.readline().strip()

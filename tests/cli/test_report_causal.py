@@ -84,3 +84,23 @@ def test_a_model_that_is_not_there(report, twice):
     status, out, err = report(twice, "--top", 1, "--causal", "--model", "no-such-model")
     assert status in (1, 2, 3) and out == ""
     assert "no-such-model" in err and "Traceback" not in err
+
+
+def test_what_is_kept_is_shown_without_the_model(report, twice, tmp_path):
+    path = tmp_path / "kept.regard"
+    path.write_bytes(twice.read_bytes())
+    status, out, err = report(path, "--top", 1, "--causal", "--keep", "--json")
+    assert status == 0 and "kept in" in err
+    first = json.loads(out)["knocked"]
+    assert first
+    assert path.read_bytes()[: twice.stat().st_size] == twice.read_bytes()
+    status, out, _ = report(path, "--top", 1, "--json", "--model", "no-such-model")
+    said = json.loads(out)
+    assert status == 0 and said["knocked"] == first and "induction" in said["counts"]
+    status, out, _ = report(path, "--top", 1)
+    assert status == 0 and "knocked out: next token's logit" in " ".join(out.split())
+
+
+def test_keep_needs_something_to_keep(report, twice):
+    status, _, err = report(twice, "--keep")
+    assert status != 0 and "--keep adds what --causal finds" in err

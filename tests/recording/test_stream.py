@@ -50,3 +50,11 @@ def test_texts_that_are_none_are_refused(raw):
     store.add("P0/tokens/text/0", np.frombuffer(raw, np.uint8))
     with pytest.raises(FileError, match=r"'P0/tokens/text/0': the texts of tokens"):
         len(Stream(store, sort_pieces(store), 0, "tokens").tokens)
+
+
+def test_where_a_token_stood_first():
+    store = Memory()
+    store.add("P0/tokens/ids/0", np.array([7, 3, 7, 9, 3, 7], np.int32))
+    one = Stream(store, sort_pieces(store), 0, "tokens")
+    assert one.first_seen.tolist() == [0, 1, 0, 3, 1, 0]
+    assert stream().first_seen.tolist() == []

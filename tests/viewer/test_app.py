@@ -12,9 +12,12 @@ from starlette.testclient import TestClient
 
 from draw.recorded import HOSTILE, WORDS, write
 from recording.synthetic import Chunk
+from recording.test_knocked import ONE
 from regard.mask import Window
 from regard.recording import Writer, open
+from regard.recording.annotate import annotate
 from regard.recording.contents import CONTENTS
+from regard.recording.knocked import write_knocked
 from regard.viewer import answers, app
 from regard.viewer.app import build_app
 from regard.viewer.files import PageFile
@@ -41,6 +44,9 @@ ADDRESSES = [
     "/api/0/weights?head=L0H0&row=3",
     "/api/0/cells?head=L0H0&row=3&key=2&row_count=4&key_count=5",
     "/api/0/findings",
+    "/api/0/thumbnails",
+    "/api/0/thumbnails?prompt=0&stack=&side=8",
+    "/api/0/compare?other=0&other_prompt=0",
 ]
 
 
@@ -277,3 +283,41 @@ def test_many_ask_at_once(client):
     with ThreadPoolExecutor(6) as threads:
         found = list(threads.map(lambda one: (one, client.get(one).content), ADDRESSES * 3))
     assert all(content == want[address] for address, content in found)
+
+
+def test_thumbnails_say_their_size(client):
+    answer = client.get("/api/0/thumbnails?side=8")
+    sizes = [int(answer.headers[f"x-regard-{name}"]) for name in ("layers", "heads", "side")]
+    layers, heads, side = sizes
+    assert sizes == [2, 4, 8]
+    assert len(answer.content) == layers * heads * (1 + side * side)
+    assert client.get("/api/0/thumbnails?stack=cross").status_code == 404
+    assert client.get("/api/0/thumbnails?side=99").status_code == 404
+    assert client.get("/api/0/thumbnails?side=x").status_code == 400
+
+
+def test_prompts_are_compared(tmp_path, pool):
+    (tmp_path / "b").mkdir()
+    a, b = make_opened(tmp_path, exact=(0, 1)), Opened(open(make_file(tmp_path / "b/b.regard")), 1)
+    client = _client(pool, a, b)
+    said = client.get("/api/0/compare?other=1").json()
+    assert (said["a"]["name"], said["b"]["name"]) == ("run.regard", "b.regard")
+    assert len(said["heads"]) == 8
+    assert client.get("/api/0/compare?other=2").status_code == 404
+    assert client.get("/api/0/compare?other=1&other_prompt=7").status_code == 404
+    assert client.get("/api/0/compare").status_code == 400
+
+
+def test_all_findings_are_told(client):
+    said = client.get("/api/0/findings").json()
+    assert len(said["findings"]) == said["labels"]
+
+
+def test_knock_outs_that_are_kept_later_are_shown(tmp_path, pool):
+    path = make_file(tmp_path / "run.regard")
+    client = _client(pool, Opened(open(path)))
+    before = client.get("/api/0/overview").json()["revision"]
+    assert client.get("/api/0/findings").json()["knocked"] == {}
+    annotate(path, {"knocked/0": write_knocked({"L1H2": ONE})})
+    assert client.get("/api/0/overview").json()["revision"] == before + 1
+    assert client.get("/api/0/findings").json()["knocked"] == {"L1H2": ONE}

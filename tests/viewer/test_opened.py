@@ -70,7 +70,7 @@ def test_maps_of_an_earlier_revision_are_not_given(tmp_path):
 def test_the_report_is_made_once(tmp_path, monkeypatch):
     one, made = make_opened(tmp_path), []
     real = module.make_report
-    monkeypatch.setattr(module, "make_report", lambda *a: (made.append(1), real(*a))[1])
+    monkeypatch.setattr(module, "make_report", lambda *a, **k: (made.append(1), real(*a, **k))[1])
     threads = [threading.Thread(target=one.report, args=(0,)) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { EngineerRoom } from "./engineer/Room";
 import { LearnerRoom } from "./learner/Room";
+import { Carried } from "./shell/Carried";
 import { Help } from "./shell/Help";
 import { type Start, start } from "./shell/start";
 import { startTheme } from "./shell/theme";
@@ -12,7 +13,10 @@ function Page({ at }: { at: Start }) {
       {at.room === "lesson" ? (
         <LearnerRoom lesson={at.lesson} />
       ) : (
-        <EngineerRoom source={at.source} />
+        <>
+          <Carried words={at.words} />
+          <EngineerRoom source={at.source} />
+        </>
       )}
       <Help />
     </>

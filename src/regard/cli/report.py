@@ -36,13 +36,22 @@ def report(
     causal: bool = typer.Option(
         False, "--causal", help="Knock each of these heads out and say what changes; takes a while."
     ),
+    keep: bool = typer.Option(
+        False, "--keep", help="Add what --causal finds to FILE, for later reports and the page."
+    ),
     model: str | None = typer.Option(
         None, help="The model for --causal. Default: the one that was recorded."
     ),
     markdown: bool = typer.Option(False, "--markdown", help="As Markdown."),
     as_json: bool = typer.Option(False, "--json", help="As JSON, with the scores of all heads."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="Write there; .md and .json say in which form."
+        None, "--output", "-o", help="Write there; .md, .json and .html say in which form."
+    ),
+    heads: str | None = typer.Option(
+        None,
+        metavar="LABELS",
+        help="Which heads -o page.html carries: L5H1, L5, several with commas, or all. Default: "
+        "all where their weights fit, else those that the findings name.",
     ),
 ) -> None:
     """Say what each head does, with numbers and the rows that show it.
@@ -54,8 +63,12 @@ def report(
     Weights say where a head looks; whether it matters is for a knock-out to tell: --causal.
     """
     form = _form(markdown, as_json, output)
+    if heads is not None and form != "page":
+        raise InputError("--heads is about the page of a report; give -o page.html as well")
     if top < 0:
         raise InputError(f"--top {top}: give how many findings to tell, 0 or more")
+    if keep and not causal:
+        raise InputError("--keep adds what --causal finds to the file; give both")
     import regard.recording
     from regard.study import make_report
 
@@ -63,8 +76,14 @@ def report(
         span = _needle(recording, prompt, needle)
         found = make_report(recording, prompt, top=top, needle=span)
         if causal:
+            _refuse_live(recording, keep)
             knocked = _knock_out(recording, found, model)
+            if keep:
+                _keep(recording, file, prompt, knocked)
             found = make_report(recording, prompt, top=top, needle=span, knocked=knocked)
+        if form == "page" and output is not None:
+            _save_page(recording, prompt, found, heads, output)
+            return
     if output is None:
         _print(found, form)
     else:
@@ -91,13 +110,30 @@ def _knock_out(recording: Recording, found: Report, name: str | None) -> Mapping
     return {label: one.to_dict() for label, one in evidence.items()}
 
 
+def _refuse_live(recording: Recording, keep: bool) -> None:
+    if keep and recording.is_live:
+        raise InputError(f"{recording.name}: still being written; --keep adds to a finished file")
+
+
+def _keep(recording: Recording, file: Path, prompt: int, knocked: Mapping[str, Any]) -> None:
+    """Append the evidence to the file, what was kept before included."""
+    from regard.recording.annotate import annotate
+    from regard.recording.knocked import KNOCKED_NOTE, write_knocked
+
+    view = recording.prompt(prompt)
+    if not knocked:
+        return
+    annotate(file, {f"{KNOCKED_NOTE}{view.number}": write_knocked({**view.knocked, **knocked})})
+    write(f"kept in {file}: {len(knocked)} knock-outs", error=True)
+
+
 def _form(markdown: bool, as_json: bool, output: Path | None) -> str:
-    """text, markdown or json."""
+    """text, markdown, json or page."""
     if markdown and as_json:
         raise InputError("--markdown and --json are two forms; give one of them")
     if markdown or as_json:
         return "markdown" if markdown else "json"
-    known = {".md": "markdown", ".json": "json"}
+    known = {".md": "markdown", ".json": "json", ".html": "page"}
     return known.get(output.suffix.lower(), "text") if output is not None else "text"
 
 
@@ -124,6 +160,28 @@ def _save(found: Report, form: str, output: Path) -> None:
 
     write_text(output, _written(found, form), "-o")
     write(f"written: {output}", error=True)
+
+
+def _save_page(
+    recording: Recording, prompt: int, found: Report, heads: str | None, output: Path
+) -> None:
+    """One self-contained file, and on stderr what is in it."""
+    from regard.draw.pages.words import bytes_in_words
+    from regard.learn.files import write_text
+    from regard.viewer.carried import LIMIT, carried_recording
+    from regard.viewer.notebook import page_title
+    from regard.viewer.selfcontained import make_page, room_in
+
+    named = None if heads is None else [one.strip() for one in heads.split(",")]
+    data, blobs = carried_recording(
+        recording, prompt=prompt, heads=named, limit=room_in(LIMIT), report=found
+    )
+    page = make_page(data, title=page_title(recording, prompt), blobs=blobs)
+    write_text(output, page, "-o")
+    size, carries = bytes_in_words(len(page.encode())), data["carries"]
+    write(f"written: {output}, {size}. {' '.join(carries['words'])}", error=True)
+    if heads is None and len(carries["heads"]) < len(recording.prompt(prompt)):
+        write(f"heads: {', '.join(carries['heads'])} (--heads chooses others)", error=True)
 
 
 def _written(found: Report, form: str) -> str:

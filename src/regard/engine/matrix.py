@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from torch import Tensor
 
+from regard.display import as_html
 from regard.engine.index import read_cells
 from regard.engine.problem import Answers, Call, RowState, What
 from regard.errors import (
@@ -303,6 +304,8 @@ class Attention:
     def _public(self, tensor: Tensor) -> Tensor:
         """Without the head axis, where the inputs had none."""
         return tensor.squeeze(-tensor.ndim) if self._headless else tensor
+
+    _repr_html_ = as_html
 
     def __repr__(self) -> str:
         if self._held is None:

@@ -12,9 +12,12 @@ folder     one recording per rank, as one
 memory     a recording without a file
 store      what these three have in common
 verify     what is damaged, and what can be repaired
+annotate   notes added to a finished recording
+extend     … and tensors
 
 contents   what a recording of attention says: notes as values, tensors by name
 notes      the notes of a recording, those of all ranks merged
+knocked    what knock-outs changed, as a note
 pieces     tensors put together from their pieces
 stream     tokens
 doubt      whether a note can be true
@@ -34,6 +37,7 @@ head       a head and its questions
 prompt     one text, its tokens and its heads
 recording  what `regard.open` gives
 statistics one number for each head
+training   … at every step of a training run
 findings   which of them are unusual
 """
 
@@ -51,11 +55,13 @@ from regard.recording.recording import Recording, open
 from regard.recording.statistics import STATISTICS
 from regard.recording.stored import Stored
 from regard.recording.stream import Stream
+from regard.recording.training import Alarm, Training
 from regard.recording.verify import Report, check, repair
 from regard.recording.write import Writer
 
 __all__ = [
     "STATISTICS",
+    "Alarm",
     "Damage",
     "Entry",
     "Finding",
@@ -70,6 +76,7 @@ __all__ = [
     "Stored",
     "Stream",
     "TopKeys",
+    "Training",
     "Writer",
     "check",
     "most_surprising",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard.display import as_html
 from regard.errors import InputError, ShapeError, TooLargeError
 from regard.recording.answers import Answers
 from regard.recording.collect import Collector, RowSums, sweep
@@ -316,6 +317,8 @@ class Head:
         sweep(self._replay, [collector])
         found: Array = collector.answer()
         return found
+
+    _repr_html_ = as_html
 
     def __repr__(self) -> str:
         how = "exact" if self.exact else "summaries"

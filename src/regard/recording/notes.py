@@ -11,6 +11,7 @@ from typing import Any, Final
 from regard.errors import FileError
 from regard.recording.contents import CONTENTS, PLACE_NOTE, PROMPT_NOTE, Place, Prompt
 from regard.recording.folder import Folder
+from regard.recording.knocked import KNOCKED_NOTE, Knocked, read_knocked
 from regard.recording.store import Store
 
 __all__ = ["Notes", "read_notes"]
@@ -30,6 +31,7 @@ class Notes:
     facts: dict[str, dict[str, Any]]  # the JSON notes: model, made, plan, check
     prompts: dict[int, Prompt]
     places: dict[int, dict[str, Place]]  # by prompt and label
+    knocked: dict[int, Knocked]  # by prompt: what knock-outs changed, by head
 
 
 def read_notes(store: Store, name: str) -> Notes:
@@ -39,6 +41,7 @@ def read_notes(store: Store, name: str) -> Notes:
     facts = {key: _json(store.metadata, key) for key in ("model", "made", "plan", "check")}
     prompts: dict[int, Prompt] = {}
     places: dict[int, dict[str, Place]] = {}
+    knocked: dict[int, Knocked] = {}
     for rank, notes in told.items():
         for key, text in notes.items():
             number, label = _parts(key)
@@ -48,7 +51,9 @@ def read_notes(store: Store, name: str) -> Notes:
                 place = _named(Place.from_json(text), label, rank)
                 known = places.setdefault(number, {})
                 known[label] = _joined_place(known[label], place) if label in known else place
-    return Notes(facts, dict(sorted(prompts.items())), places)
+            elif key.startswith(KNOCKED_NOTE) and number is not None and not label:
+                knocked[number] = read_knocked(text) | dict(knocked.get(number, {}))
+    return Notes(facts, dict(sorted(prompts.items())), places, knocked)
 
 
 def _by_rank(store: Store) -> Mapping[str, Mapping[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from regard.display import as_html
 from regard.errors import FileError, InputError
 from regard.recording.contents import Place, Prompt, place_label
 from regard.recording.head import Head
@@ -35,6 +36,7 @@ class PromptView:
         self.number = number
         self._store, self._model = store, notes.facts["model"]
         self.note = notes.prompts.get(number, Prompt(tokens=0, streams=()))
+        self.knocked = notes.knocked.get(number, {})  # what knock-outs changed, where it was kept
         self.places = dict(sorted(notes.places.get(number, {}).items(), key=_order))
         self._pieces = pieces
         self._heads: dict[str, Head] = {}
@@ -172,6 +174,8 @@ class PromptView:
         if label not in self._statistics:
             self._statistics[label] = PlaceStatistics(self.held(label), self.streams)
         return self._statistics[label]
+
+    _repr_html_ = as_html
 
     def __repr__(self) -> str:
         return f"PromptView({self.number}, {self.title!r}, {self.note.tokens} tokens)"

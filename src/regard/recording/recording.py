@@ -8,6 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from regard.display import as_html
 from regard.errors import InputError
 from regard.recording.catalogue import Damage
 from regard.recording.contents import Place
@@ -19,6 +20,7 @@ from regard.recording.prompt import PromptView, listed
 from regard.recording.sight import Sight
 from regard.recording.statistics import STATISTICS
 from regard.recording.store import Array, Store
+from regard.recording.training import Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,6 +73,11 @@ class Recording:
     def check(self) -> dict[str, Any]:
         """How far replay was from eager when it was recorded."""
         return self._notes.facts["check"]
+
+    @property
+    def training(self) -> Training:
+        """What a monitor wrote down of a training run; empty where none was monitored."""
+        return Training(self.store)
 
     @property
     def damage(self) -> tuple[Damage, ...]:
@@ -231,6 +238,8 @@ class Recording:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self.close()
+
+    _repr_html_ = as_html
 
     def __repr__(self) -> str:
         sizes = [f"{n or 'heads'} {a}×{b}" for n, (a, b) in self.stacks.items()]

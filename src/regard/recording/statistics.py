@@ -119,12 +119,11 @@ class PlaceStatistics:
     def _with_copy(self, distance: int) -> Array:
         """(H,): recorded rows whose token stood at least so many places before."""
         rows, heads = self.held.rows, len(self._place.heads)
-        ids = None if self._queries is None else self._queries.ids
-        if ids is None or self._place.kind != "self" or ids.size < rows.stop:
+        first = None if self._queries is None else self._queries.first_seen
+        if first is None or self._place.kind != "self" or first.size < rows.stop:
             return np.full(heads, np.nan)
-        _, first, name = np.unique(ids[: rows.stop], return_index=True, return_inverse=True)
         own = np.arange(rows.start, rows.stop)
-        return np.full(heads, float(np.count_nonzero(first[name][own] <= own - distance)))
+        return np.full(heads, float(np.count_nonzero(first[own] <= own - distance)))
 
     # ── from the profile of distances ────────────────────────────────────────────────────────
 

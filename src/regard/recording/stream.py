@@ -33,6 +33,13 @@ class Stream:
         return self._numbers("ids").astype(np.int64)
 
     @cached_property
+    def first_seen(self) -> Array:
+        """(tokens,) int64: where each token stood first."""
+        _, first, name = np.unique(self.ids, return_index=True, return_inverse=True)
+        found: Array = first[name]
+        return found
+
+    @cached_property
     def flags(self) -> Array:
         """(tokens,) uint8: DELIMITER, SPECIAL; 0 where nothing is said."""
         found = self._numbers("flags").astype(np.uint8)[: len(self)]

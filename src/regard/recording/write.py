@@ -19,7 +19,7 @@ from regard.recording.document import DTYPES, Tensor, encode_head
 from regard.recording.layout import MAX_HEAD, META, TENS, file_header
 from regard.recording.source import Source, lock, shown
 
-__all__ = ["Writer", "as_words", "check_facts", "check_name"]
+__all__ = ["Writer", "as_words", "check_facts", "check_name", "note_head"]
 
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
@@ -42,6 +42,14 @@ class Writer:
         self._wait = _INDEX_EVERY
         self._log: Log | None = _create(self.path, overwrite)
 
+    @classmethod
+    def behind(cls, path: Path, log: Log, names: set[str]) -> Writer:
+        """A writer of a recording that is there already, with tensors of these names."""
+        made = cls.__new__(cls)
+        made.path, made._guard, made._names = path, threading.Lock(), names
+        made._since_index, made._wait, made._log = 0, _INDEX_EVERY, log
+        return made
+
     def add(
         self,
         name: str,
@@ -63,7 +71,7 @@ class Writer:
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole recording; a later value of a key replaces an earlier one."""
-        head = _head([], metadata)
+        head = note_head(metadata)
         with self._guard:
             self._append(META, head, b"")
             self._index_when_due()
@@ -186,6 +194,11 @@ def check_facts(metadata: Mapping[str, str] | None) -> dict[str, str]:
     if wrong:
         raise DTypeError(f"metadata {wrong[0]!r} is not text to text; give str(value)")
     return facts
+
+
+def note_head(metadata: Mapping[str, str]) -> bytes:
+    """The head of a frame of notes."""
+    return _head([], metadata)
 
 
 def _head(tensors: list[Tensor], metadata: Mapping[str, str] | None) -> bytes:

@@ -6,7 +6,7 @@ stored profiles are, which can agree where rows do not, and the result says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -82,9 +82,10 @@ def compare_recordings(
     *,
     prompts: tuple[int, int] = (0, 0),
     rows: int | None = 512,
+    go_on: Callable[[], None] = lambda: None,
 ) -> Comparison:
     """Head by head, rows matched by their tokens. `rows` are compared of each head, spread evenly;
-    None: all that can be."""
+    None: all that can be. `go_on` is called before each head, and may raise."""
     if rows is not None and rows < 1:
         raise InputError(f"rows={rows}; give how many rows to compare, 1 or more, or None for all")
     left, right = opened(a), opened(b)
@@ -94,7 +95,10 @@ def compare_recordings(
     if not shared:
         raise InputError(f"{left.name} and {right.name} have no head in common")
     pairs = _Pairs(views)
-    found = [_difference(pairs, label, rows) for label in shared]
+    found = []
+    for label in shared:
+        go_on()
+        found.append(_difference(pairs, label, rows))
     found.sort(key=_order)
     only = [[one for one in view.labels() if one not in shared] for view in views]
     return Comparison(left.name, right.name, pairs.of(shared[0])[0].how, found, *only)

@@ -113,13 +113,15 @@ def make_report(
 ) -> Report:
     """Every label of every head, ordered by surprise; see `patterns`.
 
-    knocked   by head, what `regard.intervene.causal_evidence` found, as its `to_dict()` says it
+    knocked   by head, what `regard.intervene.causal_evidence` found, as its `to_dict()` says it;
+              it comes before what the recording keeps of earlier knock-outs
     """
     if top < 0:
         raise InputError(f"top={top}; give how many findings to tell, 0 or more")
     recording = opened(given)
     view = prompt_of(recording, prompt)
-    causal = {label: -one["copying"]["delta_logit"] for label, one in (knocked or {}).items()}
+    known = {**view.knocked, **(knocked or {})}
+    causal = {label: -one["copying"]["delta_logit"] for label, one in known.items()}
     heads = patterns(recording, prompt, needle=needle, causal=causal)
     away = surprises(heads)
     found = [
@@ -133,7 +135,7 @@ def make_report(
     doubts = _doubts(recording, view.finished)
     return Report(
         recording.name, model, view.number, view.title, tokens, heads, found, top, doubts,
-        knocked or {},
+        known,
     )  # fmt: skip
 
 

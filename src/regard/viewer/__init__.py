@@ -1,16 +1,26 @@
 """The page's server: recordings on loopback, for one browser, read-only.
 
-cache     what was computed lately, bounded by bytes
-pixels    weights pooled into pixels, and their codes
-tiles     a head's map as tiles
-tracks    curves along a map's sides
-opened    a recording that is served: its lock, its revisions, its report
-answers   what is answered, as JSON and as plain numbers
-work      a pool of threads, newest request first
-files     the page itself, as bytes
-guard     who may ask
-app       addresses → answers; needs starlette
-serve     the process; needs uvicorn
+cache       what was computed lately, bounded by bytes
+pixels      weights pooled into pixels, and their codes
+tiles       a head's map as tiles
+thumbnails  small pictures of all heads
+tracks      curves along a map's sides
+opened      a recording that is served: its lock, its revisions, its report
+comparison  two prompts side by side
+answers     what is answered, as JSON and as plain numbers
+work        a pool of threads, newest request first
+warm        what the first page will ask for, computed ahead
+files       the page itself, as bytes
+guard       who may ask
+app         addresses → answers; needs starlette
+serve       the process; needs uvicorn
+
+and the page without a server, as one file or in a notebook's frame:
+
+packing sightlines pyramid        numbers, masks and maps as few bytes
+carried carried_heads …_tracks    a recording → what such a page carries
+selfcontained                     data → one HTML file
+notebook download                 that file in a frame; that file from the server
 
 Nothing here is imported before it is used: starlette and uvicorn come with the extra `view`.
 """

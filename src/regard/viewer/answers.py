@@ -19,6 +19,7 @@ from regard.recording import STATISTICS, Head, PromptView
 from regard.recording.sight import Sight
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import TILE
+from regard.viewer.thumbnails import Thumbnails, thumbnails_of
 from regard.viewer.tiles import levels_of
 from regard.viewer.tracks import tracks_of
 
@@ -32,6 +33,7 @@ __all__ = [
     "listing",
     "overview",
     "row_facts",
+    "thumbnails",
     "tokens",
     "weights",
 ]
@@ -151,6 +153,24 @@ def _scale() -> dict[str, Any]:
     one = TIMES_UNIFORM
     return {"name": one.name, "low": one.low, "high": one.high, "log": one.is_log, "hidden": 0,
             "first": 1, "last": 255}  # fmt: skip
+
+
+def thumbnails(
+    opened: Opened,
+    prompt: int = 0,
+    stack: str = "",
+    side: int = 32,
+    go_on: Callable[[], None] = lambda: None,
+) -> Thumbnails:
+    """Small pictures of a stack's heads, made once."""
+    with opened.lock:
+        view = opened.prompt(prompt)
+        layers, heads = view.stacks.get(stack, (0, 0))
+        size = layers * heads * (side * side + 1)
+        what = f"thumbnails {side} {stack}"
+        return opened.remembered(
+            what, prompt, lambda: thumbnails_of(view, stack, side, go_on), size
+        )
 
 
 def tokens(

@@ -16,10 +16,13 @@ from starlette.routing import Route
 
 from regard.errors import InputError, RegardError, UnavailableError
 from regard.viewer import answers
+from regard.viewer.comparison import Side, comparison
+from regard.viewer.download import download
 from regard.viewer.files import PageFile, load_page
 from regard.viewer.guard import Guard
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import How
+from regard.viewer.thumbnails import SIDE
 from regard.viewer.work import GivenUpError, Job, Pool
 
 __all__ = ["Asked", "build_app"]
@@ -63,10 +66,19 @@ class Asked:
             raise HTTPException(400, "head: give a label such as L0H0")
         return text
 
+    def name(self, of: str) -> str:
+        """A name that may be left out."""
+        return self._given.get(of, "")[:_MOST_LABEL]
+
     @property
     def stream(self) -> str:
         """Which tokens; the first stream where none is named."""
         return self._given.get("stream", "")[:_MOST_LABEL]
+
+    @property
+    def stack(self) -> str:
+        """Which stack of layers; the one without a name where none is named."""
+        return self._given.get("stack", "")[:_MOST_LABEL]
 
     @property
     def how(self) -> How:
@@ -101,6 +113,8 @@ def build_app(
         Route(f"/api/{{number}}/{name}", _endpoint(opened, workers, answer), methods=["GET"])
         for name, answer in _ANSWERS.items()
     ]
+    compared = _compared(opened, workers)
+    of_one.append(Route("/api/{number}/compare", compared, methods=["GET"]))
     every = Route("/api/recordings", _listed(opened, workers), methods=["GET"])
     app = Starlette(
         routes=[every, *of_one, *_page_routes(kept)],
@@ -126,8 +140,16 @@ def _tile(one: Opened, asked: Asked, job: Job) -> Response:
     )
 
 
+def _thumbnails(one: Opened, asked: Asked, job: Job) -> Response:
+    made = answers.thumbnails(one, asked.prompt, asked.stack, asked.whole("side", SIDE), job.go_on)
+    sizes = zip(("layers", "heads", "side"), made.codes.shape, strict=False)
+    headers = {f"x-regard-{name}": str(size) for name, size in sizes}
+    return Response(made.tobytes(), media_type=_BINARY, headers=headers)
+
+
 _ANSWERS: Final[dict[str, _Answer]] = {
     "overview": lambda one, asked, _: _json(answers.overview(one, asked.prompt)),
+    "thumbnails": _thumbnails,
     "tokens": lambda one, asked, _: _json(
         answers.tokens(
             one, asked.prompt, asked.stream, asked.whole("start", 0), asked.whole("count", 1024)
@@ -148,18 +170,33 @@ _ANSWERS: Final[dict[str, _Answer]] = {
         media_type=_BINARY,
     ),
     "findings": lambda one, asked, _: _json(one.report(asked.prompt)),
+    "page": lambda one, asked, _: download(one, asked.prompt, asked.name("head")),
 }
 
 
 def _endpoint(opened: Sequence[Opened], pool: Pool, answer: _Answer) -> Callable[..., Any]:
     async def endpoint(request: Request) -> Response:
-        number = Asked(request.path_params).whole("number")
-        if number >= len(opened):
-            raise HTTPException(404, f"recording {number} does not exist; there are {len(opened)}")
+        one = _named(opened, Asked(request.path_params).whole("number"))
         asked = Asked(request.query_params)
-        return await _work(request, pool, lambda job: answer(opened[number], asked, job))
+        return await _work(request, pool, lambda job: answer(one, asked, job))
 
     return endpoint
+
+
+def _compared(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
+        one, asked = Asked(request.path_params), Asked(request.query_params)
+        a = Side(_named(opened, one.whole("number")), asked.prompt)
+        b = Side(_named(opened, asked.whole("other")), asked.whole("other_prompt", 0))
+        return await _work(request, pool, lambda job: _json(comparison(a, b, job.go_on)))
+
+    return endpoint
+
+
+def _named(opened: Sequence[Opened], number: int) -> Opened:
+    if number >= len(opened):
+        raise HTTPException(404, f"recording {number} does not exist; there are {len(opened)}")
+    return opened[number]
 
 
 def _listed(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:

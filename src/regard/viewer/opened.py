@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import PurePath
 from threading import Lock, RLock
 from typing import Any, Final, TypeVar
@@ -16,6 +16,7 @@ from regard.viewer.tiles import HeadMap
 __all__ = ["CACHE_BYTES", "Opened"]
 
 CACHE_BYTES: Final = 2**28
+_EVERY: Final = 2**31  # findings: all there are
 _MAP_BYTES: Final = 48  # a recorded row of a HeadMap, about
 _Made = TypeVar("_Made")
 
@@ -32,12 +33,15 @@ class Opened:
         self._reports: dict[tuple[int, int], dict[str, Any]] = {}
         self._report_lock = Lock()
         self._grows = True  # until a look found nothing new and nobody writing
+        self._size = -1  # of the file at the last look
 
     def refresh(self) -> bool:
         """Look at what was written since; whether there was anything."""
         with self.lock:
-            if not self._grows:
+            size = _size_of(self.recording)
+            if not self._grows and size == self._size:
                 return False
+            self._size = size
             is_live = self.recording.is_live  # before the look: its last words are not missed
             has_new = self.recording.refresh()
             self.revision += has_new
@@ -77,16 +81,27 @@ class Opened:
             key = self.number, self.revision, prompt, what
             return self._cache.get(key, make, lambda _: size)
 
+    def shared(self, key: Hashable, make: Callable[[], _Made], size: int) -> _Made:
+        """Something that takes long and needs no lock: others are answered meanwhile."""
+        return self._cache.get(key, make, lambda _: size)
+
+    def snapshot(self) -> Recording:
+        """The same recording with heads of its own, for work that holds no lock."""
+        with self.lock:
+            own = Recording(self.recording.store)
+            own.name = self.name  # no folder of this machine is told to the page
+            own.prompts  # noqa: B018  listed before the recording can grow
+            return own
+
     def report(self, prompt: int) -> dict[str, Any]:
-        """What stands out, computed once; others are answered meanwhile."""
+        """Everything that stands out, computed once; others are answered meanwhile."""
         self.prompt(prompt)
         with self._report_lock:
             with self.lock:
-                key = self.revision, prompt
-                own = Recording(self.recording.store)  # heads of its own: none are shared
-                own.prompts  # noqa: B018  listed before the recording can grow
+                key, own = (self.revision, prompt), self.snapshot()
             if key not in self._reports:
-                made = make_report(own, prompt).as_dict() | {"file": self.name}
+                found = make_report(own, prompt, top=_EVERY)
+                made = found.as_dict() | {"file": self.name}
                 self._reports = {k: v for k, v in self._reports.items() if k[0] == key[0]}
                 self._reports[key] = made
             return self._reports[key]
@@ -95,3 +110,15 @@ class Opened:
         """Let the file go."""
         with self.lock:
             self.recording.close()
+
+
+def _size_of(recording: Recording) -> int:
+    """In bytes, of all ranks; notes may be added to a finished file. 0 where there is no file."""
+    path = getattr(recording.store, "path", None)
+    if path is None:
+        return 0
+    try:
+        files = list(path.iterdir()) if path.is_dir() else [path]
+        return sum(one.stat().st_size for one in files)
+    except OSError:
+        return 0

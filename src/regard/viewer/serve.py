@@ -14,6 +14,7 @@ from regard.viewer.cache import Cache
 from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import make_token
 from regard.viewer.opened import CACHE_BYTES, Opened
+from regard.viewer.warm import warm_up
 from regard.viewer.work import Pool
 
 __all__ = ["serve"]
@@ -41,6 +42,7 @@ def serve(
         with _bound(port) as listener:
             own, token = listener.getsockname()[1], make_token()
             server = _make_server(uvicorn, opened, token, own, pool)
+            warm_up(opened, pool)
             address = f"http://{_LOOPBACK}:{own}/#token={token}"
             say(address)
             if open_browser:

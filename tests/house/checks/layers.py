@@ -2,16 +2,16 @@
 
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
-    cli   bench   testing   __init__   __main__      the top: may import everything
-    huggingface   recorder ─ ─ ─ ─ ┐   monitor       viewer
-    tokens   embed   models   nn   │                 study
-    parallel                       └ ─ ─ ─ ─ ─ ─ ─ ▸ learn   recording
+    cli  bench  testing  notebook  __init__  …       the top: may import everything
+    huggingface   recorder   monitor ─ ┐             viewer
+    tokens   embed   models   nn       │             study
+    parallel                           └ ─ ─ ─ ─ ─ ▸ learn   recording
     engine
     summary
     state
-    ────────────────────── errors   shapes   mask   score ──────────────────────
+    ────────────────── errors   display   shapes   mask   score ────────────────
 
-The two columns meet in the bottom row and in the file that a recorder writes, nowhere else.
+The two columns meet in the bottom row and in the file that recorder and monitor write.
 Names in one row may import one another as long as no circle comes of it.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
-COMMON = ("errors", "shapes", "mask", "score")
+COMMON = ("errors", "display", "shapes", "mask", "score")
 MAKING = (
     ("state",),
     ("summary",),
@@ -32,8 +32,8 @@ MAKING = (
     ("huggingface", "recorder", "intervene", "monitor"),
 )
 READING = (("colour",), ("plot",), ("learn", "recording"), ("study", "draw", "export"), ("viewer",))
-TOP = ("arrival", "cli", "bench", "testing", "__init__", "__main__")
-BRIDGES = {"recorder": {"recording"}}
+TOP = ("arrival", "notebook", "cli", "bench", "testing", "__init__", "__main__")
+BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `choose` knows
 # them, from inside functions. The shipped oracles are built on the definition, so they may.

@@ -1,5 +1,117 @@
-import type { Source } from "../source/source";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { place } from "../shell/address";
+import type { Overview } from "../source/answers";
+import type { Source, Where } from "../source/source";
+import { type Answer, arrived, useAnswer } from "./answer";
+import { ComparePage } from "./compare/ComparePage";
+import { FindingsPage } from "./findings/FindingsPage";
+import { HeadPage } from "./head/HeadPage";
+import { OverviewPage } from "./overview/OverviewPage";
+import { rowOf, type View, viewOf, whereOf } from "./places";
+import { RoomHeader } from "./RoomHeader";
+import { RowPage } from "./row/RowPage";
+import { Boundary } from "./states/Boundary";
+import { useConnection } from "./states/connection";
+import { Gone } from "./states/Gone";
+import { useOverview } from "./states/overview";
+import { unmarkReady } from "./states/ready";
+import { Unopened } from "./states/Unopened";
+import { Waiting } from "./states/Waiting";
+import "./room.css";
+import "./states/states.css";
 
+/** The engineer's room: a recording, seen from afar and up close. */
 export function EngineerRoom({ source }: { source: Source }) {
-  return <main>{source.kind}</main>;
+  const { view, head = "", row = "" } = place.value;
+  return (
+    <Boundary name={`${view}/${head}/${row}`}>
+      <Frame source={source} />
+    </Boundary>
+  );
+}
+
+function Frame({ source }: { source: Source }) {
+  useConnection(source);
+  const where = whereOf(place.value);
+  const listings = useAnswer(() => source.recordings(), [source], true);
+  const overview = useOverview(source, where);
+  const view = viewOf(place.value);
+  useTitle(view, arrived(overview));
+  const body = useFocusOnArrival(view);
+  if (listings.state === "failed") return <Unopened error={listings.error} />;
+  return (
+    <div class="room">
+      <button type="button" class="room-skip" onClick={() => body.current?.focus()}>
+        Skip to what is shown
+      </button>
+      <Gone source={source} />
+      <RoomHeader where={where} listings={arrived(listings) ?? []} overview={arrived(overview)} />
+      <div class="room-body" ref={body} tabIndex={-1}>
+        <Shown source={source} where={where} overview={overview} view={view} />
+      </div>
+    </div>
+  );
+}
+
+interface ShownProps {
+  readonly source: Source;
+  readonly where: Where;
+  readonly overview: Answer<Overview>;
+  readonly view: View;
+}
+
+function Shown({ source, where, overview, view }: ShownProps) {
+  const label = place.value.head ?? "";
+  if (view === "head" && label) return <HeadPage source={source} where={where} label={label} />;
+  if (view === "row" && label) {
+    return <RowPage source={source} where={where} label={label} row={rowOf(place.value)} />;
+  }
+  if (overview.state === "failed") return <Unopened error={overview.error} />;
+  if (overview.state === "waiting") {
+    return (
+      <main class="page">
+        <Waiting words="Opening the recording" />
+      </main>
+    );
+  }
+  const props = { source, where, overview: overview.value };
+  if (view === "findings") return <FindingsPage {...props} />;
+  if (view === "compare") return <ComparePage {...props} />;
+  return <OverviewPage {...props} />;
+}
+
+const TITLES: Readonly<Record<View, string>> = {
+  overview: "overview",
+  findings: "findings",
+  compare: "compare",
+  head: "head",
+  row: "row",
+};
+
+function useTitle(view: View, overview: Overview | undefined): void {
+  const { head = "", row = "" } = place.value;
+  const what = view === "head" ? head : view === "row" ? `${head} row ${row}` : TITLES[view];
+  const name = overview?.name;
+  useEffect(() => {
+    document.title = [what, name, "regard"].filter(Boolean).join(" · ");
+  }, [what, name]);
+}
+
+/** A reader who goes elsewhere finds the focus, and the top of the page, there. */
+function useFocusOnArrival(view: View) {
+  const body = useRef<HTMLDivElement>(null);
+  const { head = "", row = "", rec = "", prompt = "" } = place.value;
+  const inside = view === "head" || view === "row" ? [head, row] : ["", ""];
+  const at = [view, ...inside, rec, prompt].join("/");
+  const before = useRef(at);
+  useLayoutEffect(() => {
+    if (before.current === at) return;
+    const isRowStep = view === "row" && before.current.startsWith(`row/${head}/`);
+    before.current = at;
+    unmarkReady();
+    if (isRowStep) return; // the next row of the same head: whoever steps keeps the focus
+    body.current?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [at]);
+  return body;
 }

@@ -1,5 +1,6 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { SourceError } from "../source/source";
+import { comebacks, noteFailure } from "./states/connection";
 
 /** A question on its way to its answer. */
 export type Answer<T> =
@@ -9,29 +10,58 @@ export type Answer<T> =
 
 const WAITING = { state: "waiting" } as const;
 
-/** Ask again whenever something it depends on changes; an answer that comes too late is dropped. */
+/**
+ * Ask again whenever something it depends on changes, and when a server that was gone is back; an
+ * answer that comes too late is dropped. With `keep`, the old answer stays until the new one comes.
+ */
 export function useAnswer<T>(
   ask: (stop: AbortSignal) => Promise<T>,
   depends: readonly unknown[],
+  keep = false,
 ): Answer<T> {
   const [answer, setAnswer] = useState<Answer<T>>(WAITING);
+  const [mistake, setMistake] = useState<{ readonly error: unknown } | null>(null);
+  const round = useRound(answer.state === "failed" && answer.error.isGone);
   useEffect(() => {
     const control = new AbortController();
-    setAnswer(WAITING);
+    setAnswer((old) => (keep && old.state === "here" ? old : WAITING));
     ask(control.signal).then(
       (value) => {
         if (!control.signal.aborted) setAnswer({ state: "here", value });
       },
       (error: unknown) => {
-        if (!control.signal.aborted) setAnswer({ state: "failed", error: asSourceError(error) });
+        if (control.signal.aborted) return;
+        if (!(error instanceof SourceError)) return setMistake({ error });
+        noteFailure(error);
+        setAnswer((old) =>
+          keep && error.isGone && old.state === "here" ? old : { state: "failed", error },
+        );
       },
     );
     return () => control.abort();
-  }, depends);
+  }, [...depends, round]);
+  if (mistake) throw mistake.error; // of ours: the boundary around the room says so
   return answer;
+}
+
+/** Counts the comebacks of the server that a failed question has waited for. */
+function useRound(isWaiting: boolean): number {
+  const [round, setRound] = useState(0);
+  const seen = useRef(comebacks.value);
+  useEffect(() => {
+    if (comebacks.value === seen.current) return;
+    seen.current = comebacks.value;
+    if (isWaiting) setRound((old) => old + 1);
+  }, [comebacks.value]);
+  return round;
 }
 
 export function asSourceError(error: unknown): SourceError {
   if (error instanceof SourceError) return error;
   throw error; // a mistake of ours: it belongs in the console
+}
+
+/** The value, where it is here. */
+export function arrived<T>(answer: Answer<T>): T | undefined {
+  return answer.state === "here" ? answer.value : undefined;
 }

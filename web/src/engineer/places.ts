@@ -23,6 +23,19 @@ export function rowOf(place: Place): number {
   return whole(place.row);
 }
 
+/** What is compared with; null where nothing was chosen. */
+export function otherOf(place: Place): Where | null {
+  if (place.other === undefined) return null;
+  return { recording: whole(place.other), prompt: whole(place.other_prompt) };
+}
+
+/** The same view of another prompt; what is only about the old one is left behind. */
+export function samePlace(place: Place, where: Where): Place {
+  const view = viewOf(place);
+  const more = view === "head" && place.head ? { head: place.head } : {};
+  return at(where, view === "row" ? "overview" : view, more);
+}
+
 function at(where: Where, view: View, more: Place = {}): Place {
   return { view, rec: String(where.recording), prompt: String(where.prompt), ...more };
 }
@@ -31,6 +44,8 @@ export const overviewPlace = (where: Where) => at(where, "overview");
 export const findingsPlace = (where: Where) => at(where, "findings");
 export const comparePlace = (where: Where, other: Where) =>
   at(where, "compare", { other: String(other.recording), other_prompt: String(other.prompt) });
+/** Compare, with nothing to compare with chosen yet. */
+export const comparingPlace = (where: Where) => at(where, "compare");
 export const headPlace = (where: Where, head: string, more: Place = {}) =>
   at(where, "head", { head, ...more });
 export const rowPlace = (where: Where, head: string, row: number) =>

@@ -198,3 +198,55 @@ export interface Report {
   readonly findings: readonly Finding[];
   readonly heads: readonly Readonly<Record<string, unknown>>[];
 }
+
+/** What one head's small picture is made of. */
+export const NO_PICTURE = 0;
+export const WHOLE_PICTURE = 1;
+/** Of some rows, spread evenly: nothing was stored, and all rows would take too long. */
+export const SAMPLED_PICTURE = 2;
+
+/** Small pictures of every head of a stack, in the order of its grid: layer by layer. */
+export interface Thumbnails {
+  readonly layers: number;
+  readonly heads: number;
+  /** Pixels a side; queries × keys are stretched to a square. */
+  readonly side: number;
+  /** One for each head: NO_PICTURE, WHOLE_PICTURE or SAMPLED_PICTURE. */
+  readonly kinds: Uint8Array;
+  /** side × side codes for each head, as a tile has them: 0 hidden, 1 … 255 on the scale. */
+  readonly codes: Uint8Array;
+}
+
+export interface HeadDifference {
+  readonly label: string;
+  /** Jensen–Shannon, 0 … 1; null where the two cannot be compared. */
+  readonly distance: Known;
+  readonly how: "rows" | "profiles" | "nothing";
+  readonly rows: number;
+  readonly worst_rows: readonly [a: number, b: number] | null;
+  readonly worst_distance: Known;
+  readonly worst_token: string | null;
+  readonly profiles: Readonly<Record<string, Known>>;
+}
+
+export interface Compared {
+  readonly recording: number;
+  readonly prompt: number;
+  readonly name: string;
+  readonly model: string;
+  readonly title: string;
+}
+
+/** Every head that two prompts both have, the farthest apart first. */
+export interface Comparison {
+  readonly a: Compared;
+  readonly b: Compared;
+  /** How tokens were matched, in words. */
+  readonly alignment: string;
+  readonly largest: number;
+  /** What must be known before the numbers are read. */
+  readonly doubts: readonly string[];
+  readonly heads: readonly HeadDifference[];
+  readonly only_a: readonly string[];
+  readonly only_b: readonly string[];
+}

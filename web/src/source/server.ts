@@ -1,10 +1,12 @@
 import type {
   Cells,
+  Comparison,
   HeadFacts,
   Listing,
   Overview,
   Report,
   RowFacts,
+  Thumbnails,
   Tile,
   Tokens,
 } from "./answers";
@@ -33,6 +35,21 @@ export class ServerSource implements Source {
 
   findings(where: Where): Promise<Report> {
     return this.#json(...this.#about(where, "findings", {}));
+  }
+
+  async thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails> {
+    const answer = await this.#ask(...this.#about(where, "thumbnails", { stack }), stop);
+    const [layers, heads, side] = ["layers", "heads", "side"].map((name) =>
+      Number(answer.headers.get(`x-regard-${name}`) ?? 0),
+    ) as [number, number, number];
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    const count = layers * heads;
+    return { layers, heads, side, kinds: bytes.subarray(0, count), codes: bytes.subarray(count) };
+  }
+
+  compare(where: Where, other: Where, stop?: AbortSignal): Promise<Comparison> {
+    const more = { other: other.recording, other_prompt: other.prompt };
+    return this.#json(...this.#about(where, "compare", more), stop);
   }
 
   tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens> {
@@ -87,12 +104,16 @@ export class ServerSource implements Source {
     return { codes: new Uint8Array(await answer.arrayBuffer()), nan };
   }
 
+  async page(where: Where, label: string): Promise<Blob> {
+    return (await this.#ask(...this.#about(where, "page", { head: label }))).blob();
+  }
+
   #about(where: Where, name: string, more: Parameters): [string, Parameters] {
     return [`/api/${where.recording}/${name}`, { prompt: where.prompt, ...more }];
   }
 
-  async #json<T>(path: string, parameters: Parameters): Promise<T> {
-    return (await (await this.#ask(path, parameters)).json()) as T;
+  async #json<T>(path: string, parameters: Parameters, stop?: AbortSignal): Promise<T> {
+    return (await (await this.#ask(path, parameters, stop)).json()) as T;
   }
 
   async #ask(path: string, parameters: Parameters, stop?: AbortSignal): Promise<Response> {

@@ -1,11 +1,13 @@
 import type {
   Cells,
+  Comparison,
   HeadFacts,
   How,
   Listing,
   Overview,
   Report,
   RowFacts,
+  Thumbnails,
   Tile,
   Tokens,
 } from "./answers";
@@ -25,6 +27,10 @@ export interface Source {
   recordings(): Promise<readonly Listing[]>;
   overview(where: Where): Promise<Overview>;
   findings(where: Where): Promise<Report>;
+  /** Small pictures of all heads of a stack. */
+  thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails>;
+  /** Head by head against another prompt, of this or of another recording. */
+  compare(where: Where, other: Where, stop?: AbortSignal): Promise<Comparison>;
   tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens>;
   head(where: Where, label: string): Promise<HeadFacts>;
   row(where: Where, label: string, row: number, top: number): Promise<RowFacts>;
@@ -43,6 +49,8 @@ export interface Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
     stop?: AbortSignal,
   ): Promise<Tile>;
+  /** One self-contained page of a head, where the source can make one. */
+  page?(where: Where, label: string): Promise<Blob>;
 }
 
 /** Why there is no answer, in one sentence. `status` is HTTP's, 0 where nobody answered. */

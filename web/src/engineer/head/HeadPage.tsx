@@ -191,7 +191,7 @@ function Troubles({ facts, tools }: { facts: HeadFacts; tools: MapTools }) {
           Single weights cannot be shown: {facts.why_not ?? "q and k were not recorded"}.{" "}
           {finest === undefined
             ? "No map of this head was stored either."
-            : `The map was stored at ${finest} × ${finest} tokens a pixel; it does not get finer.`}
+            : `The finest map here has ${finest} × ${finest} tokens a pixel.`}
         </Notice>
       )}
       {facts.exact && state.overview.value === null && (

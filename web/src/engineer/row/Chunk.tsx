@@ -79,11 +79,11 @@ function Token({ n, text, weight, shading, isLooked }: TokenProps) {
   if (isHidden) names.push("hidden");
   if (n === shading.query) names.push("query");
   if (isLooked) names.push("looked");
-  const rgb =
-    weight === undefined || isHidden
-      ? null
-      : shade(shareOf(weight * shading.visible, shading.scale));
-  const style = rgb ? { background: css(rgb), color: isLight(rgb) ? "#000" : "#fff" } : {};
+  const share =
+    weight === undefined || isHidden ? 0 : shareOf(weight * shading.visible, shading.scale);
+  const rgb = shade(share);
+  // what gets next to nothing stays plain text, which reads better than text on dark
+  const style = share > 0 ? { background: css(rgb), color: isLight(rgb) ? "#000" : "#fff" } : {};
   return (
     <>
       <span

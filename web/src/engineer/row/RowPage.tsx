@@ -177,7 +177,10 @@ function Body({ head, row, book, step }: BodyProps) {
         <div class="row-left">
           <RowReadout row={row} looked={looked.value} book={book} />
           <RowText {...{ book, looked, target, shading: row.shading, total: head.shape[1] }} />
-          <Legend scale={head.scale} words="weight × visible keys; grey tokens are hidden" />
+          <Legend
+            scale={head.scale}
+            words="weight × visible keys; below it plain, hidden tokens grey"
+          />
         </div>
         <aside class="row-right">
           {row.mass && <Cumulative mass={row.mass} />}

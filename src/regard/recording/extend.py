@@ -1,0 +1,27 @@
+"""A finished recording opened once more for writing, behind what is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from regard.recording.annotate import end_of
+from regard.recording.read import Reader
+from regard.recording.source import Source, lock
+from regard.recording.write import Writer
+
+__all__ = ["extend"]
+
+
+def extend(path: str | os.PathLike[str]) -> Writer:
+    """A writer that goes on where the last one stopped; no byte that is there is touched."""
+    with Reader(path) as reader:
+        names = set(reader.entries)
+    source = Source(Path(path), writable=True)
+    try:
+        lock(source.file.fileno(), source.name)
+        log = end_of(source)
+        log.descriptor = os.dup(source.file.fileno())  # the lock is the file's: both hold it
+    finally:
+        source.close()
+    return Writer.behind(Path(path), log, names)

@@ -1,0 +1,213 @@
+"""A recording as a page carries it: what the server would answer, for some of its heads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from regard.draw.spelling import count
+from regard.errors import InputError
+from regard.recording import PromptView, Recording
+from regard.recording.sight import Sight
+from regard.study import Report, make_report
+from regard.viewer import answers
+from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole
+from regard.viewer.opened import Opened
+from regard.viewer.packing import deflated
+from regard.viewer.sightlines import Sightlines
+
+__all__ = ["LIMIT", "carried_recording", "chosen_labels"]
+
+LIMIT: Final = 2_000_000  # bytes of what is carried, in base64
+_TOLD: Final = 12  # findings
+_DIGITS: Final = 9  # of a number in JSON: all that float32 has
+_PART_BYTES: Final = 96  # of JSON about one head's parts, deflated
+
+
+def carried_recording(
+    recording: Recording,
+    *,
+    prompt: int = 0,
+    heads: str | Sequence[str] | None = None,
+    limit: int = LIMIT,
+    report: Report | None = None,
+) -> tuple[dict[str, Any], list[bytes]]:
+    """The data and the blobs of a page (see `make_page`).
+
+    heads    "all", or labels of heads and layers: "L5H1", ["L5", "L7H0"]. Without any: all of them
+             where their weights fit, else those that the findings name
+    limit    bytes in the page, the page's own script and style not counted
+    report   what stands out, where the caller has it
+    """
+    opened = Opened(recording)
+    prompt += len(recording.prompts) if prompt < 0 else 0
+    view = opened.prompt(prompt)
+    told = make_report(recording, prompt, top=_TOLD) if report is None else report
+    room = limit * 3 // 4  # base64 takes four bytes for three
+    sources = _sources(opened, prompt, chosen_labels(view, heads), told)
+    if heads is None and not fits_whole(sources, room):
+        named = {one.head.label for one in told.told}
+        sources = [one for one in sources if one.head.label in named] or sources[:1]
+    facts = _facts(opened, prompt, told, [one.head.label for one in sources])
+    spent = len(deflated(_text(facts))) + _PART_BYTES * len(sources)
+    form, step, carried = carry(sources, room - spent)
+    facts |= _parts(facts["heads"], carried)
+    for short in facts["overview"]["heads"]:
+        short["exact"] = facts["heads"][short["label"]]["exact"]
+    words = _words(opened, prompt, carried, form, step)
+    data = {"kind": "recording", "carries": {"form": form, "step": step, "words": words,
+            "heads": [one.source.head.label for one in carried]}}  # fmt: skip
+    return data, [deflated(_text(facts)), *(one.content for one in carried)]
+
+
+def chosen_labels(view: PromptView, heads: str | Sequence[str] | None) -> list[str]:
+    """Labels of heads, in their order; a layer stands for its heads."""
+    every = view.labels()
+    given = [heads] if isinstance(heads, str) else heads
+    if given is None or list(given) == ["all"]:
+        return every
+    found: set[str] = set()
+    layers = {label.lower(): place for label, place in view.places.items()}
+    for name in given:
+        if name.lower() in layers:
+            place = layers[name.lower()]
+            found |= {f"{place.label}H{head}" for head in place.heads}
+        elif "h" not in name.lower().rsplit(".", 1)[-1]:
+            have = ", ".join(view.places)
+            raise InputError(f"{name!r} is no layer of this recording, which has {have}")
+        else:
+            found.add(view[name].label)
+    if not found:
+        raise InputError("no head was named; give labels such as L5H1, L5 or all")
+    return [label for label in every if label in found]
+
+
+def _sources(opened: Opened, prompt: int, labels: Sequence[str], told: Report) -> list[Source]:
+    view = opened.prompt(prompt)
+    if not labels:
+        raise InputError(f"{opened.name}: no head was recorded yet, so there is nothing to carry")
+    evidence: dict[str, list[int]] = {}
+    for one in told.found:
+        rows = [*one.finding.rows, *([one.finding.counter] if one.finding.counter else [])]
+        evidence.setdefault(one.head.label, []).extend(row.row for row in rows)
+    found = []
+    for label in labels:
+        head = view[label]
+        sight = Sight(view.held(head.place.label), head.head)
+        make_map = lambda own=head.label: opened.head_map(prompt, own)  # noqa: E731
+        found.append(Source(head, sight, make_map, evidence.get(label, [])))
+    return found
+
+
+# ── what the server would answer ─────────────────────────────────────────────────────────────
+
+
+def _facts(opened: Opened, prompt: int, told: Report, labels: Sequence[str]) -> dict[str, Any]:
+    """Of one prompt, which in the page is number 0."""
+    view, kept = opened.prompt(prompt), set(labels)
+    overview = answers.overview(opened, prompt)
+    own = {"prompt": 0, "recording": 0, "live": False}
+    shown = overview | own | {
+        "prompts": [overview["prompts"][prompt]],
+        "heads": [dict(one) for one in overview["heads"] if one["label"] in kept],
+    }  # fmt: skip
+    report = told.as_dict() | {"file": opened.name, "prompt": 0}
+    report["findings"] = [one.as_dict() for one in told.found if one.head.label in kept]
+    report["heads"] = [one for one in report["heads"] if one["label"] in kept]
+    return {
+        "listing": answers.listing(opened) | own | {"prompts": 1},
+        "overview": shown,
+        "findings": report,
+        "tokens": {name: _stream(opened, prompt, name) for name in view.streams},
+        "heads": {label: _head(opened, prompt, label) for label in labels},
+    }
+
+
+def _stream(opened: Opened, prompt: int, name: str) -> dict[str, Any]:
+    stream = opened.prompt(prompt).streams[name]
+    return {"stream": name, "start": 0, "total": len(stream), "tokens": stream.tokens,
+            "ids": stream.ids.tolist(), "flags": stream.flags.tolist()}  # fmt: skip
+
+
+def _head(opened: Opened, prompt: int, label: str) -> dict[str, Any]:
+    """Without what the page works out again from what it carries."""
+    facts = answers.head_facts(opened, prompt, label) | {"prompt": 0}
+    return {key: value for key, value in facts.items() if key not in ("tracks", "scale", "caveat")}
+
+
+# ── what is carried of heads ─────────────────────────────────────────────────────────────────
+
+
+def _parts(facts: dict[str, Any], carried: Sequence[Carrying]) -> dict[str, Any]:
+    """Facts of heads with where their numbers lie, and what their rows see, each kind once."""
+    sights: dict[str, int] = {}
+    heads = {}
+    for number, one in enumerate(carried, 1):
+        head, lines = one.source.head, one.lines
+        is_whole = lines is not None and lines.rows.size == len(head.recorded)
+        heads[head.label] = facts[head.label] | {
+            "levels": one.levels,
+            "exact": is_whole,
+            "why_not": None if is_whole else _why_not(one),
+            "tracks": one.tracks,
+            "carried": {"blob": number, "parts": one.packed.parts, "sight": _kept(sights, lines)},
+        }
+    return {"heads": heads, "sights": [json.loads(text) for text in sights]}
+
+
+def _kept(sights: dict[str, int], lines: Sightlines | None) -> int | None:
+    if lines is None:
+        return None
+    return sights.setdefault(json.dumps(lines.as_dict()), len(sights))
+
+
+def _why_not(one: Carrying) -> str:
+    if not one.source.head.exact:
+        return one.source.head.why_not
+    levels, rows = one.levels["mean"], [] if one.lines is None else one.lines.rows.tolist()
+    has = f"a map from {count(levels[0], 'token')} a pixel on" if levels else "no map"
+    some = f" and the rows {', '.join(map(str, rows))}" if rows else ""
+    return f"this file carries {has}{some}; the recording has every weight"
+
+
+def _words(
+    opened: Opened, prompt: int, carried: Sequence[Carrying], form: str, step: float
+) -> list[str]:
+    """What a reader must know of this file, in sentences."""
+    tokens, total = opened.prompt(prompt).note.tokens, len(opened.prompt(prompt))
+    some = "every head" if len(carried) == total else f"{len(carried)} of {total} heads"
+    texts = len(opened.recording.prompts)
+    which = f", prompt {prompt} of its {texts}" if texts > 1 else ""
+    told = [f"This file carries {some} of {opened.name}{which}."]
+    if form == "rounded":
+        digits = np.format_float_positional(step, precision=2, fractional=False)
+        told += [f"Weights are rounded to {digits}; the recording holds all digits."]
+    elif form == "exact":
+        told += ["Weights are exact: every digit of float32."]
+    else:
+        level = min((one.levels["mean"][0] for one in carried if one.levels["mean"]), default=0)
+        rows = sum(0 if one.lines is None else one.lines.rows.size for one in carried)
+        read = f", and {count(rows, 'row')} can be read weight by weight" if rows else ""
+        told += [
+            f"{count(tokens, 'token')} are too many for every weight to be here: maps begin at "
+            f"{count(level, 'token')} a pixel{read}. The recording zooms into every cell."
+        ]
+    return told
+
+
+def _text(facts: dict[str, Any]) -> bytes:
+    return answers.as_text(_short(json.loads(answers.as_text(facts))))
+
+
+def _short(value: Any) -> Any:
+    """Numbers without digits that float32 does not have."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _short(one) for key, one in value.items()}
+    return value

@@ -1,0 +1,62 @@
+"""Curves beside a map, as a page carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.viewer.packing import Packed
+from regard.viewer.tracks import Track
+
+__all__ = ["STEPS", "coarser", "pack_tracks"]
+
+STEPS: Final = 4095  # of a rounded curve, from 0 to its largest value
+_FEWEST: Final = 64  # points
+_Array: TypeAlias = NDArray[Any]
+
+
+def coarser(track: Track, points: int) -> Track:
+    """At most so many points, or a few."""
+    step = -(-track.mean.size // max(points, _FEWEST))
+    if step <= 1:
+        return track
+    starts, lengths = np.arange(0, track.mean.size, step), np.diff(track.edges)
+    sums = np.add.reduceat(track.mean * lengths, starts)
+    mean = sums / np.add.reduceat(lengths, starts)
+    largest = np.fmax.reduceat(track.largest, starts)
+    return Track(track.words, np.append(track.edges[starts], track.edges[-1]), mean, largest)
+
+
+def pack_tracks(
+    packed: Packed, tracks: Mapping[str, Track | None], *, exact: bool
+) -> dict[str, dict[str, Any] | None]:
+    """Their numbers are packed; what is left goes into JSON. The largest is left out where it is
+    the mean itself."""
+    return {
+        name: None if one is None else _packed(packed, name, one, exact)
+        for name, one in tracks.items()
+    }
+
+
+def _packed(packed: Packed, name: str, track: Track, exact: bool) -> dict[str, Any]:
+    kinds = {"mean": track.mean}
+    if not np.array_equal(track.mean, track.largest, equal_nan=True):
+        kinds["largest"] = track.largest
+    for kind, values in kinds.items():
+        if exact:
+            packed.exact(f"{name}/{kind}", values)
+        else:
+            most = float(np.fmax.reduce(values, initial=0.0))
+            packed.rounded(f"{name}/{kind}", values, most / STEPS or 1.0)
+    return {"words": track.words, **_edges(track.edges)}
+
+
+def _edges(edges: _Array) -> dict[str, list[int] | None]:
+    """The first and the last where they follow one another, else all of them."""
+    first, last = int(edges[0]), int(edges[-1])
+    if np.array_equal(edges, np.arange(first, last + 1)):
+        return {"span": [first, last], "edges": None}
+    return {"span": None, "edges": edges.tolist()}

@@ -1,0 +1,306 @@
+"""The engineer's room on a real server; its numbers are numpy's, its pixels the palette's."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from browser.reading import figures, overflow, pixel, value
+from regard.colour import palette
+from regard.recording import open as open_recording
+from regard.study import compare_recordings, make_report
+from regard.viewer.opened import Opened
+from study.planted import mixed, record_planted, targets, text
+from viewer.states import growing, make_state, write
+
+VALUES = "all => all.map(one => +one.dataset.value)"
+KINDS = ("previous", "uniform", "self")
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """Two recordings of one text, and one of heads that do what is expected of them."""
+    folder = tmp_path_factory.mktemp("recordings")
+    found = [make_state(folder / "a.regard", "exact"), make_state(folder / "b.regard", "window")]
+    ids = text(160)
+    aims = targets(ids)
+    layers = [[mixed(aims[kind], noise=0.3, seed=n) for kind in KINDS] for n in range(2)]
+    record_planted(np.array(layers), ids, folder / "planted.regard")
+    return [*found, folder / "planted.regard"]
+
+
+@pytest.fixture(scope="session")
+def address(view, files):
+    """Where they are served."""
+    return view(*files)
+
+
+@pytest.fixture
+def recording(files):
+    with open_recording(files[0]) as found:
+        yield found
+
+
+@pytest.fixture
+def at(tab, address):
+    """Opens a place and waits until it is drawn."""
+
+    def open_place(place, ready, **how):
+        page = tab(f"{address}&{place}", **how)
+        page.wait_for_selector(f"html[data-ready={ready}]")
+        return page
+
+    return open_place
+
+
+# ── overview ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_grid_has_the_palettes_colours(at, recording):
+    page = at("view=overview", "overview")
+    page.locator("[data-part=show-numbers]").click()
+    grid = np.asarray(recording.grid("peak"))
+    page.locator("[data-part=statistic]").select_option("peak")
+    canvas = page.locator("[data-part=head-grid]")
+    step, left, top = (
+        float(canvas.get_attribute(f"data-{name}")) for name in ("step", "left", "top")
+    )
+    for layer, head in np.ndindex(*grid.shape):
+        x, y = left + (head + 0.5) * step, top + (layer + 0.5) * step
+        expected = palette()[round(float(grid[layer, head]) * 255)]
+        assert pixel(page, "[data-part=head-grid] canvas", x, y)[:3] == tuple(expected.tolist())
+
+
+def test_arrow_keys_and_enter_open_a_head(at, recording):
+    page = at("view=overview", "overview")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[data-part=grid-panel]").inner_text().startswith("L1H1")
+    shown = figures(page, "[data-part=grid-panel]")
+    peak = float(np.asarray(recording.grid("peak"))[1, 1])
+    assert min(abs(number - peak) for number in shown) < 1e-6
+    page.keyboard.press("Enter")
+    page.wait_for_selector("html[data-ready=head]")
+    assert page.locator("[data-part=head-page]").get_attribute("data-head") == "L1H1"
+    page.go_back()
+    page.wait_for_selector("html[data-ready=overview]")
+
+
+def test_a_head_can_be_typed(at):
+    page = at("view=overview", "overview")
+    page.keyboard.press("/")
+    page.keyboard.type("l2h0")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("html[data-ready=head]")
+    assert page.locator("[data-part=head-page]").get_attribute("data-head") == "L2H0"
+
+
+# ── findings ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_finding_has_its_number(at, files):
+    with open_recording(files[2]) as planted:
+        report = make_report(planted, top=10_000)
+    assert {one.finding.pattern for one in report.found} >= {"previous", "self"}
+    page = at("view=findings&rec=2", "findings")
+    cards = page.locator("[data-part=finding]")
+    assert cards.count() == len(report.found)
+    for card, one in zip(cards.all(), report.found, strict=True):
+        assert card.get_attribute("data-head") == one.head.label
+        assert card.get_attribute("data-pattern") == one.finding.pattern
+        numbers = card.locator("[data-part=score] [data-value]").evaluate_all(VALUES)
+        assert min(abs(number - one.finding.score) for number in numbers) < 1e-6
+    assert "not by themselves" in page.locator("[data-part=caveat]").inner_text()
+    page.locator('[data-part=label-chips] [data-label="self"]').click()
+    assert {one.get_attribute("data-pattern") for one in cards.all()} == {"self"}
+    cards.first.locator("[data-part=evidence] a").first.click()
+    page.wait_for_selector("html[data-ready=row]")
+
+
+def test_no_finding_is_an_answer(at):
+    page = at("view=findings", "findings")
+    assert page.locator("[data-part=no-finding]").inner_text()
+    page.locator('[data-part=label-chips] [data-label="unclear"]').click()
+    assert page.locator("[data-part=unclear] a").count() == 12
+
+
+# ── a head ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_zoomed_in_every_pixel_is_its_cells_colour(at, recording, files):
+    page = at("view=head&head=L1H1&x=40&y=40&z=16", "head")
+    page.wait_for_selector('[data-part=map][data-waiting="0"]')
+    canvas = page.locator("[data-part=map]")
+    ox, oy, z = (
+        float(canvas.get_attribute(f"data-{name}"))
+        for name in ("origin-x", "origin-y", "px-per-token")
+    )
+    opened = Opened(open_recording(files[0]))
+    codes = opened.head_map(0, "L1H1").tile(1, 0, 0).codes
+    opened.close()
+    checked = 0
+    for row in range(int(oy) + 1, int(oy) + 20, 3):
+        for key in range(int(ox) + 1, int(ox) + 20, 3):
+            code = int(codes[row, key])
+            if code == 0:
+                continue
+            expected = palette()[round((code - 1) / 254 * 255)]
+            where = (key + 0.5 - ox) * z, (row + 0.5 - oy) * z
+            assert pixel(page, "[data-part=map]", *where)[:3] == tuple(expected.tolist())
+            checked += 1
+    assert checked > 10
+
+
+def test_the_read_out_has_every_digit(at, recording):
+    page = at("view=head&head=L0H1&x=20&y=60&z=20&at=60,20", "head")
+    page.wait_for_selector("[data-part=readout-weight]")
+    exact = float(np.asarray(recording["L0H1"][60, 20]))
+    assert value(page, "[data-part=readout-weight]") == pytest.approx(exact, abs=1e-6)
+    for keys, cell in (("Shift+ArrowLeft", (60, 19)), ("Shift+ArrowDown", (61, 19))):
+        page.keyboard.press(keys)
+        expected = float(np.asarray(recording["L0H1"][cell]))
+        page.wait_for_function(
+            "want => Math.abs(document.querySelector('[data-part=readout-weight]')?.dataset.value"
+            " - want) < 1e-6",
+            arg=expected,
+        )
+    page.keyboard.press("Shift+ArrowRight")
+
+
+def test_a_view_is_in_its_address(at):
+    page = at("view=head&head=L0H0", "head")
+    for key in ("+", "+", "m"):
+        page.keyboard.press(key)
+    page.wait_for_function("() => location.hash.includes('how=max') && /z=/.test(location.hash)")
+    assert "token" not in page.url
+    scale = page.locator("[data-part=map]").get_attribute("data-px-per-token")
+    page.reload()
+    page.wait_for_selector("html[data-ready=head]")
+    again = page.locator("[data-part=map]").get_attribute("data-px-per-token")
+    assert float(again) == pytest.approx(float(scale), rel=1e-4)
+    page.keyboard.press("]")
+    page.wait_for_selector('[data-part=head-page][data-head="L0H1"]')
+
+
+# ── a row ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_rows_heaviest_keys_are_numpys(at, recording):
+    page = at("view=row&head=L2H3&row=77", "row")
+    head = recording["L2H3"]
+    expected = np.asarray(head.top(32).weights)[77]
+    shown = page.locator("[data-part=top-weight]").evaluate_all(VALUES)
+    np.testing.assert_allclose(shown, expected[: len(shown)], atol=1e-6)
+    entropy = float(np.asarray(head.entropy())[77])
+    assert figures(page, "[data-part=row-entropy]")[0] == pytest.approx(entropy, abs=1e-6)
+    weights = np.asarray(head[77])
+    for key in (0, 40, 77):
+        token = page.locator(f'[data-part=row-text] [data-key="{key}"]').first
+        assert float(token.get_attribute("data-value")) == pytest.approx(weights[key], abs=1e-6)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector('[data-part=row-page][data-row="78"]')
+
+
+# ── two recordings ───────────────────────────────────────────────────────────────────────────
+
+
+def test_two_recordings_compared(at, files):
+    page = at("view=compare&other=1&other_prompt=0", "compare")
+    with open_recording(files[0]) as a, open_recording(files[1]) as b:
+        expected = compare_recordings(a, b, rows=128).heads
+    first = page.locator("[data-part=distance-table] tbody tr").first
+    assert expected[0].label in first.inner_text()
+    numbers = first.locator("[data-value]").evaluate_all(VALUES)
+    assert min(abs(number - expected[0].distance) for number in numbers) < 1e-6
+
+
+# ── sharing ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", ["view=head&head=L0H1", "view=row&head=L0H1&row=30"])
+@pytest.mark.parametrize("kind", ["png", "svg", "json", "page"])
+def test_what_is_shared_can_be_read_elsewhere(at, tab, tmp_path, address, place, kind):
+    page = at(place, "head" if "head&" in place else "row")
+    page.locator("[data-part=share]").click()
+    with page.expect_download() as waiting:
+        page.locator(f"[data-part=share-{kind}]").click()
+    path = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(path)
+    content = path.read_bytes()
+    if kind == "png":
+        assert content.startswith(b"\x89PNG") and len(content) > 2000
+    elif kind == "svg":
+        assert b"<svg" in content and "not why the model answers" in content.decode()
+    elif kind == "json":
+        assert "L0H1" in json.dumps(json.loads(content))
+    else:
+        shared = tab(path.as_uri())
+        shared.wait_for_selector("html[data-ready]")
+    assert address.split("token=")[1].encode() not in content
+
+
+# ── how it looks ─────────────────────────────────────────────────────────────────────────────
+
+PLACES = {
+    "overview": "view=overview", "findings": "view=findings", "head": "view=head&head=L1H0",
+    "row": "view=row&head=L1H0&row=60", "compare": "view=compare&other=1&other_prompt=0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("ready", PLACES)
+def test_no_view_is_wider_than_the_window(at, ready, width, scheme):
+    page = at(PLACES[ready], ready, width=width, color_scheme=scheme)
+    assert overflow(page) <= 0
+
+
+# ── states ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "part", "words"),
+    [
+        ("empty", "view=overview", "empty", ""),
+        ("damaged", "view=overview", "damaged", "regard verify"),
+        ("stored only", "view=head&head=L0H0", "head-page", "Single weights cannot be shown"),
+        ("cross", "view=head&head=cross.L0H0", "head-page", "40"),
+        ("window", "view=head&head=L0H0", "head-page", ""),
+        ("no maps", "view=overview", "overview", ""),
+    ],
+)
+def test_every_state_says_what_it_is(tab, view, tmp_path, name, place, part, words):
+    page = tab(f"{view(make_state(tmp_path / 'run.regard', name))}&{place}")
+    page.wait_for_selector(f"[data-part={part}]")
+    page.wait_for_selector("html[data-ready]")
+    assert words in page.locator("body").inner_text()
+    tab.said[:] = [one for one in tab.said if "404" not in one]  # a stream that is not there
+
+
+def test_a_recording_that_grows_is_followed(tab, view, tmp_path):
+    with growing(tmp_path / "run.regard") as writer:
+        page = tab(view(tmp_path / "run.regard"))
+        page.wait_for_selector("[data-part=live], [data-part=live-badge], [data-part=empty]")
+        write(writer)
+        page.wait_for_selector("[data-part=head-grid]")
+        assert page.locator("[data-part=live-badge]").count() == 1
+
+
+def test_without_the_token_the_page_says_what_to_open(tab, address):
+    page = tab(address.split("#")[0])
+    page.wait_for_selector("[data-part=wrong-token]")
+    assert "regard view" in page.locator("[data-part=wrong-token]").inner_text()
+    tab.said[:] = [one for one in tab.said if "401" not in one]  # the browser's own line
+
+
+def test_a_server_that_went_is_said_to_be_gone(tab, view, tmp_path):
+    page = tab(view(make_state(tmp_path / "run.regard", "exact")))
+    page.wait_for_selector("html[data-ready=overview]")
+    view.last.send_signal(signal.SIGINT)
+    view.last.wait(30)
+    page.locator('[data-part=tabs] a[href*="view=findings"]').click()
+    page.wait_for_selector("[data-part=server-gone], [data-part=failed]")
+    tab.said[:] = [one for one in tab.said if "ERR_CONNECTION_REFUSED" not in one]

@@ -1,0 +1,137 @@
+"""What a page carries of a recording: how much, how exactly, and what it says of it."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+
+from draw.recorded import WORDS, in_memory
+from regard.errors import InputError
+from regard.study import make_report
+from regard.viewer import answers
+from regard.viewer.carried import carried_recording, chosen_labels
+from regard.viewer.opened import Opened
+from viewer.served import make_empty
+from viewer.shell import facts_of
+
+LONG = [f"w{n % 90}" for n in range(900)]
+
+
+@pytest.fixture(scope="module")
+def small():
+    return in_memory(exact=(0, 1), prompts=2)[0]
+
+
+@pytest.fixture(scope="module")
+def long():
+    return in_memory(LONG, exact=(0,))[0]
+
+
+def test_a_small_recording_is_carried_whole_and_exactly(small):
+    data, blobs = carried_recording(small)
+    facts = facts_of(blobs)
+    assert data["carries"]["form"] == "exact"
+    assert data["carries"]["heads"] == small.labels() == list(facts["heads"])
+    assert len(blobs) == 1 + len(small.labels())
+    assert facts["tokens"]["tokens"]["tokens"] == WORDS
+    assert "every head" in data["carries"]["words"][0]
+
+
+def test_what_the_server_answers_is_in_it(small):
+    facts = facts_of(carried_recording(small)[1])
+    want = answers.overview(Opened(small))
+    assert facts["overview"]["statistics"] == want["statistics"]
+    found = facts["overview"]["stacks"][0]["grids"]["entropy"]
+    np.testing.assert_allclose(found, want["stacks"][0]["grids"]["entropy"], rtol=1e-8)
+    head, wanted = facts["heads"]["L1H2"], answers.head_facts(Opened(small), 0, "L1H2")
+    same = ("shape", "recorded", "kind", "streams", "statistics", "exact")
+    assert {k: head[k] for k in same} == {k: pytest.approx(wanted[k]) if k == "statistics"
+                                          else wanted[k] for k in same}  # fmt: skip
+
+
+def test_one_prompt_is_number_0_of_its_file(small):
+    data, blobs = carried_recording(small, prompt=-1, heads="L0H1")
+    facts = facts_of(blobs)
+    assert [one["title"] for one in facts["overview"]["prompts"]] == ["text 1"]
+    assert (facts["overview"]["prompt"], facts["listing"]["prompts"]) == (0, 1)
+    assert data["carries"]["words"][0].endswith("prompt 1 of its 2.")
+
+
+def test_layers_and_heads_are_chosen_by_label(small):
+    view = small.prompts[0]
+    assert chosen_labels(view, "all") == view.labels() == chosen_labels(view, None)
+    assert chosen_labels(view, ["l1", "L0H3"]) == ["L0H3", "L1H0", "L1H1", "L1H2", "L1H3"]
+    for wrong in ("L9", "L0H9", "x", ""):
+        with pytest.raises(InputError):
+            chosen_labels(view, wrong)
+    with pytest.raises(InputError, match="no head was named"):
+        chosen_labels(view, [])
+
+
+def test_findings_are_those_of_the_carried_heads(small):
+    report = make_report(small)
+    facts = facts_of(carried_recording(small, heads=["L0"], report=report)[1])
+    assert {one["label"] for one in facts["findings"]["heads"]} == set(chosen_labels(
+        small.prompts[0], "L0"))  # fmt: skip
+    assert all(one["layer"] == 0 for one in facts["findings"]["findings"])
+    assert facts["findings"]["counts"] == report.counts()
+
+
+@pytest.mark.parametrize("limit", [60_000, 200_000, 400_000, 1_500_000])
+def test_what_is_carried_stays_within_the_limit(long, limit):
+    _, blobs = carried_recording(long, heads="L0", limit=limit)
+    assert sum(len(base64.b64encode(one)) for one in blobs) <= limit
+
+
+def test_less_room_means_coarser_weights_then_maps(long):
+    steps, forms = [], []
+    for limit in (8_000_000, 3_000_000, 1_500_000, 200_000):
+        carries = carried_recording(long, heads="L0", limit=limit)[0]["carries"]
+        steps.append(carries["step"])
+        forms.append(carries["form"])
+    assert forms == ["exact", "rounded", "rounded", "pooled"]
+    assert 0 == steps[0] < steps[1] < steps[2]
+
+
+def test_a_rounded_file_says_to_what(long):
+    words = carried_recording(long, heads="L0", limit=1_500_000)[0]["carries"]["words"][1]
+    assert words.startswith("Weights are rounded to 0.0")
+
+
+def test_a_map_in_place_of_weights_says_so(long):
+    data, blobs = carried_recording(long, heads="L0", limit=200_000)
+    facts = facts_of(blobs)
+    head = facts["heads"]["L0H0"]
+    assert head["exact"] is False
+    assert "the recording has every weight" in head["why_not"]
+    assert head["levels"]["mean"] == head["levels"]["max"] != []
+    assert [one["exact"] for one in facts["overview"]["heads"]] == [False] * 4
+    assert "too many for every weight" in data["carries"]["words"][1]
+
+
+def test_the_rows_that_findings_name_come_first(long):
+    report = make_report(long)
+    named = {one.head.label: one.row for one in report.found if one.row is not None}
+    label = next((one for one in named if one.startswith("L0")), "L0H0")
+    facts = facts_of(carried_recording(long, heads="L0", limit=200_000, report=report)[1])
+    sight = facts["sights"][facts["heads"][label]["carried"]["sight"]]
+    assert named.get(label, 899) in sight["rows"]
+
+
+def test_heads_without_q_and_k_are_carried_as_they_were_stored(long):
+    facts = facts_of(carried_recording(long, heads="L1")[1])
+    head = facts["heads"]["L1H0"]
+    assert (head["exact"], head["levels"]["max"], head["carried"]["sight"]) == (False, [], None)
+    assert head["why_not"] == long["L1H0"].why_not
+
+
+def test_a_page_without_room_is_refused(long):
+    with pytest.raises(InputError, match="do not fit"):
+        carried_recording(long, heads="all", limit=2_000)
+
+
+def test_an_empty_recording_has_nothing_to_carry():
+    with pytest.raises(InputError):
+        carried_recording(make_empty().recording)

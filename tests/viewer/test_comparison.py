@@ -1,0 +1,93 @@
+"""Two prompts side by side, as the page asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from draw.recorded import WORDS
+from regard.errors import InputError
+from regard.recording import open
+from regard.study import compare_recordings
+from regard.viewer import comparison as module
+from regard.viewer.comparison import Side, comparison
+from regard.viewer.opened import Opened
+from viewer.served import make_opened
+from viewer.states import make_state
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two prompts in one recording."""
+    return make_opened(tmp_path, [WORDS[n % 12] for n in range(60)], prompts=2, exact=(0, 1))
+
+
+def test_numbers_are_those_of_the_study(two):
+    said = comparison(Side(two, 0), Side(two, 1))
+    truth = compare_recordings(two.recording, two.recording, prompts=(0, 1), rows=module.ROWS)
+    assert said["heads"] == truth.as_dict()["heads"] and said["largest"] == truth.largest > 0
+    assert said["a"] == {
+        "recording": 0, "prompt": 0, "name": "run.regard", "model": "tiny", "title": "text 0",
+    }  # fmt: skip
+    assert said["b"]["prompt"] == 1 and said["doubts"] == []
+
+
+def test_a_prompt_is_at_no_distance_from_itself(two):
+    assert comparison(Side(two, 1), Side(two, 1))["largest"] < 1e-3
+
+
+def test_what_must_be_known_first(tmp_path):
+    one = Opened(open(make_state(tmp_path / "stored.regard", "stored only")))
+    (tmp_path / "more").mkdir()
+    other = make_opened(tmp_path / "more", exact=(0, 1))
+    said = " ".join(comparison(Side(one, 0), Side(other, 0))["doubts"])
+    assert "have no q and k on both sides" in said
+    same = comparison(Side(other, 0), Side(other, 0))
+    assert same["doubts"] == ["only 12 rows stand for each other: these numbers say little"]
+
+
+def test_two_models_are_named(tmp_path):
+    one, other = (Opened(open(make_state(tmp_path / f"{n}.regard", "exact"))) for n in "ab")
+    other.recording.model["name"] = "large"
+    with open(tmp_path / "a.regard") as left, open(tmp_path / "b.regard") as right:
+        right.model["name"] = "large"
+        found = compare_recordings(left, right)
+        assert "two models, tiny and large" in module._doubts(found, left, right)[0]
+    one.close()
+    other.close()
+
+
+def test_it_is_made_once(two, monkeypatch):
+    made = []
+    real = module.compare_recordings
+    monkeypatch.setattr(
+        module, "compare_recordings", lambda *a, **k: (made.append(1), real(*a, **k))[1]
+    )
+    first = comparison(Side(two, 0), Side(two, 1))
+    assert comparison(Side(two, 0), Side(two, 1)) is first and made == [1]
+    comparison(Side(two, 1), Side(two, 0))
+    assert made == [1, 1]
+
+
+def test_it_can_be_given_up(two):
+    asked = []
+
+    def stop():
+        asked.append(1)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        comparison(Side(two, 0), Side(two, 1), stop)
+    assert len(asked) == 3
+
+
+def test_prompts_that_do_not_exist(two):
+    with pytest.raises(InputError, match="prompt 2 does not exist"):
+        comparison(Side(two, 0), Side(two, 2))
+
+
+def test_nothing_in_common(tmp_path, two):
+    cross = Opened(open(make_state(tmp_path / "cross.regard", "cross")), 1)
+    said = r"^run\.regard and cross\.regard have no head in common$"
+    with pytest.raises(InputError, match=said):
+        comparison(Side(two, 0), Side(cross, 0))

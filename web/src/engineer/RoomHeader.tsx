@@ -1,0 +1,117 @@
+import { go, linkTo, type Place, place } from "../shell/address";
+import { HelpButton } from "../shell/Help";
+import { useKeys } from "../shell/keys";
+import { switchTheme, theme } from "../shell/theme";
+import type { Listing, Overview } from "../source/answers";
+import type { Where } from "../source/source";
+import { modelName } from "./modelName";
+import { PromptPicker } from "./PromptPicker";
+import {
+  comparingPlace,
+  findingsPlace,
+  headPlace,
+  otherOf,
+  overviewPlace,
+  rowOf,
+  rowPlace,
+  type View,
+  viewOf,
+} from "./places";
+
+interface Props {
+  readonly where: Where;
+  readonly listings: readonly Listing[];
+  readonly overview: Overview | undefined;
+}
+
+/** Which recording this is, and the ways through it. */
+export function RoomHeader({ where, listings, overview }: Props) {
+  const listing = overview ?? listings[where.recording];
+  useKeys("Ways", [
+    { key: "1", does: "overview", run: () => go(overviewPlace(where)) },
+    { key: "2", does: "findings", run: () => go(findingsPlace(where)) },
+    { key: "3", does: "compare", run: () => go(comparingPlace(where)) },
+  ]);
+  return (
+    <header class="room-header">
+      <div class="room-who">
+        <strong class="room-name" data-part="recording-name">
+          {listing?.name ?? "…"}
+        </strong>
+        <span class="soft room-model" data-part="model-name">
+          {modelName(listing)}
+        </span>
+        {listing?.live && (
+          <span class="room-live" data-part="live-badge">
+            live
+          </span>
+        )}
+      </div>
+      <div class="room-tools">
+        <PromptPicker where={where} listings={listings} overview={overview} />
+        <ThemeButton />
+        <HelpButton />
+      </div>
+      <Tabs where={where} />
+      <Crumbs where={where} />
+    </header>
+  );
+}
+
+function ThemeButton() {
+  const other = theme.value === "dark" ? "light" : "dark";
+  return (
+    <button type="button" class="quiet" title={`${other} (d)`} onClick={switchTheme}>
+      <span aria-hidden="true">{theme.value === "dark" ? "☀" : "☾"}</span>
+      <span class="unseen">Switch to {other}</span>
+    </button>
+  );
+}
+
+function Tabs({ where }: { where: Where }) {
+  const view = viewOf(place.value);
+  const other = otherOf(place.value);
+  const comparing = view === "compare" && other ? place.value : comparingPlace(where);
+  const tabs: readonly [View, string, Place][] = [
+    ["overview", "Overview", overviewPlace(where)],
+    ["findings", "Findings", findingsPlace(where)],
+    ["compare", "Compare", comparing],
+  ];
+  return (
+    <nav class="room-tabs" aria-label="Views" data-part="tabs">
+      {tabs.map(([name, text, to]) => (
+        <a key={name} href={linkTo(to)} {...(view === name ? { "aria-current": "page" } : {})}>
+          {text}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Overview › L17H3 › row 671, where one is deeper than the tabs. */
+function Crumbs({ where }: { where: Where }) {
+  const view = viewOf(place.value);
+  const head = place.value.head;
+  if ((view !== "head" && view !== "row") || !head) return null;
+  const row = rowOf(place.value);
+  return (
+    <nav class="room-crumbs" aria-label="Where you are" data-part="crumbs">
+      <a href={linkTo(overviewPlace(where))}>Overview</a>
+      <span aria-hidden="true">›</span>
+      <a
+        href={linkTo(headPlace(where, head))}
+        {...(view === "head" ? { "aria-current": "page" } : {})}
+      >
+        {head}
+      </a>
+      {view === "row" && (
+        <>
+          <span aria-hidden="true">›</span>
+          <a href={linkTo(rowPlace(where, head, row))} aria-current="page">
+            row {row}
+          </a>
+        </>
+      )}
+    </nav>
+  );
+}

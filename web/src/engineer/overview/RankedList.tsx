@@ -1,0 +1,47 @@
+import { useState } from "preact/hooks";
+import { shareOf } from "../../colour/scale";
+import { count } from "../../maths/format";
+import { Figure } from "../../parts/Figure";
+import { linkTo } from "../../shell/address";
+import type { Overview } from "../../source/answers";
+import type { Where } from "../../source/source";
+import { headPlace } from "../places";
+import type { Choice } from "./choice";
+import { ranked, scaleOf } from "./statistics";
+
+const FIRST = 60;
+
+interface Props {
+  readonly overview: Overview;
+  readonly where: Where;
+  readonly choice: Choice;
+}
+
+/** Heads in order of a statistic. */
+export function RankedList({ overview, where, choice }: Props) {
+  const [isWhole, setWhole] = useState(false);
+  const found = ranked(overview, choice.statistic, choice.order);
+  const scale = scaleOf(choice.statistic, overview);
+  const shown = isWhole ? found : found.slice(0, FIRST);
+  if (!found.length) return <p class="soft">This is not known of any head here.</p>;
+  return (
+    <>
+      <ol class="over-ranked" data-part="ranked">
+        {shown.map((one) => (
+          <li key={one.label}>
+            <a href={linkTo(headPlace(where, one.label))}>{one.label}</a>
+            <span class="over-bar" aria-hidden="true">
+              <span style={{ width: `${100 * shareOf(one.value, scale)}%` }} />
+            </span>
+            <Figure value={one.value} />
+          </li>
+        ))}
+      </ol>
+      {shown.length < found.length && (
+        <button type="button" onClick={() => setWhole(true)}>
+          Show all {count(found.length)}
+        </button>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,18 @@
+import type { Source } from "../../source/source";
+import { isGone, lookForServer } from "./connection";
+
+/** The banner while nobody answers; the page keeps what it has. */
+export function Gone({ source }: { source: Source }) {
+  if (!isGone.value) return null;
+  return (
+    <div class="gone" role="alert" data-part="server-gone">
+      <span>
+        <strong>The server does not answer.</strong> Was <code>regard view</code> ended? What is on
+        this page stays; it is asked again every few seconds.
+      </span>
+      <button type="button" onClick={() => lookForServer(source)}>
+        Try now
+      </button>
+    </div>
+  );
+}

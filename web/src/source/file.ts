@@ -1,0 +1,160 @@
+import {
+  type Cells,
+  type Comparison,
+  type HeadFacts,
+  type HeadShort,
+  type How,
+  type Listing,
+  NO_PICTURE,
+  type Overview,
+  type Report,
+  type RowFacts,
+  type Thumbnails,
+  type Tile,
+  type Tokens,
+  WHOLE_PICTURE,
+} from "./answers";
+import type { CarriedFacts, CarriedHead } from "./carried";
+import { inflate, inflateJson } from "./codec";
+import { HeadInFile } from "./head";
+import { type Source, SourceError, type Where } from "./source";
+
+const SIDE = 32; // pixels of a small picture
+const FACTS = 0; // the blob that holds everything but the heads' numbers
+
+/** Answers from what the page carries; a head is unpacked when it is first asked for. */
+export class FileSource implements Source {
+  readonly kind = "file";
+  readonly #blob: (number: number) => string;
+  readonly #heads = new Map<string, Promise<HeadInFile>>();
+  #facts: Promise<CarriedFacts> | undefined;
+
+  /** `blob` gives the base64 text of a blob. */
+  constructor(blob: (number: number) => string) {
+    this.#blob = blob;
+  }
+
+  async recordings(): Promise<readonly Listing[]> {
+    return [(await this.#all()).listing];
+  }
+
+  async overview(where: Where): Promise<Overview> {
+    return (await this.#at(where)).overview;
+  }
+
+  async findings(where: Where): Promise<Report> {
+    return (await this.#at(where)).findings;
+  }
+
+  async thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails> {
+    const facts = await this.#at(where);
+    const of = facts.overview.stacks.find((one) => one.name === stack);
+    if (!of) throw new SourceError(`There is no stack "${stack}" in this file.`, 404);
+    const heads = facts.overview.heads.filter((one) => one.stack === stack);
+    const side = Math.min(SIDE, Math.max(1, ...heads.flatMap((one) => one.shape)));
+    const kinds = new Uint8Array(of.layers * of.heads).fill(NO_PICTURE);
+    const codes = new Uint8Array(kinds.length * side * side).fill(facts.overview.scale.hidden);
+    const draw = async (one: HeadShort) => {
+      const picture = (await this.#head(where, one.label)).picture(side);
+      stop?.throwIfAborted();
+      if (!picture) return;
+      const place = one.layer * of.heads + one.head;
+      kinds[place] = WHOLE_PICTURE;
+      codes.set(picture, place * side * side);
+    };
+    await Promise.all(heads.map(draw));
+    return { layers: of.layers, heads: of.heads, side, kinds, codes };
+  }
+
+  async compare(): Promise<Comparison> {
+    throw new SourceError(
+      "This file carries one recording; compare two with `regard view a.regard b.regard`.",
+      409,
+    );
+  }
+
+  async tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens> {
+    const { tokens } = await this.#at(where);
+    const all = stream ? tokens[stream] : Object.values(tokens)[0];
+    if (!all) throw new SourceError(`There are no tokens "${stream}" in this file.`, 404);
+    const end = start + count;
+    return {
+      ...all,
+      start,
+      tokens: all.tokens.slice(start, end),
+      ids: all.ids.slice(start, end),
+      flags: all.flags.slice(start, end),
+    };
+  }
+
+  async head(where: Where, label: string): Promise<HeadFacts> {
+    return (await this.#head(where, label)).facts();
+  }
+
+  async row(where: Where, label: string, row: number, top: number): Promise<RowFacts> {
+    return (await this.#head(where, label)).row(row, top);
+  }
+
+  async weights(where: Where, label: string, row: number): Promise<Float32Array> {
+    return (await this.#head(where, label)).weights(row);
+  }
+
+  async cells(
+    where: Where,
+    label: string,
+    rows: readonly [number, number],
+    keys: readonly [number, number],
+  ): Promise<Cells> {
+    return (await this.#head(where, label)).cells(rows, keys);
+  }
+
+  async tile(
+    where: Where,
+    label: string,
+    at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
+  ): Promise<Tile> {
+    return (await this.#head(where, label)).tile(at);
+  }
+
+  /** The file itself, as it was before anything was drawn into it. */
+  async page(): Promise<Blob> {
+    const copy = document.documentElement.cloneNode(true) as HTMLElement;
+    copy.querySelector("#page")?.replaceChildren();
+    delete copy.dataset.theme;
+    return new Blob([`<!doctype html>\n${copy.outerHTML}\n`], { type: "text/html" });
+  }
+
+  #all(): Promise<CarriedFacts> {
+    this.#facts ??= inflateJson<CarriedFacts>(this.#blob(FACTS));
+    return this.#facts;
+  }
+
+  async #at(where: Where): Promise<CarriedFacts> {
+    if (where.recording !== 0 || where.prompt !== 0) {
+      throw new SourceError("This file carries one prompt of one recording.", 404);
+    }
+    return this.#all();
+  }
+
+  async #head(where: Where, label: string): Promise<HeadInFile> {
+    const facts = await this.#at(where);
+    const head = facts.heads[label];
+    if (!head) throw new SourceError(notCarried(facts, label), 404);
+    let found = this.#heads.get(label);
+    if (!found) {
+      found = this.#unpacked(facts, head);
+      this.#heads.set(label, found);
+    }
+    return found;
+  }
+
+  async #unpacked(facts: CarriedFacts, head: CarriedHead): Promise<HeadInFile> {
+    return new HeadInFile(facts, head, await inflate(this.#blob(head.carried.blob)));
+  }
+}
+
+function notCarried(facts: CarriedFacts, label: string): string {
+  const names = Object.keys(facts.heads);
+  const some = names.length > 12 ? `${names.slice(0, 12).join(", ")} …` : names.join(", ");
+  return `${label} is not in this file, which carries ${some}; the recording may have it.`;
+}
