@@ -102,3 +102,16 @@ def test_a_lesson_shows_itself():
 def test_text_stays_beside_the_picture():
     recording, _ = in_memory()
     assert repr(recording) in unescape(html_of(recording))
+
+
+class _Layer(torch.nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return regard.attend(q, k, v).output
+
+
+def test_what_was_recorded_shows_itself_once_it_is_finished():
+    layer = _Layer()
+    with regard.record(layer) as rec:
+        layer(*_qkv(2, 6, 4))
+        assert rec._repr_html_() is None
+    assert '"heads":["L0H0","L0H1"]' in _data(rec)

@@ -1,4 +1,4 @@
-"""Long recordings for measuring: statistics of every head, q and k of one layer. numpy only."""
+"""Long recordings for measuring: statistics and maps of every head, q and k of one layer."""
 
 from __future__ import annotations
 
@@ -65,12 +65,13 @@ def _write_layer(
     place = Place(
         "model", "", layer, "self", tuple(range(heads)), heads, heads, _DIM, _DIM, (0, n), n, n,
         (segment,), exact, "" if exact else "it did not fit", row_bin=row_bin, top_every=row_bin,
+        pool_cell=_cell(n),
     )  # fmt: skip
     store.note({f"{PLACE_NOTE}0/L{layer}": place.to_json()})
     made = [_head(_KINDS[(layer + h) % len(_KINDS)], ids, dice) for h in range(heads)]
     for name in made[0]:
         whole = np.stack([one[name] for one in made])
-        if name in ("received", "offsets"):
+        if name in ("received", "offsets", "pooled"):
             store.add(tensor_name(0, f"L{layer}", name), whole)
             continue
         if name == "totals":
@@ -126,7 +127,24 @@ def _head(kind: str, ids: _Array, dice: Any) -> dict[str, _Array]:
     return {name: one.astype(np.float32) for name, one in numbers.items()} | {
         "top_weights": weights, "top_keys": keys, "received": got.astype(np.float32),
         "offsets": far.astype(np.float32), "totals": np.array(totals, np.float64),
+        "pooled": _pooled(keys, weights),
     }  # fmt: skip
+
+
+def _cell(tokens: int) -> int:
+    """Tokens a cell of the map: at most 512 cells a side."""
+    return max(16, -(-tokens // 512))
+
+
+def _pooled(keys: _Array, weights: _Array) -> _Array:
+    """(cells, cells): the mean weight of each."""
+    n = len(keys)
+    cell = _cell(n)
+    starts = np.arange(0, n, cell)
+    slots = (np.arange(n)[:, None] // cell) * starts.size + keys // cell
+    sums = np.bincount(slots.reshape(-1), weights.reshape(-1), starts.size**2)
+    sides = np.minimum(starts + cell, n) - starts
+    return (sums.reshape(starts.size, -1) / np.outer(sides, sides)).astype(np.float32)
 
 
 def _last_copy(ids: _Array) -> _Array:

@@ -19,6 +19,7 @@ from regard import recording
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
+from regard.display import as_html
 from regard.errors import FileError, InputError
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.choice import Choice
@@ -177,6 +178,13 @@ class Recorder:
 
     def _store_is_open(self) -> bool:
         return getattr(self._store, "_log", None) is not None
+
+    def _repr_html_(self) -> str | None:
+        """The finished recording in a notebook; before that, its text alone."""
+        try:
+            return as_html(self.recording)
+        except InputError:
+            return None
 
     def __getitem__(self, which: Any) -> Any:
         """A head of the finished recording: rec["L5H1"]."""
