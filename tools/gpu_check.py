@@ -30,6 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import regard
 from regard.engine import api
 from regard.engine.problem import Call
+from regard.shapes import AttentionShape
 from regard.summary import (
     Concentration,
     Distance,
@@ -65,7 +66,7 @@ def call_of(inputs: Inputs) -> Call:
     """The call that attend makes of these inputs."""
     options: dict[str, Any] = dict.fromkeys(("mask", "scale", "bias", "softcap", "sink"))
     options |= inputs.options
-    return api._call(inputs.query, inputs.key, inputs.value, *options.values(), 0.0)
+    return api._call(inputs.query, inputs.key, inputs.value, dropout=0.0, **options)
 
 
 def check_statistics(case: Case, dtype: torch.dtype) -> Iterator[str]:
@@ -87,12 +88,16 @@ def check_statistics(case: Case, dtype: torch.dtype) -> Iterator[str]:
         "dense": (a.dense(), lambda s: s.weights),
     }
     for summary, value in a.summarize(*asked).items():
-        found[repr(summary)] = value, lambda s, m=summary: m.define(s, shape)
+        found[type(summary).__name__ + str(len(found))] = value, _defined(summary, shape)
     for name, (value, measure) in found.items():
         try:
             right.budget(measure).check(value, name)
         except AssertionError as wrong:
             yield str(wrong)
+
+
+def _defined(summary: Summary, shape: AttentionShape) -> Callable[[Any], Tensor]:
+    return lambda steps: summary.define(steps, shape)
 
 
 def check_keys(case: Case) -> Iterator[str]:
@@ -149,7 +154,8 @@ def _gradients(
     inputs: Inputs, implementation: str, question: Callable[[regard.Attention], Tensor]
 ) -> list[Tensor]:
     leaves = [t.detach().clone().requires_grad_() for t in (inputs.query, inputs.key, inputs.value)]
-    found = question(attend(Inputs(*leaves, inputs.options), implementation))
+    moved = Inputs(leaves[0], leaves[1], leaves[2], inputs.options)
+    found = question(attend(moved, implementation))
     weights = torch.linspace(0.5, 1.5, found.numel(), dtype=found.dtype, device="cuda")
     loss = (found * weights.reshape(found.shape)).sum()
     grads = torch.autograd.grad(loss, leaves, allow_unused=True)
@@ -270,11 +276,12 @@ def backward_variants(size: Size) -> dict[str, Callable[[], Any]]:
     leaves = [
         torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3)
     ]
+    q, k, v = leaves
     mask = regard.Causal() if size.causal else None
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        theirs = functional.scaled_dot_product_attention(*leaves, is_causal=size.causal)
-    bare = regard.attend(*leaves, mask=mask).output
-    own = regard.attend(*leaves, mask=mask, summaries=(Entropy(),), implementation="triton")
+        theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=size.causal)
+    bare = regard.attend(q, k, v, mask=mask).output
+    own = regard.attend(q, k, v, mask=mask, summaries=(Entropy(),), implementation="triton")
     g = torch.randn_like(theirs)
 
     def gradient(results: list[Tensor], outer: list[Tensor]) -> Callable[[], Any]:
@@ -291,13 +298,17 @@ def backward_variants(size: Size) -> dict[str, Callable[[], Any]]:
     }
 
 
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
 def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Median milliseconds of each, taken in turns; several calls in a row, as a model makes them,
     so that the host works ahead."""
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds + 2):
         for name, run in runs.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start, end = _event(), _event()
             start.record()
             for _ in range(_CALLS):
                 run()

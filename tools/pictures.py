@@ -33,11 +33,20 @@ class Shot:
     size: tuple[int, int] = WIDE
     scheme: str = "light"
     ready: str = ""  # what must be on the page before it is taken
+    click: str = ""  # what is clicked first
+    scroll: str = ""  # what is brought to the top of the window
 
 
 SHOTS = (
     Shot("lesson", "lesson", "step=5", ready='[data-part="weight-cell"]'),
-    Shot("lesson-scaling", "lesson", "step=4", ready='[data-part="scaling-chart"]'),
+    Shot(
+        "lesson-scaling",
+        "lesson",
+        "step=4",
+        click="[data-part=guess] [data-choice=width]",
+        ready='[data-part=scaling-chart][aria-busy="false"]',
+        scroll="[data-part=scaling-lab]",
+    ),
     Shot("lesson-phone", "lesson", "step=3", PHONE, ready='[data-part="grid"]'),
     Shot("overview", "recording", "view=overview"),
     Shot("findings", "recording", "view=findings"),
@@ -77,12 +86,16 @@ def take(browser: Any, shot: Shot, address: str, folder: Path) -> None:
     )  # fmt: skip
     page = context.new_page()
     page.goto(address)
+    if shot.click:
+        page.locator(shot.click).click()
     if shot.ready:
         page.wait_for_selector(shot.ready)
     else:
         page.wait_for_function("() => document.documentElement.dataset.ready")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(600)  # tiles fade in after the page is ready
+    if shot.scroll:
+        page.locator(shot.scroll).evaluate("one => one.scrollIntoView()")
     page.screenshot(path=str(folder / f"{shot.name}.png"))
     context.close()
 
