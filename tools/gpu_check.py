@@ -30,6 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import regard
 from regard.engine import api
 from regard.engine.problem import Call
+from regard.mask import Causal
 from regard.shapes import AttentionShape
 from regard.summary import (
     Concentration,
@@ -50,13 +51,20 @@ from regard.testing import CASES, Case, Inputs, Yardstick
 NUMBERS = (Entropy(), MaxScore(), MaxLogit(), Concentration(), Distance(), Visible())
 REGIONS = (Pooled(7), Pooled(16), Pooled(80), Pooled(40, "max"), Received(), Received(9, "visible"))
 HALF = (torch.bfloat16, torch.float16)
+# head sizes whose tiles only a GPU can run out of room for, beside the cases everybody shares
+WIDE = (
+    Case("head dim 80", dim=80, value_dim=80),
+    Case("head dim 256", dim=256, value_dim=256, mask=lambda _: Causal()),
+    Case("values of 300", dim=64, value_dim=300),
+)
+EVERY = (*WIDE, *CASES)
 
 
 # ── right ────────────────────────────────────────────────────────────────────────────────────
 
 
-def attend(inputs: Inputs, implementation: str) -> regard.Attention:
-    """By the named implementation."""
+def attend(inputs: Inputs, implementation: str | None) -> regard.Attention:
+    """By the named implementation, or the one a caller gets."""
     return regard.attend(
         inputs.query, inputs.key, inputs.value, implementation=implementation, **inputs.options
     )
@@ -69,12 +77,14 @@ def call_of(inputs: Inputs) -> Call:
     return api._call(inputs.query, inputs.key, inputs.value, dropout=0.0, **options)
 
 
-def check_statistics(case: Case, dtype: torch.dtype) -> Iterator[str]:
+def check_statistics(
+    case: Case, dtype: torch.dtype, implementation: str | None = "triton"
+) -> Iterator[str]:
     """Output, lse, every statistic and both products; yields what is wrong."""
     inputs = case.inputs(dtype, device="cuda")
     right = Yardstick(call_of(inputs))
     shape, device = right.call.shape, inputs.query.device
-    a = attend(inputs, "triton")
+    a = attend(inputs, implementation)
     i, j = (torch.arange(n, device=device) for n in (case.queries, case.keys))
     matching = Matching(i % 5, j % 7 % 5)
     asked: tuple[Summary, ...] = (*NUMBERS, *REGIONS, Offsets(), matching)
@@ -165,40 +175,52 @@ def _gradients(
 def check_case(job: tuple[str, str]) -> tuple[str, str, list[str], float]:
     """One case in one precision, or its keys, or its gradients."""
     name, what = job
-    case = next(c for c in CASES if c.name == name)
+    case = next(c for c in EVERY if c.name == name)
     start = time.perf_counter()
     try:
-        attend(case.inputs(torch.float32, device="cuda"), "triton")
-        if what == "keys":
+        if what.startswith("default "):
+            wrong = list(check_statistics(case, getattr(torch, what.split()[1]), None))
+        elif what == "keys":
             wrong = list(check_keys(case))
         elif what == "gradients":
             wrong = list(check_gradients(case))
         else:
             wrong = list(check_statistics(case, getattr(torch, what)))
     except regard.errors.UnavailableError as error:
-        wrong = [] if "Rule" in str(error) else [str(error)]
+        expected = "Rule" in str(error) or "in float64" in str(error)
+        wrong = [] if expected and "default" not in what else [str(error)]
     except Exception as error:  # noqa: BLE001 - the rest of the cases still has to run
-        wrong = [f"{type(error).__name__}: {str(error)[:600]}"]
+        wrong = [f"{type(error).__name__}: {' '.join(str(error).split())[:900]}"]
     return name, what, wrong, time.perf_counter() - start
 
 
-def check(names: list[str], kinds: list[str], workers: int) -> int:
-    """Every case in every way; the number of wrong ones."""
-    chosen = [c for c in CASES if not names or c.name in names]
-    jobs = [
+def check(names: list[str], kinds: list[str], workers: int, seconds: float) -> int:
+    """Every case in every way, as far as the time goes; the number of wrong or unfinished ones."""
+    chosen = [c for c in EVERY if not names or c.name in names]
+    left = [
         (c.name, kind)
         for kind in kinds
         for c in chosen
         if kind != "gradients" or (c.queries and c.keys and c.queries < 300)
     ]
-    wrong = 0
+    total, wrong, until = len(left), 0, time.monotonic() + seconds
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for name, what, faults, seconds in pool.imap_unordered(check_case, jobs):
+        found = pool.imap_unordered(check_case, list(left))
+        while left:
+            try:
+                name, what, faults, taken = found.next(max(0.0, until - time.monotonic()))
+            except multiprocessing.TimeoutError:
+                print("NOT FINISHED " + "; ".join(f"{n} [{w}]" for n, w in left), flush=True)
+                break
+            left.remove((name, what))
             wrong += bool(faults)
             for fault in faults:
-                print(f"WRONG {name} [{what}] {fault}  ({seconds:.0f} s)", flush=True)
-    print(f"{len(jobs) - wrong} of {len(jobs)} checks are right", flush=True)
-    return wrong
+                print(f"WRONG {name} [{what}] {fault}  ({taken:.0f} s)", flush=True)
+            if not len(left) % 20:
+                print(f"{total - len(left)} done, {wrong} wrong", flush=True)
+    done = total - len(left)
+    print(f"{done - wrong} of {done} checks are right; {len(left)} not finished", flush=True)
+    return wrong + len(left)
 
 
 # ── fast ─────────────────────────────────────────────────────────────────────────────────────
@@ -233,7 +255,7 @@ def variants(size: Size) -> dict[str, Callable[[], Any]]:
     """What is timed, by name; the peers first."""
     shape = (size.batch, size.heads, size.tokens, size.dim)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    mask = regard.Causal() if size.causal else None
+    mask = Causal() if size.causal else None
 
     def peer(backend: SDPBackend) -> Callable[[], Tensor]:
         def run() -> Tensor:
@@ -277,7 +299,7 @@ def backward_variants(size: Size) -> dict[str, Callable[[], Any]]:
         torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3)
     ]
     q, k, v = leaves
-    mask = regard.Causal() if size.causal else None
+    mask = Causal() if size.causal else None
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=size.causal)
     bare = regard.attend(q, k, v, mask=mask).output
@@ -351,7 +373,7 @@ def long_row() -> None:
     for turn in ("first", "second"):
         torch.cuda.reset_peak_memory_stats()
         before, start = torch.cuda.memory_allocated(), time.perf_counter()
-        a = regard.attend(q, k, v, mask=regard.Causal(), summaries=asked, implementation="triton")
+        a = regard.attend(q, k, v, mask=Causal(), summaries=asked, implementation="triton")
         torch.cuda.synchronize()
         seconds = time.perf_counter() - start
         held = sum(t.nbytes for t in (a.output, a.lse))
@@ -364,14 +386,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("what", nargs="?", choices=["all", "check", "time", "long"], default="all")
     parser.add_argument("cases", nargs="*", help="names of cases to check")
-    parser.add_argument("--kinds", default="float64,keys,gradients,float32,bfloat16,float16")
+    kinds = "float64,keys,gradients,float32,bfloat16,float16,default bfloat16,default float32"
+    parser.add_argument("--kinds", default=kinds)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for the checks")
     parser.add_argument("--workers", type=int, default=min(14, os.cpu_count() or 1))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sizes", type=int, default=len(SIZES))
     given = parser.parse_args()
     wrong = 0
     if given.what in ("all", "check"):
-        wrong = check(given.cases, given.kinds.split(","), given.workers)
+        wrong = check(given.cases, given.kinds.split(","), given.workers, given.seconds)
     if given.what in ("all", "time"):
         rows = measure(SIZES[: given.sizes], given.rounds)
         if os.environ.get("OUT") and rows:

@@ -56,11 +56,13 @@ def attend(inputs: Inputs, implementation: str, **more: Any) -> regard.Attention
 
 
 def serves(implementation: str, inputs: Inputs) -> bool:
-    """Whether it can: only the library operator may say no, and then it says why."""
+    """Whether it can: only the library operator may say no, and the GPU kernels to a Rule; then
+    they say why."""
     try:
         attend(inputs, implementation)
     except regard.errors.UnavailableError as error:
-        assert implementation == "library", error
-        assert error.reasons["library"]
+        assert implementation in ("library", "triton"), error
+        assert error.reasons[implementation]
+        assert implementation == "library" or "Rule" in str(error), error
         return False
     return True

@@ -84,8 +84,24 @@ def test_small_counts_batch_and_heads() -> None:
 
 
 def test_another_device_gets_what_runs_anywhere() -> None:
-    assert chosen(device="cuda") == "dense"
-    assert chosen(device="cuda", shape=LARGE) == "tiled"
+    assert chosen(device="mps") == "dense"
+    assert chosen(device="mps", shape=LARGE) == "tiled"
+
+
+def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr("regard.engine.library.works", lambda name: True)
+    monkeypatch.setattr("regard.engine.gpu.sweeps.TritonSweeps.unavailable", lambda self: [])
+    half = {"device": "cuda", "dtype": torch.bfloat16}
+    eight = {"shape": AttentionShape.of(*[(1, 2, 64, 8)] * 3)}
+    assert chosen(**half, **eight) == "library"
+    assert chosen(**half, **eight, summaries=frozenset([Entropy()])) == "triton"
+    assert chosen(**half, **eight, sink=True) == "triton"
+    assert chosen(device="cuda") == "triton"
+    assert chosen(device="cuda", dropout=True) == "dense"
+    assert chosen(device="cuda", shape=LARGE, mask="Rule(fn=<f>)") == "tiled"
 
 
 def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +118,7 @@ def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch
 # ── by name ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", CANDIDATES)
+@pytest.mark.parametrize("name", [name for name in CANDIDATES if name != "triton"])
 def test_a_name_is_obeyed(name: str) -> None:
     assert chosen(name) == name
     x = torch.randn(1, 2, 4, 4)
@@ -133,7 +149,7 @@ def test_all_reasons_of_one_are_given() -> None:
 
 @pytest.mark.parametrize("name", ["flash", "", "CPU", "regard"])
 def test_an_unknown_name_hears_the_choices(name: str) -> None:
-    said = f"implementation='{name}' does not exist; give one of cpu, library, tiled, dense"
+    said = f"implementation='{name}' does not exist; give one of {', '.join(CANDIDATES)}"
     with pytest.raises(InputError) as raised:
         chosen(name)
     assert str(raised.value) == said
@@ -157,9 +173,13 @@ def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert survey() == {name: [] for name in CANDIDATES}
+    monkeypatch.setattr(
+        "regard.engine.gpu.sweeps.TritonSweeps.unavailable", lambda self: ["no GPU"]
+    )
+    here = {"cpu": [], "triton": ["no GPU"], "library": [], "tiled": [], "dense": []}
+    assert survey() == here
     monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
-    assert survey() == {"cpu": ["no compiler"], "library": [], "tiled": [], "dense": []}
+    assert survey() == {**here, "cpu": ["no compiler"]}
 
 
 def test_remarks_are_about_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ PLAIN = Problem(
     sink=False, dropout=False, gradients=False, bias_gradient=False, summaries=frozenset(),
 )  # fmt: skip
 LIMITS: list[tuple[dict[str, Any], str]] = [
-    ({"device": "cuda"}, "the tensors are on cuda, it runs on the CPU"),
+    ({"device": "mps"}, "the tensors are on mps, it runs on the CPU and on CUDA"),
     ({"summaries": frozenset([Entropy()])}, "it measures nothing on the way"),
     ({"shape": shape(2, 3, 8, 4, value_dim=5)}, "value dim 5 ≠ query dim 4"),
     ({"shape": shape(8, 4)}, "it takes four axes, not 2"),
@@ -60,6 +60,37 @@ def test_a_plain_problem_is_no_problem() -> None:
 @pytest.mark.parametrize(("changes", "reason"), LIMITS, ids=[said for _, said in LIMITS])
 def test_each_limit_is_a_reason_in_words(changes: dict[str, Any], reason: str) -> None:
     assert LIBRARY.reasons(replace(PLAIN, **changes)) == [reason]
+
+
+def on_cuda(monkeypatch: pytest.MonkeyPatch, able: tuple[str, ...], **changes: Any) -> list[str]:
+    monkeypatch.setattr("regard.engine.library.works", lambda name: name in able)
+    plain = {"device": "cuda", "dtype": torch.bfloat16, "shape": shape(2, 3, 8, 64, value_dim=64)}
+    return LIBRARY.reasons(replace(PLAIN, **{**plain, **changes}))
+
+
+def test_limits_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = ("cudnn", "flash")
+    wide = shape(2, 3, 8, 256, value_dim=256)
+    assert on_cuda(monkeypatch, both) == []
+    assert on_cuda(monkeypatch, both, shape=wide) == []
+    for able, changes, reason in (
+        ((), {}, "no operator of this torch that returns the lse runs on this GPU"),
+        (both, {"dtype": torch.float32}, "it computes in half precision, not float32"),
+        (("cudnn",), {"shape": wide}, "head dim 256 is not a multiple of 8 up to 128"),
+        (both, {"shape": shape(2, 3, 8, 20, value_dim=20)},
+         "head dim 20 is not a multiple of 8 up to 256"),
+        (both, {"shape": shape(2, 3, 8, 64, keys=12, value_dim=64),
+                "mask": "Causal(align='start')"},
+         "of masks it knows only causal ones, not Causal(align='start')"),
+    ):  # fmt: skip
+        assert on_cuda(monkeypatch, able, **changes) == [reason]
+
+
+def test_no_operator_works_without_a_gpu() -> None:
+    from regard.engine.library import works
+
+    if not torch.cuda.is_available():
+        assert not works("cudnn") and not works("flash")
 
 
 def test_several_limits_are_several_reasons() -> None:

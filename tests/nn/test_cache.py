@@ -102,7 +102,7 @@ def test_another_sequences_keys_are_refused(shape):
     with pytest.raises(ShapeError) as refused:
         cache.update(torch.zeros(shape), torch.zeros(shape))
     assert f"holds keys (2, 3, 4), given {shape}" in str(refused.value)
-    assert "new KeyValueCache" in str(refused.value)
+    assert "Make a new cache" in str(refused.value)
     assert cache.length == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,15 +22,30 @@ stats  and lse, max score, entropy, map   all    and received mass, top 8 keys
 later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weights kept"""
 
 
+# suite → the lengths that are measured where none are named
+_SUITES = {
+    "cpu": "512,1024,2048,4096,8192",
+    "record": "2048",
+    "decode": "64",
+    "report": "4096,8192,16384,32768",
+    "page": "131072",
+    "monitor": "1024",
+}
+
+
 def bench(
-    suite: Annotated[str, typer.Argument(help="Which suite: cpu, record or report.")] = "cpu",
+    suite: Annotated[
+        str, typer.Argument(help="Which suite: cpu, record, decode, report, page, monitor.")
+    ] = "cpu",
     tokens: Annotated[
         str | None,
         typer.Option(help="Sequence lengths, separated by commas.", show_default=False),
     ] = None,
     dims: Annotated[str, typer.Option(help="Head dimensions, separated by commas.")] = "64,128",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    model: Annotated[str, typer.Option(help="The model of the suite record.")] = "smollm2",
+    model: Annotated[
+        str, typer.Option(help="The model of the suites record and decode.")
+    ] = "smollm2",
     seconds: Annotated[float, typer.Option(help="Time for each configuration.")] = 2.0,
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
@@ -37,9 +53,12 @@ def bench(
     """Time regard against torch's own, in one process.
 
     cpu: attention against torch's fused attention. record: a whole model being recorded against
-    its plain forward. report: what `regard report` takes, against linear growth. Answers are
-    checked before anything is timed. Figures are medians; each ratio is the time over that of the
-    peer in the same round, so below 1 is faster.
+    its plain forward. decode: a model of regard.nn writing so many tokens, against transformers.
+    report: what `regard report` takes, against linear growth. page: how soon the page is drawn in
+    Chromium, against its budget. monitor: a training step being
+    monitored against the same step without. Answers are checked before anything is timed. Figures
+    are medians; each ratio is the time over that of the peer in the same round, so below 1 is
+    faster.
     """
     from dataclasses import asdict
 
@@ -47,23 +66,20 @@ def bench(
     from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
+    if suite not in _SUITES:
+        raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
+    counts = _numbers(tokens or _SUITES[suite], "--tokens")
     if suite == "cpu":
-        sizes = tokens or "512,1024,2048,4096,8192"
-        rows = _attention(_numbers(sizes, "--tokens"), _numbers(dims, "--dims"), dtype, seconds)
-    elif suite == "record":
-        rows = _recording(model, _numbers(tokens or "2048", "--tokens"), seconds)
-    elif suite == "report":
-        from regard.bench.report import measure
-
-        rows = measure(_numbers(tokens or "4096,8192,16384,32768", "--tokens"), seconds)
+        rows = _attention(counts, _numbers(dims, "--dims"), dtype, seconds)
     else:
-        raise InputError(f"there is no suite {suite!r}; there are: cpu, record, report")
+        rows = _measured(suite, counts, model, seconds)
     if csv is not None:
         append_csv(csv, rows)
     if json:
         write_json([asdict(row) for row in rows])
         return
-    write(_table(rows) if suite == "cpu" else _short_table(rows))
+    tables = {"cpu": _table, "decode": _speed_table}
+    write(tables.get(suite, _short_table)(rows))
 
 
 def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -> list[Result]:
@@ -86,21 +102,56 @@ def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -
     return rows
 
 
-def _recording(model: str, tokens: list[int], seconds: float) -> list[Result]:
-    from regard.bench.record import measure
+def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list[Result]:
+    """The suites that compare all lengths with one another, and those that take them in turn."""
+    if suite == "report":
+        from regard.bench.report import measure as read
+
+        return read(tokens, seconds)
+    if suite == "page":
+        from regard.bench.page import measure as look
+
+        return look(tokens)
+    return [row for count in _told(tokens) for row in _one(suite, count, model, seconds)]
+
+
+def _one(suite: str, tokens: int, model: str, seconds: float) -> list[Result]:
+    if suite == "record":
+        from regard.bench.record import measure as record
+
+        return record(model, tokens, seconds)
+    if suite == "decode":
+        from regard.bench.decode import measure as decode
+
+        return decode(model, tokens, seconds)
+    from regard.bench.monitor import measure as train
+
+    return train(tokens, seconds)
+
+
+def _told(tokens: list[int]) -> Iterator[int]:
+    """One after another; the terminal says which."""
     from regard.cli.terminal import status
 
-    rows: list[Result] = []
     for n, count in enumerate(tokens):
-        status().print(f"[{n + 1}/{len(tokens)}] {model}, {count} tokens", markup=False)
-        rows += measure(model, count, seconds)
-    return rows
+        status().print(f"[{n + 1}/{len(tokens)}] {count} tokens", markup=False)
+        yield count
 
 
 def _short_table(rows: list[Result]) -> str:
     lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
     for row in rows:
         lines.append(f"{row.tokens:>6} {row.what:10} {row.median_ms:>9.1f} {row.ratio:>7.2f}")
+    return "\n".join(lines)
+
+
+def _speed_table(rows: list[Result]) -> str:
+    lines = [
+        f"{'tokens':>6} {'':12} {'ms/token':>9} {'tokens/s':>9} {'ratio':>7}  ÷ {rows[0].peer}"
+    ]
+    for row in rows:
+        each = f"{row.median_ms:>9.1f} {1e3 / row.median_ms:>9.1f} {row.ratio:>7.2f}"
+        lines.append(f"{row.tokens:>6} {row.what:12} {each}")
     return "\n".join(lines)
 
 

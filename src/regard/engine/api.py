@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.choose import MEASURING, Implementation, choose
+from regard.engine.choose import Implementation, choose
 from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners
 from regard.engine.matrix import Attention
@@ -72,12 +72,13 @@ def attend(
         call = edited_call(call, changing)
     chosen = _choose(call, summaries, implementation)
     heard = () if torch.compiler.is_compiling() else listeners()
-    # with a graph, only what the caller asked for goes into it: checkpointing runs a layer again
-    # when nobody listens, and must find the same tensors
-    if heard and chosen.name in MEASURING and not call.problem().gradients:
-        wanted = [one for listener in heard for one in listener.wants(call)]
-        summaries = tuple(dict.fromkeys((*summaries, *wanted)))
-    answers = chosen.attend(call, summaries)
+    if heard and isinstance(chosen, Swept):
+        # measured aside: checkpointing runs a layer again when nobody listens, and must find the
+        # same tensors in the graph
+        wanted = dict.fromkeys(one for listener in heard for one in listener.wants(call))
+        answers = chosen.attend(call, summaries, tuple(wanted))
+    else:
+        answers = chosen.attend(call, summaries)
     if changing:
         answers = answers._replace(output=edited_output(call, answers.output, changing))
     found = Attention(call, answers, chosen)

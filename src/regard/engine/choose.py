@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CANDIDATES", "MEASURING", "Implementation", "choose", "remarks", "survey", "sweeps_for"]
 
-CANDIDATES = ("cpu", "library", "tiled", "dense")  # in order of preference
-MEASURING = ("cpu", "tiled")  # those that measure on their way to the output
+CANDIDATES = ("cpu", "triton", "library", "tiled", "dense")  # in order of preference
+MEASURING = ("cpu", "triton", "tiled")  # those that measure on their way to the output
 
 _SMALL = 2**22  # cells of the matrix
 _FEW = 16  # queries
@@ -71,13 +71,17 @@ def _sweeps(name: str) -> Sweeps:
         from regard.engine.cpu.sweeps import CPU
 
         return CPU
+    if name == "triton":
+        from regard.engine.gpu.sweeps import TRITON
+
+        return TRITON
     from regard.engine.tiled import TILED
 
     return TILED
 
 
 def _load(name: str) -> Implementation:
-    if name in ("cpu", "tiled"):
+    if name in MEASURING:
         from regard.engine.swept import Swept
 
         return Swept(_sweeps(name))
@@ -106,11 +110,14 @@ def choose(problem: Problem, implementation: str | None) -> Implementation:
 
 
 def _order(problem: Problem) -> tuple[str, ...]:
-    """The candidates, by what was measured: torch's operator needs no packing and wins for a few
-    queries, our kernels for more; the definition beats a loop over tiles where it is small."""
+    """The candidates, by what was measured. On the CPU torch's operator needs no packing and wins
+    for a few queries, our kernels for more; on a GPU torch's are the faster ones for the bare
+    output. The definition beats a loop over tiles where it is small."""
     shape = problem.shape
     cells = prod(shape.batch) * shape.query_heads * shape.queries * shape.keys
     slow = ("dense", "tiled") if cells <= _SMALL else ("tiled", "dense")
+    if problem.device == "cuda":
+        return ("library", "triton", *slow)
     fast = ("library", "cpu") if shape.queries <= _FEW else ("cpu", "library")
     return (*fast, *slow)
 
@@ -119,7 +126,7 @@ def sweeps_for(call: Call, name: str) -> Sweeps:
     """The named sweeps, or the first that can serve the call."""
     if name:
         return _sweeps(name)
-    found = _sweeps("cpu")
+    found = _sweeps("triton" if call.query.device.type == "cuda" else "cpu")
     return _sweeps("tiled") if found.unavailable() or found.reasons(call.problem()) else found
 
 

@@ -1,13 +1,17 @@
-"""torch's own fused attention for the CPU, with every limit it has said out loud.
+"""torch's own fused attention, with every limit it has said out loud.
 
-The operator is private, so this page is the only one that knows it, and asks whether it is
-there. It checks nothing: wrong head ratios and an over-long V run silently, empty inputs kill the
-process. Everything is therefore checked before, and what it cannot do is a reason. Questions are
-answered by our own sweeps, which compute the lse again.
+The operators are private, so this page is the only one that knows them, and asks whether they
+are there. They check little: on the CPU wrong head ratios and an over-long V run silently, empty
+inputs kill the process. Everything is therefore checked before, and what they cannot do is a
+reason. Questions are answered by our own sweeps, which compute the lse again.
+
+    cpu    flash                   gradients by our own backward
+    cuda   cuDNN, else flash       gradients by theirs, unless the lse has one
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,13 +23,18 @@ from regard.engine.spec import Spec
 from regard.engine.swept import Swept
 from regard.summary import Summary
 
-__all__ = ["LIBRARY", "Library", "flash"]
+__all__ = ["LIBRARY", "Library", "flash", "fused", "fused_backward", "works"]
 
 _NAME = "_scaled_dot_product_flash_attention_for_cpu"
+_CUDA = {  # in order of preference, by what was measured
+    "cudnn": "_scaled_dot_product_cudnn_attention",
+    "flash": "_scaled_dot_product_flash_attention",
+}
+_LARGEST = {"cudnn": 128, "flash": 256}  # head dims
 
 
 class Library:
-    """torch's CPU flash attention; forward only, no statistics."""
+    """torch's fused attention; no statistics."""
 
     name = "library"
 
@@ -39,8 +48,12 @@ class Library:
     def reasons(self, problem: Problem) -> list[str]:
         """The operator's limits."""
         shape = problem.shape
+        on_gpu = problem.device == "cuda"
         limits = {
-            f"the tensors are on {problem.device}, it runs on the CPU": problem.device != "cpu",
+            f"the tensors are on {problem.device}, it runs on the CPU and on CUDA": (
+                problem.device not in ("cpu", "cuda")
+            ),
+            **(_gpu_limits(problem) if on_gpu else {}),
             "it measures nothing on the way": bool(problem.summaries),
             f"value dim {shape.value_dim} ≠ query dim {shape.dim}": shape.value_dim != shape.dim,
             f"it takes four axes, not {len(shape.batch) + 3 - shape.headless}": (
@@ -58,7 +71,8 @@ class Library:
     def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
         """Output and lse."""
         spec = Spec.of(call.mask, call.score).asking(output=True)
-        output, lse = flash(call.query, call.key, call.value, call.mask is not None, spec)
+        run = fused if call.query.device.type == "cuda" else flash
+        output, lse = run(call.query, call.key, call.value, call.mask is not None, spec)
         return Answers(output, lse, {}, None)
 
     def state(self, call: Call) -> RowState:
@@ -85,10 +99,24 @@ class Library:
 
 
 def _is_causal(problem: Problem) -> bool:
-    """No mask, or the causal one that starts at key 0."""
+    """No mask, or the causal one that starts at key 0; GPU operators differ on where it starts."""
     square = problem.shape.queries == problem.shape.keys
-    causal = ["Causal(align='start')", *(["Causal(align='end')"] if square else [])]
+    causal = ["Causal(align='end')"] if square else []
+    causal += ["Causal(align='start')"] if square or problem.device == "cpu" else []
     return problem.mask in ("", *causal)
+
+
+def _gpu_limits(problem: Problem) -> dict[str, bool]:
+    """What the operators for CUDA cannot do."""
+    dim, half = problem.shape.dim, problem.dtype in (torch.bfloat16, torch.float16)
+    able = [name for name in _CUDA if works(name)]
+    largest = max((_LARGEST[name] for name in able), default=0)
+    return {
+        "no operator of this torch that returns the lse runs on this GPU": not able,
+        f"it computes in half precision, not {str(problem.dtype).removeprefix('torch.')}": not half,
+        f"head dim {dim} is not a multiple of 8 up to {largest}": bool(able)
+        and (dim % 8 > 0 or dim > largest),
+    }
 
 
 @library.custom_op("regard::flash", mutates_args=())
@@ -131,5 +159,115 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
 
 
 flash.register_autograd(_backward, setup_context=_save)
+
+
+# ── on a GPU ─────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def works(name: str) -> bool:
+    """Whether an operator is there and right about a small problem with grouped heads."""
+    if not torch.cuda.is_available() or not hasattr(torch.ops.aten, _CUDA[name]):
+        return False
+    dice = torch.Generator(device="cuda").manual_seed(0)
+    q, k, v = (
+        torch.randn(1, heads, 64, 64, generator=dice, device="cuda", dtype=torch.float16)
+        for heads in (4, 2, 2)
+    )
+    try:
+        output, lse = _run(name, q, k, v, False, 0.125)
+    except (RuntimeError, TypeError):
+        return False
+    scores = q.double() @ k.double().repeat_interleave(2, 1).mT * 0.125
+    right = scores.softmax(-1) @ v.double().repeat_interleave(2, 1)
+    near = float((output - right).abs().max()) < 1e-2
+    return near and float((lse - scores.logsumexp(-1)).abs().max()) < 1e-2
+
+
+def _run(
+    name: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Output, and lse (B, H, L) in natural logarithms."""
+    operator = getattr(torch.ops.aten, _CUDA[name])
+    if name == "cudnn":
+        output, lse, *_ = operator(q, k, v, None, True, 0.0, causal, False, scale=scale)
+    else:
+        output, lse, *_ = operator(q, k, v, 0.0, causal, False, scale=scale)
+    return output, lse.reshape(q.shape[:-1])
+
+
+def _pick(q: Tensor) -> str:
+    return next(name for name in _CUDA if q.shape[-1] <= _LARGEST[name] and works(name))
+
+
+@library.custom_op("regard::fused", mutates_args=())
+def fused(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
+    """Output and lse of the operator that serves this head dim."""
+    scale = Spec.parse(spec).call(q, k, v, []).score.scale
+    rows = [t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v)]
+    output, lse = _run(_pick(q), rows[0], rows[1], rows[2], causal, scale)
+    return [output.contiguous(), lse.float().contiguous()]
+
+
+@fused.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
+    return [q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=torch.float32)]
+
+
+@library.custom_op("regard::fused_backward", mutates_args=())
+def fused_backward(
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    output: Tensor,
+    lse: Tensor,
+    causal: bool,
+    scale: float,
+) -> list[Tensor]:
+    """dQ, dK, dV of the operator's own backward; without dropout it needs no random state."""
+    name = _pick(q)
+    operator = getattr(torch.ops.aten, f"{_CUDA[name]}_backward")
+    state = torch.zeros((), dtype=torch.int64, device=q.device)
+    sizes = (None, None, q.shape[-2], k.shape[-2], 0.0, causal)
+    rows = [t if t.stride(-1) == 1 else t.contiguous() for t in (g, q, k, v)]
+    if name == "cudnn":
+        # it takes four axes of lse
+        found = operator(*rows, output, lse.unsqueeze(-1), state, state, None, *sizes, scale=scale)
+    else:
+        found = operator(*rows, output, lse, *sizes, state, state, scale=scale)
+    return [grad.contiguous() for grad in found[:3]]
+
+
+@fused_backward.register_fake
+def _(
+    g: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    output: Tensor,
+    lse: Tensor,
+    causal: bool,
+    scale: float,
+) -> list[Tensor]:
+    return [t.new_empty(t.shape) for t in (q, k, v)]
+
+
+def _save_fused(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    *_, ctx.causal, _ = inputs
+    _save(ctx, inputs, output)
+
+
+def _fused_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
+    """Theirs where only the output has a gradient, ours where the lse has one."""
+    if grads[1] is not None or grads[0] is None:
+        return _backward(ctx, grads)
+    q, k, v, output, lse = ctx.saved_tensors
+    scale = Spec.parse(ctx.spec).call(q, k, v, []).score.scale
+    found = fused_backward(grads[0], q, k, v, output, lse, ctx.causal, scale)
+    return (*found, None, None)
+
+
+fused.register_autograd(_fused_backward, setup_context=_save_fused)
 
 LIBRARY = Library()

@@ -262,7 +262,8 @@ def _floats(arrays: list[Tensor], grads: list[Tensor]) -> list[Tensor | None]:
 
 
 def _entropy_among(values: Sequence[Any], spec: str) -> Any:
-    measures = measures_of(Spec.parse(spec).asked)
+    said = Spec.parse(spec)
+    measures = () if said.aside else measures_of(said.asked)
     at = _HEAD
     for summary in measures:
         if summary == Entropy():

@@ -1,6 +1,7 @@
 """A call without its tensors, as one line of text: what torch's operators carry along.
 
-mask | score rule | implementation | output? | measures | seen? | offsets? | what | dropout | place
+mask | score rule | implementation | output? | measures | seen? | offsets? | what | dropout |
+place | aside?
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Spec:
     what: What = "weights"
     dropout: float = 0.0
     place: int | None = None
+    aside: bool = False  # entropy is measured for a listener and takes no part in the graph
 
     @classmethod
     def of(cls, mask: masks.Mask | None, score: scores.ScoreRule) -> Spec:
@@ -72,7 +74,8 @@ class Spec:
         """One line."""
         return (
             f"{self.mask}|{self.score}|{self.implementation}|{int(self.output)}|{self.asked}|"
-            f"{int(self.seen)}|{int(self.offsets)}|{self.what}|{float(self.dropout)}|{self.place}"
+            f"{int(self.seen)}|{int(self.offsets)}|{self.what}|{float(self.dropout)}|{self.place}|"
+            f"{int(self.aside)}"
         )
 
     @staticmethod
@@ -84,7 +87,7 @@ class Spec:
         place = None if rest[1] == "None" else int(rest[1])
         return Spec(
             mask, score, implementation, output == "1", asked, seen == "1", offsets == "1", kind,
-            float(rest[0]), place,
+            float(rest[0]), place, rest[2] == "1",
         )  # fmt: skip
 
     def call(

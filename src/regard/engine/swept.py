@@ -53,11 +53,15 @@ class Swept:
 
     # ── the forward ──────────────────────────────────────────────────────────────────────────
 
-    def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
-        """One row sweep with everything that fits into it; a column sweep where asked for."""
-        measures = _row_measures(summaries)
+    def attend(
+        self, call: Call, summaries: tuple[Summary, ...], aside: tuple[Summary, ...] = ()
+    ) -> Answers:
+        """One row sweep with everything that fits into it; a column sweep where asked for. What is
+        measured aside leaves no trace in the graph."""
+        everything = (*summaries, *aside)
+        measures, in_graph = _row_measures(everything), Entropy() in summaries
         spec = self._spec(call).asking(
-            output=True, asked=measure_text(measures), dropout=call.dropout
+            output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph
         )
         seed = torch.randint(2**31, ()) if call.dropout > 0 else None
         output, peak, log, lse, *flat = ops.rows(
@@ -66,10 +70,10 @@ class Swept:
         known = _unflatten(flat, measures)
         state = RowState(peak.detach(), log.detach())
         kept = {summary: _detached(value) for summary, value in known.items()}
-        if Entropy() in known:
+        if in_graph:
             kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
         answers = Answers(output, lse, kept, state)
-        self._fill_columns(_detached_call(call), state, summaries, kept)
+        self._fill_columns(_detached_call(call), state, everything, kept)
         return answers
 
     def state(self, call: Call) -> RowState:

@@ -1,16 +1,56 @@
-"""Keys and values of tokens already seen, so that each new token is projected once."""
+"""Keys and values of tokens already seen, so that each new token is projected once.
+
+    KeyValueCache   grows by concatenation; gradients flow through it
+    StaticCache     room for so many tokens, written in place: for decoding
+    WindowCache     only as many tokens as a sliding window looks back at
+    ContextCache    the projected other sequence of cross-attention
+    SharedPrefix    one beginning for many continuations; attention to it is a Partial (prefix)
+
+One per layer and sequence. `extended` gives all keys and values; `keep` makes that the state, once
+the call has succeeded. `StackCache` holds those of all layers of a model.
+"""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from regard.errors import ShapeError
+from regard.errors import InputError, ShapeError
 
-__all__ = ["KeyValueCache"]
+__all__ = ["Cache", "ContextCache", "KeyValueCache", "StackCache", "StaticCache", "WindowCache"]
 
 
-class KeyValueCache:
+class Cache(ABC):
+    """What one layer remembers of one sequence (or batch of sequences of one length)."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many tokens were seen: the position of the next one."""
+
+    @abstractmethod
+    def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values to attend to: those held, followed by these. Nothing is counted yet."""
+
+    @abstractmethod
+    def keep(self, key: Tensor, value: Tensor) -> None:
+        """Remember what `extended` gave."""
+
+    def reach(self, tokens: int) -> int:
+        """How many keys a call with so many new tokens attends to."""
+        return self.length + tokens
+
+    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Append the new tokens' keys and values; returns all that are to be attended to."""
+        key, value = self.extended(key, value)
+        self.keep(key, value)
+        return key, value
+
+
+class KeyValueCache(Cache):
     """Grows by concatenation. One cache per layer and sequence."""
 
     def __init__(self) -> None:
@@ -28,16 +68,138 @@ class KeyValueCache:
             return key, value
         return _join(self.key, key, "keys"), _join(self.value, value, "values")
 
-    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the new tokens' keys and values; returns all of them."""
-        self.key, self.value = self.extended(key, value)
-        return self.key, self.value
+    def keep(self, key: Tensor, value: Tensor) -> None:
+        """These are the keys and values from now on."""
+        self.key, self.value = key, value
+
+
+class StaticCache(Cache):
+    """Room for `tokens` tokens, taken at the first call and written in place.
+
+    For decoding without gradients. An `Attention` over it can be asked until the next token is
+    written; then it raises StaleError.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        if tokens < 1:
+            raise InputError(f"StaticCache(tokens={tokens}); give the longest length, at least 1")
+        self.tokens = tokens
+        self._length = 0
+        self._key: Tensor | None = None  # (…, Hkv, tokens, D)
+        self._value: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """How many tokens are held."""
+        return self._length
+
+    def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Views of the filled part; the new tokens are in them."""
+        end = self._length + key.shape[-2]
+        if end > self.tokens:
+            raise ShapeError(
+                f"StaticCache({self.tokens}) holds {self._length} tokens, {key.shape[-2]} more do "
+                f"not fit; make it with at least {end}"
+            )
+        if torch.is_grad_enabled() and (key.requires_grad or value.requires_grad):
+            raise InputError(
+                "StaticCache is written in place, which gradients do not survive; decode under "
+                "torch.no_grad(), or use KeyValueCache"
+            )
+        if self._key is None or self._value is None:
+            self._key, self._value = (_room(t, self.tokens) for t in (key, value))
+        _check_fit(self._key, key, "keys")
+        _check_fit(self._value, value, "values")
+        for room, new in ((self._key, key), (self._value, value)):
+            room.narrow(-2, self._length, new.shape[-2]).copy_(new)
+        return self._key.narrow(-2, 0, end), self._value.narrow(-2, 0, end)
+
+    def keep(self, key: Tensor, value: Tensor) -> None:
+        """The new tokens count."""
+        self._length = key.shape[-2]
+
+
+class WindowCache(Cache):
+    """Holds the last `window` tokens: all that a layer with `regard.Window(window − 1)` can see
+    from the next token on, however long the text."""
+
+    def __init__(self, window: int) -> None:
+        if window < 1:
+            raise InputError(f"WindowCache(window={window}); a token sees itself: at least 1")
+        self.window = window
+        self._seen = 0
+        self._held = KeyValueCache()
+
+    @property
+    def length(self) -> int:
+        """How many tokens were seen, forgotten ones too."""
+        return self._seen
+
+    def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The window's keys and values followed by these."""
+        return self._held.extended(key, value)
+
+    def reach(self, tokens: int) -> int:
+        """Those held, and the new ones."""
+        return self._held.length + tokens
+
+    def keep(self, key: Tensor, value: Tensor) -> None:
+        """Forget what no later token can see."""
+        self._seen += key.shape[-2] - self._held.length
+        left = self.window - 1
+        first = max(key.shape[-2] - left, 0)
+        self._held.keep(key[..., first:, :], value[..., first:, :])
+
+
+class ContextCache(Cache):
+    """The other sequence's keys and values, projected once for all steps."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def length(self) -> int:
+        """0: the queries' positions are not counted here."""
+        return 0
+
+    def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """These, which are all there are."""
+        return key, value
+
+    def keep(self, key: Tensor, value: Tensor) -> None:
+        """From now on nothing is projected again."""
+        self.held = key, value
+
+
+class StackCache:
+    """The caches of a model's layers, made by `make`; with cross-attention, those too."""
+
+    def __init__(self, layers: int, make: Callable[[], Cache], *, cross: bool = False) -> None:
+        self.layers = [make() for _ in range(layers)]
+        self.cross = [ContextCache() if cross else None for _ in range(layers)]
+
+    @property
+    def length(self) -> int:
+        """How many tokens were seen: the position of the next one."""
+        return self.layers[0].length
+
+    def reach(self, tokens: int) -> int:
+        """How many keys a call with so many new tokens attends to."""
+        return self.layers[0].reach(tokens)
+
+
+def _room(like: Tensor, tokens: int) -> Tensor:
+    return like.new_empty((*like.shape[:-2], tokens, like.shape[-1]))
 
 
 def _join(held: Tensor, new: Tensor, name: str) -> Tensor:
+    _check_fit(held, new, name)
+    return torch.cat([held, new], dim=-2)
+
+
+def _check_fit(held: Tensor, new: Tensor, name: str) -> None:
     if (held.shape[:-2], held.shape[-1]) != (new.shape[:-2], new.shape[-1]):
         raise ShapeError(
             f"the cache holds {name} {tuple(held.shape)}, given {tuple(new.shape)}; only the "
-            "number of tokens may differ. Make a new KeyValueCache for each layer and sequence"
+            "number of tokens may differ. Make a new cache for each layer and sequence"
         )
-    return torch.cat([held, new], dim=-2)

@@ -19,9 +19,10 @@ def check_input(x: Tensor, project: nn.Linear, name: str) -> None:
             f"{name} has shape {tuple(x.shape)}; this layer takes (…, tokens, "
             f"{project.in_features})"
         )
+    if x.dtype == project.weight.dtype:
+        return
     # autocast casts on its own, and a Linear of another make may take what it likes
-    ours = type(project) is nn.Linear and not torch.is_autocast_enabled(x.device.type)
-    if ours and x.dtype != project.weight.dtype:
+    if type(project) is nn.Linear and not torch.is_autocast_enabled(x.device.type):
         given, held = (str(t.dtype).removeprefix("torch.") for t in (x, project.weight))
         raise DTypeError(
             f"{name} has dtype {given}, the layer {held}; cast with {name}.to(torch.{held}) "

@@ -11,9 +11,12 @@ from regard.engine.api import attend
 from regard.engine.matrix import Attention
 from regard.errors import InputError
 from regard.mask import Mask
-from regard.nn.cache import KeyValueCache
+from regard.nn.cache import Cache, ContextCache
+from regard.nn.decode import is_unasked, next_token, sees_everything
 from regard.nn.inputs import check_input
-from regard.nn.rotary import Rotary
+from regard.nn.prefix import SharedPrefix, sees_prefix
+from regard.nn.rotary import Rotary, Turn
+from regard.score import Bias
 
 __all__ = ["MultiHeadAttention"]
 
@@ -27,6 +30,7 @@ class MultiHeadAttention(nn.Module):
     context_dim   width of `context`, or of (keys' context, values' context); embed_dim by default
     rotary        a `regard.nn.Rotary`, applied to queries and keys
     qk_norm       RMS-normalise queries and keys per head, which bounds the scores
+    norm_eps      what that adds below the root; the dtype's own epsilon by default
 
     Tensors are batch first; a layer made by `from_torch` keeps the original's order.
     """
@@ -45,6 +49,7 @@ class MultiHeadAttention(nn.Module):
         rotary: Rotary | None = None,
         dropout: float = 0.0,
         qk_norm: bool = False,
+        norm_eps: float | None = None,
     ) -> None:
         super().__init__()
         kv_heads = num_heads if kv_heads is None else kv_heads
@@ -59,8 +64,8 @@ class MultiHeadAttention(nn.Module):
         self.w_k = nn.Linear(widths[0], kv_heads * self.head_dim, bias=bias)
         self.w_v = nn.Linear(widths[1], kv_heads * self.value_dim, bias=bias)
         self.w_o = nn.Linear(num_heads * self.value_dim, out_dim, bias=bias)
-        self.norm_q = nn.RMSNorm(self.head_dim) if qk_norm else nn.Identity()
-        self.norm_k = nn.RMSNorm(self.head_dim) if qk_norm else nn.Identity()
+        self.norm_q = nn.RMSNorm(self.head_dim, norm_eps) if qk_norm else None
+        self.norm_k = nn.RMSNorm(self.head_dim, norm_eps) if qk_norm else None
         self.rotary = rotary
         self.dropout = dropout
         self.batch_first = True
@@ -73,10 +78,18 @@ class MultiHeadAttention(nn.Module):
         context: Tensor | tuple[Tensor, Tensor] | None = None,
         *,
         mask: Mask | Tensor | None = None,
-        cache: KeyValueCache | None = None,
+        cache: Cache | None = None,
+        bias: Tensor | Bias | None = None,
+        turn: Turn | None = None,
     ) -> Tensor:
-        """(…, tokens, embed_dim) → (…, tokens, out_dim)."""
-        heads = self.look(x, context, mask=mask, cache=cache).output  # (…, H, tokens, value_dim)
+        """(…, tokens, embed_dim) → (…, tokens, out_dim).
+
+        mask, bias  as in `regard.attend`
+        cache       the tokens before x; theirs come first among the keys
+        turn        the rotary turn of x, where a model has made it for all its layers
+        """
+        query, key, value = self._project(x, context, cache, turn)
+        heads = self._output(query, key, value, mask, cache, bias)  # (…, H, tokens, value_dim)
         mixed: Tensor = self.w_o(heads.transpose(-3, -2).flatten(-2))
         return mixed if self._ordered(x) else mixed.transpose(0, 1)
 
@@ -86,29 +99,87 @@ class MultiHeadAttention(nn.Module):
         context: Tensor | tuple[Tensor, Tensor] | None = None,
         *,
         mask: Mask | Tensor | None = None,
-        cache: KeyValueCache | None = None,
+        cache: Cache | None = None,
+        turn: Turn | None = None,
         **options: Any,
     ) -> Attention:
         """The attention before w_o, ready for questions; options go to `regard.attend`."""
+        query, key, value = self._project(x, context, cache, turn)
+        keys, values = (key, value) if cache is None else cache.extended(key, value)
+        found = self._attend(query, keys, values, mask, **options)
+        if cache is not None:  # only now, so that a refused call can be made again
+            cache.keep(keys, values)
+        return found
+
+    def _project(
+        self,
+        x: Tensor,
+        context: Tensor | tuple[Tensor, Tensor] | None,
+        cache: Cache | None,
+        turn: Turn | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k and v of the given tokens, normalised and turned: (…, heads, tokens, width)."""
+        query = self._heads(self.w_q, x, self.head_dim, "x")
+        query = query if self.norm_q is None else self.norm_q(query)
+        if isinstance(cache, ContextCache):
+            self._check_unturned()
+            if cache.held is not None:
+                return query.to(cache.held[1].dtype), *cache.held
         given = x if context is None else context
         for_keys, for_values = given if isinstance(given, tuple) else (given, given)
         source = "x" if context is None else "context"
-        query = self._heads(self.w_q, x, self.head_dim, "x")
         key = self._heads(self.w_k, for_keys, self.head_dim, source)
+        key = key if self.norm_k is None else self.norm_k(key)
         value = self._heads(self.w_v, for_values, self.value_dim, source)
         # autocast normalises in single precision; q, k and v go on in one
-        query, key = (n(t).to(value.dtype) for n, t in ((self.norm_q, query), (self.norm_k, key)))
+        query, key = query.to(value.dtype), key.to(value.dtype)
+        if turn is not None:
+            return turn.apply(query), turn.apply(key), value
         if self.rotary is not None:
             start = 0 if cache is None else cache.length
             query, key = self.rotary(query, start), self.rotary(key, start)
+        return query, key, value
+
+    def _output(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask | Tensor | None,
+        cache: Cache | None,
+        bias: Tensor | Bias | None,
+    ) -> Tensor:
+        """What `_attend` gives, by a shorter way where nobody asks about it."""
+        plain = bias is None and self.sink is None and not (self.dropout and self.training)
+        if plain and isinstance(cache, SharedPrefix) and sees_prefix(mask) and is_unasked():
+            return cache.attend(query, key, value, mask)
+        keys, values = (key, value) if cache is None else cache.extended(key, value)
+        if plain and sees_everything(mask, query, keys) and is_unasked(query, keys, values):
+            found = next_token(query, keys, values)
+        else:
+            found = self._attend(query, keys, values, mask, bias=bias).output
         if cache is not None:
-            key, value = cache.extended(key, value)
+            cache.keep(keys, values)
+        return found
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask | Tensor | None,
+        **options: Any,
+    ) -> Attention:
         dropout = self.dropout if self.training else 0.0
         sink = None if self.sink is None else self.sink.expand(query.shape[-3])
-        found = attend(query, key, value, mask=mask, sink=sink, dropout=dropout, **options)
-        if cache is not None:  # only now, so that a refused call can be made again
-            cache.key, cache.value = key, value
-        return found
+        return attend(query, key, value, mask=mask, sink=sink, dropout=dropout, **options)
+
+    def _check_unturned(self) -> None:
+        if self.rotary is not None:
+            raise InputError(
+                "a turn tells distances within one text, and nothing across two; make the layer "
+                "of a ContextCache without rotary"
+            )
 
     def _ordered(self, x: Tensor) -> bool:
         """Whether x is already (batch, tokens, width); without a batch it always is."""

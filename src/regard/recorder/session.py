@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from regard import recording
+from regard.display import as_html
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
-from regard.display import as_html
 from regard.errors import FileError, InputError
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.choice import Choice

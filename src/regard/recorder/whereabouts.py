@@ -121,6 +121,8 @@ class Whereabouts:
         past = kwargs.get("past_key_values")
         if past is not None and hasattr(past, "get_seq_length"):
             now.cached = int(past.get_seq_length())
+        if isinstance(length := getattr(kwargs.get("cache"), "length", None), int):
+            now.cached = length  # of regard.nn
         now.encoded = kwargs.get("encoder_outputs") is not None
         given = [v for v in (*args, *kwargs.values()) if isinstance(v, Tensor) and v.ndim > 1]
         now.batch = given[0].shape[0] if given else 1

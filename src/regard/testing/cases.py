@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
-from regard.score import ALiBi, RelativeBias
+from regard.score import ALiBi, Bias, RelativeBias
 
 __all__ = ["CASES", "Case", "Inputs"]
 
@@ -63,6 +63,8 @@ class Case:
 
 
 def _to(device: str, given: Any) -> Any:
+    if isinstance(given, Mask | Bias):
+        return given.map(lambda array: _to(device, array))
     return given.to(device) if isinstance(given, Tensor) else given
 
 

@@ -44,10 +44,11 @@ def serve(
             server = _make_server(uvicorn, opened, token, own, pool)
             warm_up(opened, pool)
             address = f"http://{_LOOPBACK}:{own}/#token={token}"
-            say(address)
-            if open_browser:
-                open_in_browser(address)
-            _run(server, listener)
+            with suppress(KeyboardInterrupt):  # from here on Ctrl-C is the ordinary end
+                say(address)
+                if open_browser:
+                    open_in_browser(address)
+                _run(server, listener)
     finally:
         pool.close()
         for one in opened:
@@ -70,15 +71,14 @@ def _make_server(uvicorn: Any, opened: Sequence[Opened], token: str, port: int, 
     app = build_app(opened, token, port, pool=pool)
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", server_header=False,
-  date_header=False, proxy_headers=False, ws="none",
+        date_header=False, proxy_headers=False, ws="none",
         timeout_graceful_shutdown=_PATIENCE,
     )  # fmt: skip
     return uvicorn.Server(config)
 
 
 def _run(server: Any, listener: socket.socket) -> None:
-    with suppress(KeyboardInterrupt):  # which the server passes on when it has ended
-        server.run(sockets=[listener])
+    server.run(sockets=[listener])
 
 
 def _opened(paths: Sequence[str | os.PathLike[str]]) -> list[Opened]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import linecache
 import shlex
+import signal
 import subprocess
 import sys
 import traceback
@@ -31,13 +32,35 @@ def run_console(block: dict[str, Any], document: str) -> str:
     for command in block["commands"]:
         if not command.startswith("regard "):
             continue
-        python = shlex.quote(sys.executable)
-        line = f"set -o pipefail; {python} -m {command}"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        done = run_server(command) if serves(command) else run_command(command)
         if done.returncode != block["exit_status"]:
             wanted = f"exit {done.returncode}, not {block['exit_status']}"
             return f"{document}:{block['line']}: `{command}`: {wanted}\n{done.stdout}{done.stderr}"
     return ""
+
+
+def run_command(command: str) -> subprocess.CompletedProcess[str]:
+    """As a shell runs it."""
+    line = f"set -o pipefail; {shlex.quote(sys.executable)} -m {command}"
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+
+
+def serves(command: str) -> bool:
+    """Whether the command runs until Ctrl-C."""
+    return command.startswith("regard view ") or command.endswith(" --web")
+
+
+def run_server(command: str) -> subprocess.CompletedProcess[str]:
+    """Until it says its address; then Ctrl-C."""
+    words = [sys.executable, "-m", *shlex.split(command), "--no-open"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as child:
+        assert child.stdout is not None
+        said = child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate()
+    status = child.returncode if said.startswith("http://127.0.0.1:") else 1
+    return subprocess.CompletedProcess(words, status, said + out, err)
 
 
 def main(document: str) -> int:

@@ -1,0 +1,121 @@
+"""Tile shapes, and what every launch needs.
+
+A shape is chosen from (head dim, dtype) alone, never from lengths or batch: a row then has the
+same bits in whatever company it is computed.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.engine.gpu.bind import Bound
+
+__all__ = [
+    "EXACT",
+    "Shape", "across", "blocks", "column_shape", "interpreting", "options", "padded",
+    "prepare", "row_shape", "strides_of", "value_chunk",
+]  # fmt: skip
+
+
+# Kernels fuse a product and a sum where they say so and nowhere else. Left to the compiler, m − m
+# becomes the rounding error of m, and no two kernels need agree.
+EXACT = {"enable_fp_fusion": False}
+
+
+class Shape(NamedTuple):
+    """One tile: rows × keys, by so many warps, so many loads ahead."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
+
+
+def interpreting() -> bool:
+    """Whether Triton runs its kernels as Python on the CPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def padded(dim: int) -> int:
+    """The power of two, at least 16, that holds a dim: what tensor cores multiply."""
+    return max(16, 1 << max(dim - 1, 0).bit_length())
+
+
+def value_chunk(value_dim: int, dim: int) -> int:
+    """How much of a value one program carries."""
+    return min(padded(value_dim), max(128, padded(dim)))
+
+
+def blocks(count: int, size: int) -> int:
+    """⌈count / size⌉."""
+    return -(-count // size)
+
+
+def row_shape(dim: int, dtype: torch.dtype) -> Shape:
+    """Of sweeps in which queries stay and keys pass."""
+    wide = padded(dim)
+    if dtype == torch.float64:
+        return Shape(32, 32, 4, 1)
+    if dtype == torch.float32:
+        return Shape(64, 32, 4, 2) if wide <= 128 else Shape(32, 32, 4, 2)
+    if wide <= 64:
+        return Shape(128, 64, 4, 3)
+    return Shape(128, 128, 8, 3) if wide == 128 else Shape(128, 64, 8, 2)
+
+
+def column_shape(dim: int, dtype: torch.dtype) -> Shape:
+    """Of sweeps in which keys stay and queries pass (here `keys` stay)."""
+    wide = padded(dim)
+    if dtype == torch.float64:
+        return Shape(32, 32, 4, 1)
+    if dtype == torch.float32:
+        return Shape(32, 64, 4, 2) if wide <= 128 else Shape(32, 32, 4, 2)
+    return Shape(64, 128, 4, 3) if wide <= 128 else Shape(64, 64, 4, 2)
+
+
+def across(tensor: Tensor) -> bool:
+    """Whether the copy engine can fetch its rows: aligned, and a dim apart from nothing."""
+    item = tensor.element_size()
+    apart = all(stride * item % 16 == 0 for stride in tensor.stride()[:-1])
+    return (
+        apart and tensor.data_ptr() % 16 == 0 and tensor.stride(-2) > 0 and tensor.numel() > 0
+        and tensor.stride(-1) == 1 and padded(tensor.shape[-1]) * item >= 16
+    )  # fmt: skip
+
+
+def strides_of(tensor: Tensor) -> tuple[int, int, int]:
+    """Of batch, head and token."""
+    batch, head, token, *_ = tensor.stride()
+    return batch, head, token
+
+
+def options(bound: Bound, shape: Shape) -> dict[str, Any]:
+    """What every kernel is compiled for. Single precision is six half-precision products, which
+    lose no more than fused multiply-adds do and run on tensor cores."""
+    return {
+        "D": padded(bound.query.shape[-1]),
+        "FAST": bound.fast,
+        "PLAIN": bound.plain,
+        "PRECISION": "bf16x6" if bound.exact == torch.float32 and not interpreting() else "ieee",
+        "WIDE": interpreting(),
+        "num_warps": shape.warps,
+        "num_stages": shape.stages,
+        **EXACT,
+    }
+
+
+@cache
+def prepare() -> None:
+    """Once: memory for the descriptors that kernels make of their tensors."""
+    import triton
+
+    def allocate(size: int, align: int, stream: int | None) -> Tensor:
+        return torch.empty(size, dtype=torch.int8, device="cuda")
+
+    if not interpreting():
+        triton.set_allocator(allocate)

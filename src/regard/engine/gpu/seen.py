@@ -1,0 +1,289 @@
+"""Masks as the kernels evaluate them: a conjunction of things that are O(tokens) to say.
+
+    band     least ≤ j − i ≤ most, two numbers: causal masks and windows
+    spans    low_i ≤ j < high_i, one or two intervals a row: lengths, prefixes, complements
+    ids      a number per query and per key that must be equal: packed documents
+    flags    a boolean per key: scattered padding
+    table    booleans somebody already has
+
+Everything is computed on the mask's own device and nothing is fetched from it, so that no launch
+waits. Where ids or flags are used, spans say which keys can matter at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import UnavailableError
+from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Table, Window
+from regard.mask.algebra import Both, Either, Not
+from regard.mask.part import Part
+
+__all__ = ["Seen", "Span", "seen_by", "why_not"]
+
+
+class Span(NamedTuple):
+    """(…, L) int64 each; None leaves a side open."""
+
+    low: Tensor | None
+    high: Tensor | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All of it must hold."""
+
+    least: int | None = None
+    most: int | None = None
+    spans: tuple[Span, ...] = ()  # one of them must hold, where there are any
+    query_ids: Tensor | None = None  # (…, L)
+    key_ids: Tensor | None = None  # (…, S)
+    flags: Tensor | None = None  # (…, S)
+    table: Tensor | None = None  # (…, heads, L, S) or broadcastable
+
+
+class _Frame(NamedTuple):
+    """Where a part stands in the problem its mask speaks of."""
+
+    queries: int
+    keys: int
+    down: int  # local query 0 is query `down` of the whole
+    across: int
+    whole: Extent
+    device: torch.device
+
+    def rows(self) -> Tensor:
+        """(L,): the queries' places in the whole."""
+        return torch.arange(self.down, self.down + self.queries, device=self.device)
+
+
+def seen_by(mask: Mask | None, extent: Extent, device: torch.device) -> Seen:
+    """The mask's normal form; UnavailableError where it has none."""
+    frame = _Frame(extent.queries, extent.keys, 0, 0, extent, device)
+    return Seen() if mask is None else _add(Seen(), mask, frame)
+
+
+@lru_cache(maxsize=1024)
+def why_not(text: str, extent: Extent) -> str | None:
+    """Why a mask, given as its text, has no normal form; None where it has."""
+    if "Rule(" in text:
+        return "of masks it knows no Rule"
+    try:
+        seen_by(_from_text(text), extent, torch.device("meta"))
+    except UnavailableError as error:
+        return error.reasons["triton"][0]
+    return None
+
+
+# ── the conjunction ──────────────────────────────────────────────────────────────────────────
+
+
+def _add(seen: Seen, mask: Mask, frame: _Frame) -> Seen:
+    mask = _simple(mask)
+    if isinstance(mask, Both):
+        return _add(_add(seen, mask.left, frame), mask.right, frame)
+    if isinstance(mask, Part):
+        down, across = frame.down + mask.query_start, frame.across + mask.key_start
+        whole = mask.whole(frame.whole)
+        return _add(seen, mask.mask, frame._replace(down=down, across=across, whole=whole))
+    if isinstance(mask, Causal | Window):
+        return _narrow(seen, mask, frame)
+    if isinstance(mask, Documents):
+        return _add_documents(seen, mask, frame)
+    if isinstance(mask, Padding) and mask.keys.dtype == torch.bool:
+        return _add_flags(seen, mask, frame)
+    if isinstance(mask, Table):
+        return _add_table(seen, mask, frame)
+    spans = _spans(mask, frame)
+    if spans is None:
+        raise _refusal(f"of combined masks it knows intervals only, not {mask!r}")
+    return _meet(seen, spans, frame)
+
+
+def _simple(mask: Mask) -> Mask:
+    """~~x is x, and ~(a | b) is ~a & ~b."""
+    if isinstance(mask, Not) and isinstance(mask.mask, Not):
+        return _simple(mask.mask.mask)
+    if isinstance(mask, Not) and isinstance(mask.mask, Either):
+        return Both(Not(mask.mask.left), Not(mask.mask.right))
+    return mask
+
+
+def _narrow(seen: Seen, mask: Causal | Window, frame: _Frame) -> Seen:
+    left, right = (None, 0) if isinstance(mask, Causal) else (mask.left, mask.right)
+    shift = frame.whole.shift(mask.align) + frame.down - frame.across
+    least = None if left is None else shift - left
+    most = None if right is None else shift + right
+    both = [n for n in (seen.least, least) if n is not None]
+    ends = [n for n in (seen.most, most) if n is not None]
+    return replace(seen, least=max(both, default=None), most=min(ends, default=None))
+
+
+def _add_documents(seen: Seen, mask: Documents, frame: _Frame) -> Seen:
+    if seen.query_ids is not None:
+        raise _refusal("it knows one Documents mask at a time")
+    queries = mask.query_ids[..., frame.down : frame.down + frame.queries]
+    keys = mask.key_ids[..., frame.across : frame.across + frame.keys]
+    sizes = (queries.shape[:-1], keys.shape[:-1])
+    batch = torch.broadcast_shapes(*sizes)  # type: ignore[no-untyped-call]
+    queries = queries.expand(*batch, -1).contiguous()
+    keys = keys.expand(*batch, -1).contiguous()
+    seen = replace(seen, query_ids=queries, key_ids=keys)
+    if frame.keys == 0:
+        return seen
+    ordered, place = keys.sort(dim=-1, stable=True)
+    first = torch.searchsorted(ordered, queries)
+    behind = torch.searchsorted(ordered, queries, right=True)
+    none = first == behind
+    low = place.gather(-1, first.clamp(max=frame.keys - 1)).masked_fill(none, 0)
+    high = (place.gather(-1, (behind - 1).clamp(min=0)) + 1).masked_fill(none, 0)
+    at = frame.across
+    return _meet(seen, (Span(low + at, high + at),), frame)
+
+
+def _add_flags(seen: Seen, mask: Padding, frame: _Frame) -> Seen:
+    flags = mask.keys[..., frame.across : frame.across + frame.keys]
+    if mask.queries is not None:
+        seen = _meet(seen, (Span(None, _real_queries(mask, frame) * frame.whole.keys),), frame)
+    if seen.flags is not None:
+        flags = flags & seen.flags
+    seen = replace(seen, flags=flags)
+    if frame.keys == 0:
+        return seen
+    j = torch.arange(frame.keys, device=flags.device)
+    low = torch.where(flags, j, frame.keys).amin(-1, keepdim=True)
+    high = torch.where(flags, j + 1, 0).amax(-1, keepdim=True)
+    rows = torch.zeros_like(frame.rows())
+    return _meet(seen, (Span(low + rows + frame.across, high + rows + frame.across),), frame)
+
+
+def _add_table(seen: Seen, mask: Table, frame: _Frame) -> Seen:
+    if seen.table is not None:
+        raise _refusal("it knows one boolean table at a time; combine them with & before")
+    table = mask.table
+    if table.shape[-2] > 1:
+        table = table[..., frame.down : frame.down + frame.queries, :]
+    if table.shape[-1] > 1:
+        table = table[..., frame.across : frame.across + frame.keys]
+    return replace(seen, table=table)
+
+
+def _meet(seen: Seen, spans: tuple[Span, ...], frame: _Frame) -> Seen:
+    """Spans of the whole problem, taken along in the part's own places."""
+    local = [Span(*(None if s is None else s - frame.across for s in span)) for span in spans]
+    if not seen.spans:
+        return replace(seen, spans=tuple(local))
+    both = tuple(_overlap(a, b) for a in seen.spans for b in local)
+    if len(both) > 2:
+        raise _refusal("a row may see two intervals of keys at most")
+    return replace(seen, spans=both)
+
+
+# ── intervals ────────────────────────────────────────────────────────────────────────────────
+
+
+def _spans(mask: Mask, frame: _Frame) -> tuple[Span, ...] | None:
+    """One or two intervals, in places of the whole problem; None where it is no such thing."""
+    mask = _simple(mask)
+    if isinstance(mask, Both | Either):
+        return _pair(mask, frame)
+    if isinstance(mask, Not):
+        return _outside(_spans(mask.mask, frame))
+    if isinstance(mask, Causal | Window):
+        left, right = (None, 0) if isinstance(mask, Causal) else (mask.left, mask.right)
+        at = frame.rows() + frame.whole.shift(mask.align)
+        return (
+            Span(None if left is None else at - left, None if right is None else at + right + 1),
+        )
+    if isinstance(mask, Prefix):
+        return (Span(None, mask.n[..., None] + torch.zeros_like(frame.rows())),)
+    if isinstance(mask, Padding) and mask.keys.dtype != torch.bool:
+        return (Span(None, mask.keys[..., None] * _real_queries(mask, frame)),)
+    return None
+
+
+def _pair(mask: Both | Either, frame: _Frame) -> tuple[Span, ...] | None:
+    left, right = _spans(mask.left, frame), _spans(mask.right, frame)
+    if left is None or right is None:
+        return None
+    if isinstance(mask, Both):
+        both = tuple(_overlap(a, b) for a in left for b in right)
+        return both if len(both) <= 2 else None
+    joined = (*left, *right)
+    if all(span.low is None and span.high is not None for span in joined):
+        return (Span(None, _most([span.high for span in joined])),)
+    return joined if len(joined) <= 2 else None
+
+
+def _outside(spans: tuple[Span, ...] | None) -> tuple[Span, ...] | None:
+    if spans is None or len(spans) > 1:
+        return None
+    low, high = spans[0]
+    before = () if low is None else (Span(None, low),)
+    behind = () if high is None else (Span(high, None),)
+    return (*before, *behind) or (Span(None, torch.zeros((), dtype=torch.int64)),)
+
+
+def _overlap(a: Span, b: Span) -> Span:
+    lows = [s for s in (a.low, b.low) if s is not None]
+    highs = [s for s in (a.high, b.high) if s is not None]
+    low = torch.maximum(*lows) if len(lows) == 2 else lows[0] if lows else None
+    high = torch.minimum(*highs) if len(highs) == 2 else highs[0] if highs else None
+    return Span(low, high)
+
+
+def _most(sides: list[Any]) -> Tensor:
+    most: Tensor = sides[0]
+    for side in sides[1:]:
+        most = torch.maximum(most, side)
+    return most
+
+
+def _real_queries(mask: Padding, frame: _Frame) -> Tensor:
+    """(…, L) int64: 1 where the query is real."""
+    rows = frame.rows()
+    if mask.queries is None:
+        return torch.ones_like(rows)
+    given: Tensor = mask.queries
+    if given.dtype == torch.bool:
+        return given[..., frame.down : frame.down + frame.queries].to(torch.int64)
+    return (rows < given[..., None]).to(torch.int64)
+
+
+def _refusal(reason: str) -> UnavailableError:
+    return UnavailableError("'triton' cannot serve this call:", {"triton": [reason]})
+
+
+# ── a mask from its text ─────────────────────────────────────────────────────────────────────
+
+_KINDS: dict[str, type[Mask]] = {
+    kind.__name__: kind for kind in (Causal, Documents, Padding, Part, Prefix, Table, Window)
+}
+
+
+def _from_text(text: str) -> Mask | None:
+    """The mask of this repr, its arrays without contents: `<int64 (2,)>` is two whole numbers."""
+    source = re.sub(r"<(\w+) (\([^)]*\))>", r"array('\1', \2)", text)
+    return _built(ast.parse(source, mode="eval").body) if text else None
+
+
+def _built(node: ast.expr) -> Any:
+    if isinstance(node, ast.BinOp):
+        pair = Both if isinstance(node.op, ast.BitAnd) else Either
+        return pair(_built(node.left), _built(node.right))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return Not(_built(node.operand))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id == "array":
+            kind, size = (ast.literal_eval(part) for part in node.args)
+            return torch.empty(size, dtype=getattr(torch, kind), device="meta")
+        given = {word.arg: _built(word.value) for word in node.keywords if word.arg}
+        return _KINDS[node.func.id](**given)
+    return ast.literal_eval(node)

@@ -1,0 +1,202 @@
+"""The four sweeps on Triton kernels."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from regard.engine.gpu.bind import Bound, bind
+from regard.engine.gpu.launch import interpreting
+from regard.engine.gpu.seen import why_not
+from regard.engine.problem import Call, Place, Problem, RowState, What
+from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    Matching,
+    MaxLogit,
+    MaxScore,
+    Pooled,
+    Summary,
+    Top,
+    TopKeys,
+    Visible,
+)
+
+if TYPE_CHECKING:
+    from regard.engine.gpu.prune import Pruner
+
+__all__ = ["TRITON", "TritonSweeps"]
+
+_LARGEST_DIM = 256
+_OLDEST = (8, 0)  # compute capability
+
+# statistics that are one number a row, by the forward kernel's name
+_ROW_NUMBERS: dict[type[Summary], str] = {
+    Entropy: "entropy",
+    MaxScore: "raw",
+    MaxLogit: "logit",
+    Concentration: "squares",
+    Distance: "away",
+    Visible: "visible",
+}
+
+
+class TritonSweeps:
+    """Attention on NVIDIA GPUs, with everything measured on the way."""
+
+    name = "triton"
+
+    def unavailable(self) -> list[str]:
+        """Why the kernels cannot run here."""
+        if find_spec("triton") is None:
+            return ["Triton is not installed: pip install 'regard[gpu]'"]
+        if interpreting():
+            return []
+        if not torch.cuda.is_available():
+            return ["there is no CUDA GPU here (TRITON_INTERPRET=1 runs the kernels on the CPU)"]
+        found = torch.cuda.get_device_capability()
+        if found < _OLDEST:
+            return [f"the GPU's compute capability is {found[0]}.{found[1]}; it needs 8.0"]
+        return []
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """What the kernels do not do."""
+        shape, home = problem.shape, "cpu" if interpreting() else "cuda"
+        hidden = why_not(problem.mask, shape.extent)
+        limits = {
+            f"the tensors are on {problem.device}, these kernels run on {home}": (
+                problem.device != home
+            ),
+            f"head dim {shape.dim} is above {_LARGEST_DIM}": shape.dim > _LARGEST_DIM,
+            "it has no dropout": problem.dropout,
+            "its backward gives no gradient to a bias": problem.bias_gradient,
+            str(hidden): hidden is not None,
+            # Triton 3.6 does not compile the two together
+            "it has no boolean tables in float64": (
+                problem.dtype == torch.float64 and "Table(" in problem.mask and home == "cuda"
+            ),
+        }
+        return [said for said, so in limits.items() if so]
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    def rows(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None = None,
+    ) -> RowAnswers:
+        """One forward sweep, and a replay for each question that needs every row's lse."""
+        from regard.engine.gpu.forward import forward
+        from regard.engine.gpu.prune import Pruner, prunes
+
+        bound = bind(call)
+        names = {_ROW_NUMBERS[type(m)] for m in measures if type(m) in _ROW_NUMBERS}
+        pruned = next((m for m in measures if isinstance(m, Top) and prunes(bound, m.k)), None)
+        pruner = None if pruned is None else Pruner(bound, pruned.k)
+        made, numbers = None, {}
+        if given is not None and not (output or names or pruner):
+            lse, state = given, RowState(given.peak.clone(), given.log.clone())
+        else:
+            found = forward(bound, output, names, given, pruner)
+            state = RowState(*(bound.batched(part) for part in found.state))
+            made = None if found.output is None else bound.batched(found.output)
+            lse, numbers = found.state if given is None else given, found.numbers
+        measured: dict[Any, Any] = {
+            m: bound.batched(_number(numbers[_ROW_NUMBERS[type(m)]]))
+            for m in measures
+            if type(m) in _ROW_NUMBERS
+        }
+        for m in measures:
+            best = pruner if m is pruned else None
+            measured |= self._replayed(bound, call, lse, m, best)
+        return RowAnswers(made, state, measured)
+
+    def _replayed(
+        self,
+        bound: Bound,
+        call: Call,
+        state: RowState,
+        measure: Summary,
+        pruner: Pruner | None,
+    ) -> dict[Any, Any]:
+        """What one more sweep brings, by summary; the best keys may have come with the forward."""
+        if isinstance(measure, Top):
+            from regard.engine.gpu.top import top
+
+            best = top(bound, state, measure.k) if pruner is None else pruner.best
+            weights, scores, keys = (bound.batched(t) for t in best)
+            return {measure: TopKeys(weights, keys), ("scores", measure): scores}
+        if isinstance(measure, Pooled):
+            from regard.engine.gpu.pooled import pooled
+
+            return {measure: bound.batched(pooled(bound, state, measure, call.shape))}
+        if isinstance(measure, Matching):
+            from regard.engine.gpu.matching import matching
+
+            return {measure: bound.batched(matching(bound, state, measure))}
+        return {}
+
+    # ── columns ──────────────────────────────────────────────────────────────────────────────
+
+    def columns(
+        self,
+        call: Call,
+        state: RowState,
+        chosen: Tensor | None,
+        y: Tensor | None,
+        seen: bool,
+        offsets: bool = False,
+    ) -> ColumnAnswers:
+        """Sums over queries, with every row's lse known."""
+        from regard.engine.gpu.columns import columns
+        from regard.engine.gpu.diagonals import diagonals
+
+        bound = bind(call)
+        mass, count, product = columns(bound, state, chosen, y, seen)
+        return ColumnAnswers(
+            bound.batched(mass),
+            None if count is None else bound.batched(count.to(torch.int64)),
+            None if product is None else bound.batched(product),
+            bound.batched(diagonals(bound, state, chosen)) if offsets else None,
+        )
+
+    # ── cells ────────────────────────────────────────────────────────────────────────────────
+
+    def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
+        """(units, rows, cols): a rectangle of weights or final scores."""
+        from regard.engine.gpu.cells import cells
+
+        return cells(bind(call), state, place, what)
+
+    # ── backward ─────────────────────────────────────────────────────────────────────────────
+
+    def backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+    ) -> Gradients:
+        """dS = p (dP − shift − slope (s − lse)), carried on to q, k and v."""
+        from regard.engine.gpu.backward import backward
+
+        bound = bind(call)
+        grads = backward(bound, state, grad_output, shift, slope)
+        query, key, value = (bound.batched(grad) for grad in grads)
+        return Gradients(query, key, value, [None] * len(list(call.score.arrays())))
+
+
+def _number(found: Tensor) -> Tensor:
+    """Counts are small in the kernels and int64 outside."""
+    return found if found.is_floating_point() else found.to(torch.int64)
+
+
+TRITON = TritonSweeps()

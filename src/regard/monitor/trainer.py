@@ -1,0 +1,47 @@
+"""A monitor for the Trainer of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.errors import MissingExtraError
+from regard.monitor.session import Monitor
+
+try:
+    import transformers
+except ModuleNotFoundError as error:
+    if error.name != "transformers":
+        raise
+    raise MissingExtraError(
+        "regard.monitor.TrainerCallback", "transformers", "huggingface"
+    ) from None
+
+__all__ = ["TrainerCallback"]
+
+
+class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc]
+    """`Trainer(…, callbacks=[regard.monitor.TrainerCallback(log="run.csv")])`.
+
+    Options are those of `regard.Monitor`; steps have the Trainer's numbers. Gradient norms are
+    taken when the optimiser is about to step, after clipping. `monitor` is there once training
+    has begun.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self.monitor: Monitor | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Listen to the model that is trained."""
+        options = {"start": state.global_step} | self._options
+        self.monitor = Monitor(given["model"], **options).attach()
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """The gradients are complete: the step is."""
+        if self.monitor is not None:
+            self.monitor.step(state.global_step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Let go of the model."""
+        if self.monitor is not None:
+            self.monitor.detach()

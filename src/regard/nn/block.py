@@ -1,0 +1,146 @@
+"""One layer of a deep network: attention between tokens, then a step for each token by itself.
+
+pre-norm    x + f(norm(x))      a straight way for gradients; the stack ends with a norm
+post-norm   norm(x + f(x))      as first published
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.mask import Mask
+from regard.nn.cache import Cache, ContextCache
+from regard.nn.config import BlockConfig
+from regard.nn.feed_forward import MLP, SwiGLU
+from regard.nn.inputs import check_input
+from regard.nn.multi_head import MultiHeadAttention
+from regard.nn.norm import make_norm
+from regard.nn.rotary import Rotary, Turn
+from regard.score import Bias
+
+__all__ = ["DecoderBlock", "EncoderBlock"]
+
+
+class EncoderBlock(nn.Module):
+    """x (…, tokens, dim) → the same shape; who may see whom is the mask's affair."""
+
+    def __init__(self, config: BlockConfig, *, rotary: Rotary | None = None) -> None:
+        super().__init__()
+        self.norm_first = config.norm_first
+        self.norm_attention = make_norm(config.norm, config.dim, config.norm_eps)
+        self.attention = _attention(config, rotary)
+        self.norm_feed_forward = make_norm(config.norm, config.dim, config.norm_eps)
+        self.feed_forward = _feed_forward(config)
+        self.dropout = config.dropout
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | Bias | None = None,
+        turn: Turn | None = None,
+    ) -> Tensor:
+        """The token's vector after it looked around and after it thought about it."""
+        check_input(x, self.attention.w_q, "x")
+        x = self._add(
+            x, self.norm_attention, lambda y: self.attention(y, mask=mask, bias=bias, turn=turn)
+        )
+        return self._add(x, self.norm_feed_forward, self.feed_forward)
+
+    def _add(self, x: Tensor, norm: nn.Module, change: Callable[[Tensor], Tensor]) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        return _residual(x, norm, change, dropout, self.norm_first)
+
+
+class DecoderBlock(nn.Module):
+    """The same with a cache of earlier tokens and, where asked for, a look at another sequence."""
+
+    def __init__(
+        self, config: BlockConfig, *, cross: bool = False, rotary: Rotary | None = None
+    ) -> None:
+        super().__init__()
+        self.norm_first = config.norm_first
+        self.norm_attention = make_norm(config.norm, config.dim, config.norm_eps)
+        self.attention = _attention(config, rotary)
+        self.norm_cross: nn.Module | None = None
+        self.cross_attention: MultiHeadAttention | None = None
+        if cross:
+            self.norm_cross = make_norm(config.norm, config.dim, config.norm_eps)
+            self.cross_attention = _attention(config, None)
+        self.norm_feed_forward = make_norm(config.norm, config.dim, config.norm_eps)
+        self.feed_forward = _feed_forward(config)
+        self.dropout = config.dropout
+
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        context_mask: Mask | Tensor | None = None,
+        cache: Cache | None = None,
+        context_cache: ContextCache | None = None,
+        bias: Tensor | Bias | None = None,
+        turn: Turn | None = None,
+    ) -> Tensor:
+        """`context` (…, tokens, dim) is the other sequence, for a block made with cross=True."""
+        check_input(x, self.attention.w_q, "x")
+        x = self._add(
+            x,
+            self.norm_attention,
+            lambda y: self.attention(y, mask=mask, cache=cache, bias=bias, turn=turn),
+        )
+        if self.cross_attention is not None and self.norm_cross is not None:
+            across = self.cross_attention
+            _check_context(context, context_cache)
+            x = self._add(
+                x,
+                self.norm_cross,
+                lambda y: across(y, context, mask=context_mask, cache=context_cache),
+            )
+        elif context is not None:
+            raise InputError("this block has no cross-attention; make it with cross=True")
+        return self._add(x, self.norm_feed_forward, self.feed_forward)
+
+    def _add(self, x: Tensor, norm: nn.Module, change: Callable[[Tensor], Tensor]) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        return _residual(x, norm, change, dropout, self.norm_first)
+
+
+def _residual(
+    x: Tensor,
+    norm: nn.Module,
+    change: Callable[[Tensor], Tensor],
+    dropout: float,
+    norm_first: bool,
+) -> Tensor:
+    step = change(norm(x) if norm_first else x)
+    changed: Tensor = x + (F.dropout(step, dropout) if dropout else step)
+    return changed if norm_first else norm(changed)
+
+
+def _attention(config: BlockConfig, rotary: Rotary | None) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.dim, config.heads, kv_heads=config.key_heads, head_dim=config.width,
+        bias=config.attention_bias, rotary=rotary, dropout=config.dropout, qk_norm=config.qk_norm,
+        norm_eps=config.norm_eps,
+    )  # fmt: skip
+
+
+def _feed_forward(config: BlockConfig) -> MLP | SwiGLU:
+    if config.feed_forward == "swiglu":
+        return SwiGLU(config.dim, config.hidden, bias=config.feed_forward_bias)
+    kind = config.activation
+    return MLP(config.dim, config.hidden, activation=kind, bias=config.feed_forward_bias)
+
+
+def _check_context(context: Tensor | None, cache: ContextCache | None) -> None:
+    if context is None and (cache is None or cache.held is None):
+        raise InputError(
+            "this block looks at another sequence; give it as context (…, tokens, dim)"
+        )

@@ -1,0 +1,80 @@
+"""A text, read from left to right: every token sees those before it, and perhaps another text."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.mask import Causal, Mask, Padding, Window
+from regard.nn.block import DecoderBlock
+from regard.nn.cache import Cache, KeyValueCache, StackCache, StaticCache, WindowCache
+from regard.nn.config import StackConfig
+from regard.nn.embedding import Embedding
+from regard.nn.norm import last_norm
+from regard.nn.padding import count_positions, read_padding
+
+__all__ = ["Decoder"]
+
+
+class Decoder(nn.Module):
+    """ids (…, tokens) → vectors that know what came before (…, tokens, dim)."""
+
+    def __init__(
+        self, config: StackConfig, *, window: int | None = None, cross: bool = False
+    ) -> None:
+        super().__init__()
+        self.config, self.window, self.cross = config, window, cross
+        self.embed = Embedding(config)
+        rotary = self.embed.positions.rotary
+        self.blocks = nn.ModuleList(
+            DecoderBlock(config, cross=cross, rotary=rotary) for _ in range(config.layers)
+        )
+        self.norm = last_norm(config)
+
+    def forward(
+        self,
+        ids: Tensor,
+        context: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        context_mask: Mask | Tensor | None = None,
+        cache: StackCache | None = None,
+    ) -> Tensor:
+        """context         (…, source tokens, dim), for a decoder with cross-attention
+        attention_mask  (…, tokens), as tokenizers give it; with a cache, of its tokens as well
+        cache           what was read so far (see `new_cache`); ids go on there
+        """
+        start = 0 if cache is None else cache.length
+        tokens = ids.shape[-1]
+        real = read_padding(attention_mask, ids, start)
+        positions = count_positions(real, tokens)
+        x = self.embed(ids, start, positions)
+        mask = self._mask(real, tokens, tokens if cache is None else cache.reach(tokens))
+        places = self.embed.positions
+        turn, bias = places.turn(x, start, positions), places.bias(x)
+        for n, block in enumerate(self.blocks):
+            x = block(
+                x, context, mask=mask, context_mask=context_mask, bias=bias, turn=turn,
+                cache=None if cache is None else cache.layers[n],
+                context_cache=None if cache is None else cache.cross[n],
+            )  # fmt: skip
+        found: Tensor = self.norm(x)
+        return found
+
+    def new_cache(self, tokens: int | None = None) -> StackCache:
+        """An empty cache: of fixed room for `tokens` tokens where given, growing otherwise; with a
+        window, only as large as that."""
+        window = self.window
+
+        def make() -> Cache:
+            if window is not None:
+                return WindowCache(window)
+            return KeyValueCache() if tokens is None else StaticCache(tokens)
+
+        return StackCache(len(self.blocks), make, cross=self.cross)
+
+    def _mask(self, real: Tensor | None, queries: int, keys: int) -> Mask:
+        before: Mask = Causal() if self.window is None else Window(self.window - 1)
+        if real is None:
+            return before
+        total = real.shape[-1]
+        return before & Padding(real[..., total - keys :], real[..., total - queries :])

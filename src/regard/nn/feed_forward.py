@@ -1,0 +1,60 @@
+"""What a block does to each token by itself: two projections with a bend between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import InputError
+from regard.nn.inputs import check_input
+
+__all__ = ["ACTIVATIONS", "MLP", "SwiGLU"]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+
+
+class MLP(nn.Module):
+    """w_out · activation(w_in · x)."""
+
+    def __init__(
+        self, dim: int, hidden: int | None = None, *, activation: str = "gelu", bias: bool = True
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            known = ", ".join(map(repr, ACTIVATIONS))
+            raise InputError(f"activation={activation!r}; give one of {known}")
+        hidden = 4 * dim if hidden is None else hidden
+        self.activation = activation
+        self.w_in = nn.Linear(dim, hidden, bias=bias)
+        self.w_out = nn.Linear(hidden, dim, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, tokens, dim) → the same shape."""
+        check_input(x, self.w_in, "x")
+        found: Tensor = self.w_out(ACTIVATIONS[self.activation](self.w_in(x)))
+        return found
+
+
+class SwiGLU(nn.Module):
+    """w_out · (silu(w_gate · x) × w_in · x): the gate says how much of each passes."""
+
+    def __init__(self, dim: int, hidden: int | None = None, *, bias: bool = False) -> None:
+        super().__init__()
+        hidden = 4 * dim if hidden is None else hidden
+        self.w_gate = nn.Linear(dim, hidden, bias=bias)
+        self.w_in = nn.Linear(dim, hidden, bias=bias)
+        self.w_out = nn.Linear(hidden, dim, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, tokens, dim) → the same shape."""
+        check_input(x, self.w_in, "x")
+        found: Tensor = self.w_out(F.silu(self.w_gate(x)) * self.w_in(x))
+        return found

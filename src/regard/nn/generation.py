@@ -1,0 +1,157 @@
+"""Writing on, token by token: the likeliest each time, or drawn by lot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError
+from regard.nn.cache import StackCache
+
+__all__ = ["Writer", "choose_token", "generate", "write_on"]
+
+
+class Writer(Protocol):
+    """A model that continues text."""
+
+    def __call__(
+        self,
+        ids: Tensor,
+        *,
+        attention_mask: Tensor | None = ...,
+        cache: StackCache | None = ...,
+        last_only: bool = ...,
+    ) -> Tensor:
+        """Logits (batch, tokens, vocabulary)."""
+        ...
+
+    def new_cache(self, tokens: int | None = ...) -> StackCache:
+        """An empty cache."""
+        ...
+
+
+def generate(
+    model: Writer,
+    ids: Tensor,
+    *,
+    tokens: int = 64,
+    stop: int | Iterable[int] = (),
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    attention_mask: Tensor | None = None,
+    cache: StackCache | None = None,
+) -> Tensor:
+    """(batch, prompt) or (prompt,) → the same followed by at most `tokens` new ones.
+
+    stop            tokens that end a sequence; the others of the batch go on, and its own places
+                    are filled with the stop token
+    temperature     0: the likeliest token each time. Above, drawn by lot: 1 as the model says,
+                    more is bolder
+    top_k, top_p    draw among the k likeliest, or among the likeliest that hold a share p
+    generator       torch's dice, for draws that can be repeated
+    attention_mask  0 where a prompt is padding, which must stand on the left
+    cache           one of the model's `new_cache()`, where it is to be gone on with afterwards
+    """
+    if ids.ndim not in (1, 2) or ids.shape[-1] == 0:
+        raise ShapeError(f"ids have shape {tuple(ids.shape)}; give (batch, tokens), a token each")
+    _check_left_padded(attention_mask)
+    choose = choose_token(temperature, top_k, top_p, generator)
+    batch = ids if ids.ndim == 2 else ids[None]
+    mask = attention_mask[None] if attention_mask is not None and ids.ndim == 1 else attention_mask
+    # a cache that outlives the call must not be full of tensors that no gradient may meet
+    with torch.inference_mode() if cache is None else torch.no_grad():
+        held = model.new_cache(batch.shape[-1] + tokens) if cache is None else cache
+        step = _with_padding(model, held, mask)
+        written = write_on(step, batch, tokens, stop, choose)
+    found = torch.cat([batch, written], dim=-1)
+    return found if ids.ndim == 2 else found[0]
+
+
+def write_on(
+    step: Callable[[Tensor], Tensor],
+    ids: Tensor,
+    tokens: int,
+    stop: int | Iterable[int],
+    choose: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """(batch, ≤ tokens): what comes after ids. `step` reads new ids (batch, n) and gives the
+    logits (batch, vocabulary) of the next one."""
+    ends = ids.new_tensor([stop] if isinstance(stop, int) else list(stop))
+    written = ids.new_empty(ids.shape[0], 0)
+    done = torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
+    new = ids
+    for _ in range(tokens):
+        chosen = choose(step(new))  # (batch,)
+        if len(ends):
+            chosen = torch.where(done, ends[0], chosen)
+            done = done | torch.isin(chosen, ends)
+        new = chosen[:, None]
+        written = torch.cat([written, new], dim=-1)
+        if len(ends) and bool(done.all()):
+            break
+    return written
+
+
+def choose_token(
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Callable[[Tensor], Tensor]:
+    """A function from logits (batch, vocabulary) to tokens (batch,)."""
+    if temperature < 0:
+        raise InputError(f"temperature={temperature}; give 0 for the likeliest token, or more")
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top_k={top_k}; give at least 1")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InputError(f"top_p={top_p}; give a share above 0, at most 1")
+    if temperature == 0:
+        return lambda logits: logits.argmax(-1)
+
+    def draw(logits: Tensor) -> Tensor:
+        scaled = _likeliest(logits.float() / temperature, top_k, top_p)
+        return torch.multinomial(scaled.softmax(-1), 1, generator=generator)[:, 0]
+
+    return draw
+
+
+def _likeliest(logits: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
+    """Those that may not be drawn get −∞; the likeliest always may."""
+    if top_k is not None:
+        least = logits.topk(min(top_k, logits.shape[-1])).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    if top_p is not None:
+        ranked = logits.sort(descending=True)
+        share = ranked.values.softmax(-1)
+        above = share.cumsum(-1) - share  # held by those before it
+        hidden = (above >= top_p).scatter(-1, ranked.indices, above >= top_p)
+        logits = logits.masked_fill(hidden, -torch.inf)
+    return logits
+
+
+def _with_padding(
+    model: Writer, cache: StackCache, mask: Tensor | None
+) -> Callable[[Tensor], Tensor]:
+    """Reads new tokens; the mask of the prompt's padding grows along, all new ones are real."""
+    held = [mask]
+
+    def step(ids: Tensor) -> Tensor:
+        logits = model(ids, attention_mask=held[0], cache=cache, last_only=True)
+        if held[0] is not None:
+            held[0] = torch.cat([held[0], held[0].new_ones(ids.shape[0], 1)], dim=-1)
+        return logits[:, -1]
+
+    return step
+
+
+def _check_left_padded(mask: Tensor | None) -> None:
+    if mask is not None and mask.numel() and not bool((mask[..., -1] != 0).all()):
+        raise InputError(
+            "attention_mask is 0 at the last token, where the text goes on; pad prompts on the "
+            "left (tokenizer.padding_side = 'left')"
+        )

@@ -1,0 +1,132 @@
+"""Runs the kernels as Python over small forms of the shared cases; a child process, because Triton
+decides on import whether it interprets.
+
+    TRITON_INTERPRET=1 python interpreted.py <check> [<share>/<shares>]
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from triton.language import core
+from triton.runtime import interpreter
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import regard
+from each import test_definition, test_gradients
+from regard.engine.gpu import prune
+from regard.testing import CASES, Case
+
+# each kind of mask, bias and shape once; a GPU runs the whole matrix (tools/gpu_check.py)
+STATISTICS = (
+    "plain", "causal at the end", "more queries than keys", "window both sides", "lengths",
+    "scattered padding", "documents", "prefix", "not a window", "rule", "boolean table",
+    "bias table", "relative bias", "cap, alibi, sink, causal", "wide values", "head dim 5",
+    "one query", "no keys", "no queries", "no batch", "two batch axes", "saturated",
+)  # fmt: skip
+KEYS = ("plain", "documents", "not a window", "bias table", "sink", "no keys")
+GRADIENTS = ("causal at the end", "cap, alibi, sink, causal", "wide values")
+QUESTIONS = ("output, lse and entropy", "received")
+
+
+def hasten() -> None:
+    """The interpreter looks through all of Triton's names at every call; once is enough."""
+    builtins: dict[Any, list[str]] = {}
+
+    def patch(module: Any, builder: Any, scope: Any) -> None:
+        if module not in builtins:
+            members = inspect.getmembers(module)
+            builtins[module] = [name for name, it in members if core.is_builtin(it)]
+        for name in builtins[module]:
+            if core.is_builtin(it := getattr(module, name)):
+                interpreter._patch_attr(module, name, it, builder, scope)
+
+    if hasattr(interpreter, "_patch_builtin") and hasattr(interpreter, "_patch_attr"):
+        interpreter._patch_builtin = patch
+
+
+def small(case: Case) -> Case:
+    """The same case with fewer heads and tokens: two tiles of keys, ragged."""
+    batch = (1, 2)[: len(case.batch)] if len(case.batch) != 1 else (1,)
+    heads = min(case.heads, 2)
+    return replace(
+        case, batch=batch, heads=heads, key_heads=min(case.key_heads, heads) // 2 or 1,
+        queries=min(case.queries, 23), keys=min(case.keys, 41),
+    )  # fmt: skip
+
+
+def statistics(case: Case) -> None:
+    """Everything that is measured, in single precision."""
+    test_definition.test_output_and_statistics(case, torch.float32, "triton")
+
+
+def half(case: Case) -> None:
+    """The same in half precision, whose tiles are larger."""
+    test_definition.test_output_and_statistics(case, torch.bfloat16, "triton")
+
+
+def keys(case: Case) -> None:
+    """Top keys and cells."""
+    test_definition.test_top_keys(case, "triton")
+    test_definition.test_cells_agree_to_the_bit(case, "triton")
+
+
+def gradients(case: Case) -> None:
+    """Of questions that between them use every kernel of the backward."""
+    every = test_gradients.QUESTIONS
+    test_gradients.QUESTIONS = {name: every[name] for name in QUESTIONS}
+    test_gradients.test_gradients(case, "triton")
+
+
+def pruned(case: Case) -> None:
+    """The heaviest keys by block maxima, some rows at a time, with equal keys among them."""
+    prune._FEWEST_KEYS, prune._BUFFER = 1, 1
+    long = replace(case, queries=140, keys=200, heads=1, key_heads=1)
+    inputs = long.inputs(torch.bfloat16)
+    key = inputs.key.clone()
+    key[..., 100:140, :] = key[..., 10:50, :]
+    found, exact = (
+        regard.attend(inputs.query, key, inputs.value, implementation=name, **inputs.options)
+        for name in ("triton", "dense")
+    )
+    mine, right = found.top(6), exact.top(6)
+    assert torch.equal(mine.keys, right.keys)
+    torch.testing.assert_close(mine.weights, right.weights)
+
+
+CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
+    "statistics": (statistics, STATISTICS),
+    "half": (half, ("causal at the end", "sink")),
+    "keys": (keys, KEYS),
+    "gradients": (gradients, GRADIENTS),
+    "pruned": (pruned, ("causal at the end", "sink")),
+}
+
+
+def main(name: str, share: str) -> int:
+    """How many cases are wrong."""
+    hasten()
+    run, only = CHECKS[name]
+    part, parts = map(int, share.split("/"))
+    wrong = 0
+    for case in [c for c in CASES if not only or c.name in only][part::parts]:
+        start = time.perf_counter()
+        try:
+            run(small(case))
+        except Exception as error:  # noqa: BLE001 - every wrong case is named
+            wrong += 1
+            print(f"{name}, {case.name}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+        print(f"{case.name}: {time.perf_counter() - start:.1f} s", file=sys.stderr)
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "0/1"))

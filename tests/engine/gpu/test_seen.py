@@ -1,0 +1,119 @@
+"""Masks in the kernels' normal form, against the masks themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import regard
+from regard.engine.gpu.seen import Seen, seen_by, why_not
+from regard.errors import UnavailableError
+from regard.mask import Extent, Mask
+from regard.mask.part import Part
+
+QUERIES, KEYS, BATCH = 13, 21, 2
+EXTENT = Extent(QUERIES, KEYS, (BATCH,), 1)
+CPU = torch.device("cpu")
+IDS = torch.tensor([[0] * 9 + [1] * 5 + [2] * 7, [3] * 2 + [1] * 12 + [3] * 7])
+FLAGS = torch.arange(KEYS).expand(BATCH, -1) % 4 != 1
+LENGTHS = torch.tensor([5, 17])
+
+
+def tensors(array: Any) -> Tensor:
+    return torch.as_tensor(array)
+
+
+MASKS: list[Mask] = [
+    mask.map(tensors)
+    for mask in (
+        regard.Causal(), regard.Causal("start"), regard.Window(4), regard.Window(3, 2, "start"),
+        regard.Window(None, None), regard.Causal() & regard.Window(6, 6, "start"),
+        regard.Padding(LENGTHS), regard.Padding(LENGTHS, torch.tensor([3, 9])),
+        regard.Padding(FLAGS), regard.Padding(FLAGS, torch.arange(QUERIES).expand(BATCH, -1) > 4),
+        regard.Documents(IDS[:, -QUERIES:], IDS), regard.Prefix(6), regard.Prefix(LENGTHS),
+        regard.Causal() | regard.Prefix(6), regard.Causal() | regard.Window(None, 3, "start"),
+        ~regard.Window(4), ~regard.Causal(), ~~regard.Causal(), ~regard.Window(None, None),
+        ~(regard.Prefix(3) | ~regard.Causal()), regard.Window(2, 1) | ~regard.Prefix(15),
+        regard.Causal() & regard.Documents(IDS[:, -QUERIES:], IDS) & regard.Padding(LENGTHS),
+        regard.Padding(FLAGS) & regard.Padding(~FLAGS) & regard.Causal(),
+        regard.mask.Table(torch.rand(BATCH, 1, QUERIES, KEYS) > 0.5) & regard.Causal(),
+    )
+]  # fmt: skip
+
+
+def evaluated(seen: Seen, queries: int, keys: int) -> Tensor:
+    """(BATCH, 1, queries, keys), as a kernel evaluates it."""
+    i, j = torch.arange(queries)[:, None], torch.arange(keys)
+    ok = torch.ones(BATCH, queries, keys, dtype=torch.bool)
+    if seen.least is not None:
+        ok &= j - i >= seen.least
+    if seen.most is not None:
+        ok &= j - i <= seen.most
+    within = torch.zeros_like(ok) if seen.spans else torch.ones_like(ok)
+    for low, high in seen.spans:
+        after = torch.ones_like(ok) if low is None else j >= low[..., None]
+        within |= after if high is None else after & (j < high[..., None])
+    ok &= within
+    if seen.query_ids is not None and seen.key_ids is not None:
+        ok &= seen.query_ids[..., :, None] == seen.key_ids[..., None, :]
+    if seen.flags is not None:
+        ok &= seen.flags[..., None, :]
+    return ok[:, None] if seen.table is None else ok[:, None] & seen.table
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=repr)
+def test_the_normal_form_allows_what_the_mask_allows(mask):
+    i, j = torch.arange(QUERIES), torch.arange(KEYS)
+    right = mask.allows(i, j, EXTENT).expand(BATCH, 1, QUERIES, KEYS)
+    assert torch.equal(evaluated(seen_by(mask, EXTENT, CPU), QUERIES, KEYS), right)
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=repr)
+def test_a_part_of_a_problem(mask):
+    part = Part(mask, 4, 6, QUERIES, KEYS)
+    here = Extent(5, 9, (BATCH,), 1)
+    right = part.allows(torch.arange(5), torch.arange(9), here).expand(BATCH, 1, 5, 9)
+    assert torch.equal(evaluated(seen_by(part, here, CPU), 5, 9), right)
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=repr)
+def test_the_text_of_a_mask_is_enough_to_judge_it(mask):
+    assert why_not(repr(mask), EXTENT) is None
+    assert why_not(repr(Part(mask, 0, 0, QUERIES, KEYS)), EXTENT) is None
+
+
+@pytest.mark.parametrize(
+    ("mask", "reason"),
+    [
+        (regard.Rule(lambda i, j: i == j), "of masks it knows no Rule"),
+        (regard.Causal() | regard.Documents(IDS[:, -QUERIES:], IDS), "it knows intervals only"),
+        (~regard.Window(3) & ~regard.Window(5, 4), "two intervals of keys at most"),
+        (regard.Documents(IDS[:, -QUERIES:], IDS) & regard.Documents(IDS[:, :QUERIES], IDS),
+         "one Documents mask at a time"),
+        (regard.mask.Table(torch.ones(QUERIES, KEYS, dtype=torch.bool))
+         & regard.mask.Table(torch.ones(QUERIES, 1, dtype=torch.bool)), "one boolean table"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)  # fmt: skip
+def test_what_has_no_normal_form_is_a_reason(mask, reason):
+    assert reason in str(why_not(repr(mask), EXTENT))
+    with pytest.raises(UnavailableError, match="'triton' cannot serve this call"):
+        seen_by(mask.map(tensors), EXTENT, CPU)
+
+
+def test_no_mask_says_nothing():
+    assert seen_by(None, EXTENT, CPU) == Seen()
+    assert why_not("", EXTENT) is None
+
+
+def test_documents_and_flags_say_which_keys_can_matter():
+    documents = regard.Documents(IDS[:, -QUERIES:], IDS).map(tensors)
+    (span,) = seen_by(documents, EXTENT, CPU).spans
+    assert span.low is not None and span.high is not None
+    assert span.low[0, 0] == 0 and span.high[0, 0] == 9  # document 0
+    assert span.low[1, -1] == 0 and span.high[1, -1] == KEYS  # document 3, in two places
+    (span,) = seen_by(regard.Padding(FLAGS).map(tensors), EXTENT, CPU).spans
+    assert span.low is not None and span.low[0, 0] == 0

@@ -1,0 +1,68 @@
+"""What a monitor should say, computed with the whole matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import regard
+from regard.engine.listen import listening
+from regard.engine.problem import Call
+
+__all__ = ["Ear", "heard", "truth"]
+
+
+class Ear:
+    """Keeps copies of everything that is attended."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def wants(self, call: Call) -> tuple[Any, ...]:
+        """Nothing."""
+        return ()
+
+    def heard(self, attention: regard.Attention) -> None:
+        """q, k and the rules."""
+        self.calls.append(attention._call.map(lambda tensor: tensor.detach().clone()))
+
+
+def heard(model: Any, *given: Any, **options: Any) -> list[Call]:
+    """The attention calls of one forward."""
+    ear = Ear()
+    with torch.no_grad(), listening(ear):
+        model(*given, **options)
+    return ear.calls
+
+
+def truth(calls: list[Call], real: list[Tensor | None] | None = None) -> dict[str, np.ndarray]:
+    """(heads,) each, over the rows of all these calls of one place. Causal and plain masks,
+    without cap, bias and sink."""
+    found: dict[str, list[Tensor]] = {"normalized_entropy": [], "peak": [], "sink_mass": []}
+    largest = []
+    for call, rows in zip(calls, real or [None] * len(calls), strict=True):
+        q = call.query.double().flatten(0, -4)
+        k = call.key.double().flatten(0, -4).repeat_interleave(call.shape.group, 1)
+        scores = q @ k.mT * call.score.scale
+        if call.mask is not None:
+            i, j = (torch.arange(n) for n in scores.shape[-2:])
+            hidden = ~call.mask.allows(i, j, call.shape.extent).expand(scores.shape)
+            scores = scores.masked_fill(hidden, -math.inf)
+        keep = torch.ones(scores.shape[0], scores.shape[2], dtype=torch.bool)
+        keep = keep if rows is None else rows
+        start = keep.int().argmax(-1)
+        weights = scores.softmax(-1)
+        entropy = torch.special.entr(weights).sum(-1)
+        choices = (scores > -math.inf).sum(-1)
+        even = entropy / choices.clamp(min=2).log()
+        for b in range(scores.shape[0]):
+            found["normalized_entropy"].append(even[b][:, keep[b] & (choices[b, 0] > 1)])
+            found["peak"].append(weights[b].amax(-1)[:, keep[b]])
+            found["sink_mass"].append(weights[b, :, keep[b], int(start[b])])
+            largest.append(scores[b, :, keep[b]].amax((1, 2)))
+    means = {name: torch.cat(parts, 1).mean(1).numpy() for name, parts in found.items()}
+    return means | {"max_score": torch.stack(largest).amax(0).numpy()}

@@ -1,0 +1,89 @@
+"""Alarms name the head, the first step, the number and the limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from recorder.models import Stack
+from regard.errors import RegardWarning
+from regard.monitor import STATISTICS, Limits, Sample
+from regard.monitor.alarms import Watch
+
+
+def _sample(step, heads=2, **numbers):
+    usual = {"normalized_entropy": 0.8, "max_score": 5.0, "peak": 0.2, "sink_mass": 0.3}
+    values = {n: np.full((1, heads), usual.get(n, 0.1), np.float32) for n in STATISTICS}
+    for name, value in numbers.items():
+        values[name][0, 1] = value
+    return Sample(step, ("L4",), values)
+
+
+def _run(limits, statistic, series):
+    watch = Watch(limits)
+    return [a for n, v in enumerate(series) for a in watch.look(_sample(10 * n, **{statistic: v}))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "statistic", "series", "value", "limit"),
+    [
+        ("score growth", "max_score", [90, 99, 120, 130, 140, 150], 120, 100),
+        ("inactive head", "sink_mass", [0.2, 0.9, 0.96, 0.97, 0.98, 0.99], 0.96, 0.95),
+        ("entropy collapse", "normalized_entropy", [0.5, 0.06, 0.04, 0.03, 0.02], 0.04, 0.05),
+    ],
+)
+def test_each_kind(kind, statistic, series, value, limit):
+    (alarm,) = _run(Limits(), statistic, series)
+    assert (alarm.kind, alarm.head, alarm.step) == (kind, "L4H1", 20)
+    assert alarm.value == pytest.approx(value) and alarm.threshold == limit
+    assert "L4H1 at step 20" in str(alarm) and f"{limit:g}" in str(alarm)
+
+
+def test_one_odd_batch_is_no_alarm():
+    assert _run(Limits(), "max_score", [90, 120, 90, 120, 130, 90]) == []
+    (alarm,) = _run(Limits(lasting=1), "max_score", [90, 120, 90, 120])
+    assert alarm.step == 10
+
+
+def test_a_head_that_was_always_sharp_has_not_collapsed():
+    assert _run(Limits(), "normalized_entropy", [0.03] * 9) == []
+
+
+def test_limits_can_be_moved_and_left_out():
+    assert _run(Limits(max_score=None), "max_score", [500] * 5) == []
+    (alarm,) = _run(Limits(max_score=7, lasting=2), "max_score", [6, 8, 9])
+    assert (alarm.step, alarm.threshold) == (10, 7)
+
+
+def test_infinite_scores_are_an_alarm_and_unheard_heads_none():
+    (alarm,) = _run(Limits(lasting=1), "max_score", [float("inf")])
+    assert alarm.value == float("inf")
+    assert _run(Limits(), "max_score", [float("nan")] * 5) == []
+
+
+def test_a_monitor_gives_them():
+    torch.manual_seed(0)
+    model, x = Stack(), torch.randn(1, 12, 32)
+    told = []
+    with regard.Monitor(model, limits=Limits(max_score=2.0), on_alarm=told.append) as monitor:
+        for step in range(6):
+            with torch.no_grad():
+                if step == 2:  # one head of one layer begins to shout
+                    model.layers[1].w_q.weight[8:16] *= 100
+            model(x).square().mean().backward()
+            monitor.step()
+    assert monitor.alarms == told
+    assert [(a.kind, a.head, a.step) for a in told if a.kind == "score growth"] == [
+        ("score growth", "L1H1", 2)
+    ]
+
+
+def test_without_a_listener_they_are_warnings():
+    model, x = Stack(), torch.randn(1, 12, 32)
+    limits = Limits(max_score=-100.0, lasting=1, sink_mass=None, entropy=None)
+    with regard.Monitor(model, limits=limits) as monitor:
+        model(x).sum().backward()
+        with pytest.warns(RegardWarning, match="score growth: L"):
+            monitor.step()

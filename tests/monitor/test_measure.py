@@ -1,0 +1,118 @@
+"""One attention in sums, against the whole matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.monitor.measure import SUMMED, Real, measure
+
+L = 37
+
+
+def _inputs(heads=4, kv=4, dtype=torch.float32):
+    dice = torch.Generator().manual_seed(0)
+    q = torch.randn(2, heads, L, 16, generator=dice).to(dtype) * 2
+    k = torch.randn(2, kv, L, 16, generator=dice).to(dtype)
+    return q, k
+
+
+RULES = {
+    "plain": {},
+    "causal": {"mask": regard.Causal()},
+    "window": {"mask": regard.Causal() & regard.Window(5)},
+    "documents": {"mask": regard.Causal() & regard.Documents(torch.arange(L) // 9)},
+    "padding": {"mask": regard.Padding([L, 20], [L, 20])},
+    "table": {"mask": torch.rand(L, L, generator=torch.Generator().manual_seed(1)) > 0.5},
+    "softcap": {"mask": regard.Causal(), "softcap": 3.0},
+    "bias": {"mask": regard.Causal(), "bias": regard.ALiBi([0.5, 0.25, 0.1, 0.05])},
+    "sink": {"mask": regard.Causal(), "sink": torch.tensor([0.0, 1.0, 2.0, -1.0])},
+}
+
+
+def _means(attention, real=None):
+    sums = dict(zip(SUMMED, measure(attention, real).sums.numpy(), strict=True))
+    return {
+        "normalized_entropy": sums["normalized_entropy"] / sums["choosing_rows"],
+        "peak": sums["peak"] / sums["rows"],
+        "sink_mass": sums["sink_mass"] / sums["rows"],
+    }
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kv", [4, 2])
+def test_sums_are_those_of_the_matrix(rule, kv):
+    q, k = _inputs(kv=kv)
+    a = regard.attend(q, k, k, **RULES[rule])
+    found = _means(a)
+    weights = a.dense()
+    finite = a.scores[...] > -torch.inf
+    sink = "sink" in RULES[rule]
+    choices = finite.sum(-1) + sink
+    rows = (choices > 0).expand(weights.shape[:-1])
+    entropy = a.entropy(normalized=True)
+    for head in range(4):
+        chosen, some = rows[:, head], (choices > 1).expand(rows.shape)[:, head]
+        right = {
+            "normalized_entropy": entropy[:, head][some].mean(),
+            "peak": weights[:, head].amax(-1)[chosen].mean(),
+            "sink_mass": (weights[:, head, :, 0] + a.sink_mass()[:, head])[chosen].mean(),
+        }
+        for name, value in right.items():
+            np.testing.assert_allclose(found[name][head], value.item(), rtol=2e-5, err_msg=name)
+    largest = measure(a, None).largest
+    torch.testing.assert_close(largest, a.max_score().amax((0, 2)), rtol=1e-6, atol=0)
+
+
+def test_max_score_is_before_cap_and_bias():
+    q, k = _inputs()
+    plain = measure(regard.attend(q, k, k, mask=regard.Causal()), None).largest
+    changed = regard.attend(q, k, k, mask=regard.Causal(), softcap=2.0, bias=torch.ones(L, L))
+    torch.testing.assert_close(measure(changed, None).largest, plain)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_does_not_count(side):
+    """A batch of two lengths is the same as its two sequences, one by one."""
+    q, k = _inputs()
+    short = 20
+    at = slice(L - short, L) if side == "left" else slice(0, short)
+    flags = torch.zeros(2, L, dtype=torch.bool)
+    flags[0], flags[1, at] = True, True
+    start = flags.int().argmax(-1, keepdim=True)
+    real = Real(flags, start if side == "left" else None)
+    mask = regard.Causal() & regard.Padding(flags)
+    both = measure(regard.attend(q, k, k, mask=mask), real)
+    one = measure(regard.attend(q[:1], k[:1], k[:1], mask=regard.Causal()), None)
+    q2, k2 = q[1:, :, at], k[1:, :, at]
+    other = measure(regard.attend(q2, k2, k2, mask=regard.Causal()), None)
+    joined = one.joined(other)
+    torch.testing.assert_close(both.sums, joined.sums, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(both.largest, joined.largest, rtol=1e-6, atol=0)
+
+
+def test_rows_that_see_nothing_are_no_rows():
+    q, k = _inputs()
+    nobody = regard.attend(q, k, k, mask=torch.zeros(L, L, dtype=torch.bool))
+    found = measure(nobody, None)
+    assert not found.sums.any() and (found.largest == -torch.inf).all()
+
+
+def test_nothing_keeps_a_graph():
+    q, k = _inputs()
+    a = regard.attend(q.requires_grad_(), k, k)
+    with torch.no_grad():
+        found = measure(a, None)
+    assert not found.sums.requires_grad and not found.largest.requires_grad
+    a.output.sum().backward()
+    assert q.grad is not None
+
+
+def test_half_precision_is_measured_in_single():
+    q, k = _inputs(dtype=torch.bfloat16)
+    half = measure(regard.attend(q, k, k), None)
+    whole = measure(regard.attend(q.float(), k.float(), k.float()), None)
+    torch.testing.assert_close(half.sums, whole.sums, rtol=1e-3, atol=1e-3)
+    assert half.largest.dtype == torch.float32
