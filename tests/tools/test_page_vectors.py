@@ -9,10 +9,14 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def vectors(tool, tmp_path_factory):
-    file = tmp_path_factory.mktemp("vectors") / "vectors.json"
-    assert tool("page_vectors").main([str(file)]) == 0
+def file(tool, tmp_path_factory):
+    path = tmp_path_factory.mktemp("vectors") / "vectors.json"
+    assert tool("page_vectors").main([str(path)]) == 0
+    return path
 
+
+@pytest.fixture(scope="module")
+def vectors(file):
     def refuse(word):
         raise AssertionError(f"{word} is not JSON")
 
@@ -45,3 +49,9 @@ def test_gradings_hold_right_and_wrong_ones(vectors):
 def test_a_file_must_be_named(tool, capsys):
     assert tool("page_vectors").main([]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_the_page_computes_the_same(tool, file, monkeypatch):
+    # the page's own tests, all of them: a PageError holds what vitest said
+    monkeypatch.setenv("REGARD_VECTORS", str(file))
+    tool("build_page").run_script("test")

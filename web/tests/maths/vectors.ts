@@ -82,7 +82,7 @@ function load(): Vectors {
   const path = process.env.REGARD_VECTORS;
   if (!path) {
     throw new Error(
-      "REGARD_VECTORS names no file of vectors from Python; run make web-test, which makes one",
+      "REGARD_VECTORS names no file of vectors from Python; run tools/page_vectors.py, or make test",
     );
   }
   return JSON.parse(readFileSync(path, "utf8")) as Vectors;
