@@ -10,9 +10,13 @@ __all__ = ["figures", "matrix", "overflow", "pixel", "value"]
 
 _MATRIX = """(name) => [...document.querySelectorAll(`[data-part=cell][data-matrix="${name}"]`)]
     .map((cell) => [cell.dataset.row, cell.dataset.column, cell.dataset.value].map(Number))"""
+# A copy of the pixel is read: reading the page's own canvas again and again makes Chromium warn.
 _PIXEL = """(canvas, [x, y]) => {
-    const pen = canvas.getContext("2d");
-    return [...pen.getImageData(x, y, 1, 1).data];
+    const copy = document.createElement("canvas");
+    copy.width = copy.height = 1;
+    const pen = copy.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(canvas, x, y, 1, 1, 0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
 }"""
 
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from browser.reading import figures, overflow, pixel, value
+from draw.recorded import WORDS
 from regard.colour import palette
+from regard.recording import Writer
 from regard.recording import open as open_recording
+from regard.recording.contents import PROMPT_NOTE, Prompt
 from regard.study import compare_recordings, make_report
 from regard.viewer.opened import Opened
 from study.planted import mixed, record_planted, targets, text
@@ -185,6 +188,15 @@ def test_a_view_is_in_its_address(at):
     page.wait_for_selector('[data-part=head-page][data-head="L0H1"]')
 
 
+def test_the_map_stays_where_it_is_under_the_pointer(at):
+    page = at("view=head&head=L1H0", "head")
+    canvas = page.locator("[data-part=map]")
+    before = canvas.bounding_box()
+    page.mouse.move(before["x"] + 40, before["y"] + before["height"] - 40)
+    page.wait_for_selector("[data-part=track-entropy-value]")
+    assert canvas.bounding_box() == before
+
+
 # ── a row ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -256,6 +268,30 @@ PLACES = {
 def test_no_view_is_wider_than_the_window(at, ready, width, scheme):
     page = at(PLACES[ready], ready, width=width, color_scheme=scheme)
     assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("ready", ["overview", "findings", "row"])
+def test_hostile_texts_stay_in_their_place(tab, view, tmp_path, ready):
+    path, tokens = tmp_path / "run.regard", ["x" * 10_000, "\u202eabc", "<b>", *WORDS]
+    with Writer(path) as writer:
+        write(writer, tokens, exact=(0, 1))
+        note = Prompt(len(tokens), title="w" * 300 + "\u202e<i>", finished=True)
+        writer.note({f"{PROMPT_NOTE}0": note.to_json()})
+    page = tab(f"{view(path)}&view={ready}&head=L0H0&row=9", width=390)
+    page.wait_for_selector(f"html[data-ready={ready}]")
+    assert overflow(page) <= 0
+    assert "\u202e" not in page.locator("main").inner_text()
+
+
+def test_the_list_of_keys_takes_the_focus_and_gives_it_back(at):
+    page = at("view=overview", "overview")
+    page.locator("[data-part=share]").focus()
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog.help")
+    assert page.evaluate("() => document.activeElement.closest('dialog') !== null")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog.help", state="detached")
+    assert page.evaluate("() => document.activeElement.dataset.part") == "share"
 
 
 # ── states ───────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import pytest
 
 from draw.recorded import HOSTILE, WORDS
 from regard.errors import InputError, UnavailableError
-from regard.recording import STATISTICS, open
+from regard.recording import STATISTICS, Head, open
 from regard.recording.contents import tensor_name
 from regard.viewer import answers
 from regard.viewer.opened import Opened
@@ -130,6 +130,14 @@ def test_a_row_and_its_weights(tmp_path):
     assert np.isnan(row[6:]).all()
     best = np.argsort(-row[:6])[:3]
     assert [pair["key"] for pair in found["top"]] == best.tolist()
+
+
+def test_a_weight_that_is_no_number_is_not_taken_for_hidden(tmp_path, monkeypatch):
+    one = make_opened(tmp_path)
+    real = Head.__getitem__
+    monkeypatch.setattr(Head, "__getitem__", lambda head, at: real(head, at) * np.nan)
+    row = np.frombuffer(answers.weights(one, 0, "L0H2", 5), "<f4")
+    assert (row[:6] == np.inf).all() and np.isnan(row[6:]).all()
 
 
 def test_a_row_of_a_head_without_q_and_k_has_its_heaviest_keys(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -115,6 +117,18 @@ def test_they_are_made_once(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "thumbnails_of", lambda *a: (made.append(1), real(*a))[1])
     assert answers.thumbnails(one) is answers.thumbnails(one)
     assert made == [1]
+
+
+def test_others_are_answered_while_they_are_made(tmp_path, monkeypatch):
+    one, real = make_opened(tmp_path), answers.thumbnails_of
+
+    def while_another_asks(*given):
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(answers.head_facts, one, 0, "L0H0").result(timeout=30)
+        return real(*given)
+
+    monkeypatch.setattr(answers, "thumbnails_of", while_another_asks)
+    assert answers.thumbnails(one).kinds.any()
 
 
 def test_wrong_requests():

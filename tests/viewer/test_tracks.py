@@ -67,3 +67,10 @@ def test_what_is_not_known_is_none():
     assert tracks_of(Recording(store)["L0H0"]) == {
         "received": None, "distance": None, "entropy": None,
     }  # fmt: skip
+
+
+def test_numbers_are_sent_with_the_digits_of_float32():
+    values = np.array([1 / 3, 0.0, -123456.789012345, 1e-45, 1e-310, np.nan, np.inf])
+    sent = Track("made", np.arange(values.size + 1), values, values).as_dict()["mean"]
+    assert sent[:2] == [0.333333333, 0.0] and sent[5:] == [None, None]
+    np.testing.assert_allclose(sent[:5], values[:5], rtol=1e-8)

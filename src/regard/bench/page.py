@@ -11,10 +11,9 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 import regard
 from regard.bench.long_recording import write_large
 from regard.bench.results import Result, machine, today
+from regard.bench.timing import Samples
 from regard.errors import MissingExtraError, UnavailableError
 
 __all__ = ["measure"]
@@ -147,13 +147,13 @@ def _ready(browser: Any, address: str) -> float:
 def _result(what: str, tokens: int, times: list[float], budget: float) -> Result:
     import torch
 
-    spread: Callable[..., list[float]] = quantiles
-    low, *_, high = spread(times, n=5)
+    taken = Samples(times)
+    low, high = taken.percentiles()
     return Result(
         date=today(), suite="page", what=what, implementation="chromium", tokens=tokens, dim=64,
         heads=_LAYERS * _HEADS, causal=what != "file", dtype="float32",
-        median_ms=round(median(times), 1), p20_ms=round(low, 1), p80_ms=round(high, 1),
-        peer=f"budget of {budget:.0f} ms", ratio=round(median(times) / budget, 3),
+        median_ms=round(taken.median, 1), p20_ms=round(low, 1), p80_ms=round(high, 1),
+        peer=f"budget of {budget:.0f} ms", ratio=round(taken.median / budget, 3),
         rounds=len(times), threads=torch.get_num_threads(), machine=machine(),
         torch=torch.__version__, regard=regard.__version__,
     )  # fmt: skip

@@ -63,12 +63,12 @@ def append_csv(path: Path, results: Sequence[Result]) -> None:
     """Add rows; a new file gets the header first. Columns must be the ones this version writes."""
     names = [field.name for field in fields(Result)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = path.read_text().splitlines()[0].split(",") if path.exists() else names
+    text = path.read_text() if path.exists() else ""
+    known = text.splitlines()[0].split(",") if text else names
     if known != names:
         raise FileError(f"{path} has columns {', '.join(known)}; move it away to begin a new one")
-    fresh = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
-        if fresh:
+        if not text:
             writer.writeheader()
         writer.writerows(asdict(result) for result in results)

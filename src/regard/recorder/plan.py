@@ -59,8 +59,11 @@ class Plan:
         return self.statistics_bytes + self.exact_bytes
 
     def is_exact(self, index: int) -> bool:
-        """Whether the place that is heard as this one keeps q and k."""
-        return index in self.exact
+        """Whether the place that is heard as this one keeps q and k. A module that is called again
+        and again makes more places than were foreseen: they do where all do and all fit."""
+        if index < self.places or len(self.exact) < self.places:
+            return index in self.exact
+        return self.total_bytes * (index + 1) <= self.budget * self.places
 
     def to_dict(self) -> dict[str, Any]:
         """For the note, and for --json."""
@@ -151,7 +154,7 @@ def _spread(candidates: list[int], count: int) -> list[int]:
 def parse_budget(given: str | int | float) -> int:
     """Bytes: a number, or a text such as "2GB", "500 MB", "64MiB"."""
     if isinstance(given, int | float) and not isinstance(given, bool):
-        number = int(given)
+        number: float = given
     else:
         match = re.fullmatch(
             r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", str(given), re.IGNORECASE
@@ -161,10 +164,10 @@ def parse_budget(given: str | int | float) -> int:
         unit = _UNITS[match[2].lower()]
         if match[3]:
             unit = 1 << (10 * "kmgt".index(match[2].lower()) + 10) if match[2] else 1
-        number = int(float(match[1]) * unit)
-    if number <= 0:
+        number = float(match[1]) * unit
+    if not 1 <= number < math.inf:
         raise InputError(f"budget={given!r}; give more than nothing, such as '2GB'")
-    return number
+    return int(number)
 
 
 def human(count: float) -> str:

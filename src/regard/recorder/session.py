@@ -254,7 +254,7 @@ class Recorder:
 
     def _saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
         """An attention that torch computed."""
-        turn = self._arrange(attention._call)
+        turn = self._arrange(attention._call.with_value(value))
         if turn is not None:
             self._take(attention, output, value, turn)
         self._pass_on()

@@ -17,6 +17,7 @@ from regard.draw.pages.words import CAVEAT, as_json, facts_for_json
 from regard.errors import FileError, InputError
 from regard.recording import STATISTICS, Head, PromptView
 from regard.recording.sight import Sight
+from regard.recording.stored import StoredOf
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import TILE
 from regard.viewer.thumbnails import Thumbnails, thumbnails_of
@@ -162,15 +163,15 @@ def thumbnails(
     side: int = 32,
     go_on: Callable[[], None] = lambda: None,
 ) -> Thumbnails:
-    """Small pictures of a stack's heads, made once."""
+    """Small pictures of a stack's heads, made once; others are answered meanwhile."""
     with opened.lock:
-        view = opened.prompt(prompt)
+        view, key = opened.prompt(prompt), opened.key(prompt, f"thumbnails {side} {stack}")
         layers, heads = view.stacks.get(stack, (0, 0))
-        size = layers * heads * (side * side + 1)
-        what = f"thumbnails {side} {stack}"
-        return opened.remembered(
-            what, prompt, lambda: thumbnails_of(view, stack, side, go_on), size
-        )
+
+    def make() -> Thumbnails:
+        return thumbnails_of(opened.snapshot().prompts[prompt], stack, side, go_on)
+
+    return opened.shared(key, make, layers * heads * (side * side + 1))
 
 
 def tokens(
@@ -211,6 +212,8 @@ def head_facts(opened: Opened, prompt: int, label: str) -> dict[str, Any]:
             for name in STATISTICS
         }
         tracks = _tried(problems, tracks_of, head) or {}
+        held = view.held(place.label)
+        measures = StoredOf(held, head.head).measures  # without a look at the numbers
         return _short_facts(head) | {
             "prompt": prompt,
             "revision": opened.revision,
@@ -219,12 +222,10 @@ def head_facts(opened: Opened, prompt: int, label: str) -> dict[str, Any]:
             "why_not": head.why_not or None,
             "streams": {"queries": place.query_tokens, "keys": place.key_tokens},
             "statistics": numbers,
-            "stored": {
-                name: _tried([], lambda n: str(head.stored[n]), name) for name in head.stored
-            },
+            "stored": {name: str(one) for name, one in measures.items()},
             "tile": TILE,
             "levels": {"mean": levels_of(head), "max": levels_of(head, "max")},
-            "sight": Sight(view.held(place.label), head.head).is_complete,
+            "sight": Sight(held, head.head).is_complete,
             "scale": _scale(),
             "tracks": {name: one and one.as_dict() for name, one in tracks.items()},
             "problems": list(dict.fromkeys(problems)),
@@ -244,7 +245,7 @@ def row_facts(opened: Opened, prompt: int, label: str, row: int, top: int = 32) 
 
 
 def weights(opened: Opened, prompt: int, label: str, row: int) -> bytes:
-    """(keys,) float32: a whole row; NaN where it may not look."""
+    """(keys,) float32: a whole row; NaN where it may not look, ∞ where a weight is no number."""
     with opened.lock:
         head = opened.head(prompt, label)
         _check_row(head, row)
@@ -254,7 +255,8 @@ def weights(opened: Opened, prompt: int, label: str, row: int) -> bytes:
 
 def cells(opened: Opened, prompt: int, label: str, rows: range, keys: range) -> bytes:
     """A rectangle of weights (rows, keys) float32, then how many keys each row may see (rows,)
-    float32. NaN where a row may not look; both NaN in rows that were not recorded."""
+    float32. NaN where a row may not look, ∞ where a weight is no number; both NaN in rows that
+    were not recorded."""
     with opened.lock:
         head = opened.head(prompt, label)
         for what, span, count in zip(("rows", "keys"), (rows, keys), head.shape, strict=True):
@@ -266,7 +268,7 @@ def cells(opened: Opened, prompt: int, label: str, rows: range, keys: range) -> 
         if len(rows) * len(keys) > MOST_CELLS:
             raise InputError(f"{len(rows)} × {len(keys)} cells; at most {MOST_CELLS} at once")
         found = _known(opened, prompt, head, rows, keys)
-        own = np.array(rows)
+        own = _numbers(rows)
         is_here = (own >= head.recorded.start) & (own < head.recorded.stop)
         counts = np.full(len(rows), np.nan, "<f4")
         counts[is_here] = head.visible()[own[is_here] - head.recorded.start]
@@ -274,16 +276,22 @@ def cells(opened: Opened, prompt: int, label: str, rows: range, keys: range) -> 
 
 
 def _known(opened: Opened, prompt: int, head: Head, rows: range, keys: range) -> _Array:
-    """(rows, keys) float32, NaN where nothing can be seen."""
+    """(rows, keys) float32: NaN where nothing can be seen, ∞ where q and k give no number."""
     found = np.full((len(rows), len(keys)), np.nan, "<f4")
     recorded = range(max(rows.start, head.recorded.start), min(rows.stop, head.recorded.stop))
     if recorded:
         sight = Sight(opened.prompt(prompt).held(head.place.label), head.head)
         part = np.asarray(head[recorded.start : recorded.stop, keys.start : keys.stop])
-        seen = seen_cells(sight, np.array(recorded), np.array(keys))
+        seen = seen_cells(sight, _numbers(recorded), _numbers(keys))
         first = recorded.start - rows.start
-        found[first : first + len(recorded)] = np.where(seen, part, np.nan)
+        told = np.where(np.isnan(part), np.inf, part)
+        found[first : first + len(recorded)] = np.where(seen, told, np.nan)
     return found
+
+
+def _numbers(span: range) -> NDArray[np.int64]:
+    """An array of a range; np.array would ask it for every number."""
+    return np.arange(span.start, span.stop)
 
 
 def _check_row(head: Head, row: int) -> None:

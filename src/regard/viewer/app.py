@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.errors import InputError, RegardError, UnavailableError
-from regard.viewer import answers
+from regard.viewer import answers, training
 from regard.viewer.comparison import Side, comparison
 from regard.viewer.download import download
 from regard.viewer.files import PageFile, load_page
@@ -170,6 +170,13 @@ _ANSWERS: Final[dict[str, _Answer]] = {
         media_type=_BINARY,
     ),
     "findings": lambda one, asked, _: _json(one.report(asked.prompt)),
+    "training": lambda one, asked, _: _json(training.facts(one)),
+    "strips": lambda one, asked, _: training.strips(
+        one, asked.name("statistic"), asked.whole("bins", training.MOST_BINS)
+    ).response(),
+    "snapshot": lambda one, asked, _: training.snapshot(
+        one, asked.label, asked.whole("step")
+    ).response(),
     "page": lambda one, asked, _: download(one, asked.prompt, asked.name("head")),
 }
 

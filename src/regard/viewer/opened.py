@@ -78,8 +78,12 @@ class Opened:
     def remembered(self, what: str, prompt: int, make: Callable[[], _Made], size: int) -> _Made:
         """Something about a prompt, made once as long as the recording does not grow."""
         with self.lock:
-            key = self.number, self.revision, prompt, what
-            return self._cache.get(key, make, lambda _: size)
+            return self._cache.get(self.key(prompt, what), make, lambda _: size)
+
+    def key(self, prompt: int, what: str) -> Hashable:
+        """The name of something about a prompt, of what is written of it now."""
+        with self.lock:
+            return self.number, self.revision, prompt, what
 
     def shared(self, key: Hashable, make: Callable[[], _Made], size: int) -> _Made:
         """Something that takes long and needs no lock: others are answered meanwhile."""

@@ -14,6 +14,8 @@ from regard.recording import Head
 __all__ = ["MOST_POINTS", "Track", "tracks_of"]
 
 MOST_POINTS: Final = 2048
+_DIGITS: Final = 9
+_TINY: Final = 1e-200  # below it, powers of ten overflow
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,18 @@ class Track:
         return {
             "words": self.words,
             "edges": as_json(self.edges),
-            "mean": as_json(self.mean),
-            "largest": as_json(self.largest),
+            "mean": as_json(_brief(self.mean)),
+            "largest": as_json(_brief(self.largest)),
         }
+
+
+def _brief(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nine digits, which is all that a float32 knows: half as much to send."""
+    known = np.isfinite(values) & (np.abs(values) > _TINY)
+    powers = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(np.abs(values[known]))))
+    found = values.copy()
+    found[known] = np.round(values[known] * powers) / powers
+    return found
 
 
 def tracks_of(head: Head) -> dict[str, Track | None]:

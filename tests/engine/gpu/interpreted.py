@@ -21,8 +21,10 @@ from triton.runtime import interpreter
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import regard
-from each import test_definition, test_gradients
+from each import conftest, test_definition, test_gradients
 from regard.engine.gpu import prune
+from regard.engine.gpu.sweeps import TRITON
+from regard.summary import Concentration, Distance, Entropy, MaxScore, Visible
 from regard.testing import CASES, Case
 
 # each kind of mask, bias and shape once; a GPU runs the whole matrix (tools/gpu_check.py)
@@ -73,6 +75,36 @@ def half(case: Case) -> None:
     test_definition.test_output_and_statistics(case, torch.bfloat16, "triton")
 
 
+def double(case: Case) -> None:
+    """In double precision, where flags and tables travel as whole numbers of 32 bits."""
+    test_definition.test_output_and_statistics(case, torch.float64, "triton")
+
+
+def later(case: Case) -> None:
+    """Asked with the output or afterwards, a number has the same bits; and from the lse of more
+    keys than were swept, it is that share of it."""
+    inputs = case.inputs(torch.float64)
+    asked = (Concentration(), Distance(), Entropy(), MaxScore(), Visible())
+    given = {"implementation": "triton", **inputs.options}
+    soon = regard.attend(inputs.query, inputs.key, inputs.value, summaries=asked, **given)
+    late = regard.attend(inputs.query, inputs.key, inputs.value, **given).summarize(*asked)
+    for summary, value in soon.summarize(*asked).items():
+        assert torch.equal(value, late[summary]), f"{summary}: other bits"
+    call = conftest.call_of(inputs)
+    own = TRITON.rows(call, True, asked)
+    more = own.state._replace(log=own.state.log + 0.5)
+    less = TRITON.rows(call, True, asked, more)
+    scale = float(torch.tensor(-0.5, dtype=torch.float64).exp())
+    assert own.output is not None and less.output is not None
+    torch.testing.assert_close(less.output, own.output * scale)
+    torch.testing.assert_close(
+        less.measured[Concentration()], own.measured[Concentration()] * scale**2
+    )
+    torch.testing.assert_close(less.measured[Distance()], own.measured[Distance()] * scale)
+    for untouched in (Entropy(), MaxScore(), Visible()):
+        assert torch.equal(less.measured[untouched], own.measured[untouched])
+
+
 def keys(case: Case) -> None:
     """Top keys and cells."""
     test_definition.test_top_keys(case, "triton")
@@ -105,6 +137,8 @@ def pruned(case: Case) -> None:
 CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "statistics": (statistics, STATISTICS),
     "half": (half, ("causal at the end", "sink")),
+    "double": (double, ("scattered padding", "boolean table", "flat")),
+    "later": (later, ("causal at the end", "lengths", "sink", "flat")),
     "keys": (keys, KEYS),
     "gradients": (gradients, GRADIENTS),
     "pruned": (pruned, ("causal at the end", "sink")),

@@ -12,7 +12,9 @@ import pytest
 SCRIPT = Path(__file__).with_name("interpreted.py")
 
 
-@pytest.mark.parametrize("check", ["statistics", "half", "keys", "gradients", "pruned"])
+@pytest.mark.parametrize(
+    "check", ["statistics", "half", "double", "later", "keys", "gradients", "pruned"]
+)
 def test_interpreted(check: str) -> None:
     run = subprocess.run(
         [sys.executable, str(SCRIPT), check],

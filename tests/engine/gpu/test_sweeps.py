@@ -51,8 +51,6 @@ def test_without_triton_there_is_a_reason(monkeypatch):
         ({"dropout": True}, "it has no dropout"),
         ({"bias_gradient": True}, "its backward gives no gradient to a bias"),
         ({"mask": "Rule(fn=<f>, entry=None)"}, "of masks it knows no Rule"),
-        ({"mask": "Table(table=<bool (8, 8)>)", "dtype": torch.float64},
-         "it has no boolean tables in float64"),
         ({"shape": AttentionShape.of(*[(1, 2, 8, 300)] * 3)}, "head dim 300 is above 256"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",

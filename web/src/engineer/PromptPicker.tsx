@@ -1,6 +1,7 @@
 import { go, place } from "../shell/address";
 import type { Listing, Overview } from "../source/answers";
 import type { Where } from "../source/source";
+import { legible, shortened } from "./head/spelling";
 import { samePlace } from "./places";
 
 interface Props {
@@ -26,7 +27,7 @@ export function choicesOf(
       const title = isShown ? (overview.prompts[prompt]?.title ?? "") : "";
       const named = listings.length > 1 ? [listing.name] : [];
       const numbered = listing.prompts > 1 || !named.length ? [`prompt ${prompt}`] : [];
-      const titled = title ? [title.slice(0, MOST_LETTERS)] : [];
+      const titled = title ? [legible(shortened(title, MOST_LETTERS))] : [];
       const text = [...named, ...numbered, ...titled].join(" · ");
       return { recording: listing.recording, prompt, text };
     }),

@@ -2,6 +2,7 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { place } from "../shell/address";
 import type { Overview } from "../source/answers";
 import type { Source, Where } from "../source/source";
+import type { TrainingFacts } from "../source/training";
 import { type Answer, arrived, useAnswer } from "./answer";
 import { ComparePage } from "./compare/ComparePage";
 import { FindingsPage } from "./findings/FindingsPage";
@@ -17,6 +18,8 @@ import { useOverview } from "./states/overview";
 import { unmarkReady } from "./states/ready";
 import { Unopened } from "./states/Unopened";
 import { Waiting } from "./states/Waiting";
+import { useTraining } from "./training/run";
+import { TrainingPage } from "./training/TrainingPage";
 import "./room.css";
 import "./states/states.css";
 
@@ -35,7 +38,8 @@ function Frame({ source }: { source: Source }) {
   const where = whereOf(place.value);
   const listings = useAnswer(() => source.recordings(), [source], true);
   const overview = useOverview(source, where);
-  const view = viewOf(place.value);
+  const training = useTraining(source, where, arrived(overview));
+  const view = viewShown(viewOf(place.value), arrived(overview), arrived(training));
   useTitle(view, arrived(overview));
   const body = useFocusOnArrival(view);
   if (listings.state === "failed") return <Unopened error={listings.error} />;
@@ -45,29 +49,46 @@ function Frame({ source }: { source: Source }) {
         Skip to what is shown
       </button>
       <Gone source={source} />
-      <RoomHeader where={where} listings={arrived(listings) ?? []} overview={arrived(overview)} />
+      <RoomHeader
+        {...{ where, view }}
+        listings={arrived(listings) ?? []}
+        overview={arrived(overview)}
+        training={arrived(training)}
+      />
       <div class="room-body" ref={body} tabIndex={-1}>
-        <Shown source={source} where={where} overview={overview} view={view} />
+        <Shown {...{ source, where, overview, training, view }} />
       </div>
     </div>
   );
+}
+
+/** A recording that holds nothing but a training run opens at it. */
+function viewShown(view: View, overview?: Overview, training?: TrainingFacts): View {
+  const isBare = overview !== undefined && !overview.heads.length;
+  return view === "overview" && isBare && training?.samples ? "training" : view;
 }
 
 interface ShownProps {
   readonly source: Source;
   readonly where: Where;
   readonly overview: Answer<Overview>;
+  readonly training: Answer<TrainingFacts>;
   readonly view: View;
 }
 
-function Shown({ source, where, overview, view }: ShownProps) {
+function Shown({ source, where, overview, training, view }: ShownProps) {
   const label = place.value.head ?? "";
-  if (view === "head" && label) return <HeadPage source={source} where={where} label={label} />;
+  if (view === "head" && label) {
+    return <HeadPage {...{ source, where, label }} overview={arrived(overview)} />;
+  }
   if (view === "row" && label) {
     return <RowPage source={source} where={where} label={label} row={rowOf(place.value)} />;
   }
   if (overview.state === "failed") return <Unopened error={overview.error} />;
-  if (overview.state === "waiting") {
+  const isOpening =
+    overview.state === "waiting" ||
+    (!overview.value.heads.length && training.state === "waiting" && view === "overview");
+  if (isOpening) {
     return (
       <main class="page">
         <Waiting words="Opening the recording" />
@@ -77,6 +98,7 @@ function Shown({ source, where, overview, view }: ShownProps) {
   const props = { source, where, overview: overview.value };
   if (view === "findings") return <FindingsPage {...props} />;
   if (view === "compare") return <ComparePage {...props} />;
+  if (view === "training") return <TrainingPage {...props} training={training} />;
   return <OverviewPage {...props} />;
 }
 
@@ -86,6 +108,7 @@ const TITLES: Readonly<Record<View, string>> = {
   compare: "compare",
   head: "head",
   row: "row",
+  training: "training",
 };
 
 function useTitle(view: View, overview: Overview | undefined): void {

@@ -4,6 +4,8 @@ import { useKeys } from "../shell/keys";
 import { switchTheme, theme } from "../shell/theme";
 import type { Listing, Overview } from "../source/answers";
 import type { Where } from "../source/source";
+import type { TrainingFacts } from "../source/training";
+import { legible } from "./head/spelling";
 import { modelName } from "./modelName";
 import { PromptPicker } from "./PromptPicker";
 import {
@@ -14,6 +16,7 @@ import {
   overviewPlace,
   rowOf,
   rowPlace,
+  trainingPlace,
   type View,
   viewOf,
 } from "./places";
@@ -22,24 +25,28 @@ interface Props {
   readonly where: Where;
   readonly listings: readonly Listing[];
   readonly overview: Overview | undefined;
+  readonly training: TrainingFacts | undefined;
+  readonly view: View;
 }
 
 /** Which recording this is, and the ways through it. */
-export function RoomHeader({ where, listings, overview }: Props) {
+export function RoomHeader({ where, listings, overview, training, view }: Props) {
+  const isTrained = (training?.samples ?? 0) > 0;
   const listing = overview ?? listings[where.recording];
   useKeys("Ways", [
     { key: "1", does: "overview", run: () => go(overviewPlace(where)) },
     { key: "2", does: "findings", run: () => go(findingsPlace(where)) },
     { key: "3", does: "compare", run: () => go(comparingPlace(where)) },
+    ...(isTrained ? [{ key: "4", does: "training", run: () => go(trainingPlace(where)) }] : []),
   ]);
   return (
     <header class="room-header">
       <div class="room-who">
-        <strong class="room-name" data-part="recording-name">
-          {listing?.name ?? "…"}
+        <strong class="room-name" data-part="recording-name" title={listing?.name}>
+          {legible(listing?.name ?? "…")}
         </strong>
-        <span class="soft room-model" data-part="model-name">
-          {modelName(listing)}
+        <span class="soft room-model" data-part="model-name" title={modelName(listing)}>
+          {legible(modelName(listing))}
         </span>
         {listing?.live && (
           <span class="room-live" data-part="live-badge">
@@ -52,7 +59,7 @@ export function RoomHeader({ where, listings, overview }: Props) {
         <ThemeButton />
         <HelpButton />
       </div>
-      <Tabs where={where} />
+      <Tabs where={where} view={view} isTrained={isTrained} isBare={overview?.heads.length === 0} />
       <Crumbs where={where} />
     </header>
   );
@@ -68,15 +75,26 @@ function ThemeButton() {
   );
 }
 
-function Tabs({ where }: { where: Where }) {
-  const view = viewOf(place.value);
+interface TabsProps {
+  readonly where: Where;
+  readonly view: View;
+  readonly isTrained: boolean;
+  /** No head was recorded, so that a training run is all there is. */
+  readonly isBare: boolean;
+}
+
+function Tabs({ where, view, isTrained, isBare }: TabsProps) {
   const other = otherOf(place.value);
   const comparing = view === "compare" && other ? place.value : comparingPlace(where);
-  const tabs: readonly [View, string, Place][] = [
+  const training: readonly [View, string, Place][] = [
+    ["training", "Training", view === "training" ? place.value : trainingPlace(where)],
+  ];
+  const ofHeads: readonly [View, string, Place][] = [
     ["overview", "Overview", overviewPlace(where)],
     ["findings", "Findings", findingsPlace(where)],
     ["compare", "Compare", comparing],
   ];
+  const tabs = isTrained ? [...(isBare ? [] : ofHeads), ...training] : ofHeads;
   return (
     <nav class="room-tabs" aria-label="Views" data-part="tabs">
       {tabs.map(([name, text, to]) => (

@@ -21,17 +21,21 @@ export function useAnswer<T>(
 ): Answer<T> {
   const [answer, setAnswer] = useState<Answer<T>>(WAITING);
   const [mistake, setMistake] = useState<{ readonly error: unknown } | null>(null);
-  const round = useRound(answer.state === "failed" && answer.error.isGone);
+  const isMissed = useRef(false); // the last question, whatever answer is kept meanwhile
+  const round = useRound(isMissed);
   useEffect(() => {
     const control = new AbortController();
     setAnswer((old) => (keep && old.state === "here" ? old : WAITING));
     ask(control.signal).then(
       (value) => {
-        if (!control.signal.aborted) setAnswer({ state: "here", value });
+        if (control.signal.aborted) return;
+        isMissed.current = false;
+        setAnswer({ state: "here", value });
       },
       (error: unknown) => {
         if (control.signal.aborted) return;
         if (!(error instanceof SourceError)) return setMistake({ error });
+        isMissed.current = error.isGone;
         noteFailure(error);
         setAnswer((old) =>
           keep && error.isGone && old.state === "here" ? old : { state: "failed", error },
@@ -45,13 +49,13 @@ export function useAnswer<T>(
 }
 
 /** Counts the comebacks of the server that a failed question has waited for. */
-function useRound(isWaiting: boolean): number {
+function useRound(isMissed: { readonly current: boolean }): number {
   const [round, setRound] = useState(0);
   const seen = useRef(comebacks.value);
   useEffect(() => {
     if (comebacks.value === seen.current) return;
     seen.current = comebacks.value;
-    if (isWaiting) setRound((old) => old + 1);
+    if (isMissed.current) setRound((old) => old + 1);
   }, [comebacks.value]);
   return round;
 }

@@ -3,7 +3,7 @@ import type { Where } from "../source/source";
 
 // Places of the engineer's room, as words in the address.
 
-export type View = "overview" | "findings" | "head" | "row" | "compare";
+export type View = "overview" | "findings" | "head" | "row" | "compare" | "training";
 
 function whole(text: string | undefined): number {
   const value = Number(text ?? 0);
@@ -15,7 +15,7 @@ export function whereOf(place: Place): Where {
 }
 
 export function viewOf(place: Place): View {
-  const views: readonly string[] = ["overview", "findings", "head", "row", "compare"];
+  const views: readonly string[] = ["overview", "findings", "head", "row", "compare", "training"];
   return views.includes(place.view ?? "") ? (place.view as View) : "overview";
 }
 
@@ -46,6 +46,7 @@ export const comparePlace = (where: Where, other: Where) =>
   at(where, "compare", { other: String(other.recording), other_prompt: String(other.prompt) });
 /** Compare, with nothing to compare with chosen yet. */
 export const comparingPlace = (where: Where) => at(where, "compare");
+export const trainingPlace = (where: Where, more: Place = {}) => at(where, "training", more);
 export const headPlace = (where: Where, head: string, more: Place = {}) =>
   at(where, "head", { head, ...more });
 export const rowPlace = (where: Where, head: string, row: number) =>

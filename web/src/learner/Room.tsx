@@ -35,7 +35,7 @@ function Frame({ state }: { state: LessonState }) {
       <main class="learn-stage" data-part="stage" data-step={step}>
         <StageHead state={state} />
         <div class="learn-controls">
-          <Pickers state={state} />
+          {!stepOf(state).step.hasOwnText && <Pickers state={state} />}
           <Changes state={state} />
         </div>
         <MadeUp state={state} />

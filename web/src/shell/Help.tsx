@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { activeKeys, keyName, useKeys } from "./keys";
 import { switchTheme } from "./theme";
 
@@ -11,10 +12,35 @@ export function Help() {
     { key: "d", does: "dark or light", run: switchTheme },
     ...(isOpen.value ? [{ key: "Escape", does: "close", run: () => (isOpen.value = false) }] : []),
   ]);
-  if (!isOpen.value) return null;
+  return isOpen.value ? <KeyList /> : null;
+}
+
+function KeyList() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const own = dialog.current;
+    own?.showModal();
+    return () => own?.close(); // the focus goes back to where it was
+  }, []);
   return (
-    <dialog open class="help" aria-label="Keys">
-      <h2>Keys</h2>
+    <dialog
+      ref={dialog}
+      class="help"
+      aria-label="Keys"
+      onCancel={() => (isOpen.value = false)}
+      onClick={(event) => {
+        if (event.target === dialog.current) isOpen.value = false; // beside the list
+      }}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") isOpen.value = false;
+      }}
+    >
+      <header>
+        <h2>Keys</h2>
+        <button type="button" onClick={() => (isOpen.value = false)}>
+          Close
+        </button>
+      </header>
       {activeKeys.value.map((group) => (
         <section key={group.title}>
           <h3>{group.title}</h3>
@@ -30,9 +56,6 @@ export function Help() {
           </dl>
         </section>
       ))}
-      <button type="button" onClick={() => (isOpen.value = false)}>
-        Close
-      </button>
     </dialog>
   );
 }

@@ -26,9 +26,16 @@ function isTyping(event: KeyboardEvent): boolean {
   return editable !== null && editable !== undefined;
 }
 
+/** Space and Enter press what the keyboard's focus is on. */
+function isPressing(event: KeyboardEvent): boolean {
+  if (event.key !== " " && event.key !== "Enter") return false;
+  const at = event.target instanceof Element ? event.target.closest("button, a, summary") : null;
+  return at?.matches(":focus-visible") ?? false;
+}
+
 function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (isTyping(event)) return;
+  if (isTyping(event) || isPressing(event)) return;
   for (const group of groups.value) {
     const found = group.bindings.find((one) => one.key === event.key);
     if (!found) continue;

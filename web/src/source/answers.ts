@@ -104,6 +104,8 @@ export interface HeadFacts extends HeadShort {
   readonly place: string;
   readonly kind: "self" | "cross";
   readonly why_not: string | null;
+  /** The rows that can be read weight by weight, where a file carries only some. */
+  readonly rows?: readonly number[];
   readonly streams: { readonly queries: string; readonly keys: string };
   readonly statistics: Readonly<Record<string, Known>>;
   readonly stored: Readonly<Record<string, string | null>>;
@@ -142,8 +144,13 @@ export interface Tile {
   readonly nan: number;
 }
 
+/** A weight that may be seen but is no number, since q or k held none: NaN is what is hidden. */
+export function isBroken(weight: number): boolean {
+  return weight === Number.POSITIVE_INFINITY;
+}
+
 export interface Cells {
-  /** rows × keys weights, NaN where hidden. */
+  /** rows × keys weights, NaN where hidden, ∞ where the weight is no number (`isBroken`). */
   readonly weights: Float32Array;
   /** Keys that each row may see; NaN in rows that were not recorded. */
   readonly visible: Float32Array;

@@ -18,8 +18,10 @@ import type { CarriedFacts, CarriedHead } from "./carried";
 import { inflate, inflateJson } from "./codec";
 import { HeadInFile } from "./head";
 import { type Source, SourceError, type Where } from "./source";
+import type { Snapshot, Strips, TrainingFacts } from "./training";
 
 const SIDE = 32; // pixels of a small picture
+const NO_TRAINING = "This file carries no training run; see it with `regard view run.regard`.";
 const FACTS = 0; // the blob that holds everything but the heads' numbers
 
 /** Answers from what the page carries; a head is unpacked when it is first asked for. */
@@ -114,6 +116,18 @@ export class FileSource implements Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
   ): Promise<Tile> {
     return (await this.#head(where, label)).tile(at);
+  }
+
+  async training(): Promise<TrainingFacts> {
+    throw new SourceError(NO_TRAINING, 409);
+  }
+
+  async strips(): Promise<Strips> {
+    throw new SourceError(NO_TRAINING, 409);
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    throw new SourceError(NO_TRAINING, 409);
   }
 
   /** The file itself, as it was before anything was drawn into it. */

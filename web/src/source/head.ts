@@ -1,5 +1,14 @@
-import type { Cells, HeadFacts, How, RowFacts, Scale, Tile, Track } from "./answers";
-import { type CarriedFacts, type CarriedHead, edgesOf, known } from "./carried";
+import {
+  type Cells,
+  type HeadFacts,
+  type How,
+  isBroken,
+  type RowFacts,
+  type Scale,
+  type Tile,
+  type Track,
+} from "./answers";
+import { type CarriedFacts, type CarriedHead, type CarriedSight, edgesOf, known } from "./carried";
 import { numbers, type Part, split } from "./codec";
 import { cut, pooled, shrunk, stretched, tileAxis, wholeAxis } from "./pixels";
 import { Rows } from "./rows";
@@ -13,23 +22,26 @@ export class HeadInFile {
   readonly #all: CarriedFacts;
   readonly #head: CarriedHead;
   readonly #bytes: Map<string, Uint8Array>;
+  readonly #sight: CarriedSight | undefined;
   readonly #rows: Rows | null;
 
   constructor(all: CarriedFacts, head: CarriedHead, content: Uint8Array) {
     this.#all = all;
     this.#head = head;
     this.#bytes = split(content, head.carried.parts);
-    const sight = head.carried.sight === null ? undefined : all.sights[head.carried.sight];
+    this.#sight = head.carried.sight === null ? undefined : all.sights[head.carried.sight];
     const weights = this.#numbers("weights");
-    this.#rows = sight && weights ? new Rows(sight, weights) : null;
+    this.#rows = this.#sight && weights ? new Rows(this.#sight, weights) : null;
   }
 
   facts(): HeadFacts {
     const { carried: _, tracks, ...facts } = this.#head;
     const { scale, caveat } = this.#all.overview;
     const { received, distance, entropy } = tracks;
+    const rows = facts.exact ? undefined : this.#sight?.rows;
     return {
       ...facts,
+      ...(rows ? { rows } : {}),
       scale,
       caveat,
       tracks: {
@@ -173,7 +185,7 @@ export class HeadInFile {
 export function heaviest(weights: Float32Array, count: number): number[] {
   const seen: number[] = [];
   for (let key = 0; key < weights.length; key += 1) {
-    if ((weights[key] as number) > 0) seen.push(key);
+    if ((weights[key] as number) > 0 && !isBroken(weights[key] as number)) seen.push(key);
   }
   seen.sort((a, b) => (weights[b] as number) - (weights[a] as number) || a - b);
   return seen.slice(0, count);

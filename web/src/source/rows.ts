@@ -66,11 +66,14 @@ export class Rows {
     }
   }
 
-  /** Weights of keys start ≤ key < stop; NaN where the row may not look. */
+  /** Weights of keys start ≤ key < stop; NaN where the row may not look, ∞ for what is no number. */
   fill(row: number, start: number, stop: number, into: Float32Array): void {
     into.fill(Number.NaN);
     this.each(row, start, stop, (from, to, weights, offset) => {
-      into.set(weights.subarray(offset + from, offset + to), from - start);
+      for (let key = from; key < to; key += 1) {
+        const weight = weights[offset + key] as number;
+        into[key - start] = Number.isNaN(weight) ? Number.POSITIVE_INFINITY : weight;
+      }
     });
   }
 }

@@ -11,6 +11,7 @@ import type {
   Tokens,
 } from "./answers";
 import { type Source, SourceError, type Where } from "./source";
+import { type Snapshot, type Strips, snapshotOf, stripsOf, type TrainingFacts } from "./training";
 
 const TOKEN_HEADER = "x-regard-token";
 
@@ -104,6 +105,21 @@ export class ServerSource implements Source {
     return { codes: new Uint8Array(await answer.arrayBuffer()), nan };
   }
 
+  training(where: Where): Promise<TrainingFacts> {
+    return this.#json(...this.#about(where, "training", {}));
+  }
+
+  async strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips> {
+    const answer = await this.#ask(...this.#about(where, "strips", { statistic, bins }), stop);
+    return stripsOf(statistic, await answer.arrayBuffer(), sizesOf(answer));
+  }
+
+  async snapshot(where: Where, label: string, step: number, stop?: AbortSignal): Promise<Snapshot> {
+    const asked = this.#about(where, "snapshot", { head: label, step });
+    const answer = await this.#ask(...asked, stop);
+    return snapshotOf(await answer.arrayBuffer(), sizesOf(answer));
+  }
+
   async page(where: Where, label: string): Promise<Blob> {
     return (await this.#ask(...this.#about(where, "page", { head: label }))).blob();
   }
@@ -131,6 +147,10 @@ export class ServerSource implements Source {
     if (!answer.ok) throw new SourceError(await reason(answer), answer.status);
     return answer;
   }
+}
+
+function sizesOf(answer: Response): (name: string) => number {
+  return (name) => Number(answer.headers.get(`x-regard-${name}`) ?? 0);
 }
 
 async function reason(answer: Response): Promise<string> {

@@ -11,6 +11,7 @@ import type {
   Tile,
   Tokens,
 } from "./answers";
+import type { Snapshot, Strips, TrainingFacts } from "./training";
 
 /** Which prompt of which recording. */
 export interface Where {
@@ -34,7 +35,7 @@ export interface Source {
   tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens>;
   head(where: Where, label: string): Promise<HeadFacts>;
   row(where: Where, label: string, row: number, top: number): Promise<RowFacts>;
-  /** A whole row of weights, NaN where it may not look. */
+  /** A whole row of weights, NaN where it may not look, ∞ where one is no number. */
   weights(where: Where, label: string, row: number, stop?: AbortSignal): Promise<Float32Array>;
   cells(
     where: Where,
@@ -49,6 +50,12 @@ export interface Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
     stop?: AbortSignal,
   ): Promise<Tile>;
+  /** What a monitor wrote down of a training run. */
+  training(where: Where): Promise<TrainingFacts>;
+  /** One statistic of every head over the steps, in at most so many bins. */
+  strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips>;
+  /** The map that was stored of a head at a step, or last before it. */
+  snapshot(where: Where, label: string, step: number, stop?: AbortSignal): Promise<Snapshot>;
   /** One self-contained page of a head, where the source can make one. */
   page?(where: Where, label: string): Promise<Blob>;
 }

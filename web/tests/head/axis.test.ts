@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { roundStep, tickMarks, tokenMarks, tokensOn } from "../../src/engineer/head/axis";
 import { neighboursOf } from "../../src/engineer/head/neighbours";
-import { shortened, spelled } from "../../src/engineer/head/spelling";
+import { legible, shortened, spelled } from "../../src/engineer/head/spelling";
 import type { HeadShort } from "../../src/source/answers";
 
 describe("an axis", () => {
@@ -28,11 +28,15 @@ describe("an axis", () => {
 
 describe("spelling", () => {
   it("leaves nothing invisible", () => {
-    expect(spelled("\ta b\r\n")).toBe("⇥a␣b␍⏎");
+    expect(spelled("\ta b\r\n")).toBe("⇥a␣bU+000D⏎");
     expect(spelled("")).toBe("∅");
     expect(spelled("a\u200bb")).toBe("aU+200Bb");
     expect(spelled("\u00a0")).toBe("U+00A0");
     expect(spelled("naïve 猫")).toBe("naïve␣猫");
+  });
+
+  it("keeps a text readable whose tokens would turn it around", () => {
+    expect(legible("a \u202eb\n猫")).toBe("a U+202Eb\n猫");
   });
 
   it("cuts at the end, never inside a character", () => {

@@ -3,6 +3,8 @@ import { arcsOf, placeOn } from "../../src/engineer/row/Arcs";
 import { massLine, massWords } from "../../src/engineer/row/Cumulative";
 import { CHUNK, estimate, Heights } from "../../src/engineer/row/chunks";
 import { keysHolding, massOf, seenSpan } from "../../src/engineer/row/mass";
+import { rowBeside } from "../../src/engineer/row/rowAnswers";
+import type { HeadFacts } from "../../src/source/answers";
 
 const weights = new Float32Array([0.125, Number.NaN, 0.5, 0, 0.25, 0.125, Number.NaN]);
 
@@ -22,6 +24,13 @@ describe("a row's mass", () => {
     expect(keysHolding(massOf(new Float32Array([Number.NaN])), 0.5)).toBe(0);
   });
 
+  it("leaves out what is no number, and counts it", () => {
+    const broken = massOf(new Float32Array([0.5, Number.POSITIVE_INFINITY, Number.NaN, 0.25]));
+    expect([broken.total, broken.broken]).toEqual([0.75, 1]);
+    expect(massOf(weights).broken).toBe(0);
+    expect(seenSpan(new Float32Array([Number.NaN, Number.POSITIVE_INFINITY]))).toEqual([1, 2]);
+  });
+
   it("draws one point for each number of keys", () => {
     expect(massLine(massOf(weights)).split(" ")).toHaveLength(5);
   });
@@ -30,6 +39,25 @@ describe("a row's mass", () => {
     expect(seenSpan(weights)).toEqual([0, 6]);
     expect(seenSpan(new Float32Array([Number.NaN, 1, Number.NaN]))).toEqual([1, 2]);
     expect(seenSpan(new Float32Array([Number.NaN]))).toEqual([0, 0]);
+  });
+});
+
+describe("the rows beside a row", () => {
+  const head = { recorded: [2, 6] } as unknown as HeadFacts;
+
+  it("are its neighbours", () => {
+    expect([rowBeside(head, 3, -1), rowBeside(head, 3, 1)]).toEqual([2, 4]);
+    expect([rowBeside(head, 2, -1), rowBeside(head, 5, 1)]).toEqual([null, null]);
+  });
+
+  it("are the next ones that a file carries, from any row", () => {
+    const some = { ...head, rows: [2, 5, 90] };
+    expect([rowBeside(some, 5, -1), rowBeside(some, 5, 1), rowBeside(some, 90, 1)]).toEqual([
+      2,
+      90,
+      null,
+    ]);
+    expect([rowBeside(some, 7, -1), rowBeside(some, 7, 1)]).toEqual([5, 90]);
   });
 });
 

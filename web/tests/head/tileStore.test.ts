@@ -64,4 +64,28 @@ describe("the store of tiles", () => {
     expect(server.asked.size).toBe(1);
     expect(store.failure.value).toBeNull();
   });
+
+  it("knows whether anything in view is no number", async () => {
+    const server = new Server();
+    const store = new TileStore(server.load);
+    store.want([0, 1].map(at));
+    server.asked.get(tileName(at(0)))?.(tile(7));
+    await settled();
+    expect(store.isBroken.value).toBe(false);
+    server.asked.get(tileName(at(1)))?.({ ...tile(0), nan: 3 });
+    await settled();
+    expect(store.isBroken.value).toBe(true);
+  });
+
+  it("waits until nothing is missing, but not forever", async () => {
+    const server = new Server();
+    const store = new TileStore(server.load);
+    await store.complete(1);
+    store.want([0, 1].map(at));
+    await expect(store.complete(1)).rejects.toThrow("2 tiles are to come");
+    const whole = store.complete(5_000);
+    server.asked.get(tileName(at(0)))?.(tile(1));
+    server.asked.get(tileName(at(1)))?.(tile(1));
+    await expect(whole).resolves.toBeUndefined();
+  });
 });

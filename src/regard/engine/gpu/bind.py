@@ -150,14 +150,22 @@ def _rows(tensor: Tensor | None, call: Call) -> Tensor | None:
         return None
     full = (*(call.shape.batch if tensor.ndim > 1 else ()), tensor.shape[-1])
     made = tensor.expand(full).reshape(prod(full[:-1]), tensor.shape[-1]).contiguous()
-    return made.view(torch.uint8) if made.dtype == torch.bool else made
+    return _readable(made, call)
 
 
 def _spread(table: Tensor, call: Call) -> Tensor:
     """(B, Hq, L, S) without a copy wherever strides can say it."""
     full = call.shape.extent.full
-    made = table.detach().expand(full).reshape(prod(full[:-3]), *full[-3:])
-    return made.view(torch.uint8) if made.dtype == torch.bool else made
+    made = _readable(table.detach(), call)
+    return made.expand(full).reshape(prod(full[:-3]), *full[-3:])
+
+
+def _readable(tensor: Tensor, call: Call) -> Tensor:
+    """As kernels read it. Triton 3.6 lays out products of doubles by the narrowest load before
+    them and then has no code for less than 32 bits."""
+    if call.exact == torch.float64 and tensor.element_size() < 4:
+        return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int32)
+    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
 
 def _bias(call: Call) -> tuple[Tensor | None, Tensor | None, Tensor | None, int, int]:

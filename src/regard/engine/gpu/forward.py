@@ -190,20 +190,20 @@ def _forward(
         m = level
     empty = total == 0
     log = tl.where(empty, 0.0, tl.log2(tl.where(empty, 1.0, total)))
+    natural = log * unit_2
     tl.store(peak_out + at, largest, mask=mine)
-    tl.store(log_out + at, log * unit_2, mask=mine)
+    tl.store(log_out + at, natural, mask=mine)
     if asked.entropy is not None:
         entropy = (log - centred / tl.where(empty, 1.0, total)) * unit_2
         tl.store(asked.entropy + at, tl.where(empty, 0.0, entropy), mask=mine)
+    share = tl.where(empty, 0.0, shrink / tl.where(empty, 1.0, total))
     if given_peak is not None:
         to = tl.load(given_peak + at, mask=inside, other=0.0)
         to_log = tl.load(given_log + at, mask=inside, other=0.0)
-        share = tl.exp2((m - tl.maximum(to, LOWEST) * unit_e) - to_log * unit_e)
-        share = tl.where((to == -float("inf")) | seen_none, 0.0, share) * shrink
-        own = share
-    else:
-        share = tl.where(empty, 0.0, tl.exp2(-(log * unit_2) * unit_e)) * shrink
-        own = tl.where(empty, 0.0, shrink / tl.where(empty, 1.0, total))
+        other = tl.exp2((m - tl.maximum(to, LOWEST) * unit_e) - to_log * unit_e)
+        other = tl.where((to == -float("inf")) | seen_none, 0.0, other) * shrink
+        # a total is known better than its logarithm, and its own it knows
+        share = tl.where((to == largest) & (to_log == natural), share, other)
     if asked.squares is not None:
         tl.store(asked.squares + at, squares * share * share, mask=mine)
     if asked.away is not None:
@@ -213,7 +213,7 @@ def _forward(
     if asked.output is not None:
         c = chunk * DV + tl.arange(0, DV)
         where = asked.output + at[:, None] * value_dim + c[None, :]
-        context = (context * own[:, None]).to(asked.output.dtype.element_ty)
+        context = (context * share[:, None]).to(asked.output.dtype.element_ty)
         tl.store(where, context, mask=inside[:, None] & (c < value_dim)[None, :])
 
 

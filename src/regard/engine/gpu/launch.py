@@ -7,7 +7,6 @@ same bits in whatever company it is computed.
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +17,7 @@ from regard.engine.gpu.bind import Bound
 __all__ = [
     "EXACT",
     "Shape", "across", "blocks", "column_shape", "interpreting", "options", "padded",
-    "prepare", "row_shape", "strides_of", "value_chunk",
+    "prepare", "room", "row_shape", "strides_of", "value_chunk",
 ]  # fmt: skip
 
 
@@ -78,6 +77,14 @@ def column_shape(dim: int, dtype: torch.dtype) -> Shape:
     return Shape(64, 128, 4, 3) if wide <= 128 else Shape(64, 64, 4, 2)
 
 
+def room(dim: int, dtype: torch.dtype) -> int:
+    """KiB of shared memory that the largest tiles of any kernel take: a GPU's size above what the
+    compiler says."""
+    if padded(dim) <= 64:
+        return 99
+    return 227 if dtype == torch.float64 and padded(dim) > 128 else 163
+
+
 def across(tensor: Tensor) -> bool:
     """Whether the copy engine can fetch its rows: aligned, and a dim apart from nothing."""
     item = tensor.element_size()
@@ -109,13 +116,14 @@ def options(bound: Bound, shape: Shape) -> dict[str, Any]:
     }
 
 
-@cache
 def prepare() -> None:
-    """Once: memory for the descriptors that kernels make of their tensors."""
+    """Before every launch: memory for the descriptors that kernels make of their tensors. Triton
+    keeps who gives it per thread, and gradients are computed in threads of their own."""
     import triton
 
-    def allocate(size: int, align: int, stream: int | None) -> Tensor:
-        return torch.empty(size, dtype=torch.int8, device="cuda")
-
     if not interpreting():
-        triton.set_allocator(allocate)
+        triton.set_allocator(_allocate)
+
+
+def _allocate(size: int, align: int, stream: int | None) -> Tensor:
+    return torch.empty(size, dtype=torch.int8, device="cuda")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound, bind
-from regard.engine.gpu.launch import interpreting
+from regard.engine.gpu.launch import interpreting, room
 from regard.engine.gpu.seen import why_not
 from regard.engine.problem import Call, Place, Problem, RowState, What
 from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
@@ -68,18 +68,19 @@ class TritonSweeps:
         """What the kernels do not do."""
         shape, home = problem.shape, "cpu" if interpreting() else "cuda"
         hidden = why_not(problem.mask, shape.extent)
+        need = room(shape.dim, problem.dtype)
+        there = _shared_memory() if home == "cuda" else None
         limits = {
             f"the tensors are on {problem.device}, these kernels run on {home}": (
                 problem.device != home
             ),
             f"head dim {shape.dim} is above {_LARGEST_DIM}": shape.dim > _LARGEST_DIM,
+            f"head dim {shape.dim} takes {need} KiB of shared memory, this GPU has {there}": (
+                there is not None and there < need
+            ),
             "it has no dropout": problem.dropout,
             "its backward gives no gradient to a bias": problem.bias_gradient,
             str(hidden): hidden is not None,
-            # Triton 3.6 does not compile the two together
-            "it has no boolean tables in float64": (
-                problem.dtype == torch.float64 and "Table(" in problem.mask and home == "cuda"
-            ),
         }
         return [said for said, so in limits.items() if so]
 
@@ -192,6 +193,15 @@ class TritonSweeps:
         grads = backward(bound, state, grad_output, shift, slope)
         query, key, value = (bound.batched(grad) for grad in grads)
         return Gradients(query, key, value, [None] * len(list(call.score.arrays())))
+
+
+def _shared_memory() -> int | None:
+    """KiB that a block may have on this GPU; None where there is none, or torch does not say."""
+    if not torch.cuda.is_available():
+        return None
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    found = getattr(properties, "shared_memory_per_block_optin", None)
+    return None if found is None else found // 1024
 
 
 def _number(found: Tensor) -> Tensor:

@@ -49,9 +49,10 @@ function inWords(chosen: HeadDifference): string {
   if (chosen.how === "profiles") {
     return "Compared by stored profiles, summed over rows: they can agree where rows do not.";
   }
+  if (chosen.distance === 0) return `Compared over ${chosen.rows} rows: all of them are equal.`;
   const token =
-    chosen.worst_token === null ? "" : ` at ${shortened(spelled(chosen.worst_token), LETTERS)}`;
-  return `Compared over ${chosen.rows} rows; the rows farthest apart${token} are named above.`;
+    chosen.worst_token === null ? "" : `, of “${shortened(spelled(chosen.worst_token), LETTERS)}”,`;
+  return `Compared over ${chosen.rows} rows; the two farthest apart${token} are named above.`;
 }
 
 interface SideProps {

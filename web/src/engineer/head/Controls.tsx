@@ -3,7 +3,7 @@ import { count, short } from "../../maths/format";
 import { Legend } from "../../parts/Legend";
 import type { Scale } from "../../source/answers";
 import { flip, type Opened, switchHow } from "./mapKeys";
-import type { MapState } from "./mapState";
+import { type MapState, QUICK_LEVEL } from "./mapState";
 import type { MapTools } from "./mapTools";
 
 /** Buttons for what the keys do. */
@@ -101,8 +101,25 @@ export function MapLegend({ tools, scale }: { tools: MapTools; scale: Signal<Sca
         {state.raw.value && !state.isRaw.value && "Weights are coloured from 1 px per token on. "}
         {!state.withSinks.value && `Covered: ${coveredWords(state)}. `}
         {coming > 0 && `${count(coming)} ${coming === 1 ? "tile" : "tiles"} to come.`}
+        {coming > 0 && <SlowWords state={state} />}
       </p>
     </div>
+  );
+}
+
+/** Far away, what was not stored is computed from very many weights: why it takes long, and what
+ * is seen meanwhile. */
+function SlowWords({ state }: { state: MapState }) {
+  const level = state.level.value ?? 1;
+  if (!state.facts.exact || level <= QUICK_LEVEL) return null;
+  const hasMean = state.overview.value !== null;
+  const meanwhile = state.how.value === "max" ? "the mean" : "a coarser map";
+  return (
+    <span class="head-slow" data-part="slow">
+      {" "}
+      At {level} tokens a pixel they are computed from q and k, which can take minutes; nearer is
+      faster. {hasMean && `Until then ${meanwhile} is shown.`}
+    </span>
   );
 }
 

@@ -1,6 +1,7 @@
 import { useSignalEffect } from "@preact/signals";
 import { HIDDEN } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
+import { isBroken } from "../../source/answers";
 import type { MapTools } from "./mapTools";
 import { shortened, spelledIfKnown } from "./spelling";
 import type { Cell } from "./view";
@@ -85,5 +86,6 @@ function ExactTable({ tools, middle }: { tools: MapTools; middle: Cell }) {
 function Weight({ weight }: { weight: number | undefined }) {
   if (weight === undefined) return <span class="soft">…</span>;
   if (Number.isNaN(weight)) return <span class="soft">{HIDDEN}</span>;
+  if (isBroken(weight)) return <span class="soft">NaN</span>;
   return <Figure value={weight} />;
 }

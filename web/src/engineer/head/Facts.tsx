@@ -12,7 +12,13 @@ import { largestPoints } from "./trackMaths";
 const MOST_POINTS = 16;
 
 /** Every number of the head, with what it means. */
-export function Statistics({ facts, overview }: { facts: HeadFacts; overview: Overview | null }) {
+export function Statistics({
+  facts,
+  overview,
+}: {
+  facts: HeadFacts;
+  overview: Overview | undefined;
+}) {
   const known = Object.entries(facts.statistics);
   return (
     <section class="head-statistics" data-part="statistics">

@@ -25,14 +25,14 @@ interface Props {
   readonly source: Source;
   readonly where: Where;
   readonly label: string;
+  /** For the heads beside it, once it is here. */
+  readonly overview: Overview | undefined;
 }
 
 /** One head: its map down to single weights, what it is known to do, and its numbers. */
-export function HeadPage({ source, where, label }: Props) {
-  const depends = [source, where.recording, where.prompt];
-  const facts = useAnswer(() => source.head(where, label), [...depends, label]);
-  const overview = useAnswer(() => source.overview(where), depends);
-  const known = overview.state === "here" ? overview.value : null;
+export function HeadPage({ source, where, label, overview }: Props) {
+  const depends = [source, where.recording, where.prompt, label];
+  const facts = useAnswer(() => source.head(where, label), depends);
   if (facts.state === "failed") {
     return (
       <main class="head-page">
@@ -43,14 +43,16 @@ export function HeadPage({ source, where, label }: Props) {
   if (facts.state === "waiting" || facts.value.label !== label) {
     return <main class="head-page waiting" aria-busy="true" />;
   }
-  return <Shown key={label} source={source} where={where} facts={facts.value} overview={known} />;
+  return (
+    <Shown key={label} source={source} where={where} facts={facts.value} overview={overview} />
+  );
 }
 
 interface ShownProps {
   readonly source: Source;
   readonly where: Where;
   readonly facts: HeadFacts;
-  readonly overview: Overview | null;
+  readonly overview: Overview | undefined;
 }
 
 function Shown({ source, where, facts, overview }: ShownProps) {
@@ -211,7 +213,13 @@ function Troubles({ facts, tools }: { facts: HeadFacts; tools: MapTools }) {
           {text}
         </Notice>
       ))}
-      {failure && (
+      {tiles.isBroken.value && (
+        <Notice kind="warning">
+          Some weights of this head are no numbers (NaN), since q or k held none there. They are
+          drawn like what is hidden; the read-out tells the two apart.
+        </Notice>
+      )}
+      {failure && !failure.isGone && (
         <Notice kind="error">
           A part of the map is missing: {failure.message}{" "}
           <button type="button" onClick={() => tiles.retry()}>

@@ -34,7 +34,10 @@ export function MapFrame({ tools, opened, onReady, children }: Props) {
   const hasMap = facts.levels.mean.length > 0;
   return (
     <div class="head-frame">
-      <div class="head-grid" style={{ "--head-part": String(tallness(facts.shape)) }}>
+      <div
+        class={received || entropy ? "head-grid" : "head-grid bare"}
+        style={{ "--head-part": String(tallness(facts.shape)) }}
+      >
         {received && <Strip tools={tools} track={received} side="keys" name="received" />}
         <Axis tools={tools} side="queries" />
         <div class="head-map-box">

@@ -55,7 +55,7 @@ function miniPainting(tools: MapTools): Painting {
         {
           ...{ view, size, ratio, ink, shape: state.shape, recorded: state.facts.recorded },
           ...{ levels: level === null ? [] : [level], level: level ?? 1, how: "mean" },
-          tileOf: () => own,
+          ...{ standIn: null, tileOf: () => own },
         },
         inks,
       );

@@ -3,15 +3,16 @@ import type { ComponentChildren } from "preact";
 import { valueOfCode } from "../../colour/scale";
 import { count } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
-import type { Scale } from "../../source/answers";
+import { isBroken, type Scale } from "../../source/answers";
 import type { ExactCell } from "./cellBook";
 import type { MapTools } from "./mapTools";
 import { tokensIn } from "./Strip";
-import { spelledIfKnown } from "./spelling";
+import { shortened, spelledIfKnown } from "./spelling";
 import { TILE } from "./tiling";
 import type { Cell } from "./view";
 import { Weight } from "./Weight";
 
+const MOST_LETTERS = 60; // of a token
 const PATIENCE = 60; // ms on a cell, before it is asked for
 
 /** What is under the pointer, or under the cursor: the exact weight. */
@@ -50,7 +51,7 @@ function TokenLine({ tools, cell, side }: { tools: MapTools; cell: Cell; side: "
     <div data-part={`readout-${side}`} data-value={String(n)}>
       <dt class={side === "row" ? "q" : "k"}>{side === "row" ? "row" : "key"}</dt>
       <dd>
-        <span class="figure">{n}</span> <b>{spelledIfKnown(text)}</b>
+        <span class="figure">{n}</span> <b>{shortened(spelledIfKnown(text), MOST_LETTERS)}</b>
       </dd>
     </div>
   );
@@ -74,6 +75,16 @@ function ExactLines({ tools, cell, exact }: ExactProps) {
           hidden
         </span>
         <span class="soft">: the row may not look there</span>
+      </Line>
+    );
+  }
+  if (isBroken(weight)) {
+    return (
+      <Line term="weight">
+        <span data-part="readout-weight" data-value="NaN">
+          no number (NaN)
+        </span>
+        <span class="soft">: q or k held none here</span>
       </Line>
     );
   }

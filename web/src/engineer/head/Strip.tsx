@@ -39,6 +39,7 @@ export function Strip({ tools, track, side, name }: Props) {
         onPointerMove={point}
         onPointerLeave={() => (at.value = null)}
       />
+      {side === "queries" && <StripValue {...{ tools, track, side, name, at }} />}
     </>
   );
 }
@@ -48,9 +49,6 @@ type WordsProps = Props & { readonly log: Signal<boolean>; readonly at: Signal<n
 const SHORT_WORDS = { received: "received, in rows", entropy: "entropy, nats" } as const;
 
 function StripWords({ tools, track, side, name, log, at }: WordsProps) {
-  const looked = tools.state.looked.value;
-  const token = at.value ?? (looked && (side === "keys" ? looked.key : looked.row));
-  const reading = token === null ? null : readingAt(track, token);
   const scale = heightsOf(tools, track, log.value, side);
   return (
     <div class={`head-strip-words ${side}`} title={`${track.words}; dark: mean, light: largest`}>
@@ -67,19 +65,34 @@ function StripWords({ tools, track, side, name, log, at }: WordsProps) {
           {short(scale.low)}–{short(scale.high)}
         </span>
       </button>
-      {reading && (
-        <span class={side === "keys" ? "k" : "q"} data-part={`track-${name}-value`}>
-          {side === "keys" ? "key" : "row"} {tokensIn(reading.tokens)}{" "}
-          <Figure value={reading.mean} places={3} />
-          {reading.largest !== reading.mean && (
-            <>
-              {" "}
-              ≤ <Figure value={reading.largest} places={3} />
-            </>
-          )}
-        </span>
-      )}
+      {side === "keys" && <StripValue {...{ tools, track, side, name, at }} />}
     </div>
+  );
+}
+
+type ValueProps = Props & { readonly at: Signal<number | null> };
+
+/** The curve's number where the reader points. It stands where it pushes nothing: a map that moves
+ * under the pointer cannot be read. */
+function StripValue({ tools, track, side, name, at }: ValueProps) {
+  const looked = tools.state.looked.value;
+  const token = at.value ?? (looked && (side === "keys" ? looked.key : looked.row));
+  const reading = token === null ? null : readingAt(track, token);
+  if (!reading) return null;
+  return (
+    <span
+      class={`head-strip-value ${side} ${side === "keys" ? "k" : "q"}`}
+      data-part={`track-${name}-value`}
+    >
+      {side === "keys" ? "key" : "row"} {tokensIn(reading.tokens)}{" "}
+      <Figure value={reading.mean} places={3} />
+      {reading.largest !== reading.mean && (
+        <>
+          {" "}
+          ≤ <Figure value={reading.largest} places={3} />
+        </>
+      )}
+    </span>
   );
 }
 

@@ -12,7 +12,7 @@ export const SQUARE = 16;
 const MOST_SQUARES = 512;
 
 export interface ExactCell {
-  /** NaN where it is hidden. */
+  /** NaN where it is hidden, ∞ where it is no number. */
   readonly weight: number;
   /** Keys that the row may see; NaN where it was not recorded. */
   readonly visible: number;

@@ -15,8 +15,9 @@ import { TILE } from "./tiling";
 
 // A head's map as a drawing that stands by itself: title, axes, scale, pooling, caveat.
 
-const [LEFT, TOP, RIGHT, FOOT] = [104, 60, 16, 150] as const;
+const [LEFT, TOP, RIGHT, FOOT] = [104, 60, 16, 162] as const;
 const SHARP = 2;
+const PATIENCE = 8_000; // ms for tiles on their way
 const MOST_CELLS = 2 ** 16; // in one question for exact weights
 
 export function headPicture(source: Source, where: Where, tools: MapTools): SharedPicture {
@@ -24,7 +25,10 @@ export function headPicture(source: Source, where: Where, tools: MapTools): Shar
   return {
     name: label,
     head: label,
-    svg: async () => drawing(tools, originWords(await originOf(source, where))),
+    svg: async () => {
+      await tools.tiles.complete(PATIENCE);
+      return drawing(tools, originWords(await originOf(source, where)));
+    },
     numbers: () => numbers(source, where, tools),
   };
 }
@@ -50,9 +54,9 @@ function drawing(tools: MapTools, from: string): string {
     ...titles(tools, plain, bottom),
     scene ? scaleBar(scene.ink.scale, LEFT, bottom + 86, 220, tints) : "",
     text(`${scene?.ink.scale.name ?? ""}; ${scaleWords(state)}`, {
-      ...{ ...plain, x: LEFT + 236, y: bottom + 96, "font-size": 11 },
+      ...{ ...plain, x: LEFT, y: bottom + 128, "font-size": 11 },
     }),
-    text(state.facts.caveat, { ...plain, x: LEFT, y: bottom + 134, "font-size": 11 }),
+    text(state.facts.caveat, { ...plain, x: LEFT, y: bottom + 146, "font-size": 11 }),
   ];
   return svgDocument(width, height, tints, parts.join(""));
 }

@@ -19,6 +19,7 @@ export function sceneOf(tools: MapTools, size: Size, ratio: number, view?: View)
     levels: how === "raw" ? [1] : state.facts.levels[how],
     level,
     how,
+    standIn: how === "max" ? state.overview.peek() : null,
     tileOf: (at: Parameters<typeof tiles.get>[0]) => tiles.get(at),
   };
   const scale = how === "raw" ? RAW_SCALE : state.facts.scale;

@@ -20,7 +20,7 @@ import {
 
 const WORDS = ["x", "y", "z", "how", "colour", "ink", "sinks", "at"] as const;
 const PATIENCE = 250; // ms without a change, before the address follows
-const QUICK_LEVEL = 8; // tokens a pixel that are computed at once
+export const QUICK_LEVEL = 8; // tokens a pixel that are computed at once
 
 export type Point = { readonly x: number; readonly y: number };
 

@@ -18,6 +18,8 @@ export interface Scene {
   readonly level: number;
   readonly how: Colouring;
   readonly ink: Ink;
+  /** Tokens a pixel of the mean that is drawn below what is not here yet; null where none is. */
+  readonly standIn: number | null;
   readonly tileOf: (at: TileAt) => KeptTile | undefined;
 }
 
@@ -46,6 +48,7 @@ export function paintMap(pen: CanvasRenderingContext2D, scene: Scene, inks: Inks
   pen.fillStyle = inks.hidden;
   pen.fillRect(at.x(0), at.y(first), at.x(keys) - at.x(0), at.y(stop) - at.y(first));
   pen.imageSmoothingEnabled = scene.view.z < 1;
+  if (scene.standIn !== null) paintLevel(pen, { ...scene, how: "mean" }, scene.standIn);
   for (const level of paintedLevels(scene)) paintLevel(pen, scene, level);
   if (first > 0) hatch(pen, [0, at.y(0), at.x(keys), at.y(first)], inks);
   if (stop < queries) hatch(pen, [0, at.y(stop), at.x(keys), at.y(queries)], inks);

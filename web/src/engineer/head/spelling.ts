@@ -1,7 +1,8 @@
 // Tokens as text in which nothing is invisible.
 
-const SEEN: Readonly<Record<string, string>> = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
-const UNSEEN = /[ \n\t\r]/g;
+const SEEN: Readonly<Record<string, string>> = { " ": "␣", "\n": "⏎", "\t": "⇥" };
+const UNSEEN = /[ \n\t]/g;
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Zs}]/gu;
 const LEAST_LENGTH = 2;
 
@@ -16,7 +17,12 @@ export function spelled(token: string): string {
   return token.replace(UNSEEN, (one) => SEEN[one] ?? one).replace(CONTROL, code);
 }
 
-/** The same; nothing where no text is known. */
+/** As it is, but for the characters that would turn around the text after them. */
+export function legible(text: string): string {
+  return text.replace(TURNING, code);
+}
+
+/** Spelled; nothing where no text is known. */
 export function spelledIfKnown(token: string | null | undefined): string {
   return token === null || token === undefined ? "" : spelled(token);
 }

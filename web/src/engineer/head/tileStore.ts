@@ -26,6 +26,8 @@ export class TileStore {
   readonly news = signal(0);
   readonly failure = signal<SourceError | null>(null);
   readonly waiting = signal(0);
+  /** Whether a tile came in which something that may be seen is no number. */
+  readonly isBroken = signal(false);
   readonly #kept = new Lru<KeptTile>(MOST_KEPT);
   readonly #asked = new Map<string, AbortController>();
   readonly #failed = new Set<string>();
@@ -63,6 +65,22 @@ export class TileStore {
     this.news.value += 1;
   }
 
+  /** When everything that is wanted is here. A picture with holes in it would be untrue: after
+   * `patience` ms a SourceError says how much is missing. */
+  complete(patience: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => settle(this.waiting.peek()), patience);
+      const leave = this.waiting.subscribe((missing) => missing === 0 && settle(0));
+      function settle(missing: number): void {
+        clearTimeout(timer);
+        queueMicrotask(() => leave());
+        if (missing === 0) resolve();
+        else
+          reject(new SourceError(`The map is not whole yet: ${missing} tiles are to come.`, 409));
+      }
+    });
+  }
+
   close(): void {
     this.#wanted = [];
     for (const control of this.#asked.values()) control.abort();
@@ -81,7 +99,7 @@ export class TileStore {
     const control = new AbortController();
     this.#asked.set(name, control);
     this.#load(at, control.signal).then(
-      (tile) => this.#come(name, control, () => this.#kept.put(name, kept(tile))),
+      (tile) => this.#come(name, control, () => this.#keep(name, tile)),
       (error: unknown) => this.#come(name, control, () => this.#fail(name, error)),
     );
   }
@@ -94,6 +112,11 @@ export class TileStore {
     this.waiting.value = this.#wanted.length;
     this.news.value += 1;
     this.#askNext();
+  }
+
+  #keep(name: string, tile: Tile): void {
+    this.#kept.put(name, kept(tile));
+    if (tile.nan > 0) this.isBroken.value = true;
   }
 
   #fail(name: string, error: unknown): void {

@@ -2,10 +2,12 @@ import { count, percent } from "../../maths/format";
 import type { Overview, PromptFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { useAnswer } from "../answer";
-import { spelled } from "../head/spelling";
+import { legible, shortened, spelled } from "../head/spelling";
 import { Failed } from "../states/Waiting";
 
 const FIRST_TOKENS = 120;
+const MOST_LETTERS = 120; // of a token
+const MOST_NEXT = 24;
 
 interface Props {
   readonly source: Source;
@@ -50,7 +52,7 @@ function Beginning({ source, where, stream, total }: BeginningProps) {
   return (
     <blockquote class="over-text">
       {stream !== "tokens" && <span class="soft">{stream}: </span>}
-      {tokens.join("")}
+      {tokens.map((token) => legible(shortened(token, MOST_LETTERS))).join("")}
       {!isWhole && "…"}
       <footer class="soft">{count(answer.value.total)} tokens</footer>
     </blockquote>
@@ -66,7 +68,7 @@ function NextTokens({ next }: { next: PromptFacts["next"] }) {
       <ol class="over-next" data-part="next-tokens">
         {next.map((one) => (
           <li key={one.token}>
-            <code>{spelled(one.token)}</code>
+            <code>{shortened(spelled(one.token), MOST_NEXT)}</code>
             <span class="over-bar" aria-hidden="true">
               <span style={{ width: `${(100 * (one.probability ?? 0)) / most}%` }} />
             </span>

@@ -1,5 +1,6 @@
 import { count } from "../../maths/format";
 import type { Overview, Stack } from "../../source/answers";
+import { legible } from "../head/spelling";
 
 /** Whole numbers for people: 0–3, 5, 7–9. */
 export function runs(numbers: readonly number[]): string {
@@ -64,7 +65,7 @@ const CUT = 80; // letters, where a recorder cuts a title
 
 /** With an ellipsis where it was cut. */
 export function titleInWords(title: string): string {
-  return [...title].length >= CUT ? `${title}…` : title;
+  return legible([...title].length >= CUT ? `${title}…` : title);
 }
 
 /** The sentence without the head's label, and without the rows that stand beside it. */

@@ -2,13 +2,15 @@ import type { Signal } from "@preact/signals";
 import { css, isLight, shade } from "../../colour/palette";
 import { shareOf } from "../../colour/scale";
 import { figure, short } from "../../maths/format";
-import type { Scale } from "../../source/answers";
-import { spelledIfKnown } from "../head/spelling";
+import { isBroken, type Scale } from "../../source/answers";
+import { legible, shortened, spelledIfKnown } from "../head/spelling";
 import type { TokenBook } from "../head/tokenBook";
 import { CHUNK } from "./chunks";
 
+const MOST_LETTERS = 120; // of a token
+
 export interface Shading {
-  /** NaN where the row may not look; null where single weights are not known. */
+  /** NaN where the row may not look, ∞ where it is no number; null where single weights are not known. */
   readonly weights: Float32Array | null;
   /** Known weights of some keys, where the others are not. */
   readonly some: ReadonlyMap<number, number>;
@@ -75,12 +77,13 @@ interface TokenProps {
 function Token({ n, text, weight, shading, isLooked }: TokenProps) {
   if (text === undefined) return null;
   const isHidden = weight !== undefined && Number.isNaN(weight);
+  const isNumber = weight !== undefined && Number.isFinite(weight);
   const names = ["row-token"];
   if (isHidden) names.push("hidden");
+  if (weight !== undefined && isBroken(weight)) names.push("broken");
   if (n === shading.query) names.push("query");
   if (isLooked) names.push("looked");
-  const share =
-    weight === undefined || isHidden ? 0 : shareOf(weight * shading.visible, shading.scale);
+  const share = isNumber ? shareOf(weight * shading.visible, shading.scale) : 0;
   const rgb = shade(share);
   // what gets next to nothing stays plain text, which reads better than text on dark
   const style = share > 0 ? { background: css(rgb), color: isLight(rgb) ? "#000" : "#fff" } : {};
@@ -93,7 +96,7 @@ function Token({ n, text, weight, shading, isLooked }: TokenProps) {
         data-value={weight === undefined ? undefined : String(weight)}
         title={titleOf(n, text, weight, shading.visible)}
       >
-        {text === null ? ` [${n}]` : text.replaceAll("\n", "⏎")}
+        {text === null ? ` [${n}]` : legible(shortened(text, MOST_LETTERS)).replaceAll("\n", "⏎")}
       </span>
       {text?.includes("\n") && <br />}
     </>
@@ -106,8 +109,9 @@ function titleOf(
   weight: number | undefined,
   visible: number,
 ): string {
-  const name = `key ${n} ${spelledIfKnown(text)}`;
+  const name = `key ${n} ${shortened(spelledIfKnown(text), MOST_LETTERS)}`;
   if (weight === undefined) return `${name}: not known`;
   if (Number.isNaN(weight)) return `${name}: hidden`;
+  if (isBroken(weight)) return `${name}: no number (NaN)`;
   return `${name}: ${figure(weight, 6)}, ${short(weight * visible)} × uniform`;
 }

@@ -8,20 +8,23 @@ import type { HeadFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { useAnswer } from "../answer";
 import { GoTo } from "../head/GoTo";
-import { spelledIfKnown } from "../head/spelling";
+import { shortened, spelledIfKnown } from "../head/spelling";
 import { TokenBook } from "../head/tokenBook";
 import { headPlace, rowPlace } from "../places";
 import { ShareMenu } from "../share/ShareMenu";
 import { markReady } from "../states/ready";
+import { Waiting } from "../states/Waiting";
 import { Arcs } from "./Arcs";
 import { Cumulative } from "./Cumulative";
 import { RowNumbers, RowReadout } from "./RowReadout";
 import { RowText } from "./RowText";
-import { askRow, type Row } from "./rowAnswers";
+import { askRow, type Row, rowBeside } from "./rowAnswers";
 import { rowPicture } from "./rowPicture";
 import { TopKeys } from "./TopKeys";
 import "../head/head.css";
 import "./row.css";
+
+const MOST_LETTERS = 40; // of the row's token
 
 interface Props {
   readonly source: Source;
@@ -63,12 +66,16 @@ function OfHead({ source, where, head, row }: OfHeadProps) {
   );
   const [first, stop] = head.recorded;
   const step = (to: number) => {
-    if (to >= first && to < stop) go(rowPlace(where, head.label, to));
+    if (to !== row && to >= first && to < stop) go(rowPlace(where, head.label, to));
   };
   useEffect(() => {
     if (found.state === "failed") markReady("row"); // its reason is all there is to show
   }, [found.state]);
-  useKeys("Rows", [{ key: "g", does: "go to a row", run: () => (isGoing.value = true) }]);
+  const stepBy = (by: -1 | 1) => step(rowBeside(head, row, by) ?? row);
+  useKeys("Rows", [
+    { key: "g", does: "go to a row", run: () => (isGoing.value = true) },
+    ...(found.state === "here" ? [] : stepKeys(stepBy)), // else the row's own, which do more
+  ]);
   return (
     <main class="row-page" data-part="row-page" data-head={head.label} data-row={row}>
       <RowTop
@@ -86,9 +93,21 @@ function OfHead({ source, where, head, row }: OfHeadProps) {
         go={([to]) => step(to ?? row)}
       />
       {found.state === "failed" && <Notice kind="warning">{found.error.message}</Notice>}
-      {found.state === "here" && <Body head={head} row={found.value} book={book} step={step} />}
+      {found.state === "here" && found.value.facts.row !== row && (
+        <div class="row-late" data-part="row-late">
+          <Waiting words={`Row ${row} is on its way; this is still row ${found.value.facts.row}`} />
+        </div>
+      )}
+      {found.state === "here" && <Body head={head} row={found.value} book={book} stepBy={stepBy} />}
     </main>
   );
+}
+
+function stepKeys(stepBy: (by: -1 | 1) => void) {
+  return [
+    { key: "ArrowLeft", does: "row before", run: () => stepBy(-1) },
+    { key: "ArrowRight", does: "row after", run: () => stepBy(1) },
+  ];
 }
 
 function rowOf(found: ReturnType<typeof useAnswer<Row>>): Row | null {
@@ -111,16 +130,14 @@ function RowTop({ source, where, head, row, found, step }: TopProps) {
         <a href={linkTo(headPlace(where, head.label))}>{head.label}</a>{" "}
         <span class="q">row {row}</span>{" "}
         <span class="row-word" data-part="row-token">
-          {found?.facts.row === row ? spelledIfKnown(found.facts.token) : ""}
+          {found?.facts.row === row
+            ? shortened(spelledIfKnown(found.facts.token), MOST_LETTERS)
+            : ""}
         </span>
       </h1>
       <nav aria-label="Rows beside this one">
-        <button type="button" disabled={row <= head.recorded[0]} onClick={() => step(row - 1)}>
-          <kbd>←</kbd> {row - 1}
-        </button>
-        <button type="button" disabled={row + 1 >= head.recorded[1]} onClick={() => step(row + 1)}>
-          <kbd>→</kbd> {row + 1}
-        </button>
+        <StepButton sign="←" to={rowBeside(head, row, -1)} step={step} />
+        <StepButton sign="→" to={rowBeside(head, row, 1)} step={step} />
         <a class="button" data-part="to-map" href={linkTo(headPlace(where, head.label, near))}>
           on the map
         </a>
@@ -137,17 +154,36 @@ function RowTop({ source, where, head, row, found, step }: TopProps) {
   );
 }
 
+interface StepProps {
+  readonly sign: string;
+  /** null at the ends. */
+  readonly to: number | null;
+  readonly step: (row: number) => void;
+}
+
+function StepButton({ sign, to, step }: StepProps) {
+  return (
+    <button
+      type="button"
+      disabled={to === null}
+      aria-label={to === null ? "no row there" : `row ${to}`}
+      onClick={() => to !== null && step(to)}
+    >
+      <kbd>{sign}</kbd> {to ?? "–"}
+    </button>
+  );
+}
+
 interface BodyProps {
   readonly head: HeadFacts;
   readonly row: Row;
   readonly book: TokenBook;
-  readonly step: (row: number) => void;
+  readonly stepBy: (by: -1 | 1) => void;
 }
 
-function Body({ head, row, book, step }: BodyProps) {
+function Body({ head, row, book, stepBy }: BodyProps) {
   const looked = useSignal<number | null>(null);
   const target = useSignal<{ readonly key: number } | null>(null);
-  const at = row.facts.row;
   const home = row.shading.query ?? row.top[0]?.key ?? 0;
   const look = (key: number) => {
     looked.value = Math.min(Math.max(key, 0), head.shape[1] - 1);
@@ -157,8 +193,8 @@ function Body({ head, row, book, step }: BodyProps) {
     target.value = { key: home };
     markReadyWhenRead(book, home);
   }, [row]);
-  const move = (by: number) => (event: KeyboardEvent) =>
-    event.shiftKey ? look((looked.peek() ?? home) + by) : step(at + by);
+  const move = (by: -1 | 1) => (event: KeyboardEvent) =>
+    event.shiftKey ? look((looked.peek() ?? home) + by) : stepBy(by);
   useKeys("Row", [
     { key: "ArrowLeft", does: "row before; with Shift, token before", run: move(-1) },
     { key: "ArrowRight", does: "row after; with Shift, token after", run: move(1) },

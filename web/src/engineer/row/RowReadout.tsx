@@ -1,11 +1,14 @@
 import { count } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
-import { spelledIfKnown } from "../head/spelling";
+import { isBroken } from "../../source/answers";
+import { shortened, spelledIfKnown } from "../head/spelling";
 import type { TokenBook } from "../head/tokenBook";
 import { Weight as ExactWeight } from "../head/Weight";
 import { weightAt } from "./Chunk";
 import { massWords } from "./Cumulative";
 import type { Row } from "./rowAnswers";
+
+const MOST_LETTERS = 60; // of a token
 
 interface Props {
   readonly row: Row;
@@ -29,7 +32,7 @@ export function RowReadout({ row, looked, book }: Props) {
       <span class="k" data-part="readout-key" data-value={String(looked)}>
         key {looked}
       </span>{" "}
-      <b>{spelledIfKnown(book.text(looked))}</b>{" "}
+      <b>{shortened(spelledIfKnown(book.text(looked)), MOST_LETTERS)}</b>{" "}
       <span data-part="readout-weight" data-value={String(weight)}>
         <Weight weight={weight} visible={row.shading.visible} />
       </span>
@@ -40,6 +43,7 @@ export function RowReadout({ row, looked, book }: Props) {
 function Weight({ weight, visible }: { weight: number | undefined; visible: number }) {
   if (weight === undefined) return <span class="soft">not among the keys that were kept</span>;
   if (Number.isNaN(weight)) return <span class="soft">hidden from this row</span>;
+  if (isBroken(weight)) return <span class="soft">no number (NaN)</span>;
   return (
     <>
       <ExactWeight value={weight} />{" "}
@@ -53,7 +57,8 @@ function Weight({ weight, visible }: { weight: number | undefined; visible: numb
 /** The row in a line of numbers. */
 export function RowNumbers({ row }: { row: Row }) {
   const peak = row.top[0]?.weight;
-  const entropy = row.mass?.entropy ?? row.facts.entropy ?? null;
+  const broken = row.mass?.broken ?? 0;
+  const entropy = broken ? null : (row.mass?.entropy ?? row.facts.entropy ?? null);
   return (
     <p class="row-numbers">
       <span>
@@ -67,7 +72,7 @@ export function RowNumbers({ row }: { row: Row }) {
         <span>
           peak{" "}
           <b data-part="row-peak">
-            <Figure value={peak} />
+            <ExactWeight value={peak} />
           </b>
         </span>
       )}
@@ -80,8 +85,14 @@ export function RowNumbers({ row }: { row: Row }) {
           nats
         </span>
       )}
-      {row.mass && <span data-part="row-mass-words">{massWords(row.mass)}</span>}
-      {row.mass && row.mass.total < 0.999 && (
+      {broken > 0 && (
+        <span data-part="row-broken">
+          {count(broken)} of their weights {broken === 1 ? "is no number" : "are no numbers"} (NaN),
+          so what follows from all of them is not known
+        </span>
+      )}
+      {row.mass && !broken && <span data-part="row-mass-words">{massWords(row.mass)}</span>}
+      {row.mass && !broken && row.mass.total < 0.999 && (
         <span>
           weights sum to <Figure value={row.mass.total} />
         </span>

@@ -1,6 +1,9 @@
 import { Figure } from "../../parts/Figure";
 import { shortened, spelledIfKnown } from "../head/spelling";
+import { Weight } from "../head/Weight";
 import type { Row } from "./rowAnswers";
+
+const FEW = 0.01; // below it three decimals tell too little
 
 interface Props {
   readonly row: Row;
@@ -64,10 +67,10 @@ function KeyCells({ row, n, together, onLook }: CellsProps) {
       </th>
       <td class="word">{shortened(spelledIfKnown(row.facts.top[n]?.token), 16)}</td>
       <td data-part="top-weight" data-value={String(weight)}>
-        <Figure value={weight} class="weight" />
+        <Weight value={weight} />
       </td>
       <td>
-        <Figure value={together} places={3} />
+        <Figure value={together} places={together < FEW ? 4 : 3} />
       </td>
       <td>
         <Figure value={weight * row.shading.visible} places={1} />

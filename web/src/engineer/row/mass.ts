@@ -1,3 +1,5 @@
+import { isBroken } from "../../source/answers";
+
 // How a row's weight is spread over its keys.
 
 export interface Mass {
@@ -8,14 +10,14 @@ export interface Mass {
   readonly total: number;
   /** −Σ p log p in nats. */
   readonly entropy: number;
+  /** How many of the weights that may be seen are no numbers. */
+  readonly broken: number;
 }
 
-/** NaN is a key that the row may not see. */
+/** NaN is a key that the row may not see, ∞ one whose weight is no number. */
 export function massOf(weights: Float32Array): Mass {
-  const sorted = weights
-    .filter((weight) => !Number.isNaN(weight))
-    .sort()
-    .reverse();
+  const sorted = weights.filter(Number.isFinite).sort().reverse();
+  const broken = weights.filter(isBroken).length;
   const sums = new Float64Array(sorted.length);
   let [total, entropy] = [0, 0];
   sorted.forEach((weight, n) => {
@@ -23,7 +25,7 @@ export function massOf(weights: Float32Array): Mass {
     sums[n] = total;
     if (weight > 0) entropy -= weight * Math.log(weight);
   });
-  return { sorted, sums, total, entropy: entropy + 0 };
+  return { sorted, sums, total, entropy: entropy + 0, broken };
 }
 
 /** How many of the heaviest keys hold that share of the row's weight; 0 for an empty row. */

@@ -23,9 +23,10 @@ export async function askRow(
   row: number,
   stop: AbortSignal,
 ): Promise<Row> {
+  const isCarried = head.exact || (head.rows?.includes(row) ?? false);
   const [facts, weights] = await Promise.all([
     source.row(where, head.label, row, TOP),
-    head.exact ? source.weights(where, head.label, row, stop) : null,
+    isCarried ? source.weights(where, head.label, row, stop) : null,
   ]);
   const top = facts.top.map((one) => ({ key: one.key, weight: one.weight ?? Number.NaN }));
   const query = head.kind === "self" && row < head.shape[1] ? row : null;
@@ -36,6 +37,14 @@ export async function askRow(
   const seen = weights ? seenSpan(weights) : ([0, facts.visible ?? head.shape[1]] as const);
   const span = withQuery(seen, query);
   return { facts, shading, top, mass: weights && massOf(weights), span };
+}
+
+/** The row before or after this one of which something is known; null where there is none. */
+export function rowBeside(head: HeadFacts, row: number, by: -1 | 1): number | null {
+  const [first, stop] = head.recorded;
+  if (!head.rows) return row + by >= first && row + by < stop ? row + by : null;
+  const beyond = head.rows.filter((one) => (by < 0 ? one < row : one > row));
+  return beyond.at(by < 0 ? -1 : 0) ?? null;
 }
 
 /** A window may end before the query; its place is on the axis all the same. */

@@ -1,4 +1,4 @@
-import { figure } from "../../maths/format";
+import { figure, short } from "../../maths/format";
 import type { HeadFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { shortened, spelledIfKnown } from "../head/spelling";
@@ -15,6 +15,7 @@ import type { Row } from "./rowAnswers";
 const WIDTH = 860;
 const TOP = 56;
 const LISTED = 10;
+const SMALL = 1e-3;
 
 export function rowPicture(source: Source, where: Where, head: HeadFacts, row: Row): SharedPicture {
   return {
@@ -45,11 +46,15 @@ function drawing(head: HeadFacts, row: Row, from: string): string {
     return (
       text(String(key), { ...mono, x: 70, "text-anchor": "end" }) +
       text(token, { ...mono, x: 84, fill: tints.ink }) +
-      text(figure(weight), { ...mono, x: 330, "text-anchor": "end" })
+      text(weight < SMALL ? short(weight) : figure(weight), {
+        ...mono,
+        x: 330,
+        "text-anchor": "end",
+      })
     );
   });
   const height = listTop + 20 + 17 * lines.length + 30;
-  const title = `${head.label}, row ${row.facts.row} ${spelledIfKnown(row.facts.token)}`;
+  const title = `${head.label}, row ${row.facts.row} ${shortened(spelledIfKnown(row.facts.token), 40)}`;
   const inner = [
     text(title, { ...plain, x: 16, y: 26, "font-size": 18, fill: tints.ink }),
     text(`${row.mass ? massWords(row.mass) : "the heaviest keys that were kept"}; ${from}`, {

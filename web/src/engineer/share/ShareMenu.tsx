@@ -125,7 +125,9 @@ function useClosing(box: { current: HTMLElement | null }, isOpen: Signal<boolean
     addEventListener(
       "keydown",
       (event) => {
-        if (event.key === "Escape") isOpen.value = false;
+        if (event.key !== "Escape") return;
+        box.current?.querySelector("button")?.focus();
+        isOpen.value = false;
       },
       { signal },
     );

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { goToStep, LAST_STEP, type LessonState } from "../state";
-import { Parts, StageHead, stepOf } from "./Stage";
+import { MadeUp, Parts, StageHead, stepOf } from "./Stage";
 
 const WORDS_AFTER = 2; // the why with its question, then the answer
 
@@ -9,6 +9,16 @@ export function revealNext(state: LessonState): void {
   const parts = stepOf(state).step.parts(state).length;
   if (state.shown.value < parts + WORDS_AFTER) state.shown.value += 1;
   else goToStep(state, state.step.value + 1);
+}
+
+const LINE = 64; // pixels of the line of keys at the foot
+
+/** What was revealed last: all of it, or its beginning where it is taller than the screen. */
+function bringIn(end: HTMLElement | null): void {
+  const last = end?.previousElementSibling;
+  const isTall = last !== null && last !== undefined && last.clientHeight > innerHeight - LINE;
+  if (isTall) last.scrollIntoView({ block: "start" });
+  else end?.scrollIntoView({ block: "end" });
 }
 
 /** Large type for a room full of people; keys only. */
@@ -24,12 +34,13 @@ export function Presenter({ state }: { state: LessonState }) {
     };
   }, []);
   useEffect(() => {
-    if (shown > 1) end.current?.scrollIntoView({ block: "end" });
+    if (shown > 1) bringIn(end.current);
     else scrollTo(0, 0);
   }, [shown, state.step.value]);
   return (
     <main class="learn-presenter" data-part="presenter">
       <StageHead state={state} />
+      <MadeUp state={state} />
       <Parts state={state} most={shown} />
       {beyond >= 1 && (
         <section class="card" data-part="presenter-why">

@@ -39,6 +39,12 @@ function Vectors({ state }: { state: LessonState }) {
   };
   return (
     <section>
+      <p data-part="lead">
+        Attention lets each token of a text fetch something from the others. How much it takes from
+        each is a <b class="weight">weight</b>. This lesson works out the weights of one sentence,
+        number by number, in eight steps; it follows the worked example of two short notes, “the
+        notes” below.
+      </p>
       <p>
         The input of the layer is <b>word embedding plus position</b>. Rows are tokens.{" "}
         {withPositions
@@ -88,7 +94,7 @@ function Origins({ state }: { state: LessonState }) {
         Embeddings: {state.lesson.embeddings.source}. Projections: {state.lesson.projections}.
       </p>
       <p class="soft">
-        Every number can be changed: click it, type, press Enter. All that follows follows at once.
+        Every number can be changed: click it, type, press Enter. Every later step follows.
       </p>
     </section>
   );

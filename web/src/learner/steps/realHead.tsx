@@ -48,4 +48,4 @@ function Lab({ state }: { state: LessonState }) {
   return <RealHeadLab state={state} />;
 }
 
-export const realHead: Step = { formula: WholeFormula, parts: () => [Lab] };
+export const realHead: Step = { formula: WholeFormula, hasOwnText: true, parts: () => [Lab] };

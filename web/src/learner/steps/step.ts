@@ -6,5 +6,7 @@ export type Part = FunctionComponent<{ readonly state: LessonState }>;
 /** A step on the stage: its formula, and its parts in the order a presenter shows them. */
 export interface Step {
   readonly formula: FunctionComponent;
+  /** It shows another text than the lesson's sentence. */
+  readonly hasOwnText?: boolean;
   readonly parts: (state: LessonState) => readonly Part[];
 }

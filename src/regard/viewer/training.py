@@ -1,0 +1,193 @@
+"""A training run for the page: facts as JSON; strips and stored maps as plain numbers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from regard.draw.pages.words import as_json
+from regard.errors import InputError
+from regard.recording import Training
+from regard.viewer.opened import Opened
+
+__all__ = ["CUSTOMARY", "MOST_BINS", "Snapshot", "Strips", "facts", "snapshot", "strips"]
+
+MOST_BINS: Final = 2048  # steps of a strip; where there are more, several make a bin
+CUSTOMARY: Final[dict[str, tuple[Literal["above", "below"], float]]] = {
+    "normalized_entropy": ("below", 0.05),
+    "max_score": ("above", 100.0),
+    "sink_mass": ("above", 0.95),
+}  # a monitor's own limits where nobody gives others
+_SPANS: Final = {  # how a statistic is coloured; others from the smallest to the largest
+    "normalized_entropy": "one", "peak": "one", "sink_mass": "one",
+    "grad_w_q": "decades", "grad_w_k": "decades",
+}  # fmt: skip
+_FACTS_BYTES: Final = 2**16  # of the answer, about
+_NONE: Final = -1.0  # in place of a step
+_Array: TypeAlias = NDArray[Any]
+
+
+def facts(opened: Opened) -> dict[str, Any]:
+    """What was monitored; what was written since is looked at first."""
+    with opened.lock:
+        opened.refresh()
+        own = {"recording": opened.number, "revision": opened.revision}
+        known = opened.remembered(
+            "training", 0, lambda: _facts(opened.recording.training), _FACTS_BYTES
+        )
+        return own | known
+
+
+def _facts(training: Training) -> dict[str, Any]:
+    steps = training.steps
+    return {
+        "samples": len(training),
+        "steps": [int(steps[0]), int(steps[-1])] if len(training) else None,
+        "places": training.places,
+        "heads": _heard(training),
+        "statistics": {
+            name: {"words": words, "span": _SPANS.get(name, "spread"),
+                   "limit": _limit(training, name)}
+            for name, words in training.words.items()
+        },
+        "alarms": [
+            one.to_dict() | {"value": as_json(one.value), "threshold": as_json(one.threshold)}
+            for one in training.alarms
+        ],
+        "maps": training.maps,
+    }  # fmt: skip
+
+
+def _heard(training: Training) -> list[int]:
+    """Of every place, how many heads it has: up to the last that was ever heard."""
+    heard: _Array = np.zeros((len(training.places), 0), bool)
+    for name in training.words:
+        known = np.asarray(~np.isnan(training[name]).all(axis=0))
+        heard = known if heard.shape != known.shape else heard | known
+        if heard.size and heard.all():
+            break
+    numbers = np.arange(1, heard.shape[1] + 1)
+    return [int(one) for one in (heard * numbers).max(axis=1, initial=0)]
+
+
+def _limit(training: Training, statistic: str) -> dict[str, Any] | None:
+    """The limit that this run's alarms tell of, else the customary one."""
+    told = [one for one in training.alarms if one.statistic == statistic]
+    if told and math.isfinite(told[-1].threshold):
+        side = "below" if told[-1].value < told[-1].threshold else "above"
+        return {"side": side, "value": told[-1].threshold, "customary": False}
+    if statistic in CUSTOMARY:
+        side, value = CUSTOMARY[statistic]
+        return {"side": side, "value": value, "customary": True}
+    return None
+
+
+# ── strips ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Strips:
+    """One statistic of all heads over the steps. Cells are heads, place by place."""
+
+    first: _Array  # (bins,) the first step of each bin
+    last: _Array
+    planes: _Array  # (1, bins, cells): numbers; (3, bins, cells): mean, least, largest of a bin
+    over: _Array  # (cells,) the first step over the limit; −1 where there is none
+    over_value: _Array  # (cells,) the number at that step
+    heads: int  # cells of a place
+
+    def response(self) -> Response:
+        """float64 first, last, over; then float32 planes, over_value."""
+        planes, bins, cells = self.planes.shape
+        wide = np.concatenate([self.first, self.last, self.over]).astype("<f8")
+        narrow = np.concatenate([self.planes.ravel(), self.over_value]).astype("<f4")
+        return _numbers(
+            wide.tobytes() + narrow.tobytes(),
+            {"planes": planes, "bins": bins, "cells": cells, "heads": self.heads},
+        )
+
+
+def strips(opened: Opened, statistic: str, most: int = MOST_BINS) -> Strips:
+    """A statistic in at most `most` bins of equally many samples."""
+    if not 0 < most <= MOST_BINS:
+        raise InputError(f"bins={most}; give 1 to {MOST_BINS}")
+    with opened.lock:
+        training = opened.recording.training
+        limit = _limit(training, statistic)
+        return _strips(training.steps, training[statistic], limit, most)
+
+
+def _strips(steps: _Array, values: _Array, limit: Mapping[str, Any] | None, most: int) -> Strips:
+    count, places, heads = values.shape
+    flat = values.reshape(count, places * heads)
+    edges = np.linspace(0, count, min(count, most) + 1).round().astype(np.int64)
+    starts = edges[:-1]
+    planes = flat[None] if count <= most else _binned(flat, starts)
+    over, over_value = _first_over(steps, flat, limit)
+    return Strips(steps[starts], steps[edges[1:] - 1], planes, over, over_value, heads)
+
+
+def _binned(flat: _Array, starts: _Array) -> _Array:
+    """(3, bins, cells): mean, least and largest of what is known; NaN where nothing is."""
+    is_known = ~np.isnan(flat)
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # bins in which nothing is known
+        sums = np.add.reduceat(np.where(is_known, flat, 0.0), starts, dtype=np.float64)
+        means = sums / np.add.reduceat(is_known, starts, dtype=np.int64)
+        least, largest = np.fmin.reduceat(flat, starts), np.fmax.reduceat(flat, starts)
+    return np.stack([means, least, largest]).astype(np.float32)
+
+
+def _first_over(
+    steps: _Array, flat: _Array, limit: Mapping[str, Any] | None
+) -> tuple[_Array, _Array]:
+    """Of each cell the first step over the limit, and the number there."""
+    cells = flat.shape[1]
+    if limit is None or not flat.size:
+        return np.full(cells, _NONE), np.full(cells, np.nan, np.float32)
+    beyond = flat < limit["value"] if limit["side"] == "below" else flat > limit["value"]
+    at, is_over = beyond.argmax(axis=0), beyond.any(axis=0)
+    over = np.where(is_over, steps[at], _NONE)
+    return over, np.where(is_over, flat[at, np.arange(cells)], np.nan)
+
+
+# ── maps ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The pooled map of a head."""
+
+    step: int
+    pooled: _Array  # (R, C): mean weight of a cell
+
+    def response(self) -> Response:
+        """(R, C) float32."""
+        rows, columns = self.pooled.shape
+        content = self.pooled.astype("<f4").tobytes()
+        return _numbers(content, {"step": self.step, "rows": rows, "columns": columns})
+
+
+def snapshot(opened: Opened, head: str, step: int) -> Snapshot:
+    """What was stored of a head at a step, or last before it."""
+    with opened.lock:
+        training = opened.recording.training
+        stored = training.maps.get(head, [])
+        before = bisect_right(stored, step)
+        if not before:
+            have = f"its first is of step {stored[0]}" if stored else "it has none"
+            raise InputError(f"no map of {head} was stored up to step {step}; {have}")
+        return Snapshot(stored[before - 1], training.map(head, stored[before - 1]))
+
+
+def _numbers(content: bytes, sizes: Mapping[str, int]) -> Response:
+    headers = {f"x-regard-{name}": str(size) for name, size in sizes.items()}
+    return Response(content, media_type="application/octet-stream", headers=headers)

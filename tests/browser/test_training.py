@@ -1,0 +1,378 @@
+"""The training room on a real server, of a run that a real monitor wrote down."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from browser.reading import figures, overflow, pixel, value
+from recorder.models import Stack
+from regard.colour import palette
+from regard.monitor import STATISTICS, Limits, Snapshots
+from regard.recording import Writer
+from regard.recording.contents import CONTENTS
+from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from viewer.states import make_state
+
+LOWEST, HIGHEST = 1e-4, 1.0  # of the colours of a map, on a log scale
+
+
+def _train(path, steps=30):
+    """One head's scores grow until an alarm is given; maps of two heads now and then."""
+    torch.manual_seed(0)
+    model, limits = Stack(), Limits(entropy=0.3, max_score=15.0, sink_mass=None)
+    snapshots = Snapshots(("L0H0", "L1H1"), every=8, cells=8)
+    with regard.Monitor(
+        model, log=path, limits=limits, snapshots=snapshots, on_alarm=lambda _: None
+    ) as monitor:
+        for step in range(steps):
+            x = torch.randn(1, 24, 32, generator=torch.Generator().manual_seed(step))
+            model(x).square().mean().backward()
+            monitor.step()
+            model.zero_grad()
+            with torch.no_grad():
+                model.layers[0].w_q.weight[:8] *= 1.2
+    assert monitor.alarms
+    return path
+
+
+def _write(writer, start, values, every=1, places=("L0", "L1")):
+    """A piece of a run, whose numbers are the same for every statistic."""
+    words = {"peak": "heaviest", "grad_w_q": "norm"}
+    writer.note({TRAINING_NOTE: json.dumps({"places": places, "statistics": words})})
+    writer.add(series_name("steps", start), np.arange(start, start + len(values)) * every)
+    for name in words:
+        writer.add(series_name(name, start), values)
+
+
+def _long(path):
+    """More steps than a strip has bins."""
+    values = np.random.default_rng(0).random((5000, 2, 3), np.float32)
+    with Writer(path) as writer:
+        writer.note({"contents": CONTENTS})
+        _write(writer, 0, values)
+    return path
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """A run, one of a text and no run, and a long run."""
+    folder = tmp_path_factory.mktemp("runs")
+    text = make_state(folder / "text.regard", "exact")
+    return [_train(folder / "run.regard"), text, _long(folder / "long.regard")]
+
+
+@pytest.fixture(scope="session")
+def address(view, files):
+    """Where they are served."""
+    return view(*files)
+
+
+@pytest.fixture
+def run(files):
+    with regard.open(files[0]) as recording:
+        yield recording.training
+
+
+@pytest.fixture
+def at(tab, address):
+    """Opens a place and waits until it is drawn."""
+
+    def open_place(place="", ready="training", **how):
+        page = tab(f"{address}&{place}", **how)
+        page.wait_for_selector(f"html[data-ready={ready}]")
+        return page
+
+    return open_place
+
+
+def _field(page, statistic):
+    """Where the heads and steps of a strip are, in its canvas's pixels: (place, head, bin) → x, y."""
+    field = page.locator(f"[data-part=strip][data-statistic={statistic}] [data-part=strip-field]")
+    names = ("left", "width", "bins", "row", "top", "gap")
+    left, width, bins, row, top, gap = (float(field.get_attribute(f"data-{n}")) for n in names)
+
+    def middle(place, head, bin, heads=4):
+        y = top + (place * heads + head + 0.5) * row + place * gap
+        return left + (bin + 0.5) / bins * width, y
+
+    return field, middle
+
+
+def _shade(share):
+    return tuple(palette()[round(min(max(share, 0.0), 1.0) * 255)].tolist())
+
+
+# ── what is there ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_alone_opens_at_it(at, run):
+    page = at()
+    tabs = page.locator("[data-part=tabs] a")
+    assert tabs.all_inner_texts() == ["Training"]
+    assert tabs.first.get_attribute("aria-current") == "page"
+    said = page.locator("[data-part=training-size]").inner_text()
+    assert said == "30 sampled steps, 0–29 · 2 layers · 8 heads"
+    strips = page.locator("[data-part=strip]").evaluate_all(
+        "all => all.map(o => o.dataset.statistic)"
+    )
+    assert strips == list(STATISTICS) == list(run.words)
+
+
+def test_without_a_run_there_is_no_tab(at):
+    page = at("rec=1", "overview")
+    assert "Training" not in page.locator("[data-part=tabs]").inner_text()
+    page = at("rec=1&view=training")
+    told = page.locator("[data-part=no-training]").inner_text()
+    assert 'regard.Monitor(model, log="run.regard")' in told
+
+
+def test_the_tab_leads_from_a_text_to_its_run(tab, view, tmp_path):
+    path = make_state(tmp_path / "both.regard", "exact")
+    model = Stack()
+    with regard.Monitor(model, log=path) as monitor:
+        model(torch.randn(1, 8, 32)).sum().backward()
+        monitor.step()
+    page = tab(view(path))
+    page.wait_for_selector("html[data-ready=overview]")
+    page.locator("[data-part=tabs] a", has_text="Training").click()
+    page.wait_for_selector("html[data-ready=training]")
+    page.keyboard.press("1")
+    page.wait_for_selector("html[data-ready=overview]")
+    page.keyboard.press("4")
+    page.wait_for_selector("html[data-ready=training]")
+
+
+# ── numbers and colours ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("head", "step"), [("L0H0", 0), ("L0H3", 17), ("L1H2", 29)])
+def test_the_numbers_are_numpys(at, run, head, step):
+    page = at(f"view=training&stat=peak&head={head}&step={step}")
+    cell = step, int(head[1]), int(head[3])
+    shown = page.locator("[data-part=head-numbers] dd [data-value]")
+    shown = [float(one.get_attribute("data-value")) for one in shown.all()]
+    expected = [float(run[name][cell]) for name in run.words]
+    np.testing.assert_allclose(shown, expected, rtol=0, atol=1e-6)
+    reading = figures(page, "[data-statistic=peak] [data-part=strip-reading]")
+    assert reading[0] == step and abs(reading[1] - float(run["peak"][cell])) < 1e-6
+
+
+def test_the_table_has_what_the_strip_shows(at, run):
+    page = at()
+    strip = page.locator("[data-part=strip][data-statistic=max_score]")
+    strip.locator("details.twin summary").click()
+    lines = strip.locator("details.twin tbody tr")
+    values = run["max_score"].reshape(30, 8)
+    assert lines.count() == 8
+    for head in range(8):
+        cells = lines.nth(head).locator("td [data-value]").all()
+        found = [float(one.get_attribute("data-value")) for one in cells]
+        own = values[:, head]
+        np.testing.assert_allclose(found, [own[0], own[-1], own.min(), own.max()], atol=1e-6)
+
+
+def test_the_strips_have_the_palettes_colours(at, run):
+    page = at()
+    for name in ("normalized_entropy", "sink_mass"):
+        _, middle = _field(page, name)
+        marked = {one.head: one.step for one in run.alarms if one.statistic == name}
+        for step, place, head in np.ndindex(30, 2, 4):
+            if abs(marked.get(f"L{place}H{head}", -9) - step) < 2:
+                continue
+            x, y = middle(place, head, step)
+            found = pixel(page, f"[data-statistic={name}] canvas", x, y)
+            assert found[:3] == _shade(float(run[name][step, place, head]))
+
+
+def test_a_decade_is_a_part_of_the_scale(at, run):
+    page = at()
+    strip = "[data-statistic=grad_w_q]"
+    values = run["grad_w_q"]
+    high = math.ceil(math.log10(float(values.max())))
+    low = max(math.floor(math.log10(float(values.min()))), high - 4)
+    assert "log" in page.locator(f"{strip} .legend").inner_text()
+    _, middle = _field(page, "grad_w_q")
+    for cell in [(3, 0, 1), (20, 1, 2), (29, 0, 0)]:
+        share = (math.log10(float(values[cell])) - low) / (high - low)
+        found = pixel(page, f"{strip} canvas", *middle(cell[1], cell[2], cell[0]))
+        near = [_shade(share + part / 1000) for part in (-1, 0, 1)]  # float32 at an edge
+        assert found[:3] in near
+
+
+def test_a_long_run_tells_means_and_ends(at, files):
+    page = at("view=training&rec=2&stat=peak&head=L1H2&step=2500")
+    with regard.open(files[2]) as recording:
+        values = recording.training["peak"][:, 1, 2]
+    first, mean, least, largest = figures(page, "[data-statistic=peak] [data-part=strip-reading]")
+    words = page.locator("[data-statistic=peak] [data-part=reading-step]").inner_text()
+    last = int(words.split("–")[1].replace(",", ""))
+    part = values[int(first) : last + 1]
+    assert first <= 2500 <= last and len(part) > 1
+    expected = [part.mean(dtype=np.float64), part.min(), part.max()]
+    np.testing.assert_allclose([mean, least, largest], expected, atol=1e-6)
+
+
+# ── alarms ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_alarm_is_shown_with_its_first_step(at, run):
+    page = at()
+    listed = page.locator("[data-part=alarm]")
+    assert listed.count() == len(run.alarms) >= 2
+    for one, link in zip(run.alarms, listed.all(), strict=True):
+        told = [float(o.get_attribute("data-value")) for o in link.locator("[data-value]").all()]
+        np.testing.assert_allclose(told, [one.step, one.value, one.threshold], atol=1e-6)
+        mark = page.locator(
+            f"[data-part=strip][data-statistic={one.statistic}] [data-part=over-mark]"
+            f"[data-head={one.head}]"
+        )
+        assert mark.get_attribute("data-step") == str(one.step)
+        assert mark.get_attribute("data-alarm") == "true"
+        _, middle = _field(page, one.statistic)
+        x, y = middle(int(one.head[1]), int(one.head[3]), one.step)
+        assert abs(float(mark.get_attribute("cx")) - x) < 0.01
+        assert abs(float(mark.get_attribute("cy")) - y) < 0.01
+
+
+def test_an_alarm_leads_to_its_strip(at, run):
+    page = at()
+    alarm = next(one for one in run.alarms if one.statistic == "max_score")
+    page.locator(f"[data-part=alarm][data-statistic=max_score][data-head={alarm.head}]").click()
+    cell = page.locator("[data-statistic=max_score] [data-part=strip-cell]")
+    assert cell.get_attribute("data-head") == alarm.head
+    assert cell.get_attribute("data-step") == str(alarm.step)
+    assert value(page, "[data-part=limit-line]") == 15.0
+    assert f"stat=max_score&head={alarm.head}&step={alarm.step}" in page.url
+
+
+def test_who_was_over_for_a_moment_is_marked_without_an_alarm(tab, view, tmp_path):
+    values = np.full((6, 2, 2), 0.5, np.float32)
+    values[2, 1, 0] = 0.9
+    path = tmp_path / "moment.regard"
+    told = {"kind": "k", "head": "L0H0", "step": 5, "statistic": "peak", "value": 0.8,
+            "threshold": 0.75}  # fmt: skip
+    with Writer(path) as writer:
+        writer.note({"contents": CONTENTS, ALARMS_NOTE: json.dumps([told])})
+        _write(writer, 0, values, every=10)
+    page = tab(view(path))
+    page.wait_for_selector("html[data-ready=training]")
+    mark = page.locator("[data-statistic=peak] [data-part=over-mark][data-head=L1H0]")
+    assert mark.get_attribute("data-step") == "20" and mark.get_attribute("data-alarm") == "false"
+
+
+# ── stored maps ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_click_shows_the_stored_map(at, run):
+    page = at()
+    field, middle = _field(page, "peak")
+    x, y = middle(1, 1, 21)
+    field.click(position={"x": x, "y": y})
+    page.wait_for_selector("[data-part=snapshot-map][data-step='16']")  # the last before 21
+    assert "stat=peak&head=L1H1&step=21" in page.url
+    assert page.locator("[data-part=head-line]").get_attribute("data-head") == "L1H1"
+    stored = page.locator("[data-part=stored-at]").evaluate_all(
+        "all => all.map(o => +o.dataset.step)"
+    )
+    assert stored == run.maps["L1H1"] == [0, 8, 16, 24]
+    pooled = run.map("L1H1", 16)
+    decades = math.log10(HIGHEST / LOWEST)
+    for row, column in np.ndindex(*pooled.shape):
+        found = pixel(page, "[data-part=snapshot-map]", column, row)[:3]
+        weight = float(pooled[row, column])
+        if weight > 0:
+            assert found == _shade(math.log10(weight / LOWEST) / decades)
+        else:
+            assert found == (0xE9, 0xE9, 0xE4)
+    box = page.locator("[data-part=snapshot-map]")
+    box.scroll_into_view_if_needed()
+    side = box.bounding_box()["width"] / pooled.shape[1]
+    box.hover(position={"x": 1.5 * side, "y": 6.5 * side})
+    shown = value(page, "[data-part=snapshot-reading] [data-value]")
+    assert abs(shown - float(pooled[6, 1])) < 1e-6
+    page.locator("[data-part=snapshot-after]").click()
+    page.wait_for_selector("[data-part=snapshot-map][data-step='24']")
+
+
+def test_where_no_map_was_stored_it_says_so(at):
+    page = at("view=training&stat=peak&head=L0H2&step=9")
+    told = page.locator("[data-part=no-snapshot]").inner_text()
+    assert "No map of L0H2 was stored" in told and "Snapshots" in told
+
+
+# ── moving about ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_keys(at, run):
+    page = at()
+    cell = page.locator("[data-part=strip-cell]")
+    first = next(one for one in run.alarms if one.statistic == "normalized_entropy")
+    page.keyboard.press("ArrowRight")  # begins at the first alarm
+    cell.wait_for()
+    assert cell.get_attribute("data-head") == first.head
+    assert cell.get_attribute("data-step") == str(first.step)
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown"):
+        page.keyboard.press(key)
+    assert cell.get_attribute("data-step") == str(first.step + 1)
+    assert cell.get_attribute("data-head") == "L0H1"
+    page.keyboard.press("s")
+    active = page.locator(".train-active")
+    assert active.get_attribute("data-statistic") == "max_score"
+    page.keyboard.press("ArrowUp")
+    page.wait_for_function("() => document.activeElement.dataset.part === 'strip-cell'")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.activeElement.dataset.part === 'snapshot'")
+    assert page.locator("[data-part=snapshot]").get_attribute("data-head") == "L0H0"
+    page.keyboard.press("Home")
+    assert cell.get_attribute("data-step") == "0"
+    page.reload()
+    page.wait_for_selector("html[data-ready=training]")
+    assert cell.get_attribute("data-head") == "L0H0" and cell.get_attribute("data-step") == "0"
+
+
+def test_pointing_reads_a_cell(at, run):
+    page = at()
+    field, middle = _field(page, "sink_mass")
+    x, y = middle(1, 3, 11)
+    field.hover(position={"x": x, "y": y})
+    reading = page.locator("[data-statistic=sink_mass] [data-part=strip-reading]")
+    assert reading.get_attribute("data-head") == "L1H3"
+    step, number = figures(page, "[data-statistic=sink_mass] [data-part=strip-reading]")
+    assert step == 11 and abs(number - float(run["sink_mass"][11, 1, 3])) < 1e-6
+
+
+def test_a_run_that_goes_on_is_followed(tab, view, tmp_path):
+    path = tmp_path / "live.regard"
+    values = np.random.default_rng(1).random((8, 2, 3), np.float32)
+    with Writer(path) as writer:
+        writer.note({"contents": CONTENTS})
+        _write(writer, 0, values[:5])
+        page = tab(view(path))
+        page.wait_for_selector("html[data-ready=training]")
+        assert value(page, "[data-part=training-live] [data-value]") == 5
+        _write(writer, 5, values[5:])
+        writer.add(map_name("L0H0", 5), np.eye(4, dtype=np.float32))
+        page.wait_for_selector("[data-part=training-live] [data-value='8']")
+        page.wait_for_selector("[data-statistic=peak] [data-bins='8']")
+        page.keyboard.press("End")
+        page.keyboard.press("End")
+        page.wait_for_selector("[data-part=snapshot-map][data-step='5']")
+    page.wait_for_selector("[data-part=training-live]", state="detached")
+    assert figures(page, "[data-statistic=peak] [data-part=strip-reading]")[0] == 7
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits(at, width, scheme):
+    page = at("view=training&stat=peak&head=L1H1&step=9", width=width, color_scheme=scheme)
+    page.wait_for_selector("[data-part=snapshot-map]")
+    assert overflow(page) <= 0
+    field, _ = _field(page, "peak")
+    canvas = field.locator("canvas").bounding_box()
+    assert canvas["x"] >= 0 and canvas["x"] + canvas["width"] <= width

@@ -1,0 +1,68 @@
+"""A character model learns from texts, and writes."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+import torch
+
+from examples.scripts import call, load, run
+
+language_model = load("language_model")
+
+SMALL = ("--steps", "40", "--every", "20", "--width", "16", "--d-k", "4", "--samples", "2")
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """The essay."""
+    return language_model.read([language_model.ESSAY])
+
+
+def test_the_last_tenth_is_held_out(corpus):
+    text = language_model.ESSAY.read_text(encoding="utf-8")
+    parts = corpus.decode(corpus.learnt_from), corpus.decode(corpus.held_out)
+    assert "".join(parts) == text
+    assert len(parts[1]) == len(text) // 10
+
+
+def test_a_model_that_knows_nothing_needs_all_bits(corpus):
+    torch.manual_seed(0)
+    model = corpus.make_model(16, 4).eval()
+    with torch.no_grad():
+        model.decoder.embed.table.zero_()
+    assert corpus.bits(model, corpus.held_out) == pytest.approx(math.log2(len(corpus.letters)))
+
+
+def test_it_learns_goes_on_and_writes(tmp_path):
+    path = tmp_path / "run.pt"
+    status, out = call(language_model, *SMALL, "--checkpoint", str(path))
+    assert status == 0, out
+    learnt, knows_nothing = (float(n) for n in re.findall(r"(\d\.\d\d) (?:where|for)", out))
+    assert learnt < knows_nothing
+    assert "\n2. " in out
+    status, again, err = run("language_model", *SMALL, "--checkpoint", str(path))
+    assert status == 0, err
+    assert "going on after step 40 of 40" in err
+    assert again.splitlines()[1:] == out.splitlines()[-len(again.splitlines()) + 1 :]
+
+
+def test_other_texts_and_no_scale(tmp_path):
+    text, table = tmp_path / "mine.txt", tmp_path / "mine.csv"
+    text.write_text("abc " * 500, encoding="utf-8")
+    status, out = call(
+        language_model, str(text), *SMALL, "--no-scale", "--measure", str(table), "--steps", "2"
+    )
+    assert status == 0, out
+    assert table.read_text(encoding="utf-8").splitlines()[1].startswith("language_model,no,0,")
+
+
+def test_too_little_text_is_refused(tmp_path):
+    text = tmp_path / "short.txt"
+    text.write_text("abc", encoding="utf-8")
+    status, out = call(language_model, str(text))
+    assert status == 2
+    assert "too few" in out
+    assert call(language_model, str(tmp_path / "nowhere.txt"))[0] == 2

@@ -1,0 +1,124 @@
+"""Checkpoints are whole or not there, and belong to the run that made them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+import typer
+from rich.console import Console
+from torch import nn
+
+from examples.scripts import load
+from regard.nn import LanguageModel, LanguageModelConfig
+
+loop = load("training_loop")
+
+STATUS = Console(file=io.StringIO())
+
+
+def learner(seed: int = 0):
+    """A tiny model with dropout, and what it learns from: each number is followed by the next."""
+    torch.manual_seed(seed)
+    shape = {"vocabulary": 8, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.2}
+    model = LanguageModel(LanguageModelConfig(**shape))
+
+    def losses(dice: torch.Generator) -> torch.Tensor:
+        ids = (torch.randint(8, (4, 1), generator=dice) + torch.arange(7)) % 8
+        found = model(ids[:, :-1]).flatten(0, 1)
+        return nn.functional.cross_entropy(found, ids[:, 1:].flatten(), reduction="none")
+
+    return model, losses
+
+
+def run(path=None, steps: int = 12, **recipe):
+    """Trained; the model and what was measured."""
+    model, losses = learner()
+    plan = loop.Plan(steps, every=5, checkpoint=path, recipe={"steps": steps, **recipe})
+    return model, loop.train(model, losses, plan, STATUS)
+
+
+def interrupted(monkeypatch, step: int, path) -> None:
+    """A run that ends in the middle of a step."""
+    take = loop._take_step
+
+    def stop(state, *rest):
+        if state.step == step:
+            raise KeyboardInterrupt
+        return take(state, *rest)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "_take_step", stop)
+        run(path)
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    """To the last bit."""
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize(("step", "kept"), [(5, 5), (9, 5), (11, 10)])
+def test_what_is_lost_is_at_most_an_interval(step, kept, monkeypatch, tmp_path):
+    path = tmp_path / "run.pt"
+    interrupted(monkeypatch, step, path)
+    assert torch.load(path, weights_only=True)["step"] == kept
+    (model, readings), (whole, at_once) = run(path), run()
+    assert same(model, whole)
+    assert readings == at_once
+    assert [one.step for one in readings] == [0, 5, 10, 12]
+
+
+def test_a_finished_run_is_not_repeated(tmp_path, monkeypatch):
+    model, readings = run(tmp_path / "run.pt")
+    monkeypatch.delattr(loop, "_take_step")
+    again, the_same = run(tmp_path / "run.pt")
+    assert same(model, again)
+    assert the_same == readings
+
+
+def test_a_broken_write_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
+    interrupted(monkeypatch, 7, path)
+    before = path.read_bytes()
+
+    def broken(_held, stream):
+        stream.write(before[:100])
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+        patch.setattr(torch, "save", broken)
+        run(path)
+    assert path.read_bytes() == before
+    assert same(run(path)[0], run()[0])  # the half-written one is in nobody's way
+
+
+def test_another_recipe_is_refused(tmp_path):
+    run(tmp_path / "run.pt", width=8)
+    with pytest.raises(typer.BadParameter, match="width=8, not 16"):
+        run(tmp_path / "run.pt", width=16)
+    with pytest.raises(typer.BadParameter, match="steps=12, not 20"):
+        run(tmp_path / "run.pt", steps=20, width=8)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
+def test_files_of_others_are_refused(tmp_path, content):
+    path = tmp_path / "run.pt"
+    if content is None:
+        torch.save({"weights": torch.zeros(1)}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(typer.BadParameter, match="is no checkpoint"):
+        run(path)
+
+
+def test_without_the_scale_scores_are_plain_products():
+    model, _ = learner()
+    layer = model.decoder.blocks[0].attention
+    x = torch.randn(1, 5, 8)
+    with torch.no_grad():
+        before = layer.look(x)
+        plain, divided = before.scores[0, 1].clone(), layer.head_dim**0.5
+        loop.remove_scale(model)
+        torch.testing.assert_close(layer.look(x).scores[0, 1], plain * divided)

@@ -1,0 +1,172 @@
+"""Number words are learnt, looked up where they stand, and a killed training is none lost."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import os
+import pty
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from num2words import num2words
+from rich.console import Console
+
+from examples.scripts import EXAMPLES, call, load, run
+
+translate, training_loop = load("translate"), load("training_loop")
+
+SMALL = ("--numbers", "100", "--held-out", "20", "--width", "16", "--d-k", "4")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A course of numbers below a thousand, and a model that went through it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translate, "LARGEST", 999)
+        course = translate.Course("de", numbers=800, held_out=100, seed=0)
+    torch.manual_seed(0)
+    model = course.make_model(48, 12)
+    plan = training_loop.Plan(200, every=200, rate=5e-3)
+    losses = functools.partial(course.losses, model)
+    readings = training_loop.train(model, losses, plan, Console(file=io.StringIO()))
+    assert readings[0].loss > 3
+    return course, model
+
+
+def test_held_out_numbers_are_said_rightly(trained):
+    course, model = trained
+    assert not set(course.held_out) & set(course.learnt_from)
+    wrong = course.mistakes(model, course.held_out)
+    assert len(wrong) <= 5
+    said = course.translate(model, course.held_out)
+    told = dict(zip(course.held_out, said, strict=True))
+    assert dict(wrong) == {n: t for n, t in told.items() if t != num2words(n, lang="de")}
+
+
+def test_the_alignment_crosses(trained):
+    course, model = trained
+    head = translate.find_head(course, model)
+    assert head.found > 0.95
+    for number in [n for n in course.held_out if translate.shows_order(n, "de")][:10]:
+        shown = translate.make_map(course, model, number, head)
+        looks = [shown.keys[n] for n in shown.weights.argmax(-1)]
+        tens, units = shown.keys[-3:-1]  # English says the ten first
+        assert shown.rows[-3] == "und"
+        assert (looks[-4], looks[-2]) == (units, tens)  # German the unit
+
+
+def test_what_is_hidden_is_not_said(trained):
+    course, model = trained
+    numbers = [n for n in course.held_out if translate.shows_order(n, "de")][:30]
+    assert max(translate.blindfolded(course, model, numbers)) < 0.5
+
+
+@pytest.mark.parametrize("code", ["en", "de", "fr"])
+def test_every_number_has_its_pieces(code):
+    speech = translate.Speech(code)
+    for number in random.Random(0).sample(range(1, translate.LARGEST + 1), 500):
+        ids = speech.encode(number).tolist()
+        assert ids[-1] == translate.END
+        assert speech.decode([*ids, 7, 8]) == num2words(number, lang=code)
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "written"),
+    [("de", 7034, ["vier", "dreißig"]), ("fr", 234, [" trente", "-quatre"])],
+)
+def test_marks_are_where_ten_and_unit_stand(code, number, written):
+    course = translate.Course(code, numbers=10, held_out=1, seed=0)
+    batch = course.make_batch([number, 999_999])  # the first is padded
+    rows, keys = translate.marks(batch, code)
+    wanted = [course.foreign.pieces[batch.wanted[0, n]] for n in sorted(rows[0].tolist())]
+    assert wanted == written
+    assert [course.english.pieces[batch.source[0, n]] for n in keys[0]] == [" thirty", "-four"]
+
+
+def test_french_is_shown_in_one_order(tmp_path):
+    picture, table = tmp_path / "a.png", tmp_path / "a.csv"
+    status, out = call(
+        translate, *SMALL, "--language", "fr", "--steps", "3", "--every", "2", "--say", "234",
+        "--plot", str(picture), "--measure", str(table), "--no-scale",
+    )  # fmt: skip
+    assert status == 0, out
+    assert "two hundred and thirty-four → " in out
+    assert re.search(r"Exact match on 20 held-out numbers: \d", out)
+    assert "scale: weight, linear" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    lines = list(csv.DictReader(table.open(encoding="utf-8")))
+    assert [line["step"] for line in lines] == ["0", "2", "3"]
+    assert {line["scaled"] for line in lines} == {"no"}
+
+
+# ── killed ───────────────────────────────────────────────────────────────────────────────────
+
+
+def start(checkpoint: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A training in a process of its own, on a terminal that shows its bar."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, str(EXAMPLES / "translate.py"), *LONG, "--checkpoint", checkpoint]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command, env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    return process, ours
+
+
+LONG = (*SMALL, "--steps", "60", "--every", "10")
+
+
+def kill_after(step: int, process: subprocess.Popen[bytes], terminal: int) -> int:
+    """Kill without warning once the bar shows this step; the last step it showed."""
+    seen = ""
+    while not (steps := [int(n) for n in re.findall(r"(\d+)/60", seen)]) or steps[-1] < step:
+        seen += os.read(terminal, 65536).decode(errors="replace")
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    os.close(terminal)
+    return steps[-1]
+
+
+def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
+    killed, whole = tmp_path / "killed.pt", tmp_path / "whole.pt"
+    shown = kill_after(25, *start(killed))
+    kept = torch.load(killed, weights_only=True)["step"]
+    assert kept >= shown - 10  # at most the last interval is lost
+    status, _, err = run("translate", *LONG, "--checkpoint", str(killed))
+    assert status == 0, err
+    assert f"going on after step {kept} of 60" in err
+    assert run("translate", *LONG, "--checkpoint", str(whole))[0] == 0
+    assert_same(*(torch.load(path, weights_only=True) for path in (killed, whole)))
+
+
+def assert_same(one, other):
+    """To the last bit, at any depth."""
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_same(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+    else:
+        assert one == other
+
+
+def test_wrong_options_are_usage_errors():
+    assert call(translate, "--steps", "0")[0] == 2
+    assert call(translate, "--language", "it")[0] == 2
+    status, out = call(translate, "--plot", "a.txt")  # before the training, not after it
+    assert status == 2
+    assert "a.png or a.svg" in " ".join(out.replace("│", "").split())
+    assert call(translate, "--help")[0] == 0

@@ -1,0 +1,249 @@
+"""A training run as the page is told of it: facts, strips, stored maps."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from draw.recorded import write
+from regard.errors import InputError
+from regard.recording import Alarm, Memory, Recording, Writer, open
+from regard.recording.contents import CONTENTS
+from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from regard.viewer import training
+from regard.viewer.app import build_app
+from regard.viewer.opened import Opened
+from regard.viewer.training import CUSTOMARY, MOST_BINS
+from regard.viewer.work import Pool
+from viewer.served import TOKEN, make_opened
+
+PORT = 8124
+WORDS = {"max_score": "largest score", "peak": "heaviest key", "grad_w_q": "norm"}
+PLACES = ["L0", "L1", "cross.L0"]
+ALARM = Alarm("score growth", "L0H1", 3, "max_score", 60.0, 50.0)
+
+
+def _values(count, seed=0):
+    """(count, 3, 4); the last place has two heads only."""
+    values = np.random.default_rng(seed).normal(size=(count, 3, 4)).astype(np.float32)
+    values[:, 2, 2:] = np.nan
+    return values
+
+
+def _add(writer, first, values, every=1):
+    steps = np.arange(first, first + len(values)) * every
+    writer.add(series_name("steps", first), steps)
+    for name in WORDS:
+        writer.add(series_name(name, first), values)
+
+
+def _note(writer, alarms=()):
+    writer.note({TRAINING_NOTE: json.dumps({"places": PLACES, "statistics": WORDS})})
+    if alarms:
+        writer.note({ALARMS_NOTE: json.dumps([one.to_dict() for one in alarms])})
+
+
+def _opened(values, alarms=(), every=1, maps=()):
+    store = Memory()
+    store.note({"contents": CONTENTS})
+    _note(store, alarms)
+    _add(store, 0, values, every)
+    for head, step, pooled in maps:
+        store.add(map_name(head, step), pooled)
+    return Opened(Recording(store))
+
+
+@pytest.fixture
+def pool():
+    one = Pool(2)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def ask(pool):
+    """Asks as the page does."""
+
+    def get(opened, address):
+        served = build_app([opened], TOKEN, PORT, page={}, pool=pool)
+        client = TestClient(served, f"http://127.0.0.1:{PORT}", headers={"x-regard-token": TOKEN})
+        return client.get(f"/api/0/{address}")
+
+    return get
+
+
+def _unpacked(answer):
+    sizes = {name: int(answer.headers[f"x-regard-{name}"]) for name in ("planes", "bins", "cells")}
+    planes, bins, cells = sizes.values()
+    wide = np.frombuffer(answer.content, "<f8", 2 * bins + cells)
+    narrow = np.frombuffer(answer.content, "<f4", offset=wide.nbytes)
+    numbers, over_value = np.split(narrow, [planes * bins * cells])
+    first, last, over = np.split(wide, [bins, 2 * bins])
+    return first, last, numbers.reshape(planes, bins, cells), over, over_value
+
+
+# ── facts ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_facts(ask):
+    pooled = np.eye(3, dtype=np.float32)
+    maps = [("L0H1", 20, pooled), ("L0H1", 0, pooled)]
+    facts = ask(_opened(_values(5), [ALARM], every=10, maps=maps), "training").json()
+    assert facts["samples"] == 5 and facts["steps"] == [0, 40]
+    assert facts["places"] == PLACES and facts["heads"] == [4, 4, 2]
+    assert facts["maps"] == {"L0H1": [0, 20]} and facts["alarms"] == [ALARM.to_dict()]
+    told = facts["statistics"]
+    assert told["max_score"]["words"] == "largest score"
+    assert told["max_score"]["limit"] == {"side": "above", "value": 50.0, "customary": False}
+    assert told["peak"] == {"words": "heaviest key", "span": "one", "limit": None}
+
+
+def test_the_customary_limits_are_the_monitors():
+    from regard.monitor import STATISTICS, Limits
+
+    limits = Limits()
+    assert {
+        "normalized_entropy": ("below", limits.entropy),
+        "max_score": ("above", limits.max_score),
+        "sink_mass": ("above", limits.sink_mass),
+    } == CUSTOMARY
+    assert set(CUSTOMARY) < set(STATISTICS)
+
+
+def test_without_an_alarm_the_limit_is_the_customary_one():
+    limit = training.facts(_opened(_values(3)))["statistics"]["max_score"]["limit"]
+    assert limit == {"side": "above", "value": 100.0, "customary": True}
+
+
+def test_a_recording_without_training_says_so(tmp_path, ask):
+    facts = ask(make_opened(tmp_path), "training").json()
+    assert facts["samples"] == 0 and facts["steps"] is None and facts["statistics"] == {}
+
+
+def test_a_run_that_goes_on_is_followed(tmp_path):
+    path, values = tmp_path / "run.regard", _values(9)
+    with Writer(path) as writer:
+        writer.note({"contents": CONTENTS})
+        opened = Opened(open(path))
+        assert training.facts(opened)["samples"] == 0
+        _note(writer)
+        _add(writer, 0, values[:4])
+        first = training.facts(opened)
+        _add(writer, 4, values[4:])
+        _note(writer, [ALARM])
+        second = training.facts(opened)
+    assert (first["samples"], second["samples"]) == (4, 9)
+    assert second["revision"] > first["revision"]
+    assert not first["alarms"] and second["alarms"] == [ALARM.to_dict()]
+    np.testing.assert_array_equal(training.strips(opened, "peak").planes[0], values.reshape(9, 12))
+    opened.close()
+
+
+def test_training_beside_attention(tmp_path, ask):
+    path = tmp_path / "run.regard"
+    with Writer(path) as writer:
+        write(writer, ["a", "b", "c", "d"])
+        _note(writer)
+        _add(writer, 0, _values(2))
+    opened = Opened(open(path))
+    assert ask(opened, "overview").json()["heads"]
+    assert ask(opened, "training").json()["samples"] == 2
+
+
+# ── strips ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_short_run_has_every_number(ask):
+    values = _values(7)
+    answer = ask(_opened(values, every=5), "strips?statistic=max_score")
+    first, last, planes, over, _ = _unpacked(answer)
+    assert answer.headers["x-regard-heads"] == "4"
+    assert first.tolist() == last.tolist() == [0, 5, 10, 15, 20, 25, 30]
+    np.testing.assert_array_equal(planes, values.reshape(1, 7, 12))
+    assert (over == -1).all()
+
+
+@pytest.mark.parametrize(("count", "bins"), [(MOST_BINS + 1, MOST_BINS), (1000, 7), (12, 5)])
+def test_a_long_run_is_binned(ask, count, bins):
+    values = _values(count)
+    values[: count // 2, 1, 3] = np.nan
+    answer = ask(_opened(values), f"strips?statistic=peak&bins={bins}")
+    first, last, planes, _, _ = _unpacked(answer)
+    assert planes.shape == (3, bins, 12)
+    assert first[0] == 0 and last[-1] == count - 1
+    np.testing.assert_array_equal(first[1:], last[:-1] + 1)  # every step is in one bin
+    flat = values.reshape(count, 12)
+    for bin, (start, stop) in enumerate(zip(first.astype(int), last.astype(int), strict=True)):
+        part = flat[start : stop + 1]
+        known = ~np.isnan(part).all(axis=0)
+        expected = np.full((3, 12), np.nan)
+        expected[:, known] = [
+            np.nanmean(part[:, known], axis=0, dtype=np.float64),
+            np.nanmin(part[:, known], axis=0),
+            np.nanmax(part[:, known], axis=0),
+        ]
+        np.testing.assert_allclose(planes[:, bin], expected, rtol=1e-6)
+
+
+def test_the_first_step_over_the_limit_is_of_all_steps():
+    """Also where it lies in the middle of a bin."""
+    values = np.zeros((5000, 3, 4), np.float32)
+    values[1234, 0, 1] = 51
+    values[1235:, 0, 1] = 70
+    values[4999, 2, 0] = 50.5
+    values[:, 1, 0] = 50  # at it, not over it
+    found = training.strips(_opened(values, [ALARM], every=2), "max_score")
+    over = found.over.reshape(3, 4)
+    assert over[0, 1] == 2468 and over[2, 0] == 9998 and (over >= 0).sum() == 2
+    assert found.over_value.reshape(3, 4)[0, 1] == 51
+    assert np.isnan(found.over_value.reshape(3, 4)[1, 0])
+
+
+def test_a_limit_from_below():
+    values = np.ones((4, 3, 4), np.float32)
+    values[2:, 1, 2] = 0.1
+    values[:, 2, 3] = np.nan
+    low = Alarm("collapse", "L1H2", 2, "peak", 0.1, 0.5)
+    over = training.strips(_opened(values, [low]), "peak").over.reshape(3, 4)
+    assert over[1, 2] == 2 and (over >= 0).sum() == 1
+
+
+def test_numbers_that_are_infinite_pass(ask):
+    values = _values(10)
+    values[4, 0, 0] = np.inf
+    _, _, planes, _, _ = _unpacked(ask(_opened(values), "strips?statistic=peak&bins=2"))
+    assert planes[0, 0, 0] == np.inf and np.isfinite(planes[:, 1, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("strips", 404), ("strips?statistic=nothing", 404), ("strips?statistic=peak&bins=0", 404),
+        ("strips?statistic=peak&bins=2049", 404), ("strips?statistic=peak&bins=x", 400),
+        ("snapshot?head=L0H0", 400), ("snapshot?step=1", 400),
+        ("snapshot?head=L0H0&step=1", 404), ("snapshot?head=../L0H0&step=1", 404),
+    ],
+)  # fmt: skip
+def test_what_is_not_there(ask, address, status):
+    answer = ask(_opened(_values(3)), address)
+    assert answer.status_code == status and set(answer.json()) == {"error"}
+
+
+# ── maps ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_map_that_was_stored_last(ask):
+    early, late = np.random.default_rng(0).random((2, 3, 5), np.float32)
+    opened = _opened(_values(3), maps=[("L0H1", 10, early), ("L0H1", 30, late)])
+    for step, stored, pooled in [(10, 10, early), (29, 10, early), (31, 30, late)]:
+        answer = ask(opened, f"snapshot?head=L0H1&step={step}")
+        assert answer.headers["x-regard-step"] == str(stored)
+        shape = int(answer.headers["x-regard-rows"]), int(answer.headers["x-regard-columns"])
+        np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(shape), pooled)
+    with pytest.raises(InputError, match="up to step 9; its first is of step 10"):
+        training.snapshot(opened, "L0H1", 9)
+    with pytest.raises(InputError, match="it has none"):
+        training.snapshot(opened, "L0H0", 9)
