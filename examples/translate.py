@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 
 import torch
 import typer
-from num2words import num2words  # type: ignore[import-untyped]
+from num2words import num2words
 from rich.console import Console
 from torch import Tensor
 from torch.nn.functional import cross_entropy

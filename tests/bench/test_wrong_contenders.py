@@ -96,7 +96,7 @@ def test_the_recorded_model_is_named_where_it_is_wrong() -> None:
 def test_the_first_token_that_differs_is_told() -> None:
     right = torch.tensor([[4, 5, 6, 7]])
     decode._check(contenders(transformers=right, bare_loop=right, regard=right.clone()))
-    with pytest.raises(WrongResultError, match="bare loop writes other tokens .* the 3th on"):
+    with pytest.raises(WrongResultError, match="bare loop writes other tokens .* from token 3 on"):
         other = torch.tensor([[4, 5, 9, 7]])
         decode._check(contenders(transformers=right, bare_loop=other, regard=right))
 

@@ -20,9 +20,10 @@ from chromium import find_browser
 HERE = ("127.0.0.1", "localhost", "")  # no host: file:, data: and blob: addresses
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests of a worker."""
+    """One browser for the tests of a file. Not for all of them: while it is open, its driver keeps
+    an event loop running in this thread, and other tests run loops of their own."""
     from playwright.sync_api import sync_playwright
 
     path = find_browser()

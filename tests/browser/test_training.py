@@ -92,7 +92,7 @@ def at(tab, address):
 
 
 def _field(page, statistic):
-    """Where the heads and steps of a strip are, in its canvas's pixels: (place, head, bin) → x, y."""
+    """A strip, and where its heads and steps are in the canvas: (place, head, bin) → x, y."""
     field = page.locator(f"[data-part=strip][data-statistic={statistic}] [data-part=strip-field]")
     names = ("left", "width", "bins", "row", "top", "gap")
     left, width, bins, row, top, gap = (float(field.get_attribute(f"data-{n}")) for n in names)
@@ -209,8 +209,9 @@ def test_a_long_run_tells_means_and_ends(at, files):
     page = at("view=training&rec=2&stat=peak&head=L1H2&step=2500")
     with regard.open(files[2]) as recording:
         values = recording.training["peak"][:, 1, 2]
-    first, mean, least, largest = figures(page, "[data-statistic=peak] [data-part=strip-reading]")
-    words = page.locator("[data-statistic=peak] [data-part=reading-step]").inner_text()
+    line = "[data-statistic=peak] [data-part=strip-reading]"
+    first, mean, least, largest = figures(page, line)
+    words = page.locator(f"{line} [data-part=reading-step]").inner_text()
     last = int(words.split("–")[1].replace(",", ""))
     part = values[int(first) : last + 1]
     assert first <= 2500 <= last and len(part) > 1

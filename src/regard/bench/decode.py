@@ -73,7 +73,7 @@ def _check(contenders: dict[str, Callable[[], Tensor]]) -> None:
         if not torch.equal(written, right):
             same = int((written == right).cumprod(-1).sum())
             raise WrongResultError(
-                f"{what} writes other tokens than {_PEER} from the {same + 1}th on; no time is "
+                f"{what} writes other tokens than {_PEER} from token {same + 1} on; no time is "
                 "reported"
             )
 

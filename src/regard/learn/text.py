@@ -79,11 +79,16 @@ def _short(text: str) -> str:
 def labels_of(tokens: Sequence[str]) -> tuple[str, ...]:
     """One label per token; the second "the" is "the₂"."""
     seen: Counter[str] = Counter()
-    labels = []
+    labels: dict[str, None] = {}
     for token in tokens:
-        label = _short(printable(token))
-        seen[label] += 1
-        labels.append(label + (str(seen[label]).translate(_SUBSCRIPTS) if seen[label] > 1 else ""))
+        plain = label = _short(printable(token))
+        seen[plain] += 1
+        while seen[plain] > 1 or label in labels:  # a word may be "the₂" of itself
+            label = plain + str(max(seen[plain], 2)).translate(_SUBSCRIPTS)
+            if label not in labels:
+                break
+            seen[plain] += 1
+        labels[label] = None
     return tuple(labels)
 
 

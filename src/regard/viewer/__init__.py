@@ -7,6 +7,7 @@ thumbnails  small pictures of all heads
 tracks      curves along a map's sides
 opened      a recording that is served: its lock, its revisions, its report
 comparison  two prompts side by side
+training    a training run: facts, strips, stored maps
 answers     what is answered, as JSON and as plain numbers
 work        a pool of threads, newest request first
 warm        what the first page will ask for, computed ahead

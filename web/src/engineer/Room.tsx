@@ -23,6 +23,8 @@ import { TrainingPage } from "./training/TrainingPage";
 import "./room.css";
 import "./states/states.css";
 
+const SERVER_ERROR = 500;
+
 /** The engineer's room: a recording, seen from afar and up close. */
 export function EngineerRoom({ source }: { source: Source }) {
   const { view, head = "", row = "" } = place.value;
@@ -53,7 +55,7 @@ function Frame({ source }: { source: Source }) {
         {...{ where, view }}
         listings={arrived(listings) ?? []}
         overview={arrived(overview)}
-        training={arrived(training)}
+        tabs={tabsOf(arrived(overview), training)}
       />
       <div class="room-body" ref={body} tabIndex={-1}>
         <Shown {...{ source, where, overview, training, view }} />
@@ -66,6 +68,14 @@ function Frame({ source }: { source: Source }) {
 function viewShown(view: View, overview?: Overview, training?: TrainingFacts): View {
   const isBare = overview !== undefined && !overview.heads.length;
   return view === "overview" && isBare && training?.samples ? "training" : view;
+}
+
+/** Heads and a run have their tabs; and so has a run that cannot be read, where it says why. */
+function tabsOf(overview: Overview | undefined, training: Answer<TrainingFacts>) {
+  const isBare = overview !== undefined && !overview.heads.length;
+  const hasRun = training.state === "here" && training.value.samples > 0;
+  const isBroken = training.state === "failed" && training.error.status >= SERVER_ERROR;
+  return { ofHeads: !(isBare && hasRun), ofTraining: hasRun || isBroken };
 }
 
 interface ShownProps {

@@ -4,7 +4,6 @@ import { useKeys } from "../shell/keys";
 import { switchTheme, theme } from "../shell/theme";
 import type { Listing, Overview } from "../source/answers";
 import type { Where } from "../source/source";
-import type { TrainingFacts } from "../source/training";
 import { legible } from "./head/spelling";
 import { modelName } from "./modelName";
 import { PromptPicker } from "./PromptPicker";
@@ -21,23 +20,30 @@ import {
   viewOf,
 } from "./places";
 
+/** Which tabs there are. */
+interface TabsThere {
+  readonly ofHeads: boolean;
+  readonly ofTraining: boolean;
+}
+
 interface Props {
   readonly where: Where;
   readonly listings: readonly Listing[];
   readonly overview: Overview | undefined;
-  readonly training: TrainingFacts | undefined;
+  readonly tabs: TabsThere;
   readonly view: View;
 }
 
 /** Which recording this is, and the ways through it. */
-export function RoomHeader({ where, listings, overview, training, view }: Props) {
-  const isTrained = (training?.samples ?? 0) > 0;
+export function RoomHeader({ where, listings, overview, tabs, view }: Props) {
   const listing = overview ?? listings[where.recording];
   useKeys("Ways", [
     { key: "1", does: "overview", run: () => go(overviewPlace(where)) },
     { key: "2", does: "findings", run: () => go(findingsPlace(where)) },
     { key: "3", does: "compare", run: () => go(comparingPlace(where)) },
-    ...(isTrained ? [{ key: "4", does: "training", run: () => go(trainingPlace(where)) }] : []),
+    ...(tabs.ofTraining
+      ? [{ key: "4", does: "training", run: () => go(trainingPlace(where)) }]
+      : []),
   ]);
   return (
     <header class="room-header">
@@ -59,7 +65,7 @@ export function RoomHeader({ where, listings, overview, training, view }: Props)
         <ThemeButton />
         <HelpButton />
       </div>
-      <Tabs where={where} view={view} isTrained={isTrained} isBare={overview?.heads.length === 0} />
+      <Tabs where={where} view={view} there={tabs} />
       <Crumbs where={where} />
     </header>
   );
@@ -78,12 +84,10 @@ function ThemeButton() {
 interface TabsProps {
   readonly where: Where;
   readonly view: View;
-  readonly isTrained: boolean;
-  /** No head was recorded, so that a training run is all there is. */
-  readonly isBare: boolean;
+  readonly there: TabsThere;
 }
 
-function Tabs({ where, view, isTrained, isBare }: TabsProps) {
+function Tabs({ where, view, there }: TabsProps) {
   const other = otherOf(place.value);
   const comparing = view === "compare" && other ? place.value : comparingPlace(where);
   const training: readonly [View, string, Place][] = [
@@ -94,7 +98,7 @@ function Tabs({ where, view, isTrained, isBare }: TabsProps) {
     ["findings", "Findings", findingsPlace(where)],
     ["compare", "Compare", comparing],
   ];
-  const tabs = isTrained ? [...(isBare ? [] : ofHeads), ...training] : ofHeads;
+  const tabs = [...(there.ofHeads ? ofHeads : []), ...(there.ofTraining ? training : [])];
   return (
     <nav class="room-tabs" aria-label="Views" data-part="tabs">
       {tabs.map(([name, text, to]) => (

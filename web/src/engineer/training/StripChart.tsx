@@ -42,6 +42,7 @@ export function StripChart(props: Props) {
   const [pointed, setPointed] = useState<At | null>(null);
   const chosen =
     choice.row === undefined ? null : { row: choice.row, bin: binOf(choice.step, strips) };
+  const isPooled = isBinned(strips) || bins > layout.width;
   const read = pointed ?? (isActive ? chosen : null);
   const row = read ? rows[read.row] : undefined;
   const reading = read && row ? readingAt(strips, cellOf(row, strips), read.bin) : undefined;
@@ -59,7 +60,7 @@ export function StripChart(props: Props) {
         </div>
       </div>
       <div class="train-key">
-        <Legend scale={scale} words={isBinned(strips) ? "mean of the steps of a bin" : ""} />
+        <Legend scale={scale} words={isPooled ? "mean of the steps of a column" : ""} />
         <StripTable {...{ rows, strips, marks }} />
       </div>
       {isActive && props.detail(layout)}
