@@ -90,8 +90,8 @@ def test_any_text_is_read_back(
         append_csv(path, [one])
     with path.open(newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
-    for given, read in zip(rows, found, strict=True):
-        assert read == {name: str(value) for name, value in asdict(given).items()}
+    for one, read in zip(rows, found, strict=True):
+        assert read == {name: str(value) for name, value in asdict(one).items()}
         assert float(read["ratio"]) == ratio
 
 
@@ -141,7 +141,9 @@ def test_the_same_size_draws_the_same_problem() -> None:
     one = cpu.Configuration(tokens=8, dim=4, causal=True)
     q, k, v = one.inputs()
     again = one.inputs()
-    assert q.shape == (1, 4, 8, 4) and all((a == b).all() for a, b in zip([q, k, v], again))
+    assert q.shape == (1, 4, 8, 4) and all(
+        (a == b).all() for a, b in zip([q, k, v], again, strict=True)
+    )
     assert not (q == k).all()
 
 

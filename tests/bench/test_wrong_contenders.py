@@ -42,7 +42,7 @@ def test_the_heaviest_weight_is_checked(monkeypatch: pytest.MonkeyPatch) -> None
         return found._replace(weights=found.weights / 2)
 
     monkeypatch.setattr(Attention, "top", halved)
-    with pytest.raises(WrongResultError, match="top weight .* no time is reported for it"):
+    with pytest.raises(WrongResultError, match=r"top weight .* no time is reported for it"):
         cpu.measure(AT, seconds=0)
 
 
@@ -87,7 +87,7 @@ def contenders(**answers: torch.Tensor) -> dict[str, Callable[[], Any]]:
 def test_the_recorded_model_is_named_where_it_is_wrong() -> None:
     right = torch.tensor([[1.0, -8.0]])
     record._check(contenders(sdpa=right, regard=right + 0.01, recorded=right))
-    with pytest.raises(WrongResultError, match="logits of recorded are off by 0.5"):
+    with pytest.raises(WrongResultError, match=r"logits of recorded are off by 0\.5"):
         record._check(contenders(sdpa=right, regard=right, recorded=right + 0.5))
     with pytest.raises(WrongResultError, match="logits of regard are off by nan"):
         record._check(contenders(sdpa=right, regard=right * torch.nan, recorded=right))
@@ -96,7 +96,7 @@ def test_the_recorded_model_is_named_where_it_is_wrong() -> None:
 def test_the_first_token_that_differs_is_told() -> None:
     right = torch.tensor([[4, 5, 6, 7]])
     decode._check(contenders(transformers=right, bare_loop=right, regard=right.clone()))
-    with pytest.raises(WrongResultError, match="bare loop writes other tokens .* from token 3 on"):
+    with pytest.raises(WrongResultError, match=r"bare loop writes other tokens .* from token 3 on"):
         other = torch.tensor([[4, 5, 9, 7]])
         decode._check(contenders(transformers=right, bare_loop=other, regard=right))
 

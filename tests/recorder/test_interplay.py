@@ -249,7 +249,7 @@ def test_facts_and_sayings_are_kept(read: Any) -> None:
 
 
 def test_only_modules_are_recorded() -> None:
-    with pytest.raises(InputError, match="model is a str; give a torch.nn.Module"):
+    with pytest.raises(InputError, match=r"model is a str; give a torch\.nn\.Module"):
         regard.record("llama")  # type: ignore[arg-type]
 
 

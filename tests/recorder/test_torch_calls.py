@@ -103,9 +103,7 @@ def test_grouped_heads_and_a_scale_of_their_own(x: Tensor) -> None:
 
 def test_causal_means_from_the_start_in_torch(x: Tensor) -> None:
     """Fewer queries than keys: torch counts both from 0."""
-    rec = recorded(
-        lambda y: SDPA(heads_of(y[:, :7], 4), *[heads_of(y, 4)] * 2, is_causal=True), x
-    )
+    rec = recorded(lambda y: SDPA(heads_of(y[:, :7], 4), *[heads_of(y, 4)] * 2, is_causal=True), x)
     q, k = heads_of(x[:, :7], 4), heads_of(x, 4)
     truth = eager(q, k, seen=torch.ones(7, 12).tril().bool())
     found = rec["L0H3"]
@@ -148,6 +146,24 @@ def test_several_calls_of_one_module_are_several_layers(x: Tensor) -> None:
         q = heads_of(x, 4)
         agrees(rec.prompts[1][layer, 2], eager(q, q, seen=seen)[1, 2])
         x = (eager(q, q, seen=seen) @ q).transpose(1, 2).flatten(-2)
+
+
+def test_blocks_that_attend_twice_are_twice_as_many_layers(x: Tensor) -> None:
+    """The second call of the first block is not mistaken for the first call of the second."""
+
+    def twice(y: Tensor) -> Tensor:
+        q = heads_of(y, 4)
+        return y + (SDPA(q, q, q) - SDPA(q, q, -q, is_causal=True)).transpose(1, 2).flatten(-2)
+
+    model = nn.Sequential(Calls(twice), Calls(twice))
+    with torch.no_grad(), regard.record(model) as rec:
+        model(x)
+        between = model[0](x)
+    assert rec.stacks == {"": (4, 4)}
+    seen = torch.ones(12, 12).tril().bool()
+    for layer, given, mask in ((0, x, None), (1, x, seen), (2, between, None), (3, between, seen)):
+        q = heads_of(given, 4)
+        agrees(rec.recording.prompts[1][layer, 3], eager(q, q, seen=mask)[1, 3], atol=1e-4)
 
 
 def test_a_budget_counts_places_nobody_foresaw(x: Tensor) -> None:

@@ -36,7 +36,9 @@ def test_any_text_is_numbers_or_is_refused_in_words(text: str) -> None:
         assert found and all(type(n) is int and n >= 0 for n in found)
 
 
-@pytest.mark.parametrize("given", [True, [1.0], [None], ["3"], [0, -1], [], (), "5-2", "1,,2", "-1"])
+@pytest.mark.parametrize(
+    "given", [True, [1.0], [None], ["3"], [0, -1], [], (), "5-2", "1,,2", "-1"]
+)
 def test_what_is_no_layer(given: Any) -> None:
     with pytest.raises(InputError, match="such as"):
         Choice.of(given, None, None)

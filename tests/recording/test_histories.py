@@ -101,8 +101,8 @@ class File:
 @given(st.lists(ACTS, max_size=9))
 def test_any_history_is_read_back(tmp_path_factory: Any, acts: list[Any]) -> None:
     file = File(tmp_path_factory.mktemp("history") / "a.regard")
-    for act, *given in acts:
-        getattr(file, act)(*given)
+    for act, *words in acts:
+        getattr(file, act)(*words)
     file.writer.close()
     assert check(file.path).is_whole and check(file.path).tensors == len(file.held)
     with Reader(file.path) as reader:
@@ -135,7 +135,9 @@ def test_who_follows_a_file_sees_what_who_comes_late_sees(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(NAMES, ARRAYS, FACTS), max_size=6), FACTS)
 def test_memory_holds_what_a_file_would(
-    tmp_path_factory: Any, given: list[tuple[str, np.ndarray, dict[str, str]]], facts: dict[str, str]
+    tmp_path_factory: Any,
+    given: list[tuple[str, np.ndarray, dict[str, str]]],
+    facts: dict[str, str],
 ) -> None:
     memory, path = Memory(), tmp_path_factory.mktemp("twin") / "a.regard"
     with Writer(path) as writer:

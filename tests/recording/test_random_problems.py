@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import regard
 from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Table, Window
 from regard.recording import Memory, Recording, Writer
@@ -126,19 +128,13 @@ def test_a_file_answers_as_memory_does(
     with Writer(path) as writer:
         write_recording(writer, statistics=False, **given | {"pieces": 33})
     one = Recording(memory)[0, 1]
-    with Recording(_opened(path)) as rec:
+    with regard.open(path) as rec:
         other = rec[0, 1]
         rows = data.draw(st.lists(st.integers(0, made.place.queries - 1), max_size=4))
         np.testing.assert_array_equal(one.rows(rows), other.rows(rows))
         for row in rows:
             key = data.draw(st.integers(0, made.place.keys - 1))
             assert one[row, key] == other[row, key]
-
-
-def _opened(path: Any) -> Any:
-    from regard.recording import open_recording
-
-    return open_recording(path)
 
 
 # ── sums that come tile by tile ──────────────────────────────────────────────────────────────
@@ -156,7 +152,7 @@ def test_tiles_of_any_width_make_one_sum(
 ) -> None:
     online = OnlineSum(1, np.dtype(np.float64))
     ends = sorted({0, *(cut for cut in cuts if cut <= len(scores)), len(scores)})
-    for start, stop in zip(ends, ends[1:], strict=False):
+    for start, stop in pairwise(ends):
         online.fold(np.array([scores[start:stop]]))
     every = np.array([*scores, *([] if sink is None else [sink])])
     peak, log = online.lse(sink)

@@ -131,9 +131,7 @@ def test_what_the_lowest_rank_does_not_say_the_next_one_does(tmp_path: Path) -> 
         assert folder.metadata == {"a": "1", "b": "3", "c": "0"}
 
 
-@pytest.mark.parametrize(
-    "name", ["rank-1.regard", "rank-000000001.regard", "rank-0001.regard"]
-)
+@pytest.mark.parametrize("name", ["rank-1.regard", "rank-000000001.regard", "rank-0001.regard"])
 def test_ranks_are_numbers_however_they_are_spelt(tmp_path: Path, name: str) -> None:
     with Writer(tmp_path / name) as writer:
         writer.add("x", np.zeros(1))
@@ -142,7 +140,8 @@ def test_ranks_are_numbers_however_they_are_spelt(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["rank-.regard", "rank-1.regard.part", "Rank-1.regard", "rank--1.regard", "rank-x.regard"]
+    "name",
+    ["rank-.regard", "rank-1.regard.part", "Rank-1.regard", "rank--1.regard", "rank-x.regard"],
 )
 def test_other_files_are_no_ranks(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")

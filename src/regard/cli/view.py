@@ -22,7 +22,7 @@ def view(
         True, "--open/--no-open", help="Open the page in the browser, or only print its address."
     ),
 ) -> None:
-    """Look at recordings in the browser: every head, zoomed down to the exact number.
+    """Look at recordings in the browser, down to the exact weight.
 
     The page comes from a server on this machine that nobody else reaches. What can be seen is what
     was recorded; nothing is written, and nothing is asked from elsewhere. Ctrl-C ends it.

@@ -78,16 +78,13 @@ def _short(text: str) -> str:
 
 def labels_of(tokens: Sequence[str]) -> tuple[str, ...]:
     """One label per token; the second "the" is "the₂"."""
-    seen: Counter[str] = Counter()
+    again: Counter[str] = Counter()
     labels: dict[str, None] = {}
     for token in tokens:
         plain = label = _short(printable(token))
-        seen[plain] += 1
-        while seen[plain] > 1 or label in labels:  # a word may be "the₂" of itself
-            label = plain + str(max(seen[plain], 2)).translate(_SUBSCRIPTS)
-            if label not in labels:
-                break
-            seen[plain] += 1
+        while label in labels:  # more than once, where a word is itself spelt "the₂"
+            again[plain] += 1
+            label = plain + str(again[plain] + 1).translate(_SUBSCRIPTS)
         labels[label] = None
     return tuple(labels)
 

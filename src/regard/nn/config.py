@@ -46,9 +46,12 @@ class BlockConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        optional = {field.name for field in fields(self) if field.default is None}
         for name in ("dim", "heads", "kv_heads", "head_dim", "hidden", *self._counts()):
             number = getattr(self, name)
-            if number is not None and (not isinstance(number, int) or number < 1):
+            if number is None and name in optional:
+                continue
+            if not isinstance(number, int) or number < 1:
                 raise InputError(f"{name}={number!r}; give a whole number of at least 1")
         if self.heads % self.key_heads:
             raise ShapeError(
@@ -146,8 +149,8 @@ class LanguageModelConfig(StackConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.window is not None and self.window < 1:
-            raise InputError(f"window={self.window}; a token sees itself: at least 1")
+        if self.window is not None and (not isinstance(self.window, int) or self.window < 1):
+            raise InputError(f"window={self.window!r}; a token sees itself: at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ def choose_token(
     generator: torch.Generator | None = None,
 ) -> Callable[[Tensor], Tensor]:
     """A function from logits (batch, vocabulary) to tokens (batch,)."""
-    if temperature < 0:
+    if not temperature >= 0:
         raise InputError(f"temperature={temperature}; give 0 for the likeliest token, or more")
     if top_k is not None and top_k < 1:
         raise InputError(f"top_k={top_k}; give at least 1")

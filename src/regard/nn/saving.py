@@ -75,7 +75,7 @@ def build_saved(config: Mapping[str, Any], where: Path) -> tuple[type[Any], Stac
     """The class and the configuration of a saved model."""
     given = dict(config)
     kind = given.pop(_MARK)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise FileError(f"{where}: {_MARK} is {kind!r}; known are {', '.join(_KINDS)}")
     made, shape = _KINDS[kind]
     unknown = sorted(set(given) - {field.name for field in fields(shape)})

@@ -52,11 +52,11 @@ class Atlas:
         return self._stacks[pattern]
 
     def _layer(self, stack: str, caller: Caller) -> int:
-        """The number in the path, where that is plain; else the order of hearing."""
+        """The number in the path, where that is plain and free; else the order of hearing."""
         numbers = _NUMBER.findall(caller.path)
-        if len(numbers) == 1 and caller.occurrence == 0:
-            return int(numbers[0])
         taken = {spot.layer for spot in self._spots.values() if spot.stack == stack}
+        if len(numbers) == 1 and caller.occurrence == 0 and int(numbers[0]) not in taken:
+            return int(numbers[0])
         return max(taken, default=-1) + 1
 
 

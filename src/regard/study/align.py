@@ -35,7 +35,7 @@ class Alignment:
 
 def align(a: Stream | None, b: Stream | None, counts: tuple[int, int]) -> Alignment:
     """By ids where both have them, else by number. `counts` are the lengths of the two."""
-    if a is None or b is None or (a.ids.size, b.ids.size) < counts:
+    if a is None or b is None or a.ids.size < counts[0] or b.ids.size < counts[1]:
         how = "row by row; the tokens are not known"
         return _by_number(min(counts), how)
     left, right = a.ids[: counts[0]], b.ids[: counts[1]]
