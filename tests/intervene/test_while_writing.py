@@ -1,4 +1,4 @@
-"""An edge of one row, knocked out while a model of ours writes: that row changes, no earlier one."""
+"""An edge of one row, knocked out while a model of ours writes: that row changes, none before."""
 
 from __future__ import annotations
 
