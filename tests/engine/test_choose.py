@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regard
-from regard.engine import api, choose
+from regard.engine import api, choose, library
 from regard.engine.choose import CANDIDATES, remarks, survey, sweeps_for
 from regard.engine.problem import Problem
 from regard.errors import InputError, UnavailableError
@@ -92,7 +92,7 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr("regard.engine.library.works", lambda name: True)
+    monkeypatch.setattr(library, "works", lambda name: True)
     monkeypatch.setattr("regard.engine.gpu.sweeps.TritonSweeps.unavailable", lambda self: [])
     half = {"device": "cuda", "dtype": torch.bfloat16}
     eight = {"shape": AttentionShape.of(*[(1, 2, 64, 8)] * 3)}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, library, nn
 from torch.utils.checkpoint import checkpoint
 
 import regard
+from regard.engine import library as fused
 from regard.engine import ops
-from regard.engine.library import flash
 from regard.engine.problem import RowState
 from regard.engine.spec import Spec, measure_text
 from regard.score import ALiBi, BiasTable, ScoreRule
@@ -323,13 +323,13 @@ def test_operators_keep_torchs_contract(name, layout):
     quick = ("test_schema", "test_autograd_registration", "test_faketensor")
     every = layout == "contiguous" or name == "rows"
     checks = (*quick, "test_aot_dispatch_dynamic") if every else quick
-    torch.library.opcheck(operator, arguments(_problem(layout, 4, 2)), test_utils=checks)
+    library.opcheck(operator, arguments(_problem(layout, 4, 2)), test_utils=checks)
 
 
 def test_operators_keep_torchs_contract_without_groups():
     for name in ("rows", "columns", "cells", "gradient"):
         operator, arguments = OPERATORS[name]
-        torch.library.opcheck(operator, arguments(_problem("contiguous", 4, 4, learn=False)))
+        library.opcheck(operator, arguments(_problem("contiguous", 4, 4, learn=False)))
 
 
 @pytest.mark.parametrize("layout", _layouts())
@@ -338,7 +338,7 @@ def test_the_library_operator_keeps_torchs_contract(layout):
     make = _layouts()[layout]
     q, k, v = (make(heads, 5).requires_grad_() for heads in (4, 2, 2))
     spec = Spec.of(regard.Causal(), ScoreRule(0.5)).asking(output=True)
-    torch.library.opcheck(flash, (q, k, v, True, spec))
+    library.opcheck(fused.flash, (q, k, v, True, spec))
 
 
 # ── autocast, checkpointing, graphs ──────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.library import LIBRARY
+from regard.engine import library
 from regard.engine.problem import Problem
 from regard.errors import UnavailableError
 from regard.mask import Mask
@@ -54,18 +54,18 @@ def random(*size: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Ten
 
 
 def test_a_plain_problem_is_no_problem() -> None:
-    assert LIBRARY.reasons(PLAIN) == []
+    assert library.LIBRARY.reasons(PLAIN) == []
 
 
 @pytest.mark.parametrize(("changes", "reason"), LIMITS, ids=[said for _, said in LIMITS])
 def test_each_limit_is_a_reason_in_words(changes: dict[str, Any], reason: str) -> None:
-    assert LIBRARY.reasons(replace(PLAIN, **changes)) == [reason]
+    assert library.LIBRARY.reasons(replace(PLAIN, **changes)) == [reason]
 
 
 def on_cuda(monkeypatch: pytest.MonkeyPatch, able: tuple[str, ...], **changes: Any) -> list[str]:
-    monkeypatch.setattr("regard.engine.library.works", lambda name: name in able)
+    monkeypatch.setattr(library, "works", lambda name: name in able)
     plain = {"device": "cuda", "dtype": torch.bfloat16, "shape": shape(2, 3, 8, 64, value_dim=64)}
-    return LIBRARY.reasons(replace(PLAIN, **{**plain, **changes}))
+    return library.LIBRARY.reasons(replace(PLAIN, **{**plain, **changes}))
 
 
 def test_limits_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,14 +87,12 @@ def test_limits_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_operator_works_without_a_gpu() -> None:
-    from regard.engine.library import works
-
     if not torch.cuda.is_available():
-        assert not works("cudnn") and not works("flash")
+        assert not library.works("cudnn") and not library.works("flash")
 
 
 def test_several_limits_are_several_reasons() -> None:
-    assert len(LIBRARY.reasons(replace(PLAIN, sink=True, softcap=True, dropout=True))) == 3
+    assert len(library.LIBRARY.reasons(replace(PLAIN, sink=True, softcap=True, dropout=True))) == 3
 
 
 def test_causal_means_from_the_first_key() -> None:
@@ -106,7 +104,7 @@ def test_causal_means_from_the_first_key() -> None:
         (wide, regard.Causal(), False),
         (square, regard.Causal() & regard.Prefix(3), False),
     ):
-        assert (LIBRARY.reasons(replace(problem, mask=repr(mask))) == []) is able
+        assert (library.LIBRARY.reasons(replace(problem, mask=repr(mask))) == []) is able
 
 
 @pytest.mark.parametrize(
@@ -129,8 +127,8 @@ def test_insisting_says_why_not(options: dict[str, Any]) -> None:
 
 
 def test_a_torch_without_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.engine.library._NAME", "_no_such_operator")
-    assert LIBRARY.unavailable() == ["this torch has no aten._no_such_operator"]
+    monkeypatch.setattr(library, "_NAME", "_no_such_operator")
+    assert library.LIBRARY.unavailable() == ["this torch has no aten._no_such_operator"]
     x = random(1, 2, 6, 4)
     assert regard.attend(x, x, x).implementation == "cpu"
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from draw.recorded import on_disk
 from recording.synthetic import Chunk
@@ -83,7 +82,6 @@ def _case(path: Path, name: str, heads: Any, limit: int) -> dict[str, Any]:
                 "labels": data["carries"]["heads"]}  # fmt: skip
 
 
-@pytest.mark.skipif(not VITEST.exists(), reason="the page's tools are not installed")
 def test_the_page_reads_what_python_wrote(tmp_path):
     words = [f"w{n % 50}" for n in range(600)]
     small = on_disk(tmp_path / "small.regard")
@@ -102,6 +100,7 @@ def test_the_page_reads_what_python_wrote(tmp_path):
         assert any(head["rows"] for head in case["heads"]), case["name"]
     file = tmp_path / "carried.json"
     file.write_text(json.dumps(cases))
+    assert VITEST.exists(), "the page's tools are not installed; run make page"
     done = subprocess.run(
         [VITEST, "run", "tests/source"], cwd=WEB, capture_output=True, text=True,
         env=os.environ | {"REGARD_CARRIED": str(file), "NO_COLOR": "1"}, check=False,

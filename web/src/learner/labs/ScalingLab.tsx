@@ -6,6 +6,7 @@ import { Twin } from "../../parts/Twin";
 import type { LessonState } from "../state";
 import { Chart, type Line } from "./Chart";
 import { Choice, Lab } from "./Lab";
+import { SidesHead } from "./SidesHead";
 import { type Readings, useReadings } from "./useReadings";
 
 const START = 6; // d_k = 64, a usual width of a head
@@ -132,17 +133,7 @@ function Sides({ reading, isBusy }: { reading: Reading; isBusy: boolean }) {
   return (
     <div class="scroll">
       <table class="lab-sides" data-part="scaling-table" aria-busy={isBusy}>
-        <thead>
-          <tr>
-            <th scope="col" />
-            <th scope="col" class="raw">
-              unscaled
-            </th>
-            <th scope="col" class="scaled">
-              ÷ √d_k
-            </th>
-          </tr>
-        </thead>
+        <SidesHead />
         <tbody>
           {FIGURES.map(({ name, words }) => (
             <tr key={name} data-figure={name}>

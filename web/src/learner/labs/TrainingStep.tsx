@@ -13,6 +13,7 @@ import {
   rowsAlive,
 } from "./course";
 import { Choice, Lab } from "./Lab";
+import { SidesHead } from "./SidesHead";
 import { heaviest, WeightStrip } from "./WeightStrip";
 
 const OWN = 0; // stands for the lesson's own numbers among the d_k to choose from
@@ -132,17 +133,7 @@ function Result({ race, focus }: { race: Race; focus: number }) {
     <>
       <div class="scroll">
         <table class="lab-sides" data-part="training-table">
-          <thead>
-            <tr>
-              <th scope="col" />
-              <th scope="col" class="raw">
-                unscaled
-              </th>
-              <th scope="col" class="scaled">
-                ÷ √d_k
-              </th>
-            </tr>
-          </thead>
+          <SidesHead />
           <tbody>
             <Pair words="loss before" race={race} of={(course) => course.first.loss} />
             <Pair words="loss now" race={race} of={(course) => course.last.loss} />
