@@ -15,11 +15,13 @@ import pytest
 
 from regard.errors import FileError, InputError, MissingExtraError, UnavailableError
 from regard.viewer import serve as module
+from regard.viewer.loopback import bound
 from regard.viewer.serve import serve
 from viewer.served import make_file
 
 _SCRIPT = """
 import sys
+from regard.viewer.loopback import bound
 from regard.viewer.serve import serve
 serve(sys.argv[1:], say=lambda line: print(line, flush=True))
 print("ended well", flush=True)
@@ -94,7 +96,7 @@ def test_requests_that_no_browser_would_send(process):
 
 
 def test_it_listens_on_loopback_only():
-    with module._bound(0) as listener:
+    with bound(0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
         assert listener.getsockname()[1] > 0
 
@@ -104,7 +106,7 @@ def test_a_taken_port_is_said():
         other.bind(("127.0.0.1", 0))
         other.listen()
         with pytest.raises(UnavailableError, match=r"cannot be had .* give another, or 0"):
-            module._bound(other.getsockname()[1])
+            bound(other.getsockname()[1])
 
 
 @pytest.mark.parametrize("port", [-1, 65536])

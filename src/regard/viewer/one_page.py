@@ -12,14 +12,13 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from regard.errors import InputError, UnavailableError
 from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import HEADERS, make_token
+from regard.viewer.loopback import LOOPBACK, bound
 
 __all__ = ["serve_page"]
 
-_LOOPBACK: Final = "127.0.0.1"
-_NAMES: Final = (_LOOPBACK, "localhost")
+_NAMES: Final = (LOOPBACK, "localhost")
 _OWN_POLICY: Final = "content-security-policy"  # the page brings its own, with its hashes
 
 
@@ -33,17 +32,15 @@ def serve_page(
 
     The last part of the address is a token: other users of this machine cannot guess it.
     """
-    if not 0 <= port < 2**16:
-        raise InputError(f"port {port}; give 0 for a free one, or 1 to 65535")
     path = f"/{make_token()}"
-    try:
-        server = ThreadingHTTPServer((_LOOPBACK, port), _handler(html.encode(), path))
-    except OSError as error:
-        raise UnavailableError(
-            f"port {port} cannot be had ({error.strerror}); give another, or 0 for a free one"
-        ) from None
+    listener = bound(port)
+    server = ThreadingHTTPServer(
+        listener.getsockname(), _handler(html.encode(), path), bind_and_activate=False
+    )
+    server.socket.close()  # the one it made, and did not bind
+    server.socket = listener
     with server, suppress(KeyboardInterrupt):
-        address = f"http://{_LOOPBACK}:{server.server_port}{path}"
+        address = f"http://{LOOPBACK}:{listener.getsockname()[1]}{path}"
         say(address)
         if open_browser:
             open_in_browser(address)

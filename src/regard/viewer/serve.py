@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from regard.errors import InputError, MissingExtraError, UnavailableError
+from regard.errors import InputError, MissingExtraError
 from regard.recording import open as open_recording
 from regard.viewer.cache import Cache
 from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import make_token
+from regard.viewer.loopback import LOOPBACK, bound
 from regard.viewer.opened import CACHE_BYTES, Opened
 from regard.viewer.warm import warm_up
 from regard.viewer.work import Pool
 
 __all__ = ["serve"]
 
-_LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 1  # seconds for answers under way at the end
 
 
@@ -39,11 +39,11 @@ def serve(
     uvicorn = _server()
     opened, pool = _opened(paths), Pool()
     try:
-        with _bound(port) as listener:
+        with bound(port) as listener:
             own, token = listener.getsockname()[1], make_token()
             server = _make_server(uvicorn, opened, token, own, pool)
             warm_up(opened, pool)
-            address = f"http://{_LOOPBACK}:{own}/#token={token}"
+            address = f"http://{LOOPBACK}:{own}/#token={token}"
             with suppress(KeyboardInterrupt):  # from here on Ctrl-C is the ordinary end
                 say(address)
                 if open_browser:
@@ -92,19 +92,3 @@ def _opened(paths: Sequence[str | os.PathLike[str]]) -> list[Opened]:
             one.close()
         raise
     return found
-
-
-def _bound(port: int) -> socket.socket:
-    if not 0 <= port < 2**16:
-        raise InputError(f"port {port}; give 0 for a free one, or 1 to 65535")
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((_LOOPBACK, port))
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        raise UnavailableError(
-            f"port {port} cannot be had ({error.strerror}); give another, or 0 for a free one"
-        ) from None
-    return listener
