@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: demo lesson page test check format docs pictures clean help
+.PHONY: demo lesson page test test-gpu sanitize check format docs pictures clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,20 @@ demo.regard:
 test: page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+
+# compiling the kernels takes longest, so many processes share the GPU
+test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows
+	@REGARD_TEST_DEVICE=cuda $(BIN)/python -m pytest -n auto --maxprocesses 14 \
+	  tests/each tests/engine/gpu/on_device $(ARGS)
+
+# once alone, so that kernels are compiled before the sanitizer makes everything slow; racecheck of
+# the Triton kernels alone: the byte by which Triton starts the Hopper kernel's warp groups stands
+# behind a named barrier, and racecheck takes it for a race
+sanitize: $(READY)  ## the GPU kernels under compute-sanitizer: memory, then races
+	@$(BIN)/python tools/sanitize_gpu.py
+	@compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python tools/sanitize_gpu.py
+	@compute-sanitizer --tool racecheck --error-exitcode 1 \
+	  $(BIN)/python tools/sanitize_gpu.py --by triton
 
 check: page  ## format, lint, strict types
 	@$(BIN)/ruff format --check .

@@ -9,6 +9,7 @@ get far: what to look at is how words and endings come into being in the samples
     python examples/language_model.py mine.txt another.txt --steps 2000
     python examples/language_model.py --checkpoint run.pt     killed, and called again, it goes on
     python examples/language_model.py --no-scale              without ÷√d_k
+    python examples/language_model.py --log run.regard        then: regard view run.regard
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typer import Argument, Option
 
 from attention_health import health_table, write_readings
 from regard.nn import LanguageModel, LanguageModelConfig
-from training_loop import Plan, Recipe, remove_scale, train
+from training_loop import LOG, Plan, Recipe, log_name, remove_scale, train
 
 ESSAY = Path(__file__).with_name("tides.txt")
 BATCH = 32
@@ -57,9 +58,7 @@ class Corpus:
         """The text."""
         return "".join(self.letters[n] for n in ids)
 
-    def make_model(
-        self, width: int, d_k: int, layers: int = 2, dropout: float = 0.1
-    ) -> LanguageModel:
+    def make_model(self, width: int, d_k: int, layers: int = 2) -> LanguageModel:
         """A model of these letters."""
         return LanguageModel(
             LanguageModelConfig(
@@ -114,6 +113,7 @@ def main(
     every: Annotated[int, Option(min=1, help="Steps between checkpoints, and readings.")] = 50,
     checkpoint: Annotated[Path | None, Option(help="Kept there; gone on with.")] = None,
     measure: Annotated[Path | None, Option(help="A CSV for what was measured.")] = None,
+    log: Annotated[Path | None, Option(callback=log_name, help=LOG)] = None,
     samples: Annotated[int, Option(min=0, help="How many to print.")] = 3,
 ) -> None:
     """Train a character model on texts, and let it write."""
@@ -127,7 +127,7 @@ def main(
         "text": len(corpus.learnt_from), "letters": "".join(corpus.letters), "steps": steps,
         "width": width, "d_k": d_k, "scale": scale, "seed": seed, "every": every,
     }  # fmt: skip
-    plan = Plan(steps, every, seed=seed, checkpoint=checkpoint, recipe=recipe)
+    plan = Plan(steps, every, seed=seed, checkpoint=checkpoint, log=log, recipe=recipe)
     began = time.perf_counter()
     readings = train(model, partial(corpus.losses, model), plan, status)
     console.print(f"Trained to step {steps} in {time.perf_counter() - began:.0f} s\n")

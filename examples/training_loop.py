@@ -12,7 +12,7 @@ import math
 import os
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,10 +31,12 @@ from rich.progress import (
 from torch import nn
 
 from attention_health import Losses, Reading, measure
+from regard import Monitor
 from regard.nn import MultiHeadAttention
 
-__all__ = ["Plan", "Recipe", "remove_scale", "train"]
+__all__ = ["LOG", "Plan", "Recipe", "log_name", "remove_scale", "train"]
 
+LOG = "A .regard or .csv for what every head did at every step."
 WARM_UP = 50  # steps until the learning rate is at its highest
 Recipe: TypeAlias = Mapping[str, bool | int | float | str]
 
@@ -48,6 +50,7 @@ class Plan:
     rate: float = 3e-3  # the highest learning rate; it rises at first, then falls to nothing
     seed: int = 0  # of data and dropout
     checkpoint: Path | None = None
+    log: Path | None = None  # what every head did: a .regard file, or a .csv
     recipe: Recipe = field(default_factory=dict)  # options that a checkpoint must agree with
 
 
@@ -71,6 +74,13 @@ def remove_scale(model: nn.Module) -> None:
             layer.w_q.register_forward_hook(lambda _m, _x, query, by=factor: query * by)
 
 
+def log_name(path: Path | None) -> Path | None:
+    """The same; BadParameter where a monitor would write no such file."""
+    if path is not None and path.suffix not in (".regard", ".csv"):
+        raise typer.BadParameter(f"{path}: give a name that ends in .regard or .csv")
+    return path
+
+
 def train(model: nn.Module, losses: Losses, plan: Plan, status: Console) -> list[Reading]:
     """Train, from the checkpoint on where there is one; what was measured before the first step,
     every so many steps, and after the last."""
@@ -83,25 +93,44 @@ def train(model: nn.Module, losses: Losses, plan: Plan, status: Console) -> list
         status.print(f"{plan.checkpoint.name}: going on after step {run.step} of {plan.steps}")
     else:
         run.readings.append(measure(model, losses, 0))
+    monitor = _monitor(run, plan, status)
     with _bar(plan.steps, run.step, status) as (bar, line):
         while run.step < plan.steps:
-            loss = _take_step(run, losses, plan)
-            bar.update(line, advance=1, description=f"loss {loss:.3f}")
-            if run.step % plan.every == 0 or run.step == plan.steps:
-                run.readings.append(measure(model, losses, run.step))
-                if plan.checkpoint is not None:
-                    _save(run, plan.checkpoint, plan.recipe)
+            with monitor or nullcontext():  # not while measuring, which runs the model too
+                for loss in _interval(run, losses, plan, monitor):
+                    bar.update(line, advance=1, description=f"loss {loss:.3f}")
+            run.readings.append(measure(model, losses, run.step))
+            if plan.checkpoint is not None:
+                _save(run, plan.checkpoint, plan.recipe)
     model.eval()
     return run.readings
 
 
-def _take_step(run: _Run, losses: Losses, plan: Plan) -> float:
+def _monitor(run: _Run, plan: Plan, status: Console) -> Monitor | None:
+    """Hears every step, from the one on that a checkpoint was kept at."""
+    if plan.log is None:
+        return None
+    plan.log.parent.mkdir(parents=True, exist_ok=True)
+    say = lambda alarm: status.print(str(alarm), highlight=False)  # noqa: E731
+    return Monitor(run.model, log=plan.log, start=run.step, on_alarm=say)
+
+
+def _interval(run: _Run, losses: Losses, plan: Plan, monitor: Monitor | None) -> Iterator[float]:
+    """The steps up to the next checkpoint; the loss of each."""
+    end = min(run.step - run.step % plan.every + plan.every, plan.steps)
+    while run.step < end:
+        yield _take_step(run, losses, plan, monitor)
+
+
+def _take_step(run: _Run, losses: Losses, plan: Plan, monitor: Monitor | None) -> float:
     run.model.train()
     for group in run.optimizer.param_groups:
         group["lr"] = plan.rate * _share(run.step, plan.steps)
     loss = losses(run.dice).mean()
     run.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
+    if monitor is not None:
+        monitor.step()
     nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
     run.optimizer.step()
     run.step += 1

@@ -9,6 +9,7 @@ are made of; the spellings are those of num2words (pip install num2words).
     python examples/translate.py --language fr --plot alignment.png
     python examples/translate.py --checkpoint run.pt     killed, and called again, it goes on
     python examples/translate.py --no-scale              without ÷√d_k
+    python examples/translate.py --log run.regard        then: regard view run.regard
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from attention_health import health_table, write_readings
 from regard.intervene import Edge
 from regard.nn import Seq2Seq, Seq2SeqConfig
 from regard.plot import About
-from training_loop import Plan, remove_scale, train
+from training_loop import LOG, Plan, log_name, remove_scale, train
 
 LARGEST = 999_999
 BATCH = 128
@@ -258,6 +259,7 @@ def main(
     every: Annotated[int, Option(min=1, help="Steps between checkpoints, and readings.")] = 50,
     checkpoint: Annotated[Path | None, Option(help="Kept there; gone on with.")] = None,
     measure: Annotated[Path | None, Option(help="A CSV for what was measured.")] = None,
+    log: Annotated[Path | None, Option(callback=log_name, help=LOG)] = None,
     say: Annotated[int | None, Option(min=1, max=LARGEST, help="The number to show.")] = None,
     plot: Annotated[
         Path | None, Option(callback=picture_name, help="A .png or .svg of the alignment.")
@@ -274,7 +276,7 @@ def main(
         "language": language.value, "steps": steps, "numbers": numbers, "held_out": held_out,
         "width": width, "d_k": d_k, "scale": scale, "seed": seed, "every": every,
     }  # fmt: skip
-    plan = Plan(steps, every, seed=seed, checkpoint=checkpoint, recipe=recipe)
+    plan = Plan(steps, every, seed=seed, checkpoint=checkpoint, log=log, recipe=recipe)
     began = time.perf_counter()
     readings = train(model, partial(course.losses, model), plan, status)
     console.print(f"Trained to step {steps} in {time.perf_counter() - began:.0f} s\n")

@@ -13,7 +13,18 @@ from regard.arrival import announce as _announce
 from regard.display import shown_by as _shown_by
 
 if TYPE_CHECKING:
-    from regard import errors, huggingface, intervene, models, monitor, nn, plot, recording, study
+    from regard import (
+        errors,
+        huggingface,
+        intervene,
+        models,
+        monitor,
+        nn,
+        parallel,
+        plot,
+        recording,
+        study,
+    )
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
     from regard.engine.matrix import Attention
     from regard.intervene import knock_out
@@ -74,6 +85,7 @@ __all__ = [
     "monitor",
     "nn",
     "open",
+    "parallel",
     "plot",
     "record",
     "recording",
@@ -102,7 +114,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _SUBMODULES = (
-    "errors", "huggingface", "intervene", "models", "monitor", "nn", "plot", "recording", "study",
+    "errors", "huggingface", "intervene", "models", "monitor", "nn", "parallel", "plot",
+    "recording", "study",
 )  # fmt: skip
 
 

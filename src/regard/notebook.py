@@ -39,7 +39,7 @@ def _page(value: Any) -> str:
     if isinstance(value, Recording):
         return recording_page(value)
     if isinstance(value, PromptView):
-        own, prompt = _found(value._store, value.number)
+        own, prompt = _found(value._store, value.filed)
         return recording_page(own, prompt=prompt)
     if isinstance(value, Head):
         own, prompt = _found(value._held.store, value._held.prompt)

@@ -91,7 +91,7 @@ def test_any_text_is_read_back(
     with path.open(newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     for one, read in zip(rows, found, strict=True):
-        assert read == {name: str(value) for name, value in asdict(one).items()}
+        assert read == {n: "" if v is None else str(v) for n, v in asdict(one).items()}
         assert float(read["ratio"]) == ratio
 
 

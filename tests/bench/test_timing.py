@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.bench.timing import Samples, take_turns
+from regard.bench.timing import Samples, take_turns, wall_clock
 
 
 def test_contenders_take_turns() -> None:
@@ -25,3 +25,18 @@ def test_percentiles() -> None:
     assert samples.median == 5
     assert samples.percentiles() == (2.0, 8.0)
     assert Samples([3.0]).percentiles() == (3.0, 3.0)
+
+
+def test_a_clock_of_ones_own_and_contenders_that_are_warm() -> None:
+    heard: list[str] = []
+    taken = take_turns(
+        {"a": lambda: heard.append("a")}, seconds=0, rounds=2, clock=lambda run: 7.0, warm=False
+    )
+    assert taken["a"].seconds == [7.0, 7.0]
+    assert heard == [], "the clock decides whether it calls"
+
+
+def test_the_wall_clock_waits_for_the_call() -> None:
+    done: list[int] = []
+    assert wall_clock(lambda: done.append(1)) >= 0
+    assert done == [1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from regard.monitor import STATISTICS, Limits, Snapshots
 from regard.recording import Writer
 from regard.recording.contents import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from regard.viewer.notebook import recording_page
 from viewer.states import make_state
 
 LOWEST, HIGHEST = 1e-4, 1.0  # of the colours of a map, on a log scale
@@ -122,6 +125,12 @@ def test_a_run_alone_opens_at_it(at, run):
         "all => all.map(o => o.dataset.statistic)"
     )
     assert strips == list(STATISTICS) == list(run.words)
+
+
+@pytest.mark.parametrize("asked", ["findings", "compare", "nonsense"])
+def test_a_run_alone_has_no_other_view(at, asked):
+    page = at(f"view={asked}")
+    assert page.locator("[data-part=strip]").count() == len(STATISTICS)
 
 
 def test_without_a_run_there_is_no_tab(at):
@@ -252,6 +261,20 @@ def test_an_alarm_leads_to_its_strip(at, run):
     assert f"stat=max_score&head={alarm.head}&step={alarm.step}" in page.url
 
 
+def test_the_limits_of_the_run_are_shown(at, run):
+    """As its file says: two of its own, and none where the run had none."""
+    page = at()
+    shown = page.locator("[data-part=strip]:has([data-part=limit])").evaluate_all(
+        "all => all.map(o => o.dataset.statistic)"
+    )
+    assert shown == list(run.limits) == ["normalized_entropy", "max_score"]
+    for name, limit in run.limits.items():
+        said = f"[data-statistic={name}] [data-part=limit]"
+        assert value(page, said) == limit.value
+        words = page.locator(said).inner_text()
+        assert "customary" not in words and ("<" in words) == (limit.side == "below")
+
+
 def test_who_was_over_for_a_moment_is_marked_without_an_alarm(tab, view, tmp_path):
     values = np.full((6, 2, 2), 0.5, np.float32)
     values[2, 1, 0] = 0.9
@@ -305,6 +328,64 @@ def test_where_no_map_was_stored_it_says_so(at):
     page = at("view=training&stat=peak&head=L0H2&step=9")
     told = page.locator("[data-part=no-snapshot]").inner_text()
     assert "No map of L0H2 was stored" in told and "Snapshots" in told
+
+
+# ── as one file ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="session")
+def file(files):
+    """`regard report run.regard -o page.html`, and nothing that serves it."""
+    path = files[0].with_name("page.html")
+    command = [sys.executable, "-m", "regard", "report", str(files[0]), "-o", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    return path.as_uri()
+
+
+def test_a_file_carries_the_run(tab, file, run):
+    page = tab(file)
+    page.wait_for_selector("html[data-ready=training]")
+    assert "the training run of run.regard" in page.locator("[data-part=carried]").inner_text()
+    said = page.locator("[data-part=training-size]").inner_text()
+    assert said == "30 sampled steps, 0–29 · 2 layers · 8 heads"
+    assert page.locator("[data-part=strip]").count() == len(run.words)
+    assert page.locator("[data-part=alarm]").count() == len(run.alarms)
+    _, middle = _field(page, "normalized_entropy")
+    for step, place, head in [(3, 1, 2), (29, 1, 0)]:
+        found = pixel(
+            page, "[data-statistic=normalized_entropy] canvas", *middle(place, head, step)
+        )
+        assert found[:3] == _shade(float(run["normalized_entropy"][step, place, head]))
+
+
+def test_a_file_tells_numpys_numbers_and_maps(tab, file, run):
+    page = tab(f"{file}#view=training&stat=peak&head=L1H1&step=21")
+    page.wait_for_selector("html[data-ready=training]")
+    shown = page.locator("[data-part=head-numbers] dd [data-value]")
+    shown = [float(one.get_attribute("data-value")) for one in shown.all()]
+    np.testing.assert_allclose(shown, [run[name][21, 1, 1] for name in run.words], atol=1e-6)
+    page.wait_for_selector("[data-part=snapshot-map][data-step='16']")
+    pooled, decades = run.map("L1H1", 16), math.log10(HIGHEST / LOWEST)
+    for row, column in [(7, 0), (3, 2)]:
+        found = pixel(page, "[data-part=snapshot-map]", column, row)[:3]
+        assert found == _shade(math.log10(float(pooled[row, column]) / LOWEST) / decades)
+
+
+def test_a_file_of_a_text_and_a_run(tab, tmp_path):
+    path = make_state(tmp_path / "both.regard", "exact")
+    model = Stack()
+    with regard.Monitor(model, log=path) as monitor:
+        model(torch.randn(1, 8, 32)).sum().backward()
+        monitor.step()
+    with regard.open(path) as recording:
+        html = recording_page(recording)
+    (tmp_path / "both.html").write_text(html, encoding="utf-8")
+    page = tab((tmp_path / "both.html").as_uri())
+    page.wait_for_selector("html[data-ready=overview]")
+    page.locator("[data-part=tabs] a", has_text="Training").click()
+    page.wait_for_selector("html[data-ready=training]")
+    page.keyboard.press("1")
+    page.wait_for_selector("html[data-ready=overview]")
 
 
 # ── moving about ─────────────────────────────────────────────────────────────────────────────

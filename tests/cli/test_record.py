@@ -33,10 +33,14 @@ def record(shell, monkeypatch, tmp_path):
 @pytest.fixture(scope="session")
 def model(tmp_path_factory) -> Path:
     """A folder with a tiny Llama and a tokenizer of a few words."""
+    return save_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+def save_tiny(folder: Path) -> Path:
+    """A tiny Llama and a tokenizer of a few words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    folder = tmp_path_factory.mktemp("tiny")
     vocabulary = {word: n for n, word in enumerate(["<s>", "<unk>", *WORDS])}
     plain = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     plain.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -1,8 +1,17 @@
-"""Every implementation over one matrix of cases."""
+"""Every implementation over one matrix of cases, on the CPU or on a GPU.
+
+    REGARD_TEST_DEVICE=cuda pytest tests/each
+
+An implementation may refuse a case, and says why. How many cases each one served, and why it
+refused others, stands at the end of the run: a matrix that nobody serves is no proof.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,12 +20,108 @@ import torch
 
 import regard
 from regard.engine import api
+from regard.engine.choose import CANDIDATES
 from regard.engine.cpu.load import Kernels, _find
 from regard.engine.problem import Call
-from regard.testing import Case, Inputs, Yardstick
+from regard.mask import Causal
+from regard.testing import CASES, Case, Inputs, Yardstick
+
+DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
+DEFAULT = "default"  # the one a caller gets who names none
 
 # "cpu/…" are the kernels on a lesser instruction set
-IMPLEMENTATIONS = ("cpu", "cpu/generic", "cpu/avx2", "tiled", "library")
+ON_CPU = ("cpu", "cpu/generic", "cpu/avx2", "tiled", "library")
+ON_GPU = (*(name for name in CANDIDATES if name != "cpu"), DEFAULT)
+IMPLEMENTATIONS = ON_CPU if DEVICE == "cpu" else ON_GPU
+
+
+def _narrow_bias(case: Case, dice: torch.Generator, _: torch.dtype) -> dict[str, Any]:
+    table = torch.randn(case.heads, case.queries, case.keys, generator=dice)
+    return {"bias": table.to(torch.bfloat16)}
+
+
+# what only a GPU can fail at: room for wide heads, numbers of other widths beside each other
+_OF_A_GPU = (
+    Case("head dim 80", dim=80, value_dim=80),
+    Case("head dim 256", dim=256, value_dim=256, mask=lambda _: Causal()),
+    Case("values of 300", dim=64, value_dim=300),
+    Case("narrow bias", options=_narrow_bias),
+    Case("decoding", heads=8, key_heads=2, queries=3, keys=2300, dim=64, value_dim=64),
+    Case("many keys", queries=150, keys=2200, mask=lambda _: Causal(), dim=64, value_dim=64),
+)
+HERE = CASES if DEVICE == "cpu" else (*CASES, *_OF_A_GPU)
+# the cases once more with heads as wide as real ones, which is all that some kernels take
+WIDE = tuple(
+    replace(case, name=f"{case.name}, d{dim}", dim=dim, value_dim=dim)
+    for case, dim in zip(CASES, (64, 128) * len(CASES), strict=False)
+    if (case.dim, case.value_dim) == (16, 16)
+)
+
+
+# ── what ran where ───────────────────────────────────────────────────────────────────────────
+
+_PROPERTY = "regard served"  # of a test: (implementation, why not)
+_said: list[tuple[str, str]] = []  # by the test that runs
+_served: Counter[str] = Counter()
+_refused: Counter[tuple[str, str]] = Counter()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A GPU was asked for: there is one, or nothing runs."""
+    if DEVICE not in ("cpu", "cuda"):
+        raise pytest.UsageError(f"REGARD_TEST_DEVICE={DEVICE}; give cpu or cuda")
+    if DEVICE == "cuda" and not torch.cuda.is_available():
+        raise pytest.UsageError("REGARD_TEST_DEVICE=cuda, and torch finds no CUDA GPU here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a GPU compiling takes longest: what is used most comes first, so that a run cut short
+    has seen it, and our own kernels before those who ask them questions and find them compiled."""
+    if DEVICE == "cuda":
+        items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> tuple[int, int]:
+    kinds = ("bfloat16", "test_gradients", "test_top_keys", "test_cells", "float16", "float32")
+    kind = next((n for n, word in enumerate(kinds) if word in item.name), len(kinds))
+    first = ("hopper", "triton")
+    return kind, next((n for n, word in enumerate(first) if word in item.name), len(first))
+
+
+@pytest.fixture(autouse=True)
+def _told(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test found out travels with its report: tests may run in several processes."""
+    _said.clear()
+    yield
+    request.node.user_properties += [(_PROPERTY, said) for said in dict.fromkeys(_said)]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up."""
+    if report.when != "teardown":
+        return
+    for name, said in report.user_properties:
+        if name == _PROPERTY:
+            who, why = said
+            _served[who] += not why
+            _refused[who, why] += bool(why)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Who served how many tests, and why others were refused."""
+    if not _served:
+        return
+    place = torch.cuda.get_device_name() if DEVICE == "cuda" else "this processor"
+    terminalreporter.section(f"the shared matrix on {DEVICE}: {place}")
+    for name in dict.fromkeys(part.partition("/")[0] for part in IMPLEMENTATIONS):
+        refused = {why: n for (who, why), n in _refused.items() if who == name and n}
+        total = f"{_served[name]} tests served, {sum(refused.values())} refused"
+        terminalreporter.line(f"{name:8} {total}")
+        for why, count in sorted(refused.items(), key=lambda item: -item[1]):
+            terminalreporter.line(f"{'':8} {count:5} {why}")
+
+
+# ── the tests' tools ─────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(params=IMPLEMENTATIONS)
@@ -43,26 +148,33 @@ def call_of(inputs: Inputs) -> Call:
 @lru_cache(maxsize=64)
 def inputs_and_truth(case: Case, dtype: torch.dtype) -> tuple[Inputs, Yardstick]:
     """The numbers of a case and what is right about them; implementations share both."""
-    inputs = case.inputs(dtype)
+    inputs = case.inputs(dtype, device=DEVICE)
     return inputs, Yardstick(call_of(inputs))
 
 
 def attend(inputs: Inputs, implementation: str, **more: Any) -> regard.Attention:
-    """attend, or None's exception where the library operator says why it cannot."""
+    """attend, or the exception in which an implementation says why it cannot."""
     return regard.attend(
-        inputs.query, inputs.key, inputs.value, implementation=implementation,
+        inputs.query, inputs.key, inputs.value,
+        implementation=None if implementation == DEFAULT else implementation,
         **inputs.options, **more,
     )  # fmt: skip
 
 
+# who may refuse what: torch's operator and the kernels for one kind of GPU know few problems, and
+# say so; the GPU kernels take everything but a Rule
+_MAY_REFUSE = {"library": "", "hopper": "", "triton": "Rule"}
+
+
 def serves(implementation: str, inputs: Inputs) -> bool:
-    """Whether it can: only the library operator may say no, and the GPU kernels to a Rule; then
-    they say why."""
+    """Whether it can; one that may say no says why."""
     try:
         attend(inputs, implementation)
     except regard.errors.UnavailableError as error:
-        assert implementation in ("library", "triton"), error
+        assert implementation in _MAY_REFUSE, error
         assert error.reasons[implementation]
-        assert implementation == "library" or "Rule" in str(error), error
+        assert _MAY_REFUSE[implementation] in str(error), error
+        _said.append((implementation, error.reasons[implementation][0]))
         return False
+    _said.append((implementation, ""))
     return True

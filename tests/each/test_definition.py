@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from each.conftest import attend, inputs_and_truth, serves
+from each.conftest import DEVICE, HERE, WIDE, attend, inputs_and_truth, serves
 from regard.summary import (
     Concentration,
     Distance,
@@ -22,24 +22,28 @@ from regard.summary import (
     Top,
     Visible,
 )
-from regard.testing import CASES, Case, poisoned_memory
+from regard.testing import Case, poisoned_memory
 
 NUMBERS = (Entropy(), MaxScore(), MaxLogit(), Concentration(), Distance(), Visible())
 REGIONS = (Pooled(7), Pooled(16), Pooled(40, "max"), Received(), Received(9, "visible"))
+if DEVICE == "cuda":
+    REGIONS += (Pooled(80),)  # wider than the kernels' tiles
+HALF = (torch.bfloat16, torch.float16)
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def marks(case: Case) -> tuple[Matching, Matching]:
     """The same marks for all batch entries, and others for each."""
-    q, k = torch.arange(case.queries) % 5, torch.arange(case.keys) % 7 % 5
+    q, k = (torch.arange(count, device=DEVICE) for count in (case.queries, case.keys))
+    q, k = q % 5, k % 7 % 5
     first, *_ = *case.batch, 1
     lead = (first, *[1] * (len(case.batch) - 1), 1) if case.batch else (1,)
-    each = torch.arange(first).reshape(lead)
+    each = torch.arange(first, device=DEVICE).reshape(lead)
     return Matching(q, k), Matching((q + each) % 3, (k + 2 * each) % 3)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, dtype)
     if not serves(implementation, inputs):
@@ -48,8 +52,8 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
     with poisoned_memory():
         a = attend(inputs, implementation)
         found: dict[Any, Any] = a.summarize(*NUMBERS, *REGIONS, Offsets(), *marks(case))
-        x = torch.linspace(-1, 1, case.keys, dtype=a.dtype)
-        y = torch.linspace(-1, 1, case.queries, dtype=a.dtype)
+        x = torch.linspace(-1, 1, case.keys, dtype=a.dtype, device=DEVICE)
+        y = torch.linspace(-1, 1, case.queries, dtype=a.dtype, device=DEVICE)
         products = a @ x, a.T @ y
     assert a.output.dtype == dtype
     assert a.lse.dtype == torch.promote_types(dtype, torch.float32)
@@ -62,7 +66,23 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
     right.budget(lambda s: s.weights.mT @ y.to(s.weights.dtype)).check(products[1], "a.T @ y")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# in half precision, as heads of this width are used
+NATIVE = "cpu" if DEVICE == "cpu" else "hopper"
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("case", WIDE, ids=lambda case: case.name)
+@pytest.mark.parametrize("implementation", [NATIVE], indirect=True)
+def test_wide_heads(case: Case, dtype: torch.dtype, implementation: str) -> None:
+    test_output_and_statistics(case, dtype, implementation)
+    inputs, right = inputs_and_truth(case, dtype)
+    if not serves(implementation, inputs):
+        return
+    top = attend(inputs, implementation).top(5)
+    right.budget(lambda s: Top(5).define(s, right.call.shape).weights).check(top.weights, "top")
+
+
+@pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_top_keys(case: Case, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, torch.float64)
     if not serves(implementation, inputs):
@@ -78,7 +98,7 @@ def test_top_keys(case: Case, implementation: str) -> None:
     assert torch.equal(peak.keys, exact.keys[..., 0])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_cells_agree_to_the_bit(case: Case, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, torch.float32)
     if not serves(implementation, inputs):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from each.conftest import attend, inputs_and_truth, serves
-from regard.testing import CASES, Case, Inputs
+from each.conftest import DEVICE, HERE, attend, inputs_and_truth, serves
+from regard.testing import Case, Inputs
 
 QUESTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
     "output": lambda a: a.output,
@@ -22,10 +22,14 @@ QUESTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
     "scores": lambda a: _finite(a.scores[..., :2, :]),
     "received": lambda a: a.received(),
     "received by some": lambda a: a.received(7, per="visible", groups="mean"),
-    "product": lambda a: a @ torch.linspace(-1, 1, a.shape[-1], dtype=a.dtype),
-    "transposed product": lambda a: a.T @ torch.linspace(-1, 1, a.shape[-2], dtype=a.dtype),
+    "product": lambda a: a @ _ramp(-1, 1, a.shape[-1], a),
+    "transposed product": lambda a: a.T @ _ramp(-1, 1, a.shape[-2], a),
 }
-SOME = [case for case in CASES if case.queries and case.keys and case.queries < 300]
+SOME = [case for case in HERE if case.queries and case.keys and case.queries < 300]
+
+
+def _ramp(first: float, last: float, count: int, like: Any) -> torch.Tensor:
+    return torch.linspace(first, last, count, dtype=like.dtype, device=DEVICE)
 
 
 def _finite(scores: torch.Tensor) -> torch.Tensor:
@@ -35,7 +39,7 @@ def _finite(scores: torch.Tensor) -> torch.Tensor:
 def _gradients(inputs: Inputs, implementation: str, question: str) -> list[torch.Tensor]:
     leaves = [t.detach().clone().requires_grad_() for t in (inputs.query, inputs.key, inputs.value)]
     found = QUESTIONS[question](attend(Inputs(*leaves, inputs.options), implementation))
-    weights = torch.linspace(0.5, 1.5, found.numel(), dtype=found.dtype).reshape(found.shape)
+    weights = _ramp(0.5, 1.5, found.numel(), found).reshape(found.shape)
     grads = torch.autograd.grad((found * weights).sum(), leaves, allow_unused=True)
     return [torch.zeros_like(t) if g is None else g for t, g in zip(leaves, grads, strict=True)]
 

@@ -104,6 +104,18 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
     assert chosen(device="cuda", shape=LARGE, mask="Rule(fn=<f>)") == "tiled"
 
 
+def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(library, "works", lambda name: True)
+    monkeypatch.setattr("regard.engine.gpu.hopper.sweeps.HopperSweeps.unavailable", lambda self: [])
+    half = {"device": "cuda", "dtype": torch.bfloat16}
+    short, long = ({"shape": AttentionShape.of(*[(1, 16, n, 128)] * 3)} for n in (2048, 16384))
+    assert chosen(**half, **short) == "library"
+    assert chosen(**half, **long) == "hopper"
+    assert chosen(**half, **long, gradients=True) == "library"
+    assert chosen(**half, **short, summaries=frozenset([Entropy()])) == "hopper"
+
+
 def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "_load", Unable)
     with pytest.raises(UnavailableError, match="no implementation can serve this call:") as raised:
@@ -118,7 +130,7 @@ def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch
 # ── by name ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", [name for name in CANDIDATES if name != "triton"])
+@pytest.mark.parametrize("name", [name for name in CANDIDATES if name not in ("hopper", "triton")])
 def test_a_name_is_obeyed(name: str) -> None:
     assert chosen(name) == name
     x = torch.randn(1, 2, 4, 4)
@@ -173,10 +185,11 @@ def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "regard.engine.gpu.sweeps.TritonSweeps.unavailable", lambda self: ["no GPU"]
-    )
-    here = {"cpu": [], "triton": ["no GPU"], "library": [], "tiled": [], "dense": []}
+    absent = ["no GPU"]
+    for kind in ("gpu.sweeps.TritonSweeps", "gpu.hopper.sweeps.HopperSweeps"):
+        monkeypatch.setattr(f"regard.engine.{kind}.unavailable", lambda self: absent)
+    ours = {"cpu": [], "hopper": absent, "triton": absent}
+    here = {**ours, "library": [], "tiled": [], "dense": []}
     assert survey() == here
     monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
     assert survey() == {**here, "cpu": ["no compiler"]}

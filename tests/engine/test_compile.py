@@ -256,6 +256,12 @@ def _rows(g: dict[str, Any]) -> Arguments:
     return g["q"], g["k"], g["v"], g["arrays"], [], marks, None, spec
 
 
+def _rows_and_columns(g: dict[str, Any]) -> Arguments:
+    every = (regard.Top(2), regard.Pooled(3), regard.Received(per="visible"), regard.Offsets())
+    spec = g["spec"].asking(output=True, asked=measure_text((regard.Entropy(), *every)))
+    return g["q"], g["k"], g["v"], g["arrays"], [], [], None, spec
+
+
 def _given_rows(g: dict[str, Any]) -> Arguments:
     spec = g["spec"].asking(output=True)
     return g["q"], g["k"], g["v"], g["arrays"], g["state"], [], None, spec
@@ -300,6 +306,7 @@ def _shift(g: dict[str, Any]) -> list[Tensor]:
 
 OPERATORS: dict[str, tuple[Any, Callable[[dict[str, Any]], Arguments]]] = {
     "rows": (ops.rows, _rows),
+    "rows and columns": (ops.rows, _rows_and_columns),
     "rows under a given lse": (ops.rows, _given_rows),
     "rows with dropout": (ops.rows, _dropped_rows),
     "columns": (ops.columns, _columns),

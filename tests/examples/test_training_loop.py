@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import typer
 from rich.console import Console
 from torch import nn
 
+import regard
 from examples.scripts import load
 from regard.nn import LanguageModel, LanguageModelConfig
 
@@ -32,14 +35,14 @@ def learner(seed: int = 0):
     return model, losses
 
 
-def run(path=None, steps: int = 12, **recipe):
+def run(path=None, steps: int = 12, log=None, **recipe):
     """Trained; the model and what was measured."""
     model, losses = learner()
-    plan = loop.Plan(steps, every=5, checkpoint=path, recipe={"steps": steps, **recipe})
+    plan = loop.Plan(steps, every=5, checkpoint=path, log=log, recipe={"steps": steps, **recipe})
     return model, loop.train(model, losses, plan, STATUS)
 
 
-def interrupted(monkeypatch, step: int, path) -> None:
+def interrupted(monkeypatch, step: int, path, log=None) -> None:
     """A run that ends in the middle of a step."""
     take = loop._take_step
 
@@ -50,7 +53,7 @@ def interrupted(monkeypatch, step: int, path) -> None:
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(loop, "_take_step", stop)
-        run(path)
+        run(path, log=log)
 
 
 def same(one: nn.Module, other: nn.Module) -> bool:
@@ -68,6 +71,27 @@ def test_what_is_lost_is_at_most_an_interval(step, kept, monkeypatch, tmp_path):
     assert same(model, whole)
     assert readings == at_once
     assert [one.step for one in readings] == [0, 5, 10, 12]
+
+
+def test_a_log_of_every_head_goes_on_too(monkeypatch, tmp_path):
+    """As if nothing had happened; and to be watched changes nothing."""
+    log, other = tmp_path / "logs" / "run.regard", tmp_path / "whole.regard"
+    interrupted(monkeypatch, 9, tmp_path / "run.pt", log)
+    with regard.open(log) as recording:
+        assert recording.training.steps.tolist() == list(range(9))
+    model, _ = run(tmp_path / "run.pt", log=log)  # goes on after step 5
+    assert same(model, run()[0]) and same(model, run(log=other)[0])
+    with regard.open(log) as recording, regard.open(other) as whole:
+        assert recording.training.steps.tolist() == list(range(12))
+        for name, values in whole.training.statistics.items():
+            np.testing.assert_array_equal(recording.training[name], values)
+            assert values.shape == (12, 1, 2) and not np.isnan(values).any()
+
+
+def test_a_log_has_a_known_name():
+    assert loop.log_name(None) is None
+    with pytest.raises(typer.BadParameter, match=r"ends in \.regard or \.csv"):
+        loop.log_name(Path("run.txt"))
 
 
 def test_a_finished_run_is_not_repeated(tmp_path, monkeypatch):

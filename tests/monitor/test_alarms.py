@@ -8,9 +8,10 @@ import torch
 
 import regard
 from recorder.models import Stack
-from regard.errors import RegardWarning
+from regard.errors import InputError, RegardWarning
 from regard.monitor import STATISTICS, Limits, Sample
 from regard.monitor.alarms import Watch
+from regard.recording import Limit
 
 
 def _sample(step, heads=2, **numbers):
@@ -61,6 +62,21 @@ def test_infinite_scores_are_an_alarm_and_unheard_heads_none():
     (alarm,) = _run(Limits(lasting=1), "max_score", [float("inf")])
     assert alarm.value == float("inf")
     assert _run(Limits(), "max_score", [float("nan")] * 5) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"max_score": float("inf")}, "max_score=inf; give a number, or None"),
+     ({"entropy": float("nan")}, "entropy=nan"), ({"lasting": 0}, "lasting=0")],
+)  # fmt: skip
+def test_limits_are_checked(wrong, says):
+    with pytest.raises(InputError, match=says):
+        Limits(**wrong)
+
+
+def test_limits_by_statistic():
+    found = Limits(entropy=None, max_score=50).by_statistic()
+    assert found == {"max_score": Limit("above", 50.0), "sink_mass": Limit("above", 0.95)}
 
 
 def test_a_monitor_gives_them():

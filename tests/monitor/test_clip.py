@@ -75,6 +75,31 @@ def test_scores_at_or_below_nothing_are_left_alone():
     assert torch.equal(layer.w_q.weight, was)
 
 
+@pytest.mark.parametrize("wrong", [float("inf"), float("nan")])
+def test_an_overflow_wipes_no_head_out(wrong):
+    layer, _ = _layer()
+    was = layer.w_q.weight.clone()
+    with pytest.raises(InputError, match=r"score of H2 is (inf|nan): it has overflowed"):
+        qk_clip_(layer, TAU, max_score=torch.tensor([9.0, 1.0, wrong, 1.0]))
+    assert torch.equal(layer.w_q.weight, was)
+
+
+def test_a_sample_is_used_once():
+    """Between samples the scores are not known, and weights are not shrunk again and again."""
+    layer, x = _layer()
+    with regard.Monitor(layer, every=3) as monitor:
+        gammas, shouting = [], []
+        for _ in range(4):
+            layer(x).sum().backward()
+            monitor.step()
+            layer.zero_grad()
+            gammas.append(qk_clip_(monitor, TAU)["L0"])
+            shouting.append(_largest(layer, x).max().item())
+    assert (gammas[0] < 1).tolist() == [True, False, True, False]
+    assert all(gamma.tolist() == [1] * 4 for gamma in gammas[1:3])
+    torch.testing.assert_close(torch.tensor(shouting), torch.full((4,), TAU), rtol=1e-5, atol=0)
+
+
 def test_qk_norm_is_refused():
     layer = regard.nn.MultiHeadAttention(32, 4, qk_norm=True)
     with pytest.raises(UnavailableError, match=r"normalises its queries or keys \(norm_q\)"):

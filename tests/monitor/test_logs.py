@@ -90,7 +90,7 @@ def test_tensorboard_gets_scalars_and_alarms(tmp_path, monkeypatch):
         def add_scalar(self, name, value, step):
             scalars.append((name, value, step))
 
-        def add_text(self, name, text, step):
+        def add_text(self, name, text, step=None):
             texts.append((name, text, step))
 
         def close(self):
@@ -102,8 +102,28 @@ def test_tensorboard_gets_scalars_and_alarms(tmp_path, monkeypatch):
     limits = Limits(max_score=-9.0, sink_mass=None, lasting=2)
     samples = _run(TensorBoard(tmp_path), limits=limits, on_alarm=lambda alarm: None)
     assert ("attention/max_score/max", float(samples[2]["max_score"].max()), 2) in scalars
-    assert texts[-1] == "closed" and len(texts) == 1 + 8
-    assert texts[0][1].startswith("score growth: L0H0 at step 0")
+    assert texts[-1] == "closed" and len(texts) == 1 + 8 + 1
+    limits = "normalized_entropy below 0.05, max_score above -9"
+    assert texts[0] == ("attention/limits", limits, None)
+    assert texts[1][1].startswith("score growth: L0H0 at step 0") and texts[1][2] == 0
+
+
+def test_the_real_tensorboard_reads_it_back(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    limits = Limits(entropy=None, max_score=-9.0, sink_mass=None, lasting=2)
+    board = TensorBoard(tmp_path / "board", heads=True)
+    samples = _run(board, limits=limits, on_alarm=lambda alarm: None)
+    guidance = dict.fromkeys(("scalars", "tensors"), 0)  # all of them
+    read = accumulator.EventAccumulator(str(tmp_path / "board"), guidance).Reload()
+    assert len(read.Tags()["scalars"]) == (3 + 8) * len(STATISTICS)
+    found = [(one.step, one.value) for one in read.Scalars("attention/max_score/L1H2")]
+    wanted = [(one.step, float(one["max_score"][1, 2])) for one in samples]
+    assert found == pytest.approx(wanted)
+    told = read.Tensors("attention/alarms/text_summary")
+    assert [one.step for one in told] == [0] * 8
+    assert told[0].tensor_proto.string_val[0].startswith(b"score growth: L0H0 at step 0")
+    (said,) = read.Tensors("attention/limits/text_summary")
+    assert said.tensor_proto.string_val[0] == b"max_score above -9"
 
 
 def test_refusals(tmp_path):
@@ -111,6 +131,23 @@ def test_refusals(tmp_path):
         _run(tmp_path / "run.txt")
     with pytest.raises(InputError, match="give a path, a function"):
         _run([3])
+
+
+def test_a_log_of_ones_own():
+    told = []
+
+    class Own:
+        def begin(self, limits):
+            told.append(limits.max_score)
+
+        def take(self, sample, alarms):
+            told.append((sample.step, len(alarms)))
+
+        def close(self):
+            told.append("closed")
+
+    _run(Own(), 2, limits=Limits(max_score=7.0))
+    assert told == [7.0, (0, 0), (1, 0), "closed"]
 
 
 def test_logs_are_closed_when_the_run_fails(tmp_path):

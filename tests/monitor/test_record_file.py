@@ -14,8 +14,8 @@ import torch
 
 import regard
 from recorder.models import Stack
-from regard.monitor import STATISTICS, Limits, RecordingFile, Snapshots
-from regard.recording import check
+from regard.monitor import STATISTICS, Limits, RecordingFile, Sample, Snapshots
+from regard.recording import Limit, check
 
 SOURCE = Path(regard.__file__).parents[1]
 
@@ -83,6 +83,46 @@ def test_alarms_are_written(tmp_path):
     assert regard.open(tmp_path / "run.regard").training.alarms == tuple(told) and len(told) == 8
 
 
+def test_limits_are_written(tmp_path):
+    """A reader need not guess what was too much in this run."""
+    path = tmp_path / "run.regard"
+    _run(path, 1, limits=Limits(entropy=0.3, max_score=15, sink_mass=None))
+    wanted = {"normalized_entropy": Limit("below", 0.3), "max_score": Limit("above", 15.0)}
+    assert regard.open(path).training.limits == wanted
+    _run(path, 1, start=1)  # resumed, with a monitor's own
+    found = regard.open(path).training.limits
+    assert found == Limits().by_statistic() and len(found) == 3
+
+
+def test_a_resumed_run_keeps_its_alarms(tmp_path):
+    """Those of steps that are not told again; and no head twice for one reason."""
+    path, told = tmp_path / "run.regard", []
+    low = Limits(entropy=None, max_score=-9.0, sink_mass=None, lasting=1)
+    sinking = Limits(entropy=None, max_score=-9.0, sink_mass=-1.0, lasting=1)
+    _run(path, 3, limits=low, on_alarm=told.append)
+    assert {one.step for one in told} == {0}
+    _run(path, 3, start=3, limits=sinking, on_alarm=lambda _: None)
+    found = regard.open(path).training.alarms
+    assert found[:8] == tuple(told)
+    assert [(one.kind, one.step) for one in found[8:]] == [("inactive head", 3)] * 8
+    _run(path, 1, start=2)  # from an earlier checkpoint, and now all is well
+    assert regard.open(path).training.alarms == tuple(told)
+
+
+def test_a_resumed_run_that_hears_other_places(tmp_path):
+    """Rows keep their meaning, whatever is heard first."""
+    path = tmp_path / "run.regard"
+    for step, places in enumerate([("L0", "L1"), ("L1",), ("L2", "L1")]):
+        values = np.array([[int(place[1])] * 2 for place in places], np.float32)
+        file = RecordingFile(path)
+        file.take(Sample(step, places, dict.fromkeys(STATISTICS, values)), [])
+        file.close()
+    training, no = regard.open(path).training, np.nan
+    assert training.places == ("L0", "L1", "L2") and training.limits is None
+    wanted = [[0, 1, no], [no, 1, no], [no, 1, 2]]
+    np.testing.assert_array_equal(training["peak"][:, :, 0], np.array(wanted, np.float32))
+
+
 def test_snapshots(tmp_path):
     path = tmp_path / "run.regard"
     _run(path, 5, every=2, snapshots=Snapshots(("L0H1", "L1H3"), 4, 8))
@@ -106,8 +146,6 @@ def test_snapshots_are_checked():
 
 
 def test_a_place_that_comes_later(tmp_path):
-    from regard.monitor import Sample
-
     def sample(step, places):
         shape = (len(places), 3)
         return Sample(step, places, {n: np.full(shape, step, np.float32) for n in STATISTICS})

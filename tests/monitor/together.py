@@ -1,10 +1,9 @@
-"""One rank of a monitored training run, in a process of its own; for test_ranks.py."""
+"""What one rank of a monitored training run does; for test_ranks.py, in a world of processes."""
 
 from __future__ import annotations
 
-import os
-import pickle
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -14,9 +13,16 @@ import torch.distributed as dist
 import regard
 from recorder.models import Stack
 
-__all__ = ["train"]
+__all__ = ["AGREE", "STEPS", "TWO", "batch", "train"]
 
 STEPS = 3
+COLLECTIVES = (
+    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
+    "barrier", "broadcast", "broadcast_object_list", "gather", "gather_object", "reduce",
+    "reduce_scatter", "scatter", "send", "recv",
+)  # fmt: skip
+TWO = ["all_reduce RedOpType.MAX", "all_reduce RedOpType.SUM"]  # of a step
+AGREE = "all_gather_object"  # on a place that is new to somebody
 
 
 def batch(step: int, rank: int) -> torch.Tensor:
@@ -41,39 +47,47 @@ class Skipping(Stack):
         return x
 
 
-def train(rank: int, size: int, how: str, folder: str) -> None:
-    """Train and write what was sampled to a file of this rank."""
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0"}
-    torch.set_num_threads(1)
-    store = dist.FileStore(f"{folder}/store", size)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+def train(how: str, log: str) -> dict[str, Any]:
+    """Train, and say what was sampled."""
     torch.manual_seed(0)
+    rank = dist.get_rank()
     model = Skipping(rank) if how == "skipping" else Stack()
     inner = model
     wrapped = _wrapped(model, how)
-    counted: list[str] = []
-    real = dist.all_reduce
-
-    def count(*given: Any, **options: Any) -> Any:
-        counted.append(str(given[1]))
-        return real(*given, **options)
-
-    samples = []
-    with regard.Monitor(wrapped, log=f"{folder}/run.regard") as monitor:
+    samples, spoken = [], []
+    with regard.Monitor(wrapped, log=log) as monitor:
         for step in range(STEPS):
             wrapped(batch(step, rank)).square().sum().backward()
-            with patch.object(dist, "all_reduce", count):
+            with counting() as said:
                 samples.append(monitor.step())
+            spoken.append(said)
             inner.zero_grad()
         gamma = regard.monitor.qk_clip_(monitor, 0.5)
     weights = [_whole(layer.w_q.weight) for layer in inner.layers]
-    found = {
-        "samples": [(one.places, one.values) for one in samples], "counted": counted,
+    return {
+        "samples": [(one.places, one.values) for one in samples], "spoken": spoken,
         "reasons": monitor.reasons, "gamma": gamma, "weights": weights,
     }  # fmt: skip
-    Path(folder, f"{rank}.pickle").write_bytes(pickle.dumps(found))
-    dist.barrier()  # nobody leaves while another still speaks
-    dist.destroy_process_group()
+
+
+@contextmanager
+def counting() -> Iterator[list[str]]:
+    """Every collective that is called meanwhile, by name."""
+    said: list[str] = []
+
+    def told(name: str) -> Callable[..., Any]:
+        real = getattr(dist, name)
+
+        def call(*given: Any, **options: Any) -> Any:
+            said.append(f"{name} {given[1]}" if name == "all_reduce" else name)
+            return real(*given, **options)
+
+        return call
+
+    with ExitStack() as stack:
+        for name in COLLECTIVES:
+            stack.enter_context(patch.object(dist, name, told(name)))
+        yield said
 
 
 def _wrapped(model: Any, how: str) -> Any:

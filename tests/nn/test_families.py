@@ -18,7 +18,23 @@ SIZES = {
 }  # fmt: skip
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
         "original_max_position_embeddings": 16}  # fmt: skip
+SCALED = {  # texts of 20 tokens are longer than these were trained on
+    "linear": {"factor": 4.0},
+    "dynamic": {"factor": 2.0},
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 16},
+    "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 16},
+    "longrope": {"short_factor": [1.0, 1.1, 1.2, 1.5], "long_factor": [1.0, 2.0, 3.0, 4.0],
+                 "original_max_position_embeddings": 16},
+}  # fmt: skip
 CASES = {
+    **{
+        f"llama, {kind}": ("llama", {
+            "rope_parameters": {"rope_type": kind, "rope_theta": 1e4, **rope},
+            **({"max_position_embeddings": 16} if kind == "dynamic" else {}),
+        })
+        for kind, rope in SCALED.items()
+    },
     "llama": ("llama", {}),
     "llama, all options": ("llama", {
         "num_key_value_heads": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True,
@@ -62,7 +78,9 @@ def test_the_same_weights_say_the_same(case, tmp_path):
         assert float((ours(text) - exact).abs().max()) <= 4 * lost
 
 
-@pytest.mark.parametrize("case", ["llama, all options", "mistral", "qwen3"])
+@pytest.mark.parametrize(
+    "case", ["llama, all options", "mistral", "qwen3", *(f"llama, {kind}" for kind in SCALED)]
+)
 def test_they_write_the_same(case, tmp_path):
     model = theirs(case)
     model.save_pretrained(tmp_path)

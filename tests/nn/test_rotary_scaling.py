@@ -68,16 +68,19 @@ def test_frequencies_are_those_of_transformers(kind, tokens, base):
     assert scaling.magnitude == pytest.approx(size, rel=1e-12)
 
 
+@pytest.mark.parametrize("tokens", [40, 129, LONGEST + 88])
 @pytest.mark.parametrize("kind", KINDS)
-def test_turns_are_those_of_transformers(kind):
+def test_turns_are_those_of_transformers(kind, tokens):
+    """Also of texts longer than the training's, where some rules change with the length."""
     config = config_of(kind, 10_000.0)
     base, scaling = read_rope(config.to_dict())
-    x = torch.zeros(1, 40, DIM)
-    cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(40)[None])
-    turn = Rotary(DIM, base, scaling=scaling).turn(x, 0, 40)
-    torch.testing.assert_close(turn.cos, cos[0], rtol=0, atol=2e-5)
+    x = torch.zeros(1, tokens, DIM)
+    cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(tokens)[None])
+    turn = Rotary(DIM, base, scaling=scaling).turn(x, 0, tokens)
+    near = {"rtol": 0, "atol": tokens * 2.0**-23}  # an angle is as exact as fp32 has it
+    torch.testing.assert_close(turn.cos, cos[0], **near)
     sin[..., : DIM // 2] *= -1  # ours has the sign of the turn
-    torch.testing.assert_close(turn.sin, sin[0], rtol=0, atol=2e-5)
+    torch.testing.assert_close(turn.sin, sin[0], **near)
 
 
 def test_configurations_of_before_are_read_too():

@@ -10,17 +10,18 @@ from recording.test_statistics import sinking
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import Memory, Recording, most_surprising, surprise
+from regard.recording.findings import standing_out
 
 
 class Grids:
-    """A recording that is nothing but its grids."""
+    """A recording that is nothing but its grids, and the one text that is in it."""
 
     def __init__(self, /, **grids: np.ndarray) -> None:
         self._grids = grids
         (shape,) = {grid.shape for grid in grids.values()}
         self._unknown = np.full(shape, np.nan)
-        prompt = type("P", (), {"stacks": {"": shape}, "places": {}})
-        self.prompts = [prompt]
+        self.stacks, self.places = {"": shape}, {}
+        self.prompts = [self]
 
     def grid(self, name, stack=None, prompt=0):
         """As a recording has it."""
@@ -60,6 +61,18 @@ def test_unknown_heads_are_passed_over():
     assert one.label == "L0H4" and np.isnan(surprise(Grids(first=grid), "first")[1]).all()
     scores = np.array([[0.0, 0.2, 0.1, np.inf]])
     assert np.isfinite(surprise(Grids(max_score=scores), "max_score")[0, :3]).all()
+
+
+def test_merged_numbers_are_asked_alike():
+    grid = np.full((2, 6), 0.1)
+    grid[1, 3] = 0.8
+    (one,) = standing_out(Grids(first=grid), keys=100)
+    assert (one.label, one.statistic) == ("L1H3", "first")
+    entropy = np.full((1, 6), 2.0)
+    entropy[0, 2] = 3.5
+    # a nat and a half is far from the others among 3 keys, and little among a million
+    near, far = (standing_out(Grids(entropy=entropy), keys=n)[0] for n in (3, 1_000_000))
+    assert near.deviations == pytest.approx(far.deviations * np.log(1e6) / np.log(3))
 
 
 def test_scores_range_as_far_as_they_do():

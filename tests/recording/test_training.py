@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import FileError, InputError
-from regard.recording import Alarm, Memory, Recording, Training
+from regard.recording import Alarm, Limit, Memory, Recording, Training
 
 WORDS = {"max_score": "largest score", "peak": "heaviest weight"}
 ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)
@@ -33,6 +33,7 @@ def test_pieces_are_put_together():
     assert training["peak"].shape == (3, 2, 3) and training["peak"].dtype == np.float32
     assert training["peak"][:, 1, 2].tolist() == [1, 11, 21]
     assert list(training.statistics) == list(WORDS) == list(training.words)
+    assert repr(Recording(_memory())) == "Recording(a model, 0 prompts, a training run)"
 
 
 def test_a_recording_without_training():
@@ -71,6 +72,32 @@ def test_alarms_and_maps():
         training.map("L0H0", 20)
 
 
+def test_limits():
+    store = _memory()
+    assert Training(store).limits is None  # files of before do not say
+    said = {"places": ["L0", "L1"], "statistics": WORDS}
+    limits = {"max_score": {"side": "above", "value": 50}}
+    store.note({"training": json.dumps(said | {"limits": limits})})
+    assert Training(store).limits == {"max_score": Limit("above", 50.0)}
+    store.note({"training": json.dumps(said | {"limits": {}})})
+    assert Training(store).limits == {}
+
+
+@pytest.mark.parametrize(
+    "limits",
+    ["3", "[]", '{"peak": 3}', '{"peak": {}}', '{"peak": {"side": "left", "value": 1}}',
+     '{"peak": {"side": "above", "value": true}}', '{"peak": {"side": "above", "value": "1"}}',
+     '{"peak": {"side": "above", "value": NaN}}', '{"peak": {"side": "above", "value": 1e999}}',
+     '{"peak": {"side": ["above"], "value": 1}}',
+     '{"peak": {"side": "above", "value": 1' + "0" * 400 + "}}"],
+)  # fmt: skip
+def test_limits_that_lie(limits):
+    store = _memory()
+    store.note({"training": f'{{"places": [], "statistics": {{}}, "limits": {limits}}}'})
+    with pytest.raises(FileError, match="training whose limit"):
+        _ = Recording(store).training
+
+
 @pytest.mark.parametrize(
     "note",
     ["[", "[]", '{"places": 3}', '{"places": [3]}', '{"statistics": []}',
@@ -87,7 +114,8 @@ def test_notes_that_lie(note):
     "alarms",
     ["{}", "[3]", "[{}]", json.dumps([ALARM.to_dict() | {"step": "2"}]),
      json.dumps([ALARM.to_dict() | {"value": True}]),
-     json.dumps([ALARM.to_dict() | {"value": float("nan")}])],
+     json.dumps([ALARM.to_dict() | {"value": float("nan")}]),
+     json.dumps([ALARM.to_dict() | {"threshold": 10**400}])],
 )  # fmt: skip
 def test_alarms_that_lie(alarms):
     store = _memory()

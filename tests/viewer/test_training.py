@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from draw.recorded import write
 from regard.errors import InputError
-from regard.recording import Alarm, Memory, Recording, Writer, open
+from regard.recording import Alarm, Limit, Memory, Recording, Writer, open
 from regard.recording.contents import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
 from regard.viewer import training
@@ -40,16 +40,19 @@ def _add(writer, first, values, every=1):
         writer.add(series_name(name, first), values)
 
 
-def _note(writer, alarms=()):
-    writer.note({TRAINING_NOTE: json.dumps({"places": PLACES, "statistics": WORDS})})
+def _note(writer, alarms=(), limits=None):
+    said = {"places": PLACES, "statistics": WORDS}
+    if limits is not None:
+        said["limits"] = {name: one.to_dict() for name, one in limits.items()}
+    writer.note({TRAINING_NOTE: json.dumps(said)})
     if alarms:
         writer.note({ALARMS_NOTE: json.dumps([one.to_dict() for one in alarms])})
 
 
-def _opened(values, alarms=(), every=1, maps=()):
+def _opened(values, alarms=(), every=1, maps=(), limits=None):
     store = Memory()
     store.note({"contents": CONTENTS})
-    _note(store, alarms)
+    _note(store, alarms, limits)
     _add(store, 0, values, every)
     for head, step, pooled in maps:
         store.add(map_name(head, step), pooled)
@@ -104,18 +107,23 @@ def test_the_facts(ask):
 def test_the_customary_limits_are_the_monitors():
     from regard.monitor import STATISTICS, Limits
 
-    limits = Limits()
-    assert {
-        "normalized_entropy": ("below", limits.entropy),
-        "max_score": ("above", limits.max_score),
-        "sink_mass": ("above", limits.sink_mass),
-    } == CUSTOMARY
+    assert Limits().by_statistic() == CUSTOMARY
     assert set(CUSTOMARY) < set(STATISTICS)
 
 
 def test_without_an_alarm_the_limit_is_the_customary_one():
     limit = training.facts(_opened(_values(3)))["statistics"]["max_score"]["limit"]
     assert limit == {"side": "above", "value": 100.0, "customary": True}
+
+
+def test_the_limits_that_the_file_has_come_first():
+    """Also before alarms, and where the run had none."""
+    limits = {"peak": Limit("below", 0.5), "grad_w_q": Limit("above", 2.0)}
+    told = training.facts(_opened(_values(3), [ALARM], limits=limits))["statistics"]
+    assert told["peak"]["limit"] == {"side": "below", "value": 0.5, "customary": False}
+    assert told["max_score"]["limit"] is None
+    over = training.strips(_opened(_values(3), [ALARM], limits=limits), "max_score").over
+    assert (over == -1).all()
 
 
 def test_a_recording_without_training_says_so(tmp_path, ask):

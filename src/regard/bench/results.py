@@ -42,6 +42,10 @@ class Result:
     machine: str
     torch: str
     regard: str
+    batch: int = 1
+    tflops: float | None = None  # of the plain attention, whatever was measured beside it
+    extra_mib: float | None = None  # peak beyond inputs and output
+    note: str = ""
 
 
 def today() -> str:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-__all__ = ["Samples", "take_turns"]
+__all__ = ["Clock", "Samples", "take_turns", "wall_clock"]
+
+Clock = Callable[[Callable[[], object]], float]  # the seconds of one call
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,28 @@ class Samples:
         )
 
 
+def wall_clock(run: Callable[[], object]) -> float:
+    """By the clock on the wall: what runs when a call returns is over."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
 def take_turns(
-    contenders: Mapping[str, Callable[[], object]], *, seconds: float = 2.0, rounds: int = 5
+    contenders: Mapping[str, Callable[[], object]],
+    *,
+    seconds: float = 2.0,
+    rounds: int = 5,
+    clock: Clock = wall_clock,
+    warm: bool = True,
 ) -> dict[str, Samples]:
-    """At least `rounds` rounds and about `seconds` seconds, after one that does not count."""
+    """At least `rounds` rounds and about `seconds` seconds, after one that does not count (unless
+    all have run before: `warm=False`)."""
     taken: dict[str, list[float]] = {name: [] for name in contenders}
-    for run in contenders.values():
+    for run in contenders.values() if warm else ():
         run()
     began = time.perf_counter()
     while len(next(iter(taken.values()))) < rounds or time.perf_counter() - began < seconds:
         for name, run in contenders.items():
-            start = time.perf_counter()
-            run()
-            taken[name].append(time.perf_counter() - start)
+            taken[name].append(clock(run))
     return {name: Samples(times) for name, times in taken.items()}

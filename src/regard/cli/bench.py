@@ -30,12 +30,13 @@ _SUITES = {
     "report": "4096,8192,16384,32768",
     "page": "131072",
     "monitor": "1024",
+    "gpu": "1024,2048,4096,8192,16384,32768,65536,131072",
 }
 
 
 def bench(
     suite: Annotated[
-        str, typer.Argument(help="Which suite: cpu, record, decode, report, page, monitor.")
+        str, typer.Argument(help="Which suite: cpu, record, decode, report, page, monitor, gpu.")
     ] = "cpu",
     tokens: Annotated[
         str | None,
@@ -46,6 +47,13 @@ def bench(
     model: Annotated[
         str, typer.Option(help="The model of the suites record and decode.")
     ] = "smollm2",
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Parts of the suite gpu: forward, length, decode, backward, llama.",
+            show_default=False,
+        ),
+    ] = None,
     seconds: Annotated[float, typer.Option(help="Time for each configuration.")] = 2.0,
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
@@ -56,30 +64,39 @@ def bench(
     its plain forward. decode: a model of regard.nn writing so many tokens, against transformers.
     report: what `regard report` takes, against linear growth. page: how soon the page is drawn in
     Chromium, against its budget. monitor: a training step being
-    monitored against the same step without. Answers are checked before anything is timed. Figures
+    monitored against the same step without. gpu: attention on an NVIDIA GPU against cuDNN, flash,
+    FlexAttention and eager, memory too, and a model of 8 billion random weights being recorded;
+    five minutes, docs/gpu.md says more. Answers are checked before anything is timed. Figures
     are medians; each ratio is the time over that of the peer in the same round, so below 1 is
     faster.
     """
     from dataclasses import asdict
 
-    from regard.bench.results import append_csv
+    from regard.bench.results import WrongResultError, append_csv
     from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
     if suite not in _SUITES:
         raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
+    if only is not None and suite != "gpu":
+        raise InputError(f"--only names parts of the suite gpu; {suite} has none")
     counts = _numbers(tokens or _SUITES[suite], "--tokens")
+    wrong: list[str] = []
     if suite == "cpu":
         rows = _attention(counts, _numbers(dims, "--dims"), dtype, seconds)
+    elif suite == "gpu":
+        rows, wrong = _on_gpu(only, counts, seconds, csv)
     else:
         rows = _measured(suite, counts, model, seconds)
-    if csv is not None:
+    if csv is not None and suite != "gpu":
         append_csv(csv, rows)
     if json:
         write_json([asdict(row) for row in rows])
-        return
-    tables = {"cpu": _table, "decode": _speed_table}
-    write(tables.get(suite, _short_table)(rows))
+    else:
+        tables = {"cpu": _table, "decode": _speed_table, "gpu": _gpu_table}
+        write(tables.get(suite, _short_table)(rows))
+    if wrong:
+        raise WrongResultError("; ".join(wrong))
 
 
 def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -> list[Result]:
@@ -100,6 +117,33 @@ def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -
         console.print(f"[{n + 1}/{len(every)}] {shape}", markup=False)
         rows += measure(at, seconds)
     return rows
+
+
+def _on_gpu(
+    only: str | None, lengths: list[int], seconds: float, csv: Path | None
+) -> tuple[list[Result], list[str]]:
+    """Rows, and what was wrong. Rows are written as they come: a long run may be cut short."""
+    from regard.bench import gpu
+    from regard.bench.gpu.stage import cuda
+    from regard.bench.results import WrongResultError, append_csv
+    from regard.cli.terminal import status
+
+    parts = only.split(",") if only else []
+    every = gpu.jobs(cuda(), parts, lengths, seconds)
+    rows: list[Result] = []
+    wrong: list[str] = []
+    for n, job in enumerate(every):
+        status().print(f"[{n + 1}/{len(every)}] {job.part}: {job.label}", markup=False)
+        try:
+            found = job.run()
+        except WrongResultError as error:
+            status().print(str(error), markup=False, style="red")
+            wrong.append(str(error))
+            continue
+        if csv is not None:
+            append_csv(csv, found)
+        rows += found
+    return rows, wrong
 
 
 def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list[Result]:
@@ -153,6 +197,25 @@ def _speed_table(rows: list[Result]) -> str:
         each = f"{row.median_ms:>9.1f} {1e3 / row.median_ms:>9.1f} {row.ratio:>7.2f}"
         lines.append(f"{row.tokens:>6} {row.what:12} {each}")
     return "\n".join(lines)
+
+
+def _gpu_table(rows: list[Result]) -> str:
+    """A block of lines for each size."""
+    lines: list[str] = []
+    title = ""
+    for row in rows:
+        size = f"{row.batch}×{row.heads}×{row.tokens}, {'causal' if row.causal else 'full'}"
+        here = f"{row.suite}: d{row.dim}, {size}"
+        if here != title:
+            head = f"{'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>6} {'TFLOP/s':>8} {'MiB':>8}"
+            lines += ["", here, f"{'÷ ' + row.peer:20} {head}"]
+            title = here
+        speed = "" if row.tflops is None else f"{row.tflops:.0f}"
+        extra = "" if row.extra_mib is None else f"{row.extra_mib:.0f}"
+        times = f"{row.median_ms:>9.3f} {row.p20_ms:>9.3f} {row.p80_ms:>9.3f} {row.ratio:>6.2f}"
+        lines.append(f"{row.what:20} {times} {speed:>8} {extra:>8}")
+        lines += [f"{'':20} {row.note}"] if row.note else []
+    return "\n".join([*lines[1:], "", "MiB: the peak beyond inputs and output"])
 
 
 def _numbers(text: str, option: str) -> list[int]:

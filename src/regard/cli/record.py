@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from regard.cli.documents import Many, duration, record_documents
+from regard.cli.ranks import Ranks, record_over_ranks
 from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
 from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from regard.recorder import Recorder
     from regard.recorder.compare import Agreement
+    from regard.recorder.documents import Maker
     from regard.recorder.encode import Encoded
     from regard.recorder.plan import Plan
+    from regard.recorder.shardwise import Manner
     from regard.recording import Recording
 
 __all__ = ["record"]
@@ -32,8 +36,30 @@ def record(
     text: list[str] = typer.Option([], "--text", help="A prompt; may be given several times."),
     file: list[Path] = typer.Option([], "--file", help="A file with a prompt; several are fine."),
     stdin: bool = typer.Option(False, "--stdin", help="Read a prompt from standard input."),
-    output: Path = typer.Option(Path("run.regard"), "--output", "-o", help="The file to write."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace that file if it exists."),
+    documents: Path | None = typer.Option(
+        None, "--documents", metavar="PATH", help="Many: a folder of text files, or a JSONL."
+    ),
+    jobs: int | None = typer.Option(
+        None, "--jobs", help="Processes that record documents, each with the model. Default: 1."
+    ),
+    per_file: int | None = typer.Option(
+        None, "--documents-per-file", help="How many documents go into a file. Default: 16."
+    ),
+    field: str | None = typer.Option(
+        None, "--field", help="The field of a JSONL's lines that is the text. Default: text."
+    ),
+    skip_bad: bool = typer.Option(
+        False, "--skip-bad", help="Leave out documents that are empty, broken or too long."
+    ),
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        help="The file to write; with --documents the folder. Default: run.regard, or run.",
+    ),
+    overwrite: bool = typer.Option(
+        False, "--overwrite", help="Replace that file, or files of another run, if they exist."
+    ),
     chat: bool = typer.Option(False, "--chat", help="Put the prompt into the chat template."),
     generate: int = typer.Option(0, "--generate", min=0, help="Record so many written tokens too."),
     layers: str | None = typer.Option(None, "--layers", help="Which layers, such as 0,5-10."),
@@ -41,7 +67,7 @@ def record(
     queries: str | None = typer.Option(
         None, "--queries", help="Which rows: 100:200, or a number n for the last n."
     ),
-    budget: str = typer.Option("2GB", "--budget", help="How large the file may become."),
+    budget: str = typer.Option("2GB", "--budget", help="How large a file may become."),
     dtype: str | None = typer.Option(
         None, "--dtype", help="float32, bfloat16 or float16; float32 on the CPU by default."
     ),
@@ -53,38 +79,76 @@ def record(
 
     Statistics of all heads are kept, and q and k of as many layers as fit the budget: any weight
     of those can be computed afterwards, exactly. Ctrl-C leaves a file with what was read so far.
+
+    Under torchrun: one long prompt over all processes, into a folder with one file for each.
+
+    With --documents: a folder with one file for every few documents, each written whole or not at
+    all. The same command again goes on where it was stopped.
     """
+    from regard.recorder.documents import Maker
+    from regard.recorder.plan import parse_budget
+    from regard.recorder.shardwise import Manner
+
+    manner = Manner(chat, generate, layers, heads, queries, parse_budget(budget))
+    maker = Maker(model, manner, dtype, device)
+    if documents is not None:
+        if text or file or stdin:
+            raise InputError("--documents is for many texts, --text, --file and --stdin for a few")
+        if Ranks.here() is not None:
+            raise InputError("--documents starts its own processes; give --jobs N, not torchrun")
+        many = Many(documents, output or Path("run"), jobs, per_file, field, skip_bad, overwrite)
+        record_documents(maker, many, plan_only, as_json)
+        return
+    given = {"--jobs": jobs, "--documents-per-file": per_file, "--field": field}
+    given |= {"--skip-bad": skip_bad or None}
+    for option in [name for name, value in given.items() if value is not None]:
+        raise InputError(f"{option} is about many documents; give --documents PATH as well")
+    prompts = _prompts(text, file, stdin)
+    ranks = Ranks.here()
+    if ranks is not None:
+        folder = output or Path("run")
+        record_over_ranks(ranks, maker, prompts, folder, overwrite, plan_only, as_json)
+        return
+    _record_prompts(maker, prompts, output or Path("run.regard"), overwrite, plan_only, as_json)
+
+
+def _record_prompts(
+    maker: Maker,
+    prompts: list[str],
+    output: Path,
+    overwrite: bool,
+    plan_only: bool,
+    as_json: bool,
+) -> None:
+    """A few prompts into one file."""
     from regard.recorder import record as recorder_for
-    from regard.recorder.choice import Choice
     from regard.recorder.drive import drive
     from regard.recorder.encode import check_length, check_reads_text, encode
-    from regard.recorder.plan import parse_budget
 
-    prompts = _prompts(text, file, stdin)
-    room = parse_budget(budget)
-    Choice.of(layers, heads, queries)  # wrong words end here, before a model is loaded
     if not plan_only:
         _check_output(output, overwrite)
-    loaded = _load(model, dtype, device)
-    check_reads_text(loaded.model, model)
-    encoded = [encode(loaded.tokenizer, one, chat) for one in prompts]
+    manner = maker.manner
+    with status().status(f"loading {maker.model}"):
+        loaded = maker.load()
+    check_reads_text(loaded.model, maker.model)
+    encoded = [encode(loaded.tokenizer, one, manner.chat) for one in prompts]
     for one in encoded:
-        check_length(loaded.model, one.tokens, generate)
-    plans, seconds = _plans(loaded.model, encoded, generate, room, layers, heads)
-    _tell_plan(model, encoded, plans, seconds)
+        check_length(loaded.model, one.tokens, manner.generate)
+    plans, seconds = _plans(loaded.model, encoded, manner)
+    _tell_plan(maker.model, encoded, plans, seconds)
     if plan_only:
         _print_plan(plans, seconds, as_json)
         return
     recorder = recorder_for(
-        loaded.model, output, tokenizer=loaded.tokenizer, layers=layers, heads=heads,
-        queries=queries, budget=budget, overwrite=overwrite,
+        loaded.model, output, tokenizer=loaded.tokenizer, layers=manner.layers, heads=manner.heads,
+        queries=manner.queries, budget=manner.budget, overwrite=overwrite,
     )  # fmt: skip
     recorder.name = loaded.name
-    total = sum(one.tokens + generate for one in encoded)
+    total = sum(one.tokens + manner.generate for one in encoded)
     try:
         with _progress(total, lambda: recorder.written_bytes) as advanced, recorder:
             for one, plan in zip(encoded, plans, strict=True):
-                drive(recorder, one, generate=generate, plan=plan, advanced=advanced)
+                drive(recorder, one, generate=manner.generate, plan=plan, advanced=advanced)
             recorder.finish()
             agreement = _compare(recorder, encoded)
     except KeyboardInterrupt:
@@ -132,44 +196,17 @@ def _check_output(path: Path, overwrite: bool) -> None:
         raise FileError(f"{path}: {folder} cannot be written to; give another place with -o")
 
 
-def _load(name: str, dtype: str | None, device: str | None) -> Any:
-    from regard.models import load
-
-    with status().status(f"loading {name}"):
-        return load(name, dtype=dtype, device=device)
-
-
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _plans(
-    model: Any,
-    encoded: list[Encoded],
-    generate: int,
-    budget: int,
-    layers: str | None,
-    heads: str | None,
-) -> tuple[list[Plan], float]:
+def _plans(model: Any, encoded: list[Encoded], manner: Manner) -> tuple[list[Plan], float]:
     """What is kept of each prompt, and about how long it takes."""
-    from dataclasses import replace
+    from regard.recorder.foresee import foresee
 
-    from regard.recorder.choice import Choice
-    from regard.recorder.drive import survey
-    from regard.recorder.plan import make_plan
-
-    choice = Choice.of(layers, heads, None)
-    seen = survey(model, encoded[0].ids)
-    choice.check_layers(max(seen.layers, default=-1) + 1)
-    heard = zip(seen.layers, seen.sizes, strict=True)
-    chosen = [size for layer, size in heard if choice.has_layer(layer)]
-    chosen = [replace(s, heads=len(choice.heads_of(s.heads))) for s in chosen]
-    plans = [
-        make_plan(
-            budget // len(encoded), replace(seen, sizes=tuple(chosen)).scaled(one.tokens + generate)
-        )
-        for one in encoded
-    ]
-    return plans, sum(seen.seconds(one.tokens, generate) for one in encoded)
+    foresight = foresee(model, encoded[0].ids, manner.choice())
+    room = manner.budget // len(encoded)
+    plans = [foresight.plan(one.tokens + manner.generate, room) for one in encoded]
+    return plans, sum(foresight.seconds(one.tokens, manner.generate) for one in encoded)
 
 
 def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: float) -> None:
@@ -186,13 +223,7 @@ def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: fl
     else:
         every = sum(plan.total_bytes for plan in plans)
         write(f"  {human(every)} of {human(sum(plan.budget for plan in plans))}", error=True)
-    write(f"  about {_duration(seconds)}", error=True)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    write(f"  about {duration(seconds)}", error=True)
 
 
 def _print_plan(plans: list[Plan], seconds: float, as_json: bool) -> None:

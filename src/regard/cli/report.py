@@ -73,6 +73,10 @@ def report(
     from regard.study import make_report
 
     with regard.recording.open(file) as recording:
+        is_about_text = causal or prompt != 0 or needle is not None or heads is not None
+        if not is_about_text and not recording.prompts and len(recording.training):
+            _report_run(recording, form, output)
+            return
         span = _needle(recording, prompt, needle)
         found = make_report(recording, prompt, top=top, needle=span)
         if causal:
@@ -88,6 +92,33 @@ def report(
         _print(found, form)
     else:
         _save(found, form, output)
+
+
+def _report_run(recording: Recording, form: str, output: Path | None) -> None:
+    """A training run, where nothing else was recorded."""
+    from regard.draw import Paper, finished, paper_of, plain
+    from regard.draw.pages import make_overview
+    from regard.learn.files import write_text
+
+    if form == "page" and output is not None:
+        _write_page(recording, output)
+        return
+    page = make_overview(recording, 0, "entropy")
+    console = results()
+    if output is None and form == "text":
+        paper = paper_of(console, is_ascii=ascii_only(console))
+        print_lines(console, finished(page.lines(paper), paper))
+        return
+    if form == "json":
+        text = json.dumps({"training": page.as_dict()["training"]}, indent=2, allow_nan=False)
+    else:
+        text = "\n".join(plain(finished(page.lines(Paper(width=_PAGE)), Paper(width=_PAGE))))
+        text = f"```text\n{text}\n```" if form == "markdown" else text
+    if output is None:
+        write(text)
+    else:
+        write_text(output, text + "\n", "-o")
+        write(f"written: {output}", error=True)
 
 
 def _knock_out(recording: Recording, found: Report, name: str | None) -> Mapping[str, Any]:
@@ -111,6 +142,10 @@ def _knock_out(recording: Recording, found: Report, name: str | None) -> Mapping
 
 
 def _refuse_live(recording: Recording, keep: bool) -> None:
+    if keep and recording.files:
+        raise InputError(
+            f"{recording.name}: a folder of documents; --keep adds to one of its files"
+        )
     if keep and recording.is_live:
         raise InputError(f"{recording.name}: still being written; --keep adds to a finished file")
 
@@ -166,22 +201,26 @@ def _save_page(
     recording: Recording, prompt: int, found: Report, heads: str | None, output: Path
 ) -> None:
     """One self-contained file, and on stderr what is in it."""
+    named = None if heads is None else [one.strip() for one in heads.split(",")]
+    carries = _write_page(recording, output, prompt=prompt, heads=named, report=found)
+    if heads is None and len(carries["heads"]) < len(recording.prompt(prompt)):
+        write(f"heads: {', '.join(carries['heads'])} (--heads chooses others)", error=True)
+
+
+def _write_page(recording: Recording, output: Path, prompt: int = 0, **which: Any) -> Any:
+    """What it carries."""
     from regard.draw.pages.words import bytes_in_words
     from regard.learn.files import write_text
     from regard.viewer.carried import LIMIT, carried_recording
     from regard.viewer.notebook import page_title
     from regard.viewer.selfcontained import make_page, room_in
 
-    named = None if heads is None else [one.strip() for one in heads.split(",")]
-    data, blobs = carried_recording(
-        recording, prompt=prompt, heads=named, limit=room_in(LIMIT), report=found
-    )
+    data, blobs = carried_recording(recording, prompt=prompt, limit=room_in(LIMIT), **which)
     page = make_page(data, title=page_title(recording, prompt), blobs=blobs)
     write_text(output, page, "-o")
     size, carries = bytes_in_words(len(page.encode())), data["carries"]
     write(f"written: {output}, {size}. {' '.join(carries['words'])}", error=True)
-    if heads is None and len(carries["heads"]) < len(recording.prompt(prompt)):
-        write(f"heads: {', '.join(carries['heads'])} (--heads chooses others)", error=True)
+    return carries
 
 
 def _written(found: Report, form: str) -> str:

@@ -45,7 +45,7 @@ class _Wish:
 
 def show(
     file: Path = typer.Argument(
-        ..., metavar="FILE", help="A recording, or a folder of one per rank."
+        ..., metavar="FILE", help="A recording, or a folder: of one per rank, or of documents."
     ),
     head: str | None = typer.Argument(
         None, metavar="HEAD", help="A head such as L5H1. Without it: an overview of all heads."
@@ -65,7 +65,11 @@ def show(
         False, "--max", help="Cells show their largest weight, not the mean."
     ),
     raw: bool = typer.Option(False, "--raw", help="Colour by weight instead of times uniform."),
-    prompt: int = typer.Option(0, help="Which of the recorded texts."),
+    prompt: int | None = typer.Option(
+        None,
+        help="Which of the recorded texts. Default: the first; of a folder of documents, all heads "
+        "over all texts.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the numbers as JSON."),
 ) -> None:
     """Look at a recording: all heads, one head, one row.
@@ -105,14 +109,20 @@ def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
         raise InputError(f"--cell is about the map of a whole head; leave out {used[0]}, or --cell")
 
 
-def _show(recording: Recording, number: int, head: str | None, stat: str, wish: _Wish) -> None:
+def _show(
+    recording: Recording, asked: int | None, head: str | None, stat: str, wish: _Wish
+) -> None:
     from regard.draw import finished, paper_of
-    from regard.draw.pages import make_overview
+    from regard.draw.pages import make_many, make_overview
 
     console = results()
     paper = paper_of(console, is_ascii=ascii_only(console))
     page: Page
-    if head is not None:
+    number = asked or 0
+    if head is None and asked is None and recording.files:
+        with status().status(f"merging {len(recording.files)} files"):
+            page = make_many(recording, stat)
+    elif head is not None:
         prompt = pick_prompt(recording, number)
         page = _head_page(prompt, prompt[head], wish, paper)
     else:

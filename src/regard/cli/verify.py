@@ -45,13 +45,16 @@ def verify(
 
 
 def _expand(given: list[Path]) -> list[Path]:
-    """Folders stand for the recordings of their ranks; each file is checked once."""
-    from regard.recording.folder import rank_files
+    """Folders stand for their files, of ranks or of documents; each file is checked once."""
+    paths = [file for path in given for file in (_files(path) if path.is_dir() else [path])]
+    return list(dict.fromkeys(paths))
 
-    paths: dict[Path, None] = {}
-    for path in given:
-        paths.update(dict.fromkeys(rank_files(path).values() if path.is_dir() else [path]))
-    return list(paths)
+
+def _files(folder: Path) -> list[Path]:
+    from regard.recording.folder import rank_files
+    from regard.recording.shards import shard_files
+
+    return shard_files(folder) or list(rank_files(folder).values())
 
 
 def _answer(path: Path, is_repaired: bool) -> tuple[Path, Report | FileError]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -16,11 +17,14 @@ import torch
 from torch import Tensor
 
 from regard.engine.choose import Implementation, choose
+from regard.engine.dtensor import for_dtensors, placed_like
 from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners
 from regard.engine.matrix import Attention
 from regard.engine.problem import Answers, Call, RowState
+from regard.engine.spec import marks_of
 from regard.engine.swept import Swept
+from regard.engine.whole import check_whole
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.mask import Causal, Mask, as_mask
 from regard.mask.part import Part
@@ -64,6 +68,7 @@ def attend(
 
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
+    check_whole()
     query, key, value = _autocast(query, key, value)
     call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
     summaries = _check_summaries(summaries, call.shape)
@@ -103,6 +108,7 @@ def replay(
     lse  (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where it had
          one); without it one sweep computes it. Weights are exp(score − lse).
     """
+    check_whole()
     nothing = key[..., :0] if isinstance(key, Tensor) else key
     call = _call(query, key, nothing, mask, scale, bias, softcap, sink, 0.0)
     chosen = _choose(call, (), None, questions_only=True)
@@ -221,9 +227,14 @@ def _choose(
     implementation: str | None,
     questions_only: bool = False,
 ) -> Implementation:
+    over_ranks = for_dtensors(implementation, call.query, call.key, call.value)
+    if over_ranks is not None:
+        return over_ranks
     if torch.compiler.is_compiling() and implementation is None:
         return Swept(None)  # the operator itself chooses when it runs
-    chosen = choose(call.problem(summaries), implementation)
+    # a summary with tensors inside must not be kept alive by the memory of a choice
+    fleeting = torch.compiler.is_compiling() or bool(marks_of(summaries))
+    chosen = (choose if fleeting else _remembered_choice)(call.problem(summaries), implementation)
     return Swept(None) if questions_only and chosen.name == "library" else chosen
 
 
@@ -264,7 +275,13 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
     if not query.device == key.device == value.device:
         said = ", ".join(f"{name} on {tensor.device}" for name, tensor in given.items())
         raise DeviceError(f"{said}: all three must be on one device")
-    return AttentionShape.of(query.shape, key.shape, value.shape)
+    read = AttentionShape.of if torch.compiler.is_compiling() else _remembered_shape
+    return read(query.shape, key.shape, value.shape)
+
+
+# Whatever depends on shapes alone is decided once. Not while torch traces: sizes may be symbols.
+_remembered_shape = lru_cache(maxsize=4096)(AttentionShape.of)
+_remembered_choice = lru_cache(maxsize=4096)(choose)
 
 
 def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:
@@ -316,12 +333,12 @@ def _placed(array: Any, query: Tensor, name: str) -> Tensor:
     """A tensor on the query's device; only what is no tensor yet moves there."""
     if not isinstance(array, Tensor):
         try:
-            return torch.as_tensor(array, device=query.device)
+            array = torch.as_tensor(array, device=query.device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise DTypeError(f"{name} is a {type(array).__name__}; give a torch.Tensor") from error
     if array.device != query.device:
         raise DeviceError(f"{name} is on {array.device}, query on {query.device}; move it there")
-    return array
+    return placed_like(array, query)
 
 
 def _given_state(lse: Tensor, call: Call) -> RowState:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CANDIDATES", "MEASURING", "Implementation", "choose", "remarks", "survey", "sweeps_for"]
 
-CANDIDATES = ("cpu", "triton", "library", "tiled", "dense")  # in order of preference
-MEASURING = ("cpu", "triton", "tiled")  # those that measure on their way to the output
+CANDIDATES = ("cpu", "hopper", "triton", "library", "tiled", "dense")  # in order of preference
+MEASURING = ("cpu", "hopper", "triton", "tiled")  # those that measure on their way to the output
 
 _SMALL = 2**22  # cells of the matrix
+_LARGE = 2**31
 _FEW = 16  # queries
 
 
@@ -71,6 +72,10 @@ def _sweeps(name: str) -> Sweeps:
         from regard.engine.cpu.sweeps import CPU
 
         return CPU
+    if name == "hopper":
+        from regard.engine.gpu.hopper.sweeps import HOPPER
+
+        return HOPPER
     if name == "triton":
         from regard.engine.gpu.sweeps import TRITON
 
@@ -111,13 +116,16 @@ def choose(problem: Problem, implementation: str | None) -> Implementation:
 
 def _order(problem: Problem) -> tuple[str, ...]:
     """The candidates, by what was measured. On the CPU torch's operator needs no packing and wins
-    for a few queries, our kernels for more; on a GPU torch's are the faster ones for the bare
-    output. The definition beats a loop over tiles where it is small."""
+    for a few queries, our kernels for more. On a GPU torch's operators are launched with less ado
+    and have the faster backward; our forward for Hopper beats them where a problem is large. The
+    definition beats a loop over tiles where it is small."""
     shape = problem.shape
     cells = prod(shape.batch) * shape.query_heads * shape.queries * shape.keys
     slow = ("dense", "tiled") if cells <= _SMALL else ("tiled", "dense")
     if problem.device == "cuda":
-        return ("library", "triton", *slow)
+        ours_first = cells >= _LARGE and not problem.gradients
+        fast = ("hopper", "library") if ours_first else ("library", "hopper")
+        return (*fast, "triton", *slow)
     fast = ("library", "cpu") if shape.queries <= _FEW else ("cpu", "library")
     return (*fast, *slow)
 
@@ -126,8 +134,11 @@ def sweeps_for(call: Call, name: str) -> Sweeps:
     """The named sweeps, or the first that can serve the call."""
     if name:
         return _sweeps(name)
-    found = _sweeps("triton" if call.query.device.type == "cuda" else "cpu")
-    return _sweeps("tiled") if found.unavailable() or found.reasons(call.problem()) else found
+    for candidate in ("hopper", "triton") if call.query.device.type == "cuda" else ("cpu",):
+        found = _sweeps(candidate)
+        if not (found.unavailable() or found.reasons(call.problem())):
+            return found
+    return _sweeps("tiled")
 
 
 def survey() -> dict[str, list[str]]:

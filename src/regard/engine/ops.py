@@ -4,7 +4,8 @@ Each operator takes tensors and one text (`spec`) that says everything else: mas
 implementation, what is asked. So they pass through torch.compile and torch.export as opaque
 nodes, and nothing about a mask's values is looked at while tracing.
 
-    rows       q, k, v, arrays       output, peak, log, lse, then what each measure brings
+    rows       q, k, v, arrays       output, peak, log, lse, then what each measure brings;
+                                     columns too, where maps keep them company
     columns    q, k, arrays, state   mass, seen, product, offsets
     cells      q, k, arrays, state   a rectangle of weights or scores
     attach     a known value         the same value, with its gradient
@@ -26,11 +27,12 @@ from torch import Tensor, library
 
 from regard.engine import carry
 from regard.engine.choose import sweeps_for
-from regard.engine.problem import Place, RowState
+from regard.engine.problem import Call, Place, RowState
 from regard.engine.spec import Spec, measures_of
+from regard.engine.sweeps import ColumnsWithMaps, RowAnswers, Sweeps
 from regard.errors import GradientError
 from regard.mask.spec import rules_in
-from regard.summary import Entropy, Top, TopKeys
+from regard.summary import Entropy, Offsets, Pooled, Received, Summary, Top, TopKeys
 
 __all__ = ["attach", "cells", "columns", "gradient", "refuse", "rows"]
 
@@ -51,20 +53,47 @@ def rows(
     seed: Tensor | None,
     spec: str,
 ) -> list[Tensor]:
-    """One row sweep."""
+    """One row sweep, and a column sweep where columns are among the measures."""
     said = Spec.parse(spec)
     call = said.call(q, k, v, arrays, 0 if seed is None else int(seed))
     measures = measures_of(said.asked, marks)
     lse = RowState(*given) if given else None
-    found = sweeps_for(call, said.implementation).rows(call, said.output, measures, lse)
+    found = _swept(sweeps_for(call, said.implementation), call, said.output, measures, lse)
     output = q.new_empty(0) if found.output is None else found.output.to(q.dtype)
     flat: list[Tensor] = []
     for summary in measures:
         value = found.measured[summary]
         scores = [found.measured["scores", summary]] if isinstance(value, TopKeys) else []
-        flat += [*value, *scores] if isinstance(value, TopKeys) else [value]
+        flat += [*value, *scores] if isinstance(value, tuple) else [value]
     made = [output, *found.state, found.state.lse, *flat]
     return [part.contiguous() for part in made]
+
+
+def _swept(
+    sweeps: Sweeps,
+    call: Call,
+    output: bool,
+    measures: tuple[Summary, ...],
+    given: RowState | None,
+) -> RowAnswers:
+    """Rows, then columns; maps come with either, as is cheaper for these sweeps."""
+    received = next((m for m in measures if isinstance(m, Received)), None)
+    if received is None:
+        return sweeps.rows(call, output, measures, given)
+    together = isinstance(sweeps, ColumnsWithMaps)
+    maps = tuple(m for m in measures if together and isinstance(m, Pooled))
+    rest = tuple(m for m in measures if m not in (received, Offsets(), *maps))
+    found = sweeps.rows(call, output, rest, given)
+    matrix, state = call.with_value(call.value[..., :0]), given or found.state
+    seen, offsets = received.per == "visible", Offsets() in measures
+    if isinstance(sweeps, ColumnsWithMaps):
+        sums, cells = sweeps.columns_with_maps(matrix, state, maps, seen, offsets)
+        found.measured.update(cells)
+    else:
+        sums = sweeps.columns(matrix, state, None, None, seen, offsets)
+    found.measured[received] = sums.mass if sums.seen is None else (sums.mass, sums.seen)
+    found.measured[Offsets()] = sums.offsets
+    return found
 
 
 @rows.register_fake

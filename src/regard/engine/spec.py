@@ -27,7 +27,9 @@ from regard.summary import (
     Matching,
     MaxLogit,
     MaxScore,
+    Offsets,
     Pooled,
+    Received,
     Summary,
     Top,
     Visible,
@@ -53,7 +55,7 @@ class Spec:
     score: str
     implementation: str = ""  # "" leaves the choice to the operator
     output: bool = False
-    asked: str = ""  # measures of a row sweep
+    asked: str = ""  # measures of a row sweep, and of columns in their company
     seen: bool = False  # a column sweep counts who may see each key
     offsets: bool = False  # and sums up diagonals
     what: What = "weights"
@@ -113,6 +115,14 @@ class Spec:
                 cell = summary.size(AttentionShape.of(q.shape, k.shape))
                 cells = (*lead[:-1], -(-lead[-1] // cell), -(-k.shape[-2] // cell))
                 made.append(q.new_empty(cells, dtype=exact))
+            elif isinstance(summary, Received):
+                columns = (*lead[:-1], k.shape[-2])
+                made.append(q.new_empty(columns, dtype=exact))
+                if summary.per == "visible":
+                    made.append(q.new_empty(columns, dtype=torch.int64))
+            elif isinstance(summary, Offsets):
+                diagonals = (*lead[:-1], lead[-1] + k.shape[-2] - 1)
+                made.append(q.new_empty(diagonals, dtype=exact))
             else:
                 counts = isinstance(summary, Visible)
                 made.append(q.new_empty(lead, dtype=torch.int64 if counts else exact))
@@ -120,7 +130,7 @@ class Spec:
 
 
 def measure_text(measures: Sequence[Summary]) -> str:
-    """Measures of a row sweep as text."""
+    """Measures as text: those of a row sweep, and the mass of all queries and the diagonals."""
     names = {kind: name for name, kind in _NUMBERS.items()}
     parts = []
     for summary in measures:
@@ -130,6 +140,10 @@ def measure_text(measures: Sequence[Summary]) -> str:
             parts.append(f"pooled:{summary.cell}:{summary.how}")
         elif isinstance(summary, Matching):
             parts.append("matching")
+        elif isinstance(summary, Received):
+            parts.append(f"received:{summary.per}")
+        elif isinstance(summary, Offsets):
+            parts.append("offsets")
         else:
             parts.append(names[type(summary)])
     return ",".join(parts)
@@ -170,4 +184,8 @@ def _measure(text: str) -> Summary:
     if name == "pooled":
         how: Literal["mean", "max"] = "max" if rest[1] == "max" else "mean"
         return Pooled(None if rest[0] == "None" else int(rest[0]), how)
+    if name == "received":
+        return Received(per="visible" if rest[0] == "visible" else "sum")
+    if name == "offsets":
+        return Offsets()
     raise InputError(f"no measure is called {name!r}")

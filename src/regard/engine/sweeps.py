@@ -10,14 +10,14 @@ An implementation supplies these; `swept.py` turns them into answers with gradie
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.summary import Summary
+from regard.summary import Pooled, Summary
 
-__all__ = ["ColumnAnswers", "Gradients", "RowAnswers", "Sweeps"]
+__all__ = ["ColumnAnswers", "ColumnsWithMaps", "Gradients", "RowAnswers", "Sweeps"]
 
 
 class RowAnswers(NamedTuple):
@@ -95,4 +95,21 @@ class Sweeps(Protocol):
         slope: Tensor | None,
     ) -> Gradients:
         """dS = p (dP − shift − slope (s − lse)), carried on to q, k, v and the rule's arrays."""
+        ...
+
+
+@runtime_checkable
+class ColumnsWithMaps(Protocol):
+    """What an implementation may supply besides: maps from the column sweep, which costs less than
+    two sweeps do. Elsewhere they come with the rows."""
+
+    def columns_with_maps(
+        self,
+        call: Call,
+        state: RowState,
+        maps: tuple[Pooled, ...],
+        seen: bool,
+        offsets: bool,
+    ) -> tuple[ColumnAnswers, dict[Any, Any]]:
+        """Sums over all queries, and the maps by summary."""
         ...

@@ -2,7 +2,7 @@
 
     row sweep      entropy, max score, max logit, concentration, distance, visible, matching,
                    top, pooled
-    column sweep   received, offsets
+    column sweep   received, offsets; pooled, where these sweeps have it cheaper there
     neither        peak and smaller top-k come out of a larger top-k; normalised entropy and
                    sink mass out of lse
 
@@ -12,7 +12,7 @@ gradient gets its graph when it is asked, around the known value.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from regard.summary import (
     Entropy,
     Offsets,
     Peak,
+    Pooled,
     Received,
     Summary,
     Top,
@@ -59,7 +60,7 @@ class Swept:
         """One row sweep with everything that fits into it; a column sweep where asked for. What is
         measured aside leaves no trace in the graph."""
         everything = (*summaries, *aside)
-        measures, in_graph = _row_measures(everything), Entropy() in summaries
+        measures, in_graph = _measures(everything), Entropy() in summaries
         spec = self._spec(call).asking(
             output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph
         )
@@ -94,16 +95,19 @@ class Swept:
         summaries: tuple[Summary, ...],
         known: dict[Any, Any],
     ) -> dict[Summary, Any]:
-        """The summaries: known ones as they are, the rest in one sweep of each kind."""
-        self._fill(_detached_call(call), state, summaries, known)
-        if not _has_graph(call):
+        """The summaries: known ones as they are, the rest in one sweep of each kind. Columns with
+        a gradient are swept when they are answered."""
+        graph = _has_graph(call)
+        alone = tuple(s for s in summaries if not (graph and isinstance(s, Received)))
+        self._fill(_detached_call(call), state, alone, known)
+        if not graph:
             self._fill_columns(call, state, summaries, known)
         return {summary: self._answer(call, state, summary, known) for summary in summaries}
 
     def _fill(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
     ) -> None:
-        missing = tuple(m for m in _row_measures(summaries) if _lookup(known, m) is None)
+        missing = _measures(tuple(s for s in summaries if _lookup(known, s) is None))
         if not missing:
             return
         spec, marks = self._spec(call).asking(asked=measure_text(missing)), marks_of(missing)
@@ -215,8 +219,9 @@ def _detached_call(call: Call) -> Call:
     return call.map(lambda tensor: tensor.detach())
 
 
-def _row_measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-    """What the row sweep has to bring for these: one top-k, the largest, serves all."""
+def _measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
+    """What the row sweep has to bring for these: one top-k, the largest, serves all. Where there
+    are maps, columns of all queries are asked together with them: one sweep may bring both."""
     wanted: dict[Summary, None] = {}
     k = 0
     for summary in summaries:
@@ -226,11 +231,28 @@ def _row_measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
             k = max(k, 1)
         elif not isinstance(summary, Received | Offsets):
             wanted[summary] = None
-    return (*wanted, *((Top(k),) if k else ()))
+    top = (Top(k),) if k else ()
+    maps = any(isinstance(summary, Pooled) for summary in wanted)
+    return (*wanted, *top, *(_all_queries(summaries) if maps else ()))
+
+
+def _all_queries(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
+    """The columns among them that are sums over all queries, as one sweep brings them."""
+    masses = [s for s in summaries if isinstance(s, Received) and s.queries is None]
+    offsets = (Offsets(),) if Offsets() in summaries else ()
+    if not masses and not offsets:
+        return ()
+    per: Literal["visible", "sum"] = "visible" if any(s.per == "visible" for s in masses) else "sum"
+    return (Received(per=per), *offsets)
 
 
 def _lookup(known: dict[Any, Any], summary: Summary) -> Any:
     """A known value, also where it is part of a larger one."""
+    if isinstance(summary, Received):
+        mass, count = known.get(("mass", summary.queries), (None, None))
+        return None if summary.per == "visible" and count is None else mass
+    if isinstance(summary, Peak):
+        return _lookup(known, Top(1))
     if summary in known or not isinstance(summary, Top):
         return known.get(summary)
     for other, value in known.items():
@@ -246,6 +268,8 @@ def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, A
         if isinstance(m, Top):
             found[m] = TopKeys(next(parts), next(parts))
             found["scores", m] = next(parts)
+        elif isinstance(m, Received):
+            found["mass", None] = next(parts), next(parts) if m.per == "visible" else None
         else:
             found[m] = next(parts)
     return found
@@ -254,4 +278,6 @@ def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, A
 def _detached(value: Any) -> Any:
     if isinstance(value, TopKeys):
         return TopKeys(value.weights.detach(), value.keys)
+    if isinstance(value, tuple):
+        return tuple(None if part is None else part.detach() for part in value)
     return value.detach()

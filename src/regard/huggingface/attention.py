@@ -48,6 +48,7 @@ def regard_attention(
         cu_seq_lens_q=kwargs.get("cu_seq_lens_q"),
         cu_seq_lens_k=kwargs.get("cu_seq_lens_k"),
         indices=kwargs.get("indices"),
+        positions=kwargs.get("position_ids"),
     )
     wanted = is_wanted(kwargs)
     found = api.attend(

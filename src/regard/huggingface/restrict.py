@@ -39,12 +39,19 @@ def restriction(
     cu_seq_lens_q: Tensor | None = None,
     cu_seq_lens_k: Tensor | None = None,
     indices: Tensor | None = None,
+    positions: Tensor | None = None,
 ) -> Restriction:
     """The mask, the bias and the packing of one call as one.
 
-    A mask says all there is to say about causality and windows; these two count without one.
+    A mask says all there is to say about causality, windows and packing by `positions` (batch,
+    tokens); these three count without one, as where DeepSpeed trades tokens for heads.
     """
-    found = _given(given, size) if given is not None else _without(size, causal, window)
+    if given is not None:
+        found = _given(given, size)
+    else:
+        found = _without(size, causal, window)
+        apart = _restarted(positions, size, causal)
+        found = found if apart is None else found._replace(mask=_meet(found.mask, apart))
     if cu_seq_lens_q is not None:
         packed = _packed(cu_seq_lens_q, cu_seq_lens_k, size, causal)
         found = found._replace(mask=_meet(found.mask, packed))
@@ -124,6 +131,22 @@ def _packed(q: Tensor, k: Tensor | None, size: Extent, causal: bool) -> Mask:
         )
     queries = _ids(q, size.batch, size.queries)
     return Documents(queries, queries if k is None else _ids(k, size.batch, size.keys))
+
+
+def _restarted(positions: Tensor | None, size: Extent, causal: bool) -> Mask | None:
+    """Sequences one after the other, by where their positions start again; None for one sequence.
+
+    By transformers' own two rules: its masks part causal sequences at any step that is not 1, its
+    flash attention all others at position 0. Positions of another shape are not of these tokens.
+    """
+    if positions is None or size.queries != size.keys or size.queries < 2:
+        return None
+    if tuple(positions.shape) not in ((1, size.keys), (size.batch, size.keys)):
+        return None
+    begins = positions.diff(dim=-1) != 1 if causal else positions[:, 1:] == 0
+    if not torch.compiler.is_compiling() and not bool(begins.any()):
+        return None
+    return Documents(torch.nn.functional.pad(begins.cumsum(-1), (1, 0)))
 
 
 def _ids(starts: Tensor, batch: int, tokens: int) -> Tensor:

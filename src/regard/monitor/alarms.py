@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from regard.errors import InputError
 from regard.monitor.sample import Sample
-from regard.recording import Alarm
+from regard.recording import Alarm, Limit
 
 __all__ = ["Limits", "Watch"]
 
@@ -33,6 +36,23 @@ class Limits:
     max_score: float | None = 100.0
     sink_mass: float | None = 0.95
     lasting: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("entropy", "max_score", "sink_mass"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise InputError(f"{name}={value!r}; give a number, or None for no such alarm")
+        if self.lasting < 1:
+            raise InputError(f"lasting={self.lasting!r}; give a number of samples ≥ 1")
+
+    def by_statistic(self) -> dict[str, Limit]:
+        """Those that are watched, as a recording keeps them."""
+        found: dict[str, tuple[Literal["above", "below"], float | None]] = {
+            "normalized_entropy": ("below", self.entropy),
+            "max_score": ("above", self.max_score),
+            "sink_mass": ("above", self.sink_mass),
+        }
+        return {n: Limit(side, float(v)) for n, (side, v) in found.items() if v is not None}
 
 
 class Watch:

@@ -29,8 +29,9 @@ def qk_clip_(
 
         monitor.step(); optimizer.step(); regard.monitor.qk_clip_(monitor, tau=100.0)
 
-    target      a monitor, whose latest sample has the scores of every place; or one attention
-                module, with `max_score` (heads,) or as `a.max_score()` gives it
+    target      a monitor, whose latest sample has the scores of every place (each sample is used
+                once: between samples nothing is scaled); or one attention module, with `max_score`
+                (heads,) or as `a.max_score()` gives it
     grouped     heads that share a key head: "query" puts γ on w_q and leaves the shared w_k as it
                 is, so each head gets its own γ; "minimum" puts √γ on both, with the group's
                 smallest γ
@@ -44,8 +45,11 @@ def qk_clip_(
         if max_score is not None:
             raise InputError("a monitor knows its scores; give max_score with a module only")
         todo = _heard(target)
+        target.clipped_by = target.latest
     else:
         todo = {("",): (target, *_given(target, max_score))}
+    for labels, (_, scores, _) in todo.items():
+        _check_scores(labels, scores)
     found = [_located(*one) for one in todo.values()]  # all are there, or none is scaled
     gammas = [
         _clip(where, _gamma(scores, tau), grouped)
@@ -69,6 +73,8 @@ def _heard(monitor: Monitor) -> dict[tuple[str, ...], _Todo]:
     for rows in places.values():
         module, seat = monitor.module_of(sample.places[rows[0]])
         known = np.nan_to_num(sample["max_score"][rows, : seat.heads], nan=-np.inf, posinf=np.inf)
+        if sample is monitor.clipped_by:  # its scores are those of weights that are no more
+            known = np.full_like(known, -np.inf)
         scores = torch.from_numpy(known.max(axis=0))
         todo[tuple(sample.places[row] for row in rows)] = module, scores, seat.dim
     return todo
@@ -90,6 +96,17 @@ def _given(module: nn.Module, max_score: Any) -> tuple[Tensor, int]:
     if weight is None or weight.shape[0] % scores.numel():
         raise InputError(f"{type(module).__name__} does not say its head_dim; clip by a monitor")
     return scores, weight.shape[0] // scores.numel()
+
+
+def _check_scores(labels: tuple[str, ...], scores: Tensor) -> None:
+    """An overflow would make γ = 0, and wipe the head out."""
+    broken = torch.nonzero(scores.isnan() | (scores == torch.inf)).flatten().tolist()
+    if broken:
+        heads = ", ".join(f"{' '.join(labels)}H{n}" for n in broken)
+        raise InputError(
+            f"the largest score of {heads} is {scores[broken[0]].item()}: it has overflowed, and "
+            "scaling w_q and w_k cannot bring it back; go back to a checkpoint, and clip earlier"
+        )
 
 
 def _located(module: nn.Module, scores: Tensor, dim: int) -> Projections:

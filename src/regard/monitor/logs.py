@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard.errors import InputError, MissingExtraError
+from regard.monitor.alarms import Limits
 from regard.monitor.record_file import RecordingFile
 from regard.monitor.sample import STATISTICS, Sample
 from regard.recording import Alarm
@@ -18,6 +19,10 @@ __all__ = ["CSV", "Calls", "Log", "TensorBoard", "as_logs"]
 
 class Log(Protocol):
     """Takes samples."""
+
+    def begin(self, limits: Limits) -> None:
+        """A run begins, whose alarms are given by these limits."""
+        ...
 
     def take(self, sample: Sample, alarms: Sequence[Alarm]) -> None:
         """One more step, and every alarm so far."""
@@ -39,6 +44,9 @@ class CSV:
         if fresh:
             self._rows.writerow(("step", "head", *STATISTICS))
 
+    def begin(self, limits: Limits) -> None:
+        """A table has no place for them."""
+
     def take(self, sample: Sample, alarms: Sequence[Alarm]) -> None:
         """The heads that were heard."""
         for label, numbers in sample.heads():
@@ -58,6 +66,9 @@ class Calls:
 
     def __init__(self, log: Callable[[Mapping[str, float], int], Any], heads: bool = False) -> None:
         self._log, self._heads = log, heads
+
+    def begin(self, limits: Limits) -> None:
+        """Functions are told numbers only."""
 
     def take(self, sample: Sample, alarms: Sequence[Alarm]) -> None:
         """Flat names: attention/max_score/max, attention/max_score/L5H1."""
@@ -81,6 +92,11 @@ class TensorBoard:
             ) from None
         self._board: Any = SummaryWriter(os.fspath(folder))
         self._heads, self._told = heads, 0
+
+    def begin(self, limits: Limits) -> None:
+        """The limits as text."""
+        words = [f"{name} {one.side} {one.value:g}" for name, one in limits.by_statistic().items()]
+        self._board.add_text("attention/limits", ", ".join(words) or "none")
 
     def take(self, sample: Sample, alarms: Sequence[Alarm]) -> None:
         """Scalars, and new alarms as text."""
@@ -113,7 +129,7 @@ def _as_log(one: Any) -> Log:
                 "of (numbers, step), or regard.monitor.TensorBoard(folder)"
             )
         return kinds[suffix](one)
-    if hasattr(one, "take") and hasattr(one, "close"):
+    if all(hasattr(one, name) for name in ("begin", "take", "close")):
         log: Log = one
         return log
     if callable(one):

@@ -66,6 +66,7 @@ class Monitor:
         _check(model, every)
         self.model, self.every = model, every
         self.latest: Sample | None = None  # the last sampled step
+        self.clipped_by: Sample | None = None  # the sample that qk_clip_ last went by
         self.alarms: list[Alarm] = []
         self._now = start  # the step that is under way
         self._album = Album(snapshots)
@@ -85,6 +86,8 @@ class Monitor:
         if self._attached:
             raise InputError("this monitor is attached already; detach() it first")
         self._logs = as_logs(self._log if self._ranks.is_first else None)
+        for log in self._logs:
+            log.begin(self._watch.limits)
         if self._optimizer is not None:
             self._hook = self._optimizer.register_step_pre_hook(self._stepping)
         self._attached = True

@@ -12,14 +12,16 @@ from torch import Tensor
 
 from regard.engine.edit import editors
 from regard.engine.listen import listeners
+from regard.engine.whole import inside_context_parallel
 from regard.mask import Causal, Mask, Window
 
 __all__ = ["is_unasked", "next_token", "sees_everything"]
 
 
 def is_unasked(*tensors: Tensor) -> bool:
-    """Whether the output is all that anybody wants here."""
-    if torch.compiler.is_compiling() or listeners() or editors():
+    """Whether the output is all that anybody wants here. Inside torch's context_parallel `attend`
+    has something to say."""
+    if torch.compiler.is_compiling() or listeners() or editors() or inside_context_parallel():
         return False
     return not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
 

@@ -12,10 +12,19 @@ ledger       the book of one place in one prompt (bins, distances: its sums)
 prompt       the sequences being read (tokens: their texts)
 sdpa         modules that call torch's own function
 session      `regard.record`
+
+encode       a text as the model's tokens
+drive        a prompt through the model (foresee: what will be kept; compare: against eager)
+corpus       many documents, by where they stand
+shardwise    some documents → one file
+jobs         processes that do that
+documents    a folder of such files: begun, resumed, finished
+batches      the same as an actor of Ray Data
 """
 
 from __future__ import annotations
 
+from regard.recorder.batches import BatchRecorder
 from regard.recorder.session import Recorder, record
 
-__all__ = ["Recorder", "record"]
+__all__ = ["BatchRecorder", "Recorder", "record"]

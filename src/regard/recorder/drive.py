@@ -22,7 +22,10 @@ from regard.recorder.tokens import texts_of
 from regard.recorder.whereabouts import Whereabouts
 from regard.summary import Summary
 
-__all__ = ["CHUNK", "Survey", "drive", "eager", "is_causal_model", "is_encoder_decoder", "survey"]
+__all__ = [
+    "CHUNK", "Ear", "Survey", "drive", "eager", "guesses", "is_causal_model", "is_encoder_decoder",
+    "keeps_last_logits", "survey",
+]  # fmt: skip
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
 _PROBE = 128
@@ -49,8 +52,8 @@ class Survey:
         return (2 * self.parameters * tokens + 10 * cells + steps) / self.rate
 
 
-class _Ear:
-    """Hears how large each attention is."""
+class Ear:
+    """Hears how large each attention is, and in which layer."""
 
     def __init__(self, where: Whereabouts, atlas: Atlas) -> None:
         self._where, self._atlas = where, atlas
@@ -80,7 +83,7 @@ def survey(model: Any, ids: Tensor) -> Survey:
     first = ids[:, : min(ids.shape[1], _PROBE)].to(_device(model))
     with torch.inference_mode(), using(model):
         with Whereabouts(model) as where:
-            ear = _Ear(where, Atlas(named=True))
+            ear = Ear(where, Atlas(named=True))
             with listening(ear):
                 _once(model, first[:, :2])
         _once(model, first)
@@ -139,8 +142,8 @@ def drive(
             with _advancing(recorder, encoded.tokens, plan, advanced):
                 _once(model, ids)
             written, logits = [], None
-    guesses = _guesses(logits, recorder.tokenizer) if logits is not None else ()
-    recorder.say(number, title=encoded.title, bos=encoded.bos, generated=len(written), next=guesses)
+    likely = guesses(logits, recorder.tokenizer) if logits is not None else ()
+    recorder.say(number, title=encoded.title, bos=encoded.bos, generated=len(written), next=likely)
     return written
 
 
@@ -183,7 +186,7 @@ def _read_and_write(
 
     model, chunk = recorder.model, max(CHUNK, plan.pool_cell if plan else 0)
     cache = DynamicCache(config=model.config)
-    few = _keeps_last_logits(model)
+    few = keeps_last_logits(model)
     written: list[int] = []
     logits: Any = None
     for start in range(0, ids.shape[1], chunk):
@@ -201,7 +204,7 @@ def _read_and_write(
     return written, logits
 
 
-def _keeps_last_logits(model: Any) -> dict[str, int]:
+def keeps_last_logits(model: Any) -> dict[str, int]:
     """Logits of a whole chunk are its largest tensor, and only the last row is of use."""
     from inspect import signature
 
@@ -213,7 +216,8 @@ def _ends(model: Any) -> set[int]:
     return set(end) if isinstance(end, list) else set() if end is None else {end}
 
 
-def _guesses(logits: Tensor, tokenizer: Any) -> tuple[tuple[str, float], ...]:
+def guesses(logits: Tensor, tokenizer: Any) -> tuple[tuple[str, float], ...]:
+    """What the model would write next: tokens and how likely each is."""
     best = logits.softmax(-1).topk(_GUESSES)
     texts = texts_of(tokenizer, best.indices.tolist())
     return tuple(zip(texts, best.values.tolist(), strict=True))

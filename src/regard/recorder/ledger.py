@@ -78,8 +78,11 @@ class Page:
 class Ledger:
     """Gathers pages, keeps the sums, writes pieces."""
 
-    def __init__(self, prompt: int, place: Place, plan: Plan, store: Store) -> None:
+    def __init__(
+        self, prompt: int, place: Place, plan: Plan, store: Store, first_key: int = 0
+    ) -> None:
         self.prompt, self.place, self._plan, self._store = prompt, place, plan, store
+        self._first_key = first_key  # those before it are in another recording
         self._pieces: dict[str, Gathered] = {}
         self._dtypes: dict[str, str | None] = {}
         heads = len(place.heads)
@@ -228,7 +231,8 @@ class Ledger:
                 continue
             piece = pieces.take(last)
             if piece is not None:
-                first = self.place.rows[0] if name not in ("k", "value_norm") else 0
+                of_keys = name in ("k", "value_norm")
+                first = self._first_key if of_keys else self.place.rows[0]
                 self._add_pieces(name, first + piece[0], piece[1], pieces.size)
 
     def _add_pieces(self, name: str, start: int, array: _Array, size: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.mask.spans import spans_of
+from regard.recorder.host import on_host
 from regard.summary import (
     Concentration,
     Entropy,
@@ -144,6 +145,5 @@ def _probe(call: Call) -> tuple[Any, ...]:
 
 def _host(tensor: Tensor, *shape: int) -> _Array:
     """On the host in float32 (or as whole numbers), with the batch as one axis."""
-    plain = tensor.detach().to("cpu")
-    plain = plain.float() if plain.is_floating_point() else plain
+    plain = on_host(tensor.float() if tensor.is_floating_point() else tensor)
     return plain.reshape(shape).numpy()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.engine.problem import Call
@@ -83,6 +84,8 @@ class Prompts:
         self._order: dict[Spot, int] = {}  # places, in the order they were first heard
         self.plan: Plan | None = None
         self.expected: int | None = None  # tokens of the prompt itself, where announced
+        # of one prompt over several recordings: its tokens that stand before this one's
+        self.before: NDArray[np.int64] = np.zeros(0, np.int64)
         self.pages = 0  # how much was taken down, ever
 
     @property
@@ -129,8 +132,9 @@ class Prompts:
         for name, ids in list(now.streams.items())[self._read :]:
             for number, (one, row) in enumerate(zip(self._open, ids.cpu().numpy(), strict=False)):
                 if name not in one.streams:
-                    stream = Stream(one.number, name, self._store, self._tokenizer)
-                    one.streams[name] = stream
+                    one.streams[name] = Stream(
+                        one.number, name, self._store, self._tokenizer, self.before
+                    )
                 real = _real(now.padding.get(name), number, len(row))
                 one.streams[name].extend(row[real.start : real.stop])
         self._read = len(now.streams)
@@ -215,8 +219,9 @@ class Prompts:
             length = one.lengths.setdefault(spot, self._length(start + len(rows), one, caller))
             kept = choice.rows(start, start + len(rows), length)
             local = range(kept.start - start + rows.start, kept.stop - start + rows.start)
+            known = one.keys.get(spot, len(self.before))
             share = Share(
-                number * per, per, rows, keys, start, key_start, one.keys.get(spot, 0), local,
+                number * per, per, rows, keys, start, key_start, known, local,
                 heads, "cross" if cross else "self", exact, local == rows and hidden,
             )  # fmt: skip
             made.append(share)
@@ -265,6 +270,7 @@ class Prompts:
             ),
             plan,
             self._store,
+            len(self.before),
         )
 
     def take(self, spot: Spot, pages: list[Page]) -> None:

@@ -22,7 +22,9 @@ from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.errors import FileError, InputError
 from regard.recorder.atlas import Atlas, Spot, is_cross
+from regard.recorder.behind import Behind
 from regard.recorder.choice import Choice
+from regard.recorder.ledger import Store
 from regard.recorder.measure import Wanted
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
@@ -34,7 +36,7 @@ from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS
 from regard.summary import Summary
 
-__all__ = ["Recorder", "record"]
+__all__ = ["Recorder", "is_hugging_face", "record"]
 
 
 def record(
@@ -110,16 +112,18 @@ class Recorder:
         self._entered = True
         with ExitStack() as stack:
             self._where = stack.enter_context(Whereabouts(self.model))
-            if _is_hugging_face(self.model):
+            if is_hugging_face(self.model):
                 from regard.huggingface import using
 
                 stack.enter_context(using(self.model))
-            self._store = self._open()
+            self._kept = self._open()
+            on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
+            self._store: Store = Behind(self._kept) if on_gpu else self._kept
             stack.callback(self._close)
             self._prompts = Prompts(self._store, self.tokenizer)
             self._store.note(self._facts())
             stack.enter_context(listening(self))
-            if not _is_hugging_face(self.model):
+            if not is_hugging_face(self.model):
                 stack.enter_context(SeeTorch(self._saw))
             self._stack = stack.pop_all()
         return self
@@ -157,8 +161,8 @@ class Recorder:
 
     def _close(self) -> None:
         self._store.close()
-        if isinstance(self._store, Memory):
-            self._recording = Recording(self._store)
+        if isinstance(self._kept, Memory):
+            self._recording = Recording(self._kept)
 
     def _discard(self) -> None:
         """A file with nothing in it is not left behind as if it were a recording."""
@@ -177,7 +181,7 @@ class Recorder:
         return self._recording
 
     def _store_is_open(self) -> bool:
-        return getattr(self._store, "_log", None) is not None
+        return getattr(self._kept, "_log", None) is not None
 
     def _repr_html_(self) -> str | None:
         """The finished recording in a notebook; before that, its text alone."""
@@ -192,7 +196,7 @@ class Recorder:
 
     def __getattr__(self, name: str) -> Any:
         """Everything else the finished recording answers."""
-        if name in ("_store", "_prompts", "_where"):
+        if name in ("_kept", "_store", "_prompts", "_where"):
             raise InputError("the recording has not begun; run the model in its with block")
         if name.startswith("_"):
             raise AttributeError(name)
@@ -203,15 +207,22 @@ class Recorder:
         self._expected, self._planned = tokens + generate, plan
         self._prompts.expected = tokens
 
+    def follow(self, before: Tensor) -> None:
+        """The next prompt begins with these tokens (a,), which another recording holds: what is
+        run here are the tokens behind them, from a cache of so many."""
+        self._prompts.before = before.detach().cpu().numpy().astype("int64")
+
     def finish(self) -> None:
         """The prompts being read are at their end; the next call begins new ones."""
         self._prompts.finish()
 
     def so_far(self) -> Recording:
         """What is written already, while the recording goes on."""
-        if isinstance(self._store, Memory):
-            return Recording(self._store)
-        return recording.open(self._store.path)
+        if isinstance(self._store, Behind):
+            self._store.flush()
+        if isinstance(self._kept, Memory):
+            return Recording(self._kept)
+        return recording.open(self._kept.path)
 
     def note(self, **facts: Any) -> None:
         """More about the whole recording, as JSON."""
@@ -391,7 +402,8 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _is_hugging_face(model: nn.Module) -> bool:
+def is_hugging_face(model: nn.Module) -> bool:
+    """Whether transformers, or somebody who builds on it, wrote the model."""
     return any(kind.__module__.startswith("transformers.") for kind in type(model).__mro__)
 
 

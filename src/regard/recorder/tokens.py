@@ -22,13 +22,21 @@ _BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 class Stream:
-    """One sequence of tokens, written as it grows."""
+    """One sequence of tokens, written as it grows; `before` holds those that another recording
+    has."""
 
-    def __init__(self, prompt: int, name: str, store: Store, tokenizer: Any) -> None:
+    def __init__(
+        self,
+        prompt: int,
+        name: str,
+        store: Store,
+        tokenizer: Any,
+        before: NDArray[np.int64] | None = None,
+    ) -> None:
         self._prompt, self._name, self._store = prompt, name, store
         self._tokenizer = tokenizer
-        self.ids: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._written = 0
+        self.ids: NDArray[np.int64] = np.zeros(0, np.int64) if before is None else before
+        self._written = len(self.ids)
 
     def extend(self, ids: NDArray[np.int64]) -> None:
         """More tokens at the end."""

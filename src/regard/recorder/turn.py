@@ -16,6 +16,7 @@ from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.mask import Extent, Mask
 from regard.mask.part import Part
+from regard.recorder.host import on_host
 from regard.recorder.ledger import Page
 from regard.recorder.measure import Measured, Wanted, matched, measured
 from regard.recorder.padding import without_padding
@@ -158,7 +159,8 @@ def _page(
 
     def per_head(array: _Array) -> _Array:
         """(E, H, …) → recorded heads of this prompt."""
-        return array[entries].reshape(-1, *array.shape[2:])[heads]
+        every = array[entries].reshape(-1, *array.shape[2:])
+        return every if heads == list(range(len(every))) else every[heads]
 
     row_start = share.row_start + (share.kept.start - share.rows.start)
     queries = numbers.normalized.shape[-1]
@@ -217,8 +219,8 @@ def _words(
 ) -> tuple[_Array, str | None]:
     """(heads, tokens, D) on the host, bf16 as its 16-bit words."""
     flat = _flat(tensor)[entries, :, tokens].flatten(0, 1)
-    picked = flat if heads is None else flat[heads]
-    plain = picked.detach().cpu().contiguous()
+    every = heads is None or heads == list(range(len(flat)))
+    plain = on_host(flat if every else flat[heads]).contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.uint16).numpy(), "BF16"
     return plain.numpy(), None

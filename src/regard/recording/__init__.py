@@ -9,8 +9,9 @@ append     the end of the file, where frames are added whole or not at all
 write      a new recording
 read       an open recording
 folder     one recording per rank, as one
+shards     one recording of many documents in many files
 memory     a recording without a file
-store      what these three have in common
+store      what these have in common
 verify     what is damaged, and what can be repaired
 annotate   notes added to a finished recording
 extend     … and tensors
@@ -37,6 +38,7 @@ head       a head and its questions
 prompt     one text, its tokens and its heads
 recording  what `regard.open` gives
 statistics one number for each head
+merged     … over many texts
 training   … at every step of a training run
 findings   which of them are unusual
 """
@@ -49,13 +51,15 @@ from regard.recording.folder import Folder, FolderEntry, open_recording
 from regard.recording.head import Head
 from regard.recording.heaviest import TopKeys
 from regard.recording.memory import Memory
+from regard.recording.merged import Merged
 from regard.recording.prompt import PromptView
 from regard.recording.read import Entry, Reader
 from regard.recording.recording import Recording, open
+from regard.recording.shards import Shards
 from regard.recording.statistics import STATISTICS
 from regard.recording.stored import Stored
 from regard.recording.stream import Stream
-from regard.recording.training import Alarm, Training
+from regard.recording.training import Alarm, Limit, Training
 from regard.recording.verify import Report, check, repair
 from regard.recording.write import Writer
 
@@ -68,11 +72,14 @@ __all__ = [
     "Folder",
     "FolderEntry",
     "Head",
+    "Limit",
     "Memory",
+    "Merged",
     "PromptView",
     "Reader",
     "Recording",
     "Report",
+    "Shards",
     "Stored",
     "Stream",
     "TopKeys",

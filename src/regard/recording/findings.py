@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from regard.recording.recording import Recording
 from regard.recording.statistics import STATISTICS
 from regard.recording.store import Array
 
-__all__ = ["Finding", "most_surprising", "surprise"]
+__all__ = ["Finding", "HeadNumbers", "most_surprising", "standing_out", "surprise"]
 
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
 _FLOOR: Final = 0.02  # of the statistic's range: a layer of equal heads makes noise no news
@@ -36,6 +37,19 @@ class Finding(NamedTuple):
     deviations: float
 
 
+class HeadNumbers(Protocol):
+    """One number for each head: of one text, or merged over many."""
+
+    @property
+    def stacks(self) -> Mapping[str, tuple[int, int]]:
+        """Each stack's (layers, heads)."""
+        ...
+
+    def grid(self, statistic: str, stack: str | None = None) -> Array:
+        """(layers, heads) of a statistic."""
+        ...
+
+
 def surprise(
     recording: Recording, statistic: str, stack: str | None = None, prompt: int = 0
 ) -> Array:
@@ -45,17 +59,23 @@ def surprise(
     the spread over all heads.
     """
     grid = recording.grid(statistic, stack, prompt)
-    return _deviations(grid, _range(recording, statistic, stack, prompt))
+    return _deviations(grid, _range(grid, statistic, _most_keys(recording.prompts[prompt])))
 
 
 def most_surprising(recording: Recording, n: int = 3, prompt: int = 0) -> list[Finding]:
     """The n heads that differ most from their layers, each by what it differs in most."""
-    best: dict[str, Finding] = {}
     if not recording.prompts:
         return []
-    for stack in recording.prompts[prompt].stacks:
+    view = recording.prompts[prompt]
+    return standing_out(view, _most_keys(view), n)
+
+
+def standing_out(view: HeadNumbers, keys: int, n: int = 3) -> list[Finding]:
+    """The same of any numbers for each head, where rows could see up to so many keys."""
+    best: dict[str, Finding] = {}
+    for stack in view.stacks:
         for statistic in _TELLING:
-            for one in _findings(recording, statistic, stack, prompt):
+            for one in _findings(view.grid(statistic, stack), statistic, stack, keys):
                 known = best.get(one.label)
                 if known is None or known.deviations < one.deviations:
                     best[one.label] = one
@@ -63,10 +83,8 @@ def most_surprising(recording: Recording, n: int = 3, prompt: int = 0) -> list[F
     return ranked[:n]
 
 
-def _findings(recording: Recording, statistic: str, stack: str, prompt: int) -> list[Finding]:
-    grid = recording.grid(statistic, stack, prompt)
-    away = _deviations(grid, _range(recording, statistic, stack, prompt))
-    middle = _medians(grid)
+def _findings(grid: Array, statistic: str, stack: str, keys: int) -> list[Finding]:
+    away, middle = _deviations(grid, _range(grid, statistic, keys)), _medians(grid)
     return [
         Finding(
             f"{place_label(stack, int(layer))}H{head}", statistic, float(grid[layer, head]),
@@ -76,12 +94,11 @@ def _findings(recording: Recording, statistic: str, stack: str, prompt: int) -> 
     ]  # fmt: skip
 
 
-def _range(recording: Recording, statistic: str, stack: str | None, prompt: int) -> float:
+def _range(grid: Array, statistic: str, keys: int) -> float:
     span = STATISTICS[statistic].span
     if span == "entropy":
-        return math.log(max(_most_keys(recording.prompts[prompt]), 2))
+        return math.log(max(keys, 2))
     if span == "spread":
-        grid = recording.grid(statistic, stack, prompt)
         known = grid[np.isfinite(grid)]
         return max(float(np.ptp(known)), 1.0) if known.size else 1.0
     return 1.0

@@ -129,4 +129,9 @@ def _joined_place(a: Place, b: Place) -> Place:
 def _joined_prompt(a: Prompt | None, b: Prompt) -> Prompt:
     if a is None:
         return b
-    return replace(a, tokens=max(a.tokens, b.tokens), finished=a.finished and b.finished)
+    return replace(
+        a,
+        tokens=max(a.tokens, b.tokens),
+        next=a.next or b.next,  # the rank with the last tokens knows
+        finished=a.finished and b.finished,
+    )

@@ -32,8 +32,11 @@ _MOST_CELLS: Final = 2**24  # of a grid of all heads
 class PromptView:
     """One text that went through the model, its tokens and its heads."""
 
-    def __init__(self, store: Store, number: int, notes: Notes, pieces: Sorted) -> None:
-        self.number = number
+    def __init__(
+        self, store: Store, number: int, notes: Notes, pieces: Sorted, before: int = 0
+    ) -> None:
+        self.filed = number  # in its own file
+        self.number = before + number  # where other files hold so many texts before
         self._store, self._model = store, notes.facts["model"]
         self.note = notes.prompts.get(number, Prompt(tokens=0, streams=()))
         self.knocked = notes.knocked.get(number, {})  # what knock-outs changed, where it was kept
@@ -51,7 +54,7 @@ class PromptView:
         return {name: self._stream(name) for name in self.note.streams}
 
     def _stream(self, name: str) -> Stream:
-        return Stream(self._store, self._pieces, self.number, name)
+        return Stream(self._store, self._pieces, self.filed, name)
 
     @cached_property
     def _main(self) -> Stream:
@@ -152,7 +155,7 @@ class PromptView:
         if label not in self._held:
             sizes = {name: len(stream) for name, stream in self.streams.items()}
             place = self.places[label]
-            self._held[label] = Held(self._store, self._pieces, self.number, place, sizes)
+            self._held[label] = Held(self._store, self._pieces, self.filed, place, sizes)
         return self._held[label]
 
     def grid(self, statistic: str, stack: str | None = None) -> Array:

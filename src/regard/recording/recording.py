@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -14,13 +15,16 @@ from regard.recording.catalogue import Damage
 from regard.recording.contents import Place
 from regard.recording.folder import open_recording
 from regard.recording.head import Head
+from regard.recording.memory import Memory
+from regard.recording.merged import Merged, merge_prompts, read_merged
 from regard.recording.notes import read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView, listed
+from regard.recording.shards import Shards, is_shards
 from regard.recording.sight import Sight
 from regard.recording.statistics import STATISTICS
 from regard.recording.store import Array, Store
-from regard.recording.training import Training
+from regard.recording.training import TRAINING_NOTE, Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,8 +35,9 @@ __all__ = ["Recording", "open"]
 
 
 def open(path: str | os.PathLike[str]) -> Recording:
-    """A recording of attention: one file, or a folder of one file per rank."""
-    return Recording(open_recording(path))
+    """A recording of attention: one file, or a folder of one file per rank, or of many documents
+    in one file per shard."""
+    return Recording(Shards(path) if is_shards(Path(path)) else open_recording(path))
 
 
 class Recording:
@@ -77,6 +82,8 @@ class Recording:
     @property
     def training(self) -> Training:
         """What a monitor wrote down of a training run; empty where none was monitored."""
+        if isinstance(self.store, Shards):
+            return Training(Memory())  # files of documents have none, and need not be opened
         return Training(self.store)
 
     @property
@@ -92,9 +99,16 @@ class Recording:
     @cached_property
     def prompts(self) -> Sequence[PromptView]:
         """The texts that went through the model."""
+        if isinstance(self.store, Shards):
+            return self.store.documents()
         notes, pieces = self._notes, sort_pieces(self.store)
         numbers = sorted({*notes.prompts, *notes.places})
         return [PromptView(self.store, number, notes, pieces) for number in numbers]
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files of a folder of many documents; none where it is one recording."""
+        return self.store.files if isinstance(self.store, Shards) else ()
 
     @property
     def tokens(self) -> list[str]:
@@ -135,6 +149,12 @@ class Recording:
     def grid(self, statistic: str, stack: str | None = None, prompt: int = 0) -> Array:
         """(layers, heads) float64 of a statistic of `STATISTICS`; NaN where it is not known."""
         return self.prompt(prompt).grid(statistic, stack)
+
+    def merged(self) -> Merged:
+        """The statistics of all heads over all texts: `rec.merged().grid("entropy")`."""
+        if isinstance(self.store, Shards):
+            return self.store.merged()
+        return read_merged(self.store) or merge_prompts(self.prompts)
 
     def prompt(self, number: int = 0) -> PromptView:
         """One of the texts; negative numbers count from the last."""
@@ -243,6 +263,7 @@ class Recording:
 
     def __repr__(self) -> str:
         sizes = [f"{n or 'heads'} {a}×{b}" for n, (a, b) in self.stacks.items()]
+        sizes += ["a training run"] if TRAINING_NOTE in self.store.metadata else []
         model = str(self.model.get("name", "a model"))
         prompts = f"{len(self.prompts)} prompt{'s' if len(self.prompts) != 1 else ''}"
         return f"Recording({model}, {prompts}, {', '.join(sizes) or 'nothing yet'})"

@@ -6,7 +6,7 @@ shares of the rows that see any key, in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from regard.recording.sight import Sight
 from regard.recording.store import Array
 from regard.recording.stream import Stream
 
-__all__ = ["STATISTICS", "PlaceStatistics", "Statistic"]
+__all__ = ["STATISTICS", "PlaceStatistics", "Statistic", "told"]
 
 _SINK: Final = 0.3  # a key that its viewers give more than this on average is a sink
 _FEW: Final = 64  # viewers: a key with fewer is no sink, the last tokens would be by chance
@@ -67,17 +67,23 @@ class PlaceStatistics:
 
     def __getitem__(self, name: str) -> Array:
         """(H,) float64."""
-        ways = {
-            "sink": lambda: self._masses[0], "non_sink": lambda: self._masses[1],
+        return told(name, *self.sums(name))
+
+    def sums(self, name: str) -> tuple[Array, Array]:
+        """(H,) each: what a statistic is the mean of, summed over rows, and how many rows those
+        are. Of `max_score` the first is the largest itself. Sums of several texts add."""
+        ways: dict[str, Callable[[], tuple[Array, Array]]] = {
+            "sink": lambda: (self._masses[0], self._rows),
+            "non_sink": lambda: (self._masses[1], self._rows),
             "previous": lambda: self._at(1), "self": lambda: self._at(0),
-            "duplicate": lambda: self._per(name, self._with_copy(1)),
-            "prefix": lambda: self._per(name, self._with_copy(2)),
-            "delimiter": self._delimiter, "delimiter_chance": self._delimiter_chance,
-            "normalized_entropy": lambda: self._per(name, self._total("normalized_rows")),
-            "max_score": lambda: self._total(name), "output_norm": self._output_norm,
+            "duplicate": lambda: (self._total(name), self._with_copy(1)),
+            "prefix": lambda: (self._total(name), self._with_copy(2)),
+            "delimiter": lambda: (self._delimiter(), self._rows),
+            "delimiter_chance": self._delimiter_chance,
+            "normalized_entropy": lambda: (self._total(name), self._total("normalized_rows")),
         }  # fmt: skip
         way = ways.get(name)
-        return self._per(name, self._rows) if way is None else way()
+        return (self._total(name), self._rows) if way is None else way()
 
     # ── from totals ──────────────────────────────────────────────────────────────────────────
 
@@ -108,14 +114,6 @@ class PlaceStatistics:
         """(H,): rows that see any key."""
         return self._total("rows")
 
-    def _per(self, name: str, count: Array) -> Array:
-        return _share(self._total(name), count)
-
-    def _output_norm(self) -> Array:
-        mean = self._per("output_norm", self._rows)
-        known = mean[np.isfinite(mean)]
-        return _share(mean, np.full(mean.size, known.mean() if known.size else np.nan))
-
     def _with_copy(self, distance: int) -> Array:
         """(H,): recorded rows whose token stood at least so many places before."""
         rows, heads = self.held.rows, len(self._place.heads)
@@ -127,14 +125,18 @@ class PlaceStatistics:
 
     # ── from the profile of distances ────────────────────────────────────────────────────────
 
-    def _at(self, distance: int) -> Array:
-        """Mean weight of the key so far back, over rows that have one."""
+    def _at(self, distance: int) -> tuple[Array, Array]:
+        """Mass on the key so far back, and how many rows have one."""
         profile = self.held.profile()
         mass = None if profile is None else mass_at(profile, distance)
         if mass is None or self._place.kind != "self":
-            return np.full(len(self._place.heads), np.nan)
+            return self._unknown, self._unknown
         without = max(min(distance, self.held.rows.stop) - self.held.rows.start, 0)
-        return _share(mass, self._rows - without)
+        return mass, self._rows - without
+
+    @property
+    def _unknown(self) -> Array:
+        return np.full(len(self._place.heads), np.nan)
 
     # ── from the mass that keys received ─────────────────────────────────────────────────────
 
@@ -143,15 +145,13 @@ class PlaceStatistics:
         """Mass on sinks and on the others; a sum each, since 1 − a sink of 0.9999 is noise."""
         received = self.held.columns("received")
         if received is None:
-            unknown = np.full(len(self._place.heads), np.nan)
-            return unknown, unknown
+            return self._unknown, self._unknown
         seen = self._seen
         few = np.minimum(_FEW, np.maximum(len(self.held.rows) // 2, 1))
         with np.errstate(invalid="ignore"):
             is_sink = (received > _SINK * seen) & (seen >= few)
-            masses = (np.where(which, received, 0).sum(-1, dtype=np.float64)
-                      for which in (is_sink, ~is_sink))  # fmt: skip
-            sink, others = (_share(mass, self._rows) for mass in masses)
+            sink, others = (np.where(which, received, 0).sum(-1, dtype=np.float64)
+                            for which in (is_sink, ~is_sink))  # fmt: skip
         return sink, others
 
     @cached_property
@@ -180,20 +180,21 @@ class PlaceStatistics:
     def _delimiter(self) -> Array:
         received, marks = self.held.columns("received"), self._marks
         if received is None or marks is None or self._place.key_bin > 1:
-            return np.full(len(self._place.heads), np.nan)
-        return _share(received[:, marks].sum(-1, dtype=np.float64), self._rows)
+            return self._unknown
+        return received[:, marks].sum(-1, dtype=np.float64)
 
-    def _delimiter_chance(self) -> Array:
+    def _delimiter_chance(self) -> tuple[Array, Array]:
         marks, heads = self._marks, len(self._place.heads)
         if marks is None or not self._tells:
-            return np.full(heads, np.nan)
+            return self._unknown, self._unknown
         found = []
         for head in self._kinds:
             sight = Sight(self.held, head)
             visible = sight.visible()
             share = _share(sight.among(marks.astype(np.int64)), visible)[visible > 0]
-            found.append(share.mean() if share.size else np.nan)
-        return np.broadcast_to(np.array(found), heads).copy()
+            found.append((share.sum(), float(share.size)))
+        mass, count = np.array(found).T
+        return np.broadcast_to(mass, heads).copy(), np.broadcast_to(count, heads).copy()
 
     @property
     def _marks(self) -> Array | None:
@@ -201,6 +202,17 @@ class PlaceStatistics:
         if self._keys is None or len(self._keys) < self._place.keys:
             return None
         return self._keys.delimiters[: self._place.keys]
+
+
+def told(name: str, mass: Array, count: Array) -> Array:
+    """The statistic of a place's heads (H,) out of its sums; NaN where it is not known."""
+    if name == "max_score":
+        return mass
+    mean = _share(mass, count)
+    if name != "output_norm":
+        return mean
+    known = mean[np.isfinite(mean)]
+    return _share(mean, np.full(mean.size, known.mean() if known.size else np.nan))
 
 
 def _share(mass: Array, count: Array) -> Array:

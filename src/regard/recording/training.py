@@ -7,14 +7,23 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from regard.errors import FileError, InputError
 from regard.recording.store import Array, Listed, Store
 
-__all__ = ["ALARMS_NOTE", "TRAINING_NOTE", "Alarm", "Training", "map_name", "series_name"]
+__all__ = [
+    "ALARMS_NOTE",
+    "TRAINING_NOTE",
+    "Alarm",
+    "Limit",
+    "Training",
+    "map_name",
+    "series_name",
+]
 
 TRAINING_NOTE: Final = "training"
 ALARMS_NOTE: Final = "training/alarms"
@@ -58,6 +67,18 @@ class Alarm:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """Where a statistic begins to be too little or too much."""
+
+    side: Literal["above", "below"]  # which causes an alarm
+    value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the note has it."""
+        return asdict(self)
+
+
 class Training:
     """Statistics of heads over the steps of a training run; empty where none was monitored.
 
@@ -65,6 +86,8 @@ class Training:
         t.steps                     (n,)
         t["max_score"]              (n, places, heads) float32, NaN where a head was not heard
         t.places, t.alarms          ("L0", "L1", …), what went over its limit
+        t.limits                    {"max_score": Limit("above", 100.0), …}, as the run had them;
+                                    None where its file does not say
 
     A place is a layer; those of all stacks of a model stand one after another.
     """
@@ -74,6 +97,7 @@ class Training:
         said = _object(store.metadata.get(TRAINING_NOTE, "{}"))
         self.places = _texts(said.get("places", []))
         self.words = _words(said.get("statistics", {}))  # what each statistic means, by name
+        self.limits = _limits(said.get("limits"))
         self.alarms = _alarms(store.metadata.get(ALARMS_NOTE, "[]"))
         self._pieces = _pieces(store, ("steps", *self.words))
         order = self._joined("steps", 1).astype(np.int64)
@@ -104,21 +128,27 @@ class Training:
     def maps(self) -> dict[str, list[int]]:
         """The steps that each head has a pooled map of."""
         found: dict[str, list[int]] = {}
-        for name in self._store.entries:
-            match = _MAP.fullmatch(name)
-            if match:
-                found.setdefault(match[1], []).append(int(match[2]))
-        return {head: sorted(steps) for head, steps in found.items()}
+        for head, step in sorted(self._stored, key=lambda one: one[1]):
+            found.setdefault(head, []).append(step)
+        return found
 
     def map(self, head: str, step: int) -> Array:
         """(R, C): mean weight in cells of the matrix, of one sequence of that step's batch."""
-        for name, entry in self._store.entries.items():
-            match = _MAP.fullmatch(name)
-            if match and (match[1], int(match[2])) == (head, step):
-                if entry.dtype != "F32" or len(entry.shape) != 2:
-                    raise FileError(f"{name}: {entry.dtype} {entry.shape} is no pooled map")
-                return self._store.array(name)
-        raise InputError(f"there is no map of {head} at step {step}; `maps` lists what there is")
+        name = self._stored.get((head, step))
+        if name is None:
+            raise InputError(
+                f"there is no map of {head} at step {step}; `maps` lists what there is"
+            )
+        entry = self._store.entries[name]
+        if entry.dtype != "F32" or len(entry.shape) != 2:
+            raise FileError(f"{name}: {entry.dtype} {entry.shape} is no pooled map")
+        return self._store.array(name)
+
+    @cached_property
+    def _stored(self) -> dict[tuple[str, int], str]:
+        """Names of pooled maps, by head and step."""
+        found = ((_MAP.fullmatch(name), name) for name in self._store.entries)
+        return {(match[1], int(match[2])): name for match, name in found if match}
 
     def _joined(self, what: str, axes: int) -> Array:
         """The pieces one after another; places and heads that an early piece lacks are NaN."""
@@ -194,6 +224,33 @@ def _words(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _limits(value: Any) -> dict[str, Limit] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise FileError("training whose limits are no JSON object")
+    return {name: _limit(name, one) for name, one in value.items()}
+
+
+def _limit(name: str, value: Any) -> Limit:
+    given = value if isinstance(value, dict) else {}
+    side, number = given.get("side"), _number(given.get("value"))
+    if side not in ("above", "below") or number is None or math.isinf(number):
+        raise FileError(f"training whose limit of {name!r:.40} is no side and number")
+    return Limit(side, number)
+
+
+def _number(value: Any) -> float | None:
+    """As a float; None where it is none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # JSON may have whole numbers of any length
+        return None
+    return None if math.isnan(number) else number
+
+
 def _alarms(text: str) -> tuple[Alarm, ...]:
     value = _json(text)
     if not isinstance(value, list):
@@ -210,11 +267,8 @@ def _alarm(value: Any) -> Alarm:
         raise FileError("an alarm that is no JSON object")
     given = {}
     for name, kind in kinds.items():
-        one = value.get(name)
-        wanted = int | float if kind is float else kind
-        if not isinstance(one, wanted) or isinstance(one, bool):
+        one = _number(value.get(name)) if kind is float else value.get(name)
+        if not isinstance(one, kind) or isinstance(one, bool):
             raise FileError(f"an alarm without its {name}")
-        if kind is float and math.isnan(one):
-            raise FileError(f"an alarm whose {name} is no number")
-        given[name] = kind(one)
+        given[name] = one
     return Alarm(**given)

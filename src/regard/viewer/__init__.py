@@ -18,10 +18,10 @@ serve       the process; needs uvicorn
 
 and the page without a server, as one file or in a notebook's frame:
 
-packing sightlines pyramid        numbers, masks and maps as few bytes
-carried carried_heads …_tracks    a recording → what such a page carries
-selfcontained                     data → one HTML file
-notebook download                 that file in a frame; that file from the server
+packing sightlines pyramid            numbers, masks and maps as few bytes
+carried …_heads …_tracks …_training   a recording → what such a page carries
+selfcontained                         data → one HTML file
+notebook download                     that file in a frame; that file from the server
 
 Nothing here is imported before it is used: starlette and uvicorn come with the extra `view`.
 """

@@ -147,6 +147,11 @@ def _thumbnails(one: Opened, asked: Asked, job: Job) -> Response:
     return Response(made.tobytes(), media_type=_BINARY, headers=headers)
 
 
+def _numbers(made: training.Strips | training.Snapshot) -> Response:
+    headers = {f"x-regard-{name}": str(size) for name, size in made.sizes().items()}
+    return Response(made.tobytes(), media_type=_BINARY, headers=headers)
+
+
 _ANSWERS: Final[dict[str, _Answer]] = {
     "overview": lambda one, asked, _: _json(answers.overview(one, asked.prompt)),
     "thumbnails": _thumbnails,
@@ -171,12 +176,12 @@ _ANSWERS: Final[dict[str, _Answer]] = {
     ),
     "findings": lambda one, asked, _: _json(one.report(asked.prompt)),
     "training": lambda one, asked, _: _json(training.facts(one)),
-    "strips": lambda one, asked, _: training.strips(
-        one, asked.name("statistic"), asked.whole("bins", training.MOST_BINS)
-    ).response(),
-    "snapshot": lambda one, asked, _: training.snapshot(
-        one, asked.label, asked.whole("step")
-    ).response(),
+    "strips": lambda one, asked, _: _numbers(
+        training.strips(one, asked.name("statistic"), asked.whole("bins", training.MOST_BINS))
+    ),
+    "snapshot": lambda one, asked, _: _numbers(
+        training.snapshot(one, asked.label, asked.whole("step"))
+    ),
     "page": lambda one, asked, _: download(one, asked.prompt, asked.name("head")),
 }
 

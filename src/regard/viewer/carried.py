@@ -15,6 +15,7 @@ from regard.recording.sight import Sight
 from regard.study import Report, make_report
 from regard.viewer import answers
 from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole
+from regard.viewer.carried_training import carry_training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
 from regard.viewer.sightlines import Sightlines
@@ -23,6 +24,7 @@ __all__ = ["LIMIT", "carried_recording", "chosen_labels"]
 
 LIMIT: Final = 2_000_000  # bytes of what is carried, in base64
 _TOLD: Final = 12  # findings
+_RUN: Final = 1 / 4  # of the room, at most: a training run beside heads
 _DIGITS: Final = 9  # of a number in JSON: all that float32 has
 _PART_BYTES: Final = 96  # of JSON about one head's parts, deflated
 
@@ -41,26 +43,53 @@ def carried_recording(
              where their weights fit, else those that the findings name
     limit    bytes in the page, the page's own script and style not counted
     report   what stands out, where the caller has it
+
+    A training run comes along where no heads are named; where no text was recorded, it alone.
     """
     opened = Opened(recording)
+    room = limit * 3 // 4  # base64 takes four bytes for three
+    alone = _run_alone(opened, room) if heads is None and not recording.prompts else None
+    if alone is not None:
+        return alone
     prompt += len(recording.prompts) if prompt < 0 else 0
     view = opened.prompt(prompt)
     told = make_report(recording, prompt, top=_TOLD) if report is None else report
-    room = limit * 3 // 4  # base64 takes four bytes for three
+    run = carry_training(opened, int(room * _RUN)) if heads is None else None
+    run_blobs = [] if run is None else run.blobs
+    room -= sum(map(len, run_blobs))
     sources = _sources(opened, prompt, chosen_labels(view, heads), told)
     if heads is None and not fits_whole(sources, room):
         named = {one.head.label for one in told.told}
         sources = [one for one in sources if one.head.label in named] or sources[:1]
     facts = _facts(opened, prompt, told, [one.head.label for one in sources])
+    facts["training"] = None if run is None else run.facts
     spent = len(deflated(_text(facts))) + _PART_BYTES * len(sources)
     form, step, carried = carry(sources, room - spent)
-    facts |= _parts(facts["heads"], carried)
+    facts |= _parts(facts["heads"], carried, 1 + len(run_blobs))
     for short in facts["overview"]["heads"]:
         short["exact"] = facts["heads"][short["label"]]["exact"]
     words = _words(opened, prompt, carried, form, step)
+    words += [] if run is None else [f"The training run is here: {run.size}.", *run.words]
     data = {"kind": "recording", "carries": {"form": form, "step": step, "words": words,
             "heads": [one.source.head.label for one in carried]}}  # fmt: skip
-    return data, [deflated(_text(facts)), *(one.content for one in carried)]
+    return data, [deflated(_text(facts)), *run_blobs, *(one.content for one in carried)]
+
+
+def _run_alone(opened: Opened, room: int) -> tuple[dict[str, Any], list[bytes]] | None:
+    """A training run, of a recording that holds nothing else; None where not even that."""
+    own: dict[str, Any] = {"recording": 0, "live": False}
+    facts: dict[str, Any] = {
+        "listing": answers.listing(opened) | own,
+        "overview": answers.overview(opened) | own,
+        "findings": None, "tokens": {}, "heads": {}, "sights": [],
+    }  # fmt: skip
+    run = carry_training(opened, room - len(deflated(_text(facts))))
+    if run is None:
+        return None
+    words = [f"This file carries the training run of {opened.name}: {run.size}.", *run.words]
+    data = {"kind": "recording", "carries": {"form": "exact", "step": 0.0, "words": words,
+            "heads": []}}  # fmt: skip
+    return data, [deflated(_text(facts | {"training": run.facts})), *run.blobs]
 
 
 def chosen_labels(view: PromptView, heads: str | Sequence[str] | None) -> list[str]:
@@ -141,11 +170,12 @@ def _head(opened: Opened, prompt: int, label: str) -> dict[str, Any]:
 # ── what is carried of heads ─────────────────────────────────────────────────────────────────
 
 
-def _parts(facts: dict[str, Any], carried: Sequence[Carrying]) -> dict[str, Any]:
-    """Facts of heads with where their numbers lie, and what their rows see, each kind once."""
+def _parts(facts: dict[str, Any], carried: Sequence[Carrying], first: int) -> dict[str, Any]:
+    """Facts of heads with where their numbers lie, from blob `first` on, and what their rows see,
+    each kind once."""
     sights: dict[str, int] = {}
     heads = {}
-    for number, one in enumerate(carried, 1):
+    for number, one in enumerate(carried, first):
         head, lines = one.source.head, one.lines
         is_whole = lines is not None and lines.rows.size == len(head.recorded)
         heads[head.label] = facts[head.label] | {

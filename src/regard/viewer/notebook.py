@@ -65,7 +65,8 @@ def recording_page(
 def page_title(recording: Recording, prompt: int = 0, head: str | None = None) -> str:
     """What a browser calls it."""
     model = str(recording.model.get("name", "")) or recording.name
-    words: list[Any] = [head, model.rsplit("/", 1)[-1], recording.prompt(prompt).title]
+    what = recording.prompt(prompt).title if recording.prompts else "training"
+    words: list[Any] = [head, model.rsplit("/", 1)[-1], what]
     return " · ".join(word for word in words if word)
 
 

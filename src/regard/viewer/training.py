@@ -7,24 +7,32 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from starlette.responses import Response
 
 from regard.draw.pages.words import as_json
 from regard.errors import InputError
-from regard.recording import Training
+from regard.recording import Limit, Training
 from regard.viewer.opened import Opened
 
-__all__ = ["CUSTOMARY", "MOST_BINS", "Snapshot", "Strips", "facts", "snapshot", "strips"]
+__all__ = [
+    "CUSTOMARY",
+    "MOST_BINS",
+    "Snapshot",
+    "Strips",
+    "facts",
+    "snapshot",
+    "strips",
+    "strips_of",
+]
 
 MOST_BINS: Final = 2048  # steps of a strip; where there are more, several make a bin
-CUSTOMARY: Final[dict[str, tuple[Literal["above", "below"], float]]] = {
-    "normalized_entropy": ("below", 0.05),
-    "max_score": ("above", 100.0),
-    "sink_mass": ("above", 0.95),
+CUSTOMARY: Final = {
+    "normalized_entropy": Limit("below", 0.05),
+    "max_score": Limit("above", 100.0),
+    "sink_mass": Limit("above", 0.95),
 }  # a monitor's own limits where nobody gives others
 _SPANS: Final = {  # how a statistic is coloured; others from the smallest to the largest
     "normalized_entropy": "one", "peak": "one", "sink_mass": "one",
@@ -79,14 +87,17 @@ def _heard(training: Training) -> list[int]:
 
 
 def _limit(training: Training, statistic: str) -> dict[str, Any] | None:
-    """The limit that this run's alarms tell of, else the customary one."""
+    """The limit that this run had: as its file says, else as its alarms tell, else the customary
+    one."""
+    if training.limits is not None:
+        own = training.limits.get(statistic)
+        return None if own is None else own.to_dict() | {"customary": False}
     told = [one for one in training.alarms if one.statistic == statistic]
     if told and math.isfinite(told[-1].threshold):
         side = "below" if told[-1].value < told[-1].threshold else "above"
         return {"side": side, "value": told[-1].threshold, "customary": False}
     if statistic in CUSTOMARY:
-        side, value = CUSTOMARY[statistic]
-        return {"side": side, "value": value, "customary": True}
+        return CUSTOMARY[statistic].to_dict() | {"customary": True}
     return None
 
 
@@ -104,15 +115,16 @@ class Strips:
     over_value: _Array  # (cells,) the number at that step
     heads: int  # cells of a place
 
-    def response(self) -> Response:
-        """float64 first, last, over; then float32 planes, over_value."""
+    def sizes(self) -> dict[str, int]:
+        """By which the bytes are told apart."""
         planes, bins, cells = self.planes.shape
+        return {"planes": planes, "bins": bins, "cells": cells, "heads": self.heads}
+
+    def tobytes(self) -> bytes:
+        """float64 first, last, over; then float32 planes, over_value."""
         wide = np.concatenate([self.first, self.last, self.over]).astype("<f8")
         narrow = np.concatenate([self.planes.ravel(), self.over_value]).astype("<f4")
-        return _numbers(
-            wide.tobytes() + narrow.tobytes(),
-            {"planes": planes, "bins": bins, "cells": cells, "heads": self.heads},
-        )
+        return wide.tobytes() + narrow.tobytes()
 
 
 def strips(opened: Opened, statistic: str, most: int = MOST_BINS) -> Strips:
@@ -120,12 +132,12 @@ def strips(opened: Opened, statistic: str, most: int = MOST_BINS) -> Strips:
     if not 0 < most <= MOST_BINS:
         raise InputError(f"bins={most}; give 1 to {MOST_BINS}")
     with opened.lock:
-        training = opened.recording.training
-        limit = _limit(training, statistic)
-        return _strips(training.steps, training[statistic], limit, most)
+        return strips_of(opened.recording.training, statistic, most)
 
 
-def _strips(steps: _Array, values: _Array, limit: Mapping[str, Any] | None, most: int) -> Strips:
+def strips_of(training: Training, statistic: str, most: int) -> Strips:
+    """The same of a run that is at hand."""
+    steps, values, limit = training.steps, training[statistic], _limit(training, statistic)
     count, places, heads = values.shape
     flat = values.reshape(count, places * heads)
     edges = np.linspace(0, count, min(count, most) + 1).round().astype(np.int64)
@@ -169,11 +181,14 @@ class Snapshot:
     step: int
     pooled: _Array  # (R, C): mean weight of a cell
 
-    def response(self) -> Response:
-        """(R, C) float32."""
+    def sizes(self) -> dict[str, int]:
+        """By which the bytes are told apart."""
         rows, columns = self.pooled.shape
-        content = self.pooled.astype("<f4").tobytes()
-        return _numbers(content, {"step": self.step, "rows": rows, "columns": columns})
+        return {"step": self.step, "rows": rows, "columns": columns}
+
+    def tobytes(self) -> bytes:
+        """(R, C) float32."""
+        return self.pooled.astype("<f4").tobytes()
 
 
 def snapshot(opened: Opened, head: str, step: int) -> Snapshot:
@@ -186,8 +201,3 @@ def snapshot(opened: Opened, head: str, step: int) -> Snapshot:
             have = f"its first is of step {stored[0]}" if stored else "it has none"
             raise InputError(f"no map of {head} was stored up to step {step}; {have}")
         return Snapshot(stored[before - 1], training.map(head, stored[before - 1]))
-
-
-def _numbers(content: bytes, sizes: Mapping[str, int]) -> Response:
-    headers = {f"x-regard-{name}": str(size) for name, size in sizes.items()}
-    return Response(content, media_type="application/octet-stream", headers=headers)

@@ -22,12 +22,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import regard
 from each import conftest, test_definition, test_gradients
-from regard.engine.gpu import prune
+from regard.engine.gpu import decode, prune, wanted
+from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
-from regard.summary import Concentration, Distance, Entropy, MaxScore, Visible
-from regard.testing import CASES, Case
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxScore,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+)
+from regard.testing import CASES, Case, Yardstick, poisoned_memory
 
-# each kind of mask, bias and shape once; a GPU runs the whole matrix (tools/gpu_check.py)
+# each kind of mask, bias and shape once; a GPU runs the whole matrix (make test-gpu)
 STATISTICS = (
     "plain", "causal at the end", "more queries than keys", "window both sides", "lengths",
     "scattered padding", "documents", "prefix", "not a window", "rule", "boolean table",
@@ -36,6 +47,15 @@ STATISTICS = (
 )  # fmt: skip
 KEYS = ("plain", "documents", "not a window", "bias table", "sink", "no keys")
 GRADIENTS = ("causal at the end", "cap, alibi, sink, causal", "wide values")
+DECODED = (
+    "causal at the end", "window both sides", "lengths", "documents", "not a window",
+    "boolean table", "bias table", "cap, alibi, sink, causal", "wide values", "one query",
+    "no keys", "no queries", "two batch axes",
+)  # fmt: skip
+LATER = ("causal at the end", "lengths", "sink", "flat")
+MAPPED = ("causal at the end", "window both sides", "bias table")
+MAPS = (Pooled(4, "max"), Pooled(8), Pooled(32), Pooled(128, "max"), Pooled(192), Pooled(24))
+SOME = Received((3, 68), "visible")  # in the first tile and in the last
 QUESTIONS = ("output, lse and entropy", "received")
 
 
@@ -124,24 +144,104 @@ def pruned(case: Case) -> None:
     long = replace(case, queries=140, keys=200, heads=1, key_heads=1)
     inputs = long.inputs(torch.bfloat16)
     key = inputs.key.clone()
-    key[..., 100:140, :] = key[..., 10:50, :]
+    # equal keys in every block, so that equal maxima push each other out
+    key[..., 64:144, :] = key[..., :80, :].clone()
+    key[..., 150:190, :] = key[..., 10:50, :]
     found, exact = (
         regard.attend(inputs.query, key, inputs.value, implementation=name, **inputs.options)
         for name in ("triton", "dense")
     )
-    mine, right = found.top(6), exact.top(6)
-    assert torch.equal(mine.keys, right.keys)
-    torch.testing.assert_close(mine.weights, right.weights)
+    for k in (1, 6, 16):
+        with poisoned_memory():
+            mine = found.top(k)
+        right = exact.top(k)
+        assert torch.equal(mine.keys, right.keys)
+        torch.testing.assert_close(mine.weights, right.weights)
+
+
+def listed(case: Case) -> None:
+    """Each row's blocks and each block's rows, among maxima most of which are equal; blocks that
+    a row does not see hold nothing, and rows that do not exist hold rubbish."""
+    for queries, tall in ((70, 128), (3, 3)):
+        sizes = {"queries": queries, "keys": 700, "heads": 2, "key_heads": 1}
+        bound = bind(conftest.call_of(replace(case, **sizes).inputs(torch.bfloat16)))
+        row = torch.arange(tall)
+        seen = torch.arange(11)[:, None] * 64 <= row + 700 - queries  # (blocks, rows)
+        maxima = torch.randint(4, (2, 11, tall)).float().masked_fill(~seen, -2.0e38)
+        maxima[..., queries:] = 1.0e30
+        made = wanted.wanted(bound, maxima, 0, 10)
+        heavy, order = maxima.sort(dim=1, descending=True, stable=True)
+        names = order.masked_fill(heavy < 0, -1)[:, :10]
+        names[..., queries:] = -1
+        for unit in range(2):
+            pieces, work = int(made.work_count[unit]), []
+            for block in range(11):
+                first, count = int(made.first[unit, block]), int(made.counts[unit, block])
+                rows = made.rows[unit, first : first + count].sort().values
+                assert rows.tolist() == (names[unit] == block).any(0).nonzero()[:, 0].tolist()
+                work += [(block, first + n) for n in range(0, count, wanted.RUN)]
+            given = torch.stack([made.work_block[unit], made.work_first[unit]], 1)[:pieces]
+            assert given.tolist() == [list(piece) for piece in work]
+        least = heavy[:, 9].clamp(min=-1.0e38)[..., :queries]
+        assert torch.equal(made.least[..., :queries], least)
+
+
+def decoded(case: Case) -> None:
+    """A few queries over several splits of their keys: statistics, also with somebody else's lse,
+    and the heaviest keys."""
+    decode._FEWEST_KEYS, decode._SPLIT, decode._SPLITS, prune._FEWEST_KEYS = 1, 64, 2, 1
+    keys = 200 if case.keys > 1 else case.keys
+    few = replace(case, queries=min(case.queries, 3), keys=keys)
+    statistics(few)
+    if case.name in LATER:
+        later(few)
+    if keys:
+        inputs = replace(few, heads=2, key_heads=1).inputs(torch.bfloat16)
+        with poisoned_memory():
+            found, exact = (
+                regard.attend(
+                    inputs.query, inputs.key, inputs.value, implementation=name,
+                    summaries=(Top(6), Entropy()), **inputs.options,
+                )
+                for name in ("triton", "dense")
+            )  # fmt: skip
+        assert torch.equal(found.top(6).keys, exact.top(6).keys)
+        torch.testing.assert_close(found.top(6).weights, exact.top(6).weights)
+
+
+def mapped(case: Case) -> None:
+    """Maps beside the mass of all queries, from one sweep: as defined, whatever the cell. Mass has
+    the same bits whichever map comes along, and a map whether mass was asked or not."""
+    sizes = {"queries": 70, "keys": 150, "heads": 1, "key_heads": 1}
+    inputs = replace(case, **sizes).inputs(torch.bfloat16)
+    call = conftest.call_of(inputs)
+    right, bare = Yardstick(call), {"implementation": "triton", **inputs.options}
+
+    def ask(*asked: Summary) -> dict[Summary, Any]:
+        return regard.attend(inputs.query, inputs.key, inputs.value, **bare).summarize(*asked)
+
+    alone = ask(Received())[Received()]
+    for one in MAPS:
+        with poisoned_memory():
+            found = ask(Received(), one, Received(per="visible"), SOME)
+        for summary, value in found.items():
+            budget = right.budget(lambda steps, s=summary: s.define(steps, call.shape))
+            budget.check(value, f"{summary!r} with {one!r}")
+        assert torch.equal(found[Received()], alone), f"mass with {one!r}: other bits"
+        assert torch.equal(found[one], ask(one)[one]), f"{one!r} alone: other bits"
 
 
 CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "statistics": (statistics, STATISTICS),
     "half": (half, ("causal at the end", "sink")),
     "double": (double, ("scattered padding", "boolean table", "flat")),
-    "later": (later, ("causal at the end", "lengths", "sink", "flat")),
+    "later": (later, LATER),
     "keys": (keys, KEYS),
     "gradients": (gradients, GRADIENTS),
     "pruned": (pruned, ("causal at the end", "sink")),
+    "listed": (listed, ("causal at the end",)),
+    "mapped": (mapped, MAPPED),
+    "decoded": (decoded, DECODED),
 }
 
 

@@ -13,7 +13,19 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
 
 
 @pytest.mark.parametrize(
-    "check", ["statistics", "half", "double", "later", "keys", "gradients", "pruned"]
+    "check",
+    [
+        "statistics",
+        "half",
+        "double",
+        "later",
+        "keys",
+        "gradients",
+        "pruned",
+        "listed",
+        "decoded",
+        "mapped",
+    ],
 )
 def test_interpreted(check: str) -> None:
     run = subprocess.run(

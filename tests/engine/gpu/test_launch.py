@@ -11,11 +11,14 @@ import torch
 from regard.engine import choose
 from regard.engine.gpu import sweeps
 from regard.engine.gpu.launch import (
+    Shape,
     across,
     column_shape,
     interpreting,
+    options,
     padded,
     prepare,
+    replay_shape,
     room,
     row_shape,
     strides_of,
@@ -123,6 +126,25 @@ def test_wide_numbers_and_heads_get_smaller_tiles() -> None:
             ]
             assert cells == sorted(cells, reverse=True)
             assert shape(dim, torch.float16) == shape(dim, HALF)
+
+
+@pytest.mark.parametrize("dtype", [HALF, torch.float16, SINGLE, DOUBLE], ids=str)
+def test_the_replay_orders_its_sums_alike_under_any_mask(dtype: torch.dtype) -> None:
+    """By rows; blocks of keys may differ. A tile is whole strips of 16 queries."""
+    for dim in (5, 64, 80, 128, 256):
+        plain, any_mask = (replay_shape(dim, dtype, so) for so in (True, False))
+        assert plain.rows == any_mask.rows and plain.rows % 16 == 0
+        assert plain.keys % plain.rows == 0 and any_mask.keys % any_mask.rows == 0
+        assert plain == replay_shape(padded(dim), dtype, True)
+
+
+def test_registers_are_limited_where_a_shape_says_so() -> None:
+    class Plain:
+        query, exact, fast, plain = torch.zeros(1, 1, 8, 64, dtype=HALF), SINGLE, True, True
+
+    few, any_number = Shape(64, 128, 4, 3, registers=96), Shape(64, 128, 4, 3)
+    assert options(Plain(), few)["maxnreg"] == 96  # type: ignore[arg-type]
+    assert "maxnreg" not in options(Plain(), any_number)  # type: ignore[arg-type]
 
 
 def test_a_chunk_of_values_is_no_wider_than_a_head_or_128() -> None:

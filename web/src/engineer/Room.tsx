@@ -64,10 +64,10 @@ function Frame({ source }: { source: Source }) {
   );
 }
 
-/** A recording that holds nothing but a training run opens at it. */
+/** A recording that holds nothing but a training run shows it, whatever is asked for. */
 function viewShown(view: View, overview?: Overview, training?: TrainingFacts): View {
   const isBare = overview !== undefined && !overview.heads.length;
-  return view === "overview" && isBare && training?.samples ? "training" : view;
+  return isBare && training?.samples ? "training" : view;
 }
 
 /** Heads and a run have their tabs; and so has a run that cannot be read, where it says why. */

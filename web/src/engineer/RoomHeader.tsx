@@ -38,9 +38,13 @@ interface Props {
 export function RoomHeader({ where, listings, overview, tabs, view }: Props) {
   const listing = overview ?? listings[where.recording];
   useKeys("Ways", [
-    { key: "1", does: "overview", run: () => go(overviewPlace(where)) },
-    { key: "2", does: "findings", run: () => go(findingsPlace(where)) },
-    { key: "3", does: "compare", run: () => go(comparingPlace(where)) },
+    ...(tabs.ofHeads
+      ? [
+          { key: "1", does: "overview", run: () => go(overviewPlace(where)) },
+          { key: "2", does: "findings", run: () => go(findingsPlace(where)) },
+          { key: "3", does: "compare", run: () => go(comparingPlace(where)) },
+        ]
+      : []),
     ...(tabs.ofTraining
       ? [{ key: "4", does: "training", run: () => go(trainingPlace(where)) }]
       : []),

@@ -1,5 +1,6 @@
 import type { HeadFacts, Listing, Overview, Report, Tokens, Track } from "./answers";
 import type { Part } from "./codec";
+import type { TrainingFacts } from "./training";
 
 // What a self-contained page carries of a recording, as src/regard/viewer/carried.py writes it.
 
@@ -45,13 +46,35 @@ export interface CarriedHead extends Omit<HeadFacts, "tracks" | "scale" | "cavea
   };
 }
 
+/** A training run, as src/regard/viewer/carried_training.py writes it. */
+export interface CarriedTraining {
+  readonly facts: TrainingFacts;
+  /** By statistic, what the server would send. */
+  readonly strips: Readonly<
+    Record<string, { readonly blob: number; readonly sizes: Readonly<Record<string, number>> }>
+  >;
+  /** By head, its stored maps one behind the other. */
+  readonly maps: Readonly<
+    Record<string, { readonly blob: number; readonly stored: readonly CarriedMap[] }>
+  >;
+}
+
+export interface CarriedMap {
+  readonly step: number;
+  readonly rows: number;
+  readonly columns: number;
+}
+
 export interface CarriedFacts {
   readonly listing: Listing;
   readonly overview: Overview;
-  readonly findings: Report;
+  /** null where the file carries a training run alone. */
+  readonly findings: Report | null;
   readonly tokens: Readonly<Record<string, Tokens>>;
   readonly heads: Readonly<Record<string, CarriedHead>>;
   readonly sights: readonly CarriedSight[];
+  /** null where none was monitored, or where single heads were chosen. */
+  readonly training: CarriedTraining | null;
 }
 
 export function edgesOf(track: Edges): readonly number[] {

@@ -9,7 +9,7 @@ export type Part = { readonly name: string; readonly count: number } & (
 const BYTES = { exact: 4, rounded: 3, codes: 1 } as const;
 const NO_NUMBER = 2 ** 24 - 1;
 
-export async function inflate(base64: string): Promise<Uint8Array> {
+export async function inflate(base64: string): Promise<Uint8Array<ArrayBuffer>> {
   const packed = bytesOf(base64);
   const stream = new DecompressionStream("deflate");
   // by hand: a Blob's stream and a Response take four times as long for a page of small blobs
@@ -36,7 +36,7 @@ async function fed(sink: WritableStream<BufferSource>, bytes: Uint8Array<ArrayBu
   await writer.close();
 }
 
-async function gathered(source: ReadableStream<Uint8Array>): Promise<Uint8Array> {
+async function gathered(source: ReadableStream<Uint8Array>) {
   const reader = source.getReader();
   const pieces: Uint8Array[] = [];
   for (let next = await reader.read(); !next.done; next = await reader.read()) {

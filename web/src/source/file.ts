@@ -14,11 +14,11 @@ import {
   type Tokens,
   WHOLE_PICTURE,
 } from "./answers";
-import type { CarriedFacts, CarriedHead } from "./carried";
+import type { CarriedFacts, CarriedHead, CarriedTraining } from "./carried";
 import { inflate, inflateJson } from "./codec";
 import { HeadInFile } from "./head";
 import { type Source, SourceError, type Where } from "./source";
-import type { Snapshot, Strips, TrainingFacts } from "./training";
+import { type Snapshot, type Strips, stripsOf, type TrainingFacts } from "./training";
 
 const SIDE = 32; // pixels of a small picture
 const NO_TRAINING = "This file carries no training run; see it with `regard view run.regard`.";
@@ -45,7 +45,9 @@ export class FileSource implements Source {
   }
 
   async findings(where: Where): Promise<Report> {
-    return (await this.#at(where)).findings;
+    const { findings } = await this.#at(where);
+    if (!findings) throw new SourceError("This file carries a training run and no text.", 404);
+    return findings;
   }
 
   async thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails> {
@@ -118,16 +120,28 @@ export class FileSource implements Source {
     return (await this.#head(where, label)).tile(at);
   }
 
-  async training(): Promise<TrainingFacts> {
-    throw new SourceError(NO_TRAINING, 409);
+  async training(where: Where): Promise<TrainingFacts> {
+    return (await this.#run(where)).facts;
   }
 
-  async strips(): Promise<Strips> {
-    throw new SourceError(NO_TRAINING, 409);
+  /** In the bins that the file has, however many are asked for. */
+  async strips(where: Where, statistic: string): Promise<Strips> {
+    const own = (await this.#run(where)).strips[statistic];
+    if (!own) throw new SourceError(`There is no statistic "${statistic}" in this file.`, 404);
+    const { buffer } = await inflate(this.#blob(own.blob));
+    return stripsOf(statistic, buffer, (name) => own.sizes[name] ?? 0);
   }
 
-  async snapshot(): Promise<Snapshot> {
-    throw new SourceError(NO_TRAINING, 409);
+  async snapshot(where: Where, label: string, step: number): Promise<Snapshot> {
+    const own = (await this.#run(where)).maps[label];
+    const at = own?.stored.findLastIndex((one) => one.step <= step) ?? -1;
+    const found = own?.stored[at];
+    if (!own || !found) {
+      throw new SourceError(`No map of ${label} up to step ${step} is in this file.`, 404);
+    }
+    const before = own.stored.slice(0, at).reduce((sum, one) => sum + one.rows * one.columns, 0);
+    const numbers = new Float32Array((await inflate(this.#blob(own.blob))).buffer);
+    return { ...found, weights: numbers.subarray(before, before + found.rows * found.columns) };
   }
 
   /** The file itself, as it was before anything was drawn into it. */
@@ -148,6 +162,12 @@ export class FileSource implements Source {
       throw new SourceError("This file carries one prompt of one recording.", 404);
     }
     return this.#all();
+  }
+
+  async #run(where: Where): Promise<CarriedTraining> {
+    const { training } = await this.#at(where);
+    if (!training) throw new SourceError(NO_TRAINING, 409);
+    return training;
   }
 
   async #head(where: Where, label: string): Promise<HeadInFile> {

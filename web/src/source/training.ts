@@ -5,7 +5,7 @@ import type { Known } from "./answers";
 export interface Limit {
   readonly side: "above" | "below";
   readonly value: number;
-  /** Not told by an alarm of this run: what a monitor takes where nobody gives another. */
+  /** Not told by this run: what a monitor takes where nobody gives another. */
   readonly customary: boolean;
 }
 

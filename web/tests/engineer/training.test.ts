@@ -79,10 +79,62 @@ describe("what the server sends", () => {
     expect(binsFor({ ...FACTS, heads: [5000, 5000] })).toBe(256);
   });
 
-  it("is not carried by a file", async () => {
-    await expect(new FileSource(() => "").training()).rejects.toThrow("regard view run.regard");
+  it("may be carried by a file", async () => {
+    const strips = Float64Array.from([0, 30, 10, 30, -1]);
+    const numbers = Float32Array.from([1, 2, 0.5, 1, 3, 4, NO]); // means, least, largest; none over
+    const maps = Float32Array.from([0.1, 0.2, 0.3, 0.4, 0.5]);
+    const sizes = { planes: 3, bins: 2, cells: 1, heads: 1 };
+    const stored = [
+      { step: 0, rows: 1, columns: 3 },
+      { step: 20, rows: 2, columns: 1 },
+    ];
+    const training = {
+      facts: FACTS,
+      strips: { peak: { blob: 1, sizes } },
+      maps: { L0H1: { blob: 2, stored } },
+    };
+    const told = new TextEncoder().encode(JSON.stringify({ training }));
+    const blobs = await Promise.all([
+      packed(told),
+      packed(bytesOf(strips), bytesOf(numbers)),
+      packed(bytesOf(maps)),
+    ]);
+    const source = new FileSource((number) => blobs[number] ?? "");
+    expect(await source.training(HERE)).toEqual(FACTS);
+    const found = await source.strips(HERE, "peak");
+    expect([...found.first, ...found.last, ...found.over]).toEqual([...strips]);
+    expect([...found.mean, ...found.least, ...found.largest]).toEqual([1, 2, 0.5, 1, 3, 4]);
+    expect([...(await source.snapshot(HERE, "L0H1", 19)).weights]).toEqual([...maps.slice(0, 3)]);
+    const late = await source.snapshot(HERE, "L0H1", 99);
+    expect(late).toMatchObject({ step: 20, rows: 2, columns: 1 });
+    expect([...late.weights]).toEqual([...maps.slice(3)]);
+    await expect(source.snapshot(HERE, "L0H0", 9)).rejects.toThrow("No map of L0H0 up to step 9");
+    await expect(source.strips(HERE, "nothing")).rejects.toThrow("nothing");
+    await expect(source.findings(HERE)).rejects.toThrow("a training run and no text");
+  });
+
+  it("need not be", async () => {
+    const none = await packed(new TextEncoder().encode('{"training":null}'));
+    const asked = new FileSource(() => none).training(HERE);
+    await expect(asked).rejects.toThrow("regard view run.regard");
   });
 });
+
+const HERE = { recording: 0, prompt: 0 };
+
+function bytesOf(numbers: Float32Array | Float64Array): Uint8Array {
+  return new Uint8Array(numbers.buffer as ArrayBuffer);
+}
+
+/** As a page carries it. */
+async function packed(...parts: readonly Uint8Array[]): Promise<string> {
+  const stream = new CompressionStream("deflate");
+  const writer = stream.writable.getWriter();
+  for (const part of parts) void writer.write(part as Uint8Array<ArrayBuffer>);
+  void writer.close();
+  const bytes = new Uint8Array(await new Response(stream.readable).arrayBuffer());
+  return btoa(String.fromCharCode(...bytes));
+}
 
 describe("what is meant", () => {
   it("is a head of a layer", () => {

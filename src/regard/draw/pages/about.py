@@ -51,7 +51,7 @@ def _state_lines(recording: Recording, paper: Paper) -> list[StyledLine]:
         words.append(f"and {len(recording.damage) - _DAMAGES} more: regard verify lists them")
     if recording.is_live:
         words.append("still being written: what is shown is what there is so far")
-    if not recording.prompts:
+    if not recording.prompts and not len(recording.training):
         words.append("nothing was recorded yet")
     return [line for one in words for line in wrapped(one, paper, "bold", indent=2)]
 

@@ -18,24 +18,27 @@ from regard.draw.pages.about import (
     prompt_lines,
     stack_dict,
 )
+from regard.draw.pages.run import RunPage, make_run
 from regard.draw.pages.words import as_json, facts_for_json, sentence_of
 from regard.draw.paper import Paper, StyledLine
 from regard.recording import STATISTICS, Finding, PromptView, Recording, most_surprising
 
-__all__ = ["Overview", "make_overview"]
+__all__ = ["Overview", "finding_lines", "grid_lines", "make_overview"]
 
 _FINDINGS = 3
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The overview of one prompt; of none where nothing was recorded yet."""
+    """The overview of one prompt; of none where nothing was recorded yet, or a training run
+    alone."""
 
     recording: Recording
     prompt: PromptView | None
     statistic: str
     grids: dict[str, NDArray[np.float64]]  # by stack
     findings: Sequence[Finding]
+    run: RunPage | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; what is not known is null."""
@@ -53,36 +56,41 @@ class Overview:
             "meaning": STATISTICS[self.statistic].words,
             "grid": {name: as_json(grid) for name, grid in self.grids.items()},
             "surprising": [one._asdict() | {"sentence": sentence_of(one)} for one in self.findings],
+            "training": None if self.run is None else self.run.as_dict(),
             "next": [{"token": t, "probability": p} for t, p in (prompt.next if prompt else ())],
         }
 
     def lines(self, paper: Paper) -> list[StyledLine]:
         """For a terminal."""
         lines = model_lines(self.recording, paper)
+        about_run = [] if self.run is None else [[], *self.run.lines(paper)]
         if self.prompt is None:
-            return lines
+            return lines + about_run
         lines += [[], *prompt_lines(self.recording, self.prompt, paper)]
         lines += [[], *kept_lines(self.prompt, paper)]
         for name, grid in self.grids.items():
-            lines += [[], *_grid_lines(self.statistic, name, grid, paper)]
+            lines += [[], *grid_lines(self.statistic, name, grid, paper)]
         if self.findings:
             lines += [[], [("heads that stand out in their layer", "bold")]]
-        return lines + [line for one in self.findings for line in _finding_lines(one, paper)]
+        lines += [line for one in self.findings for line in finding_lines(one, paper)]
+        return lines + about_run
 
 
 def make_overview(recording: Recording, prompt: int, statistic: str) -> Overview:
     """The numbers of the overview."""
+    run = make_run(recording)
     if not recording.prompts:
-        return Overview(recording, None, statistic, {}, [])
+        return Overview(recording, None, statistic, {}, [], run)
     one = recording.prompts[prompt]
     grids = {name: recording.grid(statistic, name, prompt) for name in one.stacks}
     found = most_surprising(recording, _FINDINGS, prompt)
-    return Overview(recording, one, statistic, grids, found)
+    return Overview(recording, one, statistic, grids, found, run)
 
 
-def _grid_lines(
+def grid_lines(
     statistic: str, stack: str, grid: NDArray[np.float64], paper: Paper
 ) -> list[StyledLine]:
+    """A statistic of all heads of a stack, under its meaning."""
     title = f"{statistic}: {STATISTICS[statistic].words}"
     heading = wrapped(f"{stack}, {title}" if stack else title, paper, "bold", indent=2)
     return [*heading, *head_grid(grid, statistic, paper, is_share=_is_share(statistic, grid))]
@@ -93,5 +101,6 @@ def _is_share(statistic: str, grid: NDArray[np.float64]) -> bool:
     return STATISTICS[statistic].span == "one" and not np.any(grid > 1.001)
 
 
-def _finding_lines(one: Finding, paper: Paper) -> list[StyledLine]:
+def finding_lines(one: Finding, paper: Paper) -> list[StyledLine]:
+    """A head that stands out, in a sentence."""
     return wrapped(f"{one.label} {sentence_of(one)}", paper, indent=len(one.label) + 1)

@@ -1,10 +1,10 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 """The column sweep: one program owns a block of keys and walks the queries.
 
-    mass_j = Σ_i p_ij        seen_j = how many queries may see j        product_j = Σ_i p_ij y_i
+    product_j = Σ_i p_ij y_i        mass_j = Σ_i p_ij, along with it
 
-Scores are computed turned, K Qᵀ, so that a key's sum stays within one thread. The sum carries its
-own rounding error along (Kahan), and nothing is added atomically.
+Without y there is nothing to multiply and the replay answers. Scores are computed turned, K Qᵀ.
+Sums carry their own rounding error along (Kahan), and nothing is added atomically.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound, flat
+from regard.engine.gpu.counts import counts
 from regard.engine.gpu.launch import (
     across,
     blocks,
@@ -26,6 +27,7 @@ from regard.engine.gpu.launch import (
     prepare,
     strides_of,
 )  # fmt: skip
+from regard.engine.gpu.replay import replay
 from regard.engine.gpu.tile import (
     factor,
     load_rows,
@@ -44,40 +46,35 @@ __all__ = ["Sums", "columns"]
 
 @triton.jit
 def _fold(
-    state, n, k, queries, y, peak, log, chosen, rule, sizes, asked, b, h, j, first,
+    state, n, k, queries, y, peak, log, chosen, rule, sizes, b, h, j,
     D: tl.constexpr, DY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
     MASKED: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """One tile of queries, added to a block of keys."""
-    mass, lost, count, product, rest = state
+    mass, lost, product, rest = state
     i = n + tl.arange(0, BM)
     q = load_rows(queries, n, rule.queries, sizes[0], sizes[1], BM, D, TMA)
     s = times(k, q.T, PRECISION, WIDE)
-    x, _, _, seen = score(s, rule, b, h, i[None, :], j[:, None], FAST, MASKED)
+    x, _, _, _ = score(s, rule, b, h, i[None, :], j[:, None], FAST, MASKED)
     p_row, l_row = load_state(peak, log, i, i < rule.queries)
     p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[None, :], l_row[None, :])
     if chosen is not None:
         taken = tl.load(chosen + i, mask=i < rule.queries, other=0) != 0
         p = tl.where(taken[None, :], p, 0.0)
-        seen &= taken[None, :]
     added = tl.sum(p, 1) - lost
     grown = mass + added
     lost = (grown - mass) - added
     mass = grown
-    if asked.seen is not None:
-        count += tl.sum((seen & (j[:, None] < rule.keys)).to(tl.int32), 1)
-    if asked.product is not None:
-        rows = load_rows(y, n, rule.queries, sizes[2], sizes[3], BM, DY, False)
-        part = times(p.to(rows.dtype), rows, PRECISION, WIDE) - rest
-        larger = product + part
-        rest = (larger - product) - part
-        product = larger
-    return mass, lost, count, product, rest
+    rows = load_rows(y, n, rule.queries, sizes[2], sizes[3], BM, DY, False)
+    part = times(p.to(rows.dtype), rows, PRECISION, WIDE) - rest
+    larger = product + part
+    rest = (larger - product) - part
+    return mass, lost, larger, rest
 
 
 @triton.jit
 def _columns(
-    Q, K, Y, rule, peak, log, chosen, asked, q_strides, k_strides, y_strides, dim, width,
+    Q, K, Y, rule, peak, log, chosen, found, q_strides, k_strides, y_strides, dim, width,
     D: tl.constexpr, DY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
     PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
@@ -95,40 +92,32 @@ def _columns(
                      q_strides[2], BM, D, TMA)  # fmt: skip
     keys = source(K + wide * k_strides[0] + kh * k_strides[1], rule.keys, dim, k_strides[2], BN, D,
                   TMA)  # fmt: skip
-    y = Q
-    if asked.product is not None:
-        y = Y + wide * y_strides[0] + h.to(tl.int64) * y_strides[1] + chunk * DY
+    y = Y + wide * y_strides[0] + h.to(tl.int64) * y_strides[1] + chunk * DY
     k = load_rows(keys, first, rule.keys, dim, k_strides[2], BN, D, TMA)
     sizes = (dim, q_strides[2], width - chunk * DY, y_strides[2])
     row = unit.to(tl.int64) * rule.queries
     zero = tl.zeros([BN], ACC)
     nothing = tl.zeros([BN, DY], ACC)
-    state = (zero, zero, tl.zeros([BN], tl.int32), nothing, nothing)
+    state = (zero, zero, nothing, nothing)
     start, full, partial, end = query_range(rule, first, BM, BN)
     if PLAIN and rule.low is None:
         for n in tl.range(start, tl.minimum(full, end), BM):
             state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
-                          asked, b, h, j, first, D, DY, BM, BN, FAST, True, PRECISION, WIDE,
-                          TMA)  # fmt: skip
+                          b, h, j, D, DY, BM, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
         for n in tl.range(full, partial, BM):
             state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
-                          asked, b, h, j, first, D, DY, BM, BN, FAST, False, PRECISION, WIDE,
-                          TMA)  # fmt: skip
+                          b, h, j, D, DY, BM, BN, FAST, False, PRECISION, WIDE, TMA)  # fmt: skip
         start = partial
     for n in tl.range(start, end, BM):
         state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
-                      asked, b, h, j, first, D, DY, BM, BN, FAST, True, PRECISION, WIDE,
-                      TMA)  # fmt: skip
-    mass, _lost, count, product, _rest = state
+                      b, h, j, D, DY, BM, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+    mass, _lost, product, _rest = state
     at = unit.to(tl.int64) * rule.keys + j
     inside = j < rule.keys
-    tl.store(asked.mass + at, mass, mask=inside & (j * 0 + chunk == 0))
-    if asked.seen is not None:
-        tl.store(asked.seen + at, count, mask=inside & (j * 0 + chunk == 0))
-    if asked.product is not None:
-        c = chunk * DY + tl.arange(0, DY)
-        tl.store(asked.product + at[:, None] * width + c[None, :], product,
-                 mask=inside[:, None] & (c < width)[None, :])  # fmt: skip
+    tl.store(found.mass + at, mass, mask=inside & (j * 0 + chunk == 0))
+    c = chunk * DY + tl.arange(0, DY)
+    tl.store(found.product + at[:, None] * width + c[None, :], product,
+             mask=inside[:, None] & (c < width)[None, :])  # fmt: skip
 
 
 class Sums(NamedTuple):
@@ -143,14 +132,16 @@ def columns(
     bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
 ) -> Sums:
     """Sums over the chosen queries."""
-    keys, width = bound.rule.keys, 0 if y is None else y.shape[-1]
-    found = Sums(
-        bound.new(keys),
-        bound.new(keys, dtype=torch.int32) if seen else None,
-        None if y is None else bound.new(keys, width),
-    )
-    asked = found if width else found._replace(product=None)
-    rows = bound.query if y is None else flat(y.to(bound.exact))
+    if y is None:
+        found = Sums(replay(bound, state, chosen).mass, None, None)
+    else:
+        found = _multiplied(bound, state, chosen, flat(y.to(bound.exact)))
+    return found._replace(seen=counts(bound, chosen)) if seen else found
+
+
+def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor) -> Sums:
+    keys, width = bound.rule.keys, y.shape[-1]
+    found = Sums(bound.new(keys), None, bound.new(keys, width))
     shape = column_shape(bound.query.shape[-1], bound.query.dtype)
     chunk = min(padded(width), 64)
     grid = (blocks(keys, shape.keys), bound.units, max(1, blocks(width, chunk)))
@@ -159,8 +150,8 @@ def columns(
     if 0 not in grid:
         prepare()
         _columns[grid](
-            bound.query, bound.key, rows, bound.rule, peak, log, taken, asked,
-            strides_of(bound.query), strides_of(bound.key), strides_of(rows),
+            bound.query, bound.key, y, bound.rule, peak, log, taken, found,
+            strides_of(bound.query), strides_of(bound.key), strides_of(y),
             bound.query.shape[-1], width, DY=chunk, BM=shape.rows, BN=shape.keys,
             TMA=across(bound.query) and across(bound.key), **options(bound, shape),
         )  # fmt: skip

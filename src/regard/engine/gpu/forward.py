@@ -45,11 +45,11 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import RowState
 
-__all__ = ["Found", "Watcher", "forward"]
+__all__ = ["Asked", "Found", "Watcher", "finish", "fold", "forward", "new_found"]
 
 
 @triton.jit
-def _fold(
+def fold(
     state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at, tall,
     D: tl.constexpr, DV: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr, MASKED: tl.constexpr,
     PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
@@ -103,64 +103,17 @@ def _fold(
 
 
 @triton.jit
-def _forward(
-    Q, K, V, rule, asked, peak_out, log_out, given_peak, given_log, q_strides, k_strides,
-    v_strides, dim, value_dim, base, tall,
-    D: tl.constexpr, DV: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
-    PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+def finish(
+    state, rule, asked, peak_out, log_out, given_peak, given_log, h, at, inside, chunk, value_dim,
+    FAST: tl.constexpr,
 ):  # fmt: skip
-    """One block of queries of one head, one chunk of its values."""
-    ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
-    # under a causal mask, the long ones first
-    block = base + tl.num_programs(0) - 1 - tl.program_id(0)
-    unit = tl.program_id(1)
-    chunk = tl.program_id(2)
-    b = unit // rule.heads
-    h = unit % rule.heads
-    kh = (h // rule.group).to(tl.int64)
-    first = block * BM
-    i = first + tl.arange(0, BM)
-    wide = b.to(tl.int64)
-    queries = source(Q + wide * q_strides[0] + h.to(tl.int64) * q_strides[1], rule.queries, dim,
-                     q_strides[2], BM, D, TMA)  # fmt: skip
-    keys = source(K + wide * k_strides[0] + kh * k_strides[1], rule.keys, dim, k_strides[2], BN, D,
-                  TMA)  # fmt: skip
-    left = value_dim - chunk * DV
-    values = K
-    if asked.output is not None:
-        values = source(V + wide * v_strides[0] + kh * v_strides[1] + chunk * DV, rule.keys, left,
-                        v_strides[2], BN, DV, TMA)  # fmt: skip
-    q = load_rows(queries, first, rule.queries, dim, q_strides[2], BM, D, TMA)
-    sizes = (dim, k_strides[2], left, v_strides[2])
-    zero = tl.zeros([BM], ACC)
-    state = (tl.zeros([BM, DV], ACC), zero + FLOOR, zero, zero, zero, zero, zero + FLOOR,
-             tl.zeros([BM], tl.int32))  # fmt: skip
-    start, full, partial, end = key_range(rule, b, first, BM, BN)
-    # maxima are (units, blocks of keys, rows of this launch)
-    blocks_at = unit.to(tl.int64) * tl.cdiv(rule.keys, 64) * tall + (i - base * BM)
-    if PLAIN:
-        if rule.least is not None or rule.low is not None:
-            for n in tl.range(start, tl.minimum(full, end), BN):
-                state = _fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
-                              tall, D, DV, BN,
-                              FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
-        for n in tl.range(full, partial, BN):
-            state = _fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
-                              tall, D, DV, BN,
-                          FAST, False, PRECISION, WIDE, TMA)  # fmt: skip
-        start = partial
-    for n in tl.range(start, end, BN):
-        state = _fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
-                              tall, D, DV, BN,
-                      FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+    """The sink joins; then everything that was asked of some rows is written at `at`."""
     context, top, total, centred, squares, away, raw, count = state
-
-    at = unit.to(tl.int64) * rule.queries + i
-    inside = i < rule.queries
-    mine = inside & (i * 0 + chunk == 0)
+    DV: tl.constexpr = context.shape[1]
+    mine = inside & (at * 0 + chunk == 0)
     bad = total != total
     seen_none = total == 0
-    top = top * factor(rule, q.to(ACC), FAST)
+    top = top * factor(rule, top, FAST)
     unit_e = log2e(top)
     unit_2 = ln2(top)
     m = top * unit_e
@@ -174,9 +127,9 @@ def _forward(
             tl.store(asked.raw + at, raw, mask=mine)
         else:
             tl.store(asked.raw + at, largest, mask=mine)
-    shrink = zero + 1.0
+    shrink = tl.zeros_like(total) + 1.0
     if rule.sink is not None:
-        sink = zero + tl.load(rule.sink + h)
+        sink = tl.zeros_like(total) + tl.load(rule.sink + h)
         base = tl.maximum(tl.where(seen_none, sink, top), sink)
         gone = base == -float("inf")  # nothing seen, and a sink that weighs nothing
         level = tl.where(gone, 0.0, base * unit_e)
@@ -217,7 +170,60 @@ def _forward(
         tl.store(where, context, mask=inside[:, None] & (c < value_dim)[None, :])
 
 
-class _Asked(NamedTuple):
+@triton.jit
+def _forward(
+    Q, K, V, rule, asked, peak_out, log_out, given_peak, given_log, q_strides, k_strides,
+    v_strides, dim, value_dim, base, tall,
+    D: tl.constexpr, DV: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
+    PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """One block of queries of one head, one chunk of its values."""
+    ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
+    # under a causal mask, the long ones first
+    block = base + tl.num_programs(0) - 1 - tl.program_id(0)
+    unit = tl.program_id(1)
+    chunk = tl.program_id(2)
+    b = unit // rule.heads
+    h = unit % rule.heads
+    kh = (h // rule.group).to(tl.int64)
+    first = block * BM
+    i = first + tl.arange(0, BM)
+    wide = b.to(tl.int64)
+    queries = source(Q + wide * q_strides[0] + h.to(tl.int64) * q_strides[1], rule.queries, dim,
+                     q_strides[2], BM, D, TMA)  # fmt: skip
+    keys = source(K + wide * k_strides[0] + kh * k_strides[1], rule.keys, dim, k_strides[2], BN, D,
+                  TMA)  # fmt: skip
+    left = value_dim - chunk * DV
+    values = K
+    if asked.output is not None:
+        values = source(V + wide * v_strides[0] + kh * v_strides[1] + chunk * DV, rule.keys, left,
+                        v_strides[2], BN, DV, TMA)  # fmt: skip
+    q = load_rows(queries, first, rule.queries, dim, q_strides[2], BM, D, TMA)
+    sizes = (dim, k_strides[2], left, v_strides[2])
+    zero = tl.zeros([BM], ACC)
+    state = (tl.zeros([BM, DV], ACC), zero + FLOOR, zero, zero, zero, zero, zero + FLOOR,
+             tl.zeros([BM], tl.int32))  # fmt: skip
+    start, full, partial, end = key_range(rule, b, first, BM, BN)
+    # maxima are (units, blocks of keys, rows of this launch)
+    blocks_at = unit.to(tl.int64) * tl.cdiv(rule.keys, 64) * tall + (i - base * BM)
+    if PLAIN:
+        if rule.least is not None or rule.low is not None:
+            for n in tl.range(start, tl.minimum(full, end), BN):
+                state = fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
+                             tall, D, DV, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+        for n in tl.range(full, partial, BN):
+            state = fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
+                         tall, D, DV, BN, FAST, False, PRECISION, WIDE, TMA)  # fmt: skip
+        start = partial
+    for n in tl.range(start, end, BN):
+        state = fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
+                     tall, D, DV, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+    at = unit.to(tl.int64) * rule.queries + i
+    finish(state, rule, asked, peak_out, log_out, given_peak, given_log, h, at, i < rule.queries,
+           chunk, value_dim, FAST)  # fmt: skip
+
+
+class Asked(NamedTuple):
     """Where to write; None where nobody asks."""
 
     output: Tensor | None
@@ -228,6 +234,12 @@ class _Asked(NamedTuple):
     away: Tensor | None
     visible: Tensor | None
     maxima: Tensor | None
+
+    @classmethod
+    def of(cls, found: Found, output: Tensor | None, maxima: Tensor | None) -> Asked:
+        """The places of what was found."""
+        numbers = {name: found.numbers.get(name) for name in cls._fields[1:-1]}
+        return cls(output=output, maxima=maxima, **numbers)
 
 
 class Found(NamedTuple):
@@ -249,6 +261,15 @@ class Watcher(Protocol):
         ...
 
 
+def new_found(bound: Bound, output: bool, names: set[str]) -> Found:
+    """Unwritten."""
+    rows, value_dim = bound.rule.queries, bound.value.shape[-1]
+    made = bound.new(rows, value_dim, dtype=bound.value.dtype) if output else None
+    kinds = {name: torch.int32 if name == "visible" else bound.exact for name in names}
+    numbers: dict[str, Tensor] = {n: bound.new(rows, dtype=kind) for n, kind in kinds.items()}
+    return Found(made, RowState(bound.new(rows), bound.new(rows)), numbers)
+
+
 def forward(
     bound: Bound,
     output: bool,
@@ -257,11 +278,7 @@ def forward(
     watcher: Watcher | None = None,
 ) -> Found:
     """`names` among entropy, raw, logit, squares, away, visible."""
-    rows, value_dim = bound.rule.queries, bound.value.shape[-1]
-    made = bound.new(rows, value_dim, dtype=bound.value.dtype) if output else None
-    kinds = {name: torch.int32 if name == "visible" else bound.exact for name in names}
-    numbers: dict[str, Tensor] = {n: bound.new(rows, dtype=kind) for n, kind in kinds.items()}
-    found = Found(made, RowState(bound.new(rows), bound.new(rows)), numbers)
+    rows, found = bound.rule.queries, new_found(bound, output, names)
     tall, maxima = rows, None
     if watcher is not None:
         tall = watcher.tall
@@ -283,9 +300,8 @@ def _launch(
 ) -> None:
     """Rows from `start` on, at most `tall` of them."""
     dim, value_dim = bound.query.shape[-1], bound.value.shape[-1]
-    names = _Asked._fields[1:-1]
     output = found.output if value_dim else None
-    asked = _Asked(output=output, maxima=maxima, **{n: found.numbers.get(n) for n in names})
+    asked = Asked.of(found, output, maxima)
     chunk = value_chunk(value_dim, dim)
     shape = row_shape(dim, bound.query.dtype)
     rows = min(tall, bound.rule.queries - start)

@@ -17,7 +17,7 @@ from regard.engine.gpu.bind import Bound
 __all__ = [
     "EXACT",
     "Shape", "across", "blocks", "column_shape", "interpreting", "options", "padded",
-    "prepare", "room", "row_shape", "strides_of", "value_chunk",
+    "prepare", "replay_shape", "room", "row_shape", "strides_of", "value_chunk",
 ]  # fmt: skip
 
 
@@ -33,6 +33,7 @@ class Shape(NamedTuple):
     keys: int
     warps: int
     stages: int
+    registers: int | None = None  # at most, a thread; None leaves it to the compiler
 
 
 def interpreting() -> bool:
@@ -77,6 +78,19 @@ def column_shape(dim: int, dtype: torch.dtype) -> Shape:
     return Shape(64, 128, 4, 3) if wide <= 128 else Shape(64, 64, 4, 2)
 
 
+def replay_shape(dim: int, dtype: torch.dtype, plain: bool) -> Shape:
+    """Of the sweep for column mass and maps (`keys` stay): products as wide as the hardware
+    multiplies, and two blocks at a time to a multiprocessor, one of which multiplies while the
+    other takes powers. Masks that hide anything anywhere need room, so blocks are smaller. Sums
+    are ordered by rows, which are the same for all."""
+    wide = padded(dim)
+    if dtype in (torch.float32, torch.float64) or wide > 128:
+        return column_shape(dim, dtype)
+    if wide == 128 and plain:
+        return Shape(64, 256, 4, 3)
+    return Shape(64, 128, 4, 3, registers=128 if plain else None)
+
+
 def room(dim: int, dtype: torch.dtype) -> int:
     """KiB of shared memory that the largest tiles of any kernel take: a GPU's size above what the
     compiler says."""
@@ -112,6 +126,7 @@ def options(bound: Bound, shape: Shape) -> dict[str, Any]:
         "WIDE": interpreting(),
         "num_warps": shape.warps,
         "num_stages": shape.stages,
+        **({} if shape.registers is None else {"maxnreg": shape.registers}),
         **EXACT,
     }
 

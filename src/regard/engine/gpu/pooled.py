@@ -1,7 +1,8 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 """Maps: the mean or the largest weight of each cell × cell square.
 
-A tile is 64 × 64 slots, less where numbers are wide. A small cell takes the next power of two of
+Where tiles hold whole cells or cells whole tiles, the replay brings them. Here are the others: a
+tile is 64 × 64 slots, less where numbers are wide. A small cell takes the next power of two of
 them, so that a tile holds whole cells; a large one is several tiles, and each program brings the
 part of it that lies in its own rows. Parts are put together outside: no atomics.
 """
@@ -16,24 +17,14 @@ from torch import Tensor
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import (
     Shape,
-    across,
     blocks,
     options,
     padded,
     prepare,
     strides_of,
 )
-from regard.engine.gpu.tile import (
-    factor,
-    key_range,
-    load_rows,
-    load_state,
-    log2e,
-    score,
-    source,
-    times,
-    weight,
-)
+from regard.engine.gpu.replay import fits, replay
+from regard.engine.gpu.tile import factor, load_state, log2e, score, times, weight
 from regard.engine.problem import RowState
 from regard.shapes import AttentionShape
 from regard.summary import Pooled
@@ -53,28 +44,20 @@ _SMALL = Shape(32, 32, 4, 1)
 
 
 @triton.jit
-def _slots(block, cell, parts, PER: tl.constexpr, SLOTS: tl.constexpr, TILE: tl.constexpr,
-           DIRECT: tl.constexpr):  # fmt: skip
+def _slots(block, cell, parts, PER: tl.constexpr, SLOTS: tl.constexpr, TILE: tl.constexpr):
     """(TILE,): the token of each slot of a tile, and whether it is one of the tile's cell."""
     slot = tl.arange(0, TILE)
-    if DIRECT:
-        return block * TILE + slot, slot >= 0
-    else:
-        inner = block % parts * TILE + slot % SLOTS
-        return (block // parts * PER + slot // SLOTS) * cell + inner, inner < cell
+    inner = block % parts * TILE + slot % SLOTS
+    return (block // parts * PER + slot // SLOTS) * cell + inner, inner < cell
 
 
 @triton.jit
-def _load(src, block, tokens, there, count, dim, stride, TILE: tl.constexpr, D: tl.constexpr,
-          DIRECT: tl.constexpr, TMA: tl.constexpr):  # fmt: skip
+def _load(base, tokens, there, dim, stride, D: tl.constexpr):
     """(TILE, D): the rows of a tile's tokens."""
-    if DIRECT:
-        return load_rows(src, block * TILE, count, dim, stride, TILE, D, TMA)
-    else:
-        d = tl.arange(0, D)
-        inside = (there & (tokens < count))[:, None] & (d < dim)[None, :]
-        return tl.load(src + tokens.to(tl.int64)[:, None] * stride + d[None, :], mask=inside,
-                       other=0.0)  # fmt: skip
+    d = tl.arange(0, D)
+    inside = there[:, None] & (d < dim)[None, :]
+    at = tokens.to(tl.int64)[:, None] * stride + d[None, :]
+    return tl.load(base + at, mask=inside, other=0.0)
 
 
 @triton.jit
@@ -82,19 +65,16 @@ def _fold(
     held, n, q, keys, rule, p_row, l_row, b, h, i, cell, parts, where, inside, wide_cells, dim,
     stride,
     D: tl.constexpr, TILE: tl.constexpr, SLOTS: tl.constexpr, LARGEST: tl.constexpr,
-    DIRECT: tl.constexpr, MASKED: tl.constexpr, FAST: tl.constexpr, PRECISION: tl.constexpr,
-    WIDE: tl.constexpr, TMA: tl.constexpr,
+    FAST: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """One tile; its cells are written where they end."""
     PER: tl.constexpr = TILE // SLOTS
-    j, there = _slots(n, cell, parts, PER, SLOTS, TILE, DIRECT)
-    k = _load(keys, n, j, there, rule.keys, dim, stride, TILE, D, DIRECT, TMA)
+    j, there = _slots(n, cell, parts, PER, SLOTS, TILE)
+    k = _load(keys, j, there & (j < rule.keys), dim, stride, D)
     s = times(q, k.T, PRECISION, WIDE)
-    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, MASKED)
+    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
     p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
-    if not DIRECT:
-        p = tl.where(there[None, :], p, 0.0)
-    p = tl.reshape(p, [PER, SLOTS, PER, SLOTS])
+    p = tl.reshape(tl.where(there[None, :], p, 0.0), [PER, SLOTS, PER, SLOTS])
     if LARGEST:
         held = tl.maximum(held, tl.max(tl.max(p, 3), 1))
     else:
@@ -109,10 +89,10 @@ def _fold(
 def _pooled(
     Q, K, rule, peak, log, found, cell, parts, tall, wide_cells, q_strides, k_strides, dim,
     D: tl.constexpr, TILE: tl.constexpr, SLOTS: tl.constexpr, LARGEST: tl.constexpr,
-    DIRECT: tl.constexpr, FAST: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr,
-    WIDE: tl.constexpr, TMA: tl.constexpr,
+    FAST: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One tile's rows of one head, through all cells across."""
+    """One tile's rows of one head, through all cells across. Rows of a tile need not be
+    consecutive, so the band alone says which keys matter, and every tile is masked."""
     ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
     PER: tl.constexpr = TILE // SLOTS
     block = tl.num_programs(0) - 1 - tl.program_id(0)
@@ -120,56 +100,49 @@ def _pooled(
     b = unit // rule.heads
     h = unit % rule.heads
     kh = (h // rule.group).to(tl.int64)
-    i, mine = _slots(block, cell, parts, PER, SLOTS, TILE, DIRECT)
-    queries = source(Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1],
-                     rule.queries, dim, q_strides[2], TILE, D, TMA)  # fmt: skip
-    keys = source(K + b.to(tl.int64) * k_strides[0] + kh * k_strides[1], rule.keys, dim,
-                  k_strides[2], TILE, D, TMA)  # fmt: skip
-    q = _load(queries, block, i, mine, rule.queries, dim, q_strides[2], TILE, D, DIRECT, TMA)
+    i, mine = _slots(block, cell, parts, PER, SLOTS, TILE)
     mine &= i < rule.queries
+    queries = Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1]
+    keys = K + b.to(tl.int64) * k_strides[0] + kh * k_strides[1]
+    q = _load(queries, i, mine, dim, q_strides[2], D)
     p_row, l_row = load_state(peak, log, unit.to(tl.int64) * rule.queries + i, mine)
     row = block * PER + tl.arange(0, PER)
     where = found + (unit.to(tl.int64) * tall + row)[:, None] * wide_cells
     held = tl.zeros([PER, PER], ACC)
-    if DIRECT:
-        start, full, partial, end = key_range(rule, b, block * TILE, TILE, TILE)
-        first = start // TILE // parts * parts
-        last = tl.cdiv(tl.cdiv(end, TILE), parts) * parts
-        if PLAIN:
-            for n in tl.range(first, tl.minimum(full // TILE, last)):
-                held = _fold(held, n, q, keys, rule, p_row, l_row, b, h, i, cell, parts, where,
-                             row < tall, wide_cells, dim, k_strides[2], D, TILE, SLOTS, LARGEST,
-                             DIRECT, True, FAST, PRECISION, WIDE, TMA)  # fmt: skip
-            for n in tl.range(full // TILE, partial // TILE):
-                held = _fold(held, n, q, keys, rule, p_row, l_row, b, h, i, cell, parts, where,
-                             row < tall, wide_cells, dim, k_strides[2], D, TILE, SLOTS, LARGEST,
-                             DIRECT, False, FAST, PRECISION, WIDE, TMA)  # fmt: skip
-            first = partial // TILE
-    else:  # rows of such a tile are not consecutive, so the band alone says which keys matter
-        rows = block // parts * PER * cell + block % parts * TILE
-        first = rows * 0
-        last = first + rule.keys
-        if rule.most is not None:
-            last = tl.minimum(last, rows + PER * cell + rule.most)
-        if rule.least is not None:
-            first = tl.maximum(first, rows + rule.least)
-        first = first // cell // PER * parts
-        last = tl.cdiv(tl.cdiv(last, cell), PER) * parts
+    rows = block // parts * PER * cell + block % parts * TILE
+    first = rows * 0
+    last = first + rule.keys
+    if rule.most is not None:
+        last = tl.minimum(last, rows + PER * cell + rule.most)
+    if rule.least is not None:
+        first = tl.maximum(first, rows + rule.least)
+    first = first // cell // PER * parts
+    last = tl.cdiv(tl.cdiv(last, cell), PER) * parts
     for n in tl.range(first, last):
         held = _fold(held, n, q, keys, rule, p_row, l_row, b, h, i, cell, parts, where, row < tall,
-                     wide_cells, dim, k_strides[2], D, TILE, SLOTS, LARGEST, DIRECT, True, FAST,
-                     PRECISION, WIDE, TMA)  # fmt: skip
+                     wide_cells, dim, k_strides[2], D, TILE, SLOTS, LARGEST, FAST, PRECISION,
+                     WIDE)  # fmt: skip
 
 
 def pooled(bound: Bound, state: RowState, summary: Pooled, shape: AttentionShape) -> Tensor:
     """(B, Hq, ⌈L/cell⌉, ⌈S/cell⌉)."""
-    cell, rule = summary.size(shape), bound.rule
+    cell = summary.size(shape)
+    found = replay(bound, state, pooled=(summary, cell)).cells if fits(bound, cell) else None
+    if found is not None:
+        return found
+    found = _gathered(bound, state, cell, summary.how == "max")
+    if summary.how == "max":
+        return found
+    return found / summary.area(shape, torch.empty(0, dtype=bound.exact, device=found.device))
+
+
+def _gathered(bound: Bound, state: RowState, cell: int, largest: bool) -> Tensor:
+    """Sums, or the largest; whatever the cell."""
+    rule, layout = bound.rule, _layout(bound)
     down, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
-    layout = _layout(bound)
     tile = layout.rows
     slots = min(tile, 1 << (cell - 1).bit_length())
     parts = blocks(cell, tile)
-    direct = cell == parts * slots
     tall = down * parts
     found = bound.new(tall, wide).zero_()
     grid = (blocks(tall, tile // slots), bound.units)
@@ -179,12 +152,9 @@ def pooled(bound: Bound, state: RowState, summary: Pooled, shape: AttentionShape
         _pooled[grid](
             bound.query, bound.key, rule, peak, log, found, cell, parts, tall, wide,
             strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1], TILE=tile,
-            SLOTS=slots, LARGEST=summary.how == "max", DIRECT=direct,
-            TMA=direct and across(bound.query) and across(bound.key), **options(bound, layout),
+            SLOTS=slots, LARGEST=largest, **options(bound, layout),
         )  # fmt: skip
-    if parts > 1:
-        apart = found.unflatten(2, (down, parts))
-        found = apart.amax(3) if summary.how == "max" else apart.sum(3)
-    if summary.how == "max":
+    if parts == 1:
         return found
-    return found / summary.area(shape, torch.empty(0, dtype=bound.exact, device=found.device))
+    apart = found.unflatten(2, (down, parts))
+    return apart.amax(3) if largest else apart.sum(3)

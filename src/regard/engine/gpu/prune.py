@@ -2,12 +2,13 @@
 """The k heaviest keys by pruning: they lie in the k blocks of 64 keys with the largest maxima.
 
 The forward sweep leaves the maximum of every block, some rows at a time so that memory stays
-O(tokens). Then, per row:
+O(tokens). Then, for these rows:
 
-    select   the k blocks with the largest maxima; the least of these bounds the k-th score
-    sort     (row, block) pairs by block, so that rows that want the same block stand together
-    gather   that block's scores for those rows, and of each the few that reach the bound
-    merge    at most k·k survivors a row, sorted
+    wanted   the k blocks with the largest maxima, and the rows that want each block; the least
+             of a row's maxima bounds its k-th score
+    gather   a block's scores for the rows that want it; those that reach a row's bound are
+             appended to its list: at most k of a block, so at most k·k
+    merge    every row walks its list with k places in registers
 
 Only a sixteenth of QKᵀ is computed twice at 8,192 keys and k = 8. Equal scores go to the lower
 key: equal maxima to the lower block, equal survivors to the lower key.
@@ -21,18 +22,20 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
+from regard.engine.gpu.decode import decodes
 from regard.engine.gpu.launch import EXACT, Shape, blocks, options, prepare, row_shape, strides_of
-from regard.engine.gpu.tile import FLOOR, key_range, score, times
-from regard.engine.gpu.top import new_best, rank
+from regard.engine.gpu.tile import FLOOR, load_state, score, times
+from regard.engine.gpu.top import new_best, write
+from regard.engine.gpu.wanted import BLOCK, RUN, Wanted, wanted
 from regard.engine.problem import RowState
 
 __all__ = ["Pruner", "prunes"]
 
-_BLOCK = 64
 _MOST_PLACES = 16
 _FEWEST_KEYS = 2048
-_BUFFER = 2**28  # bytes of maxima at a time
-_SHAPE = Shape(64, _BLOCK, 4, 2)
+_BUFFER = 2**28  # bytes of maxima and survivors at a time
+_SHAPE = Shape(64, BLOCK, 4, 2)
+_ROWS = 64  # of a merge
 
 
 def prunes(bound: Bound, count: int) -> bool:
@@ -42,167 +45,162 @@ def prunes(bound: Bound, count: int) -> bool:
 
 
 @triton.jit
-def _select(
-    maxima, rule, wanted, bound, base, tall, count, nothing,
-    BM: tl.constexpr, BN: tl.constexpr, PLACES: tl.constexpr,
-):  # fmt: skip
-    """The blocks of one block of rows, as unit·blocks + block, and the bound."""
-    block = tl.program_id(0)
-    unit = tl.program_id(1)
-    b = unit // rule.heads
-    many = tl.cdiv(rule.keys, 64)
-    row = block * BM + tl.arange(0, BM)
-    inside = (row < tall) & (base + row < rule.queries)
-    place = tl.arange(0, PLACES)
-    scores = tl.zeros([BM, PLACES], tl.float32) + tl.where(place < count, FLOOR, 3.0e38)[None, :]
-    names = tl.zeros([BM, PLACES], tl.int32) - 1
-    least = tl.min(scores, 1)
-    start, _full, _partial, end = key_range(rule, b, base + block * BM, BM, BN)
-    step = unit.to(tl.int64) * 0 + tall
-    source = maxima + unit * many * step + row
-    for n in tl.range(start // 64, tl.cdiv(end, 64)):
-        new = tl.load(source + n * step, mask=inside, other=FLOOR)
-        low = scores == least[:, None]
-        oldest = tl.max(tl.where(low, names, -2), 1)
-        slot = tl.min(tl.where(low & (names == oldest[:, None]), place[None, :], PLACES), 1)
-        here = (new > least)[:, None] & (place[None, :] == slot[:, None])
-        scores = tl.where(here, new[:, None], scores)
-        names = tl.where(here, n, names)
-        least = tl.min(scores, 1)
-    at = unit.to(tl.int64) * tall + row
-    valid = (names >= 0) & inside[:, None]
-    pair = tl.where(valid, unit * many + names, nothing)
-    tl.store(wanted + at[:, None] * PLACES + place[None, :], pair, mask=(row < tall)[:, None])
-    tl.store(bound + at, least, mask=row < tall)
+def _append(x, j, row, least, held, values, keys, tall, COUNT: tl.constexpr):
+    """The best COUNT of the scores that reach their row's bound, to that row's list; lower keys
+    first among equals."""
+    NONE: tl.constexpr = 2147483647
+    most = tl.max(tl.sum((x >= least[:, None]).to(tl.int32), 1), 0)
+    for _ in range(tl.minimum(most, COUNT)):
+        best = tl.max(x, 1)
+        key = tl.min(tl.where(x == best[:, None], j[None, :], NONE), 1)
+        reaches = best >= least
+        # in any order: the list is sorted later
+        turn = tl.atomic_add(held + row, 1, mask=reaches, sem="relaxed")
+        at = turn.to(tl.int64) * tall + row
+        tl.store(values + at, best, mask=reaches)
+        tl.store(keys + at, key, mask=reaches)
+        x = tl.where(j[None, :] == key[:, None], FLOOR, x)
 
 
 @triton.jit
 def _gather(
-    Q, K, rule, order, first_of, group_of, chunk_of, bound, values, keys, base, tall, count,
-    groups, q_strides, k_strides, dim,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, PLACES: tl.constexpr, FAST: tl.constexpr,
-    PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
+    Q, K, rule, want, held, values, keys, base, tall, q_strides, k_strides, dim,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, RUN: tl.constexpr, COUNT: tl.constexpr,
+    FAST: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One block of keys, BM of the rows that want it."""
-    NONE: tl.constexpr = 2147483647
-    group = tl.load(group_of + tl.program_id(0))
-    if group < groups:
-        many = tl.cdiv(rule.keys, 64)
-        unit = group // many
+    """One block of keys, at most RUN of the rows that want it."""
+    unit = tl.program_id(1)
+    wide = unit.to(tl.int64)
+    if tl.program_id(0) < tl.load(want.work_count + unit):
         b = unit // rule.heads
         h = unit % rule.heads
-        begin = tl.load(first_of + group)
-        behind = tl.load(first_of + group + 1)
-        # the group's own chunks are counted from the first that belongs to it
-        chunk = tl.program_id(0) - tl.load(chunk_of + group)
-        at = begin + chunk * BM + tl.arange(0, BM)
-        inside = at < behind
-        entry = tl.load(order + at, mask=inside, other=0)
-        line = entry // PLACES
-        i = (base + line % tall).to(tl.int32)
-        j = (group % many * 64 + tl.arange(0, BN)).to(tl.int32)
+        many = tl.cdiv(rule.keys, 64)
+        work = wide * want.most + tl.program_id(0)
+        block = tl.load(want.work_block + work)
+        first = tl.load(want.work_first + work)
+        behind = tl.load(want.first + wide * many + block)
+        behind += tl.load(want.counts + wide * many + block)
+        behind = tl.minimum(behind, first + RUN)
+        j = block * 64 + tl.arange(0, BN)
         d = tl.arange(0, D)
         own = Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1]
         other = K + b.to(tl.int64) * k_strides[0]
         other += (h // rule.group).to(tl.int64) * k_strides[1]
-        q = tl.load(own + i.to(tl.int64)[:, None] * q_strides[2] + d[None, :],
-                    mask=inside[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
         k = tl.load(other + j.to(tl.int64)[:, None] * k_strides[2] + d[None, :],
                     mask=(j < rule.keys)[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
-        s = times(q, k.T, PRECISION, WIDE)
-        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
-        # the bound is another kernel's: leave room for its rounding
-        least = tl.load(bound + line, mask=inside, other=3.0e38)
-        least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-6, FLOOR * 0.99)
-        best = tl.max(x, 1)
-        place = group * 0
-        while (place < count) & (tl.max((best >= least).to(tl.int32), 0) > 0):
-            key = tl.min(tl.where(x == best[:, None], j[None, :], NONE), 1)
-            reached = best >= least
-            to = entry.to(tl.int64) * PLACES + place
-            tl.store(values + to, tl.where(reached, best, FLOOR), mask=inside)
-            tl.store(keys + to, tl.where(reached, key, -1), mask=inside)
-            x = tl.where(j[None, :] == key[:, None], FLOOR, x)
-            best = tl.max(x, 1)
-            place += 1
+        rows = want.rows + wide * COUNT * tall
+        lists = wide * COUNT * COUNT * tall
+        at = first + tl.arange(0, BM)
+        next_row = tl.load(rows + at, mask=at < behind, other=-1)
+        for _ in tl.range(first, behind, BM):
+            row = tl.maximum(next_row, 0)
+            inside = next_row >= 0
+            at += BM
+            next_row = tl.load(rows + at, mask=at < behind, other=-1)
+            i = base + row
+            q = tl.load(own + i.to(tl.int64)[:, None] * q_strides[2] + d[None, :],
+                        mask=inside[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
+            # the bound is another kernel's: leave room for its rounding
+            least = tl.load(want.least + wide * tall + row, mask=inside, other=3.0e38)
+            least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-5, FLOOR * 0.99)
+            s = times(q, k.T, PRECISION, WIDE)
+            x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
+            _append(x, j, row, least, held + wide * tall, values + lists, keys + lists, tall,
+                    COUNT)  # fmt: skip
+
+
+@triton.jit
+def _insert(values, keys, x, key, COUNT: tl.constexpr):
+    """x into descending places; equal ones stand by key, and nothing stands behind everything."""
+    made = values[:0]
+    made_keys = keys[:0]
+    above = x
+    above_key = key
+    for place in tl.static_range(COUNT):
+        # a place behind x takes what stood above it, or x itself where x does not pass that
+        v = values[place]
+        name = keys[place]
+        before = (x > v) | ((x == v) & (key < name))
+        made += (tl.where(before, above, v),)
+        made_keys += (tl.where(before, above_key, name),)
+        above = tl.where(before, v, x)
+        above_key = tl.where(before, name, key)
+    return made, made_keys
 
 
 @triton.jit
 def _merge(
-    rule, wanted, values, keys, peak, log, found, base, tall, count, nothing,
-    ROWS: tl.constexpr, PLACES: tl.constexpr, FAST: tl.constexpr,
+    rule, held, values, keys, peak, log, found, base, tall,
+    ROWS: tl.constexpr, COUNT: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     """The best of some rows' survivors."""
+    NONE: tl.constexpr = 2147483647
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    unit = tl.program_id(1)
-    c = tl.arange(0, PLACES * PLACES)
+    unit = tl.program_id(1).to(tl.int64)
     inside = (row < tall) & (base + row < rule.queries)
-    line = unit.to(tl.int64) * tall + row
-    pair = tl.load(wanted + line[:, None] * PLACES + (c // PLACES)[None, :],
-                   mask=inside[:, None], other=0)  # fmt: skip
-    some = inside[:, None] & (pair < nothing)
-    at = line[:, None] * (PLACES * PLACES) + c[None, :]
-    held = tl.load(values + at, mask=some, other=FLOOR)
-    names = tl.load(keys + at, mask=some, other=-1)
-    rank(held, names, rule, peak, log, found,
-         unit.to(tl.int64) * rule.queries + base + row, inside, count, FAST)  # fmt: skip
+    many = tl.load(held + unit * tall + row, mask=inside, other=0)
+    best = (tl.zeros([ROWS], tl.float32) + FLOOR,) * COUNT
+    names = (tl.zeros([ROWS], tl.int32) + NONE,) * COUNT
+    lists = unit * COUNT * COUNT * tall + row
+    x = tl.load(values + lists, mask=many > 0, other=FLOOR)
+    key = tl.load(keys + lists, mask=many > 0, other=NONE)
+    for n in range(1, tl.max(many, 0) + 1):
+        lists += tall
+        later = tl.load(values + lists, mask=many > n, other=FLOOR)
+        later_key = tl.load(keys + lists, mask=many > n, other=NONE)
+        best, names = _insert(best, names, x, key, COUNT)
+        x = later
+        key = later_key
+    at = unit * rule.queries + base + row
+    p_row, l_row = load_state(peak, log, at, inside)
+    for place in tl.static_range(COUNT):
+        write(best[place], names[place], rule, p_row, l_row, found, at * COUNT + place, inside,
+              FAST)  # fmt: skip
 
 
 class Pruner:
     """Watches a forward sweep; then knows the best keys."""
 
     def __init__(self, bound: Bound, count: int) -> None:
-        rule = bound.rule
         self.bound, self.count = bound, count
-        self.places = 1 << (count - 1).bit_length()
-        self.shape = row_shape(bound.query.shape[-1], bound.query.dtype)
-        row = max(1, bound.units * blocks(rule.keys, _BLOCK) * 4)
-        step = self.shape.rows * max(1, _BUFFER // row // self.shape.rows)
-        self.tall = min(step, blocks(rule.queries, self.shape.rows) * self.shape.rows)
+        self.tall = self._rows_at_a_time()
         self.best = new_best(bound, count)
 
+    def _rows_at_a_time(self) -> int:
+        """A power of two that the buffer holds, so that blocks of rows fill the machine evenly."""
+        bound = self.bound
+        if decodes(bound):
+            return bound.rule.queries
+        least = row_shape(bound.query.shape[-1], bound.query.dtype).rows
+        row = blocks(bound.rule.keys, BLOCK) * 4 + self.count * (self.count * 8 + 12)
+        fit = max(1, _BUFFER // max(1, bound.units * row))
+        fit = max(least, 1 << (fit.bit_length() - 1))
+        return min(fit, blocks(bound.rule.queries, least) * least)
+
     def see(self, maxima: Tensor, start: int, state: RowState) -> None:
-        """Select, sort, gather and merge for these rows."""
-        bound, rule, places, device = self.bound, self.bound.rule, self.places, maxima.device
-        groups = bound.units * blocks(rule.keys, _BLOCK)
-        if groups == 0:
+        """Find the best keys of these rows."""
+        bound = self.bound
+        if bound.units * bound.rule.queries * bound.rule.keys == 0:
             return
-        wanted = torch.empty((bound.units * self.tall * places,), dtype=torch.int32, device=device)
-        least = torch.empty((bound.units * self.tall,), dtype=torch.float32, device=device)
         prepare()
-        _select[(self.tall // self.shape.rows, bound.units)](
-            maxima, rule, wanted, least, start, self.tall, self.count, groups,
-            BM=self.shape.rows, BN=self.shape.keys, PLACES=places, num_warps=4, **EXACT,
-        )  # fmt: skip
-        values, keys = self._gather(wanted, least, start, groups)
+        want = wanted(bound, maxima, start, self.count)
+        survivors = self._gather(want, start)
         peak, log = (part.to(bound.exact).contiguous() for part in state)
-        rows = 32 if places <= 8 else 8
-        _merge[(blocks(self.tall, rows), bound.units)](
-            rule, wanted, values, keys, peak, log, self.best, start, self.tall, self.count, groups,
-            ROWS=rows, PLACES=places, FAST=bound.fast, num_warps=4, **EXACT,
+        _merge[(blocks(self.tall, _ROWS), bound.units)](
+            bound.rule, *survivors, peak, log, self.best, start, self.tall,
+            ROWS=_ROWS, COUNT=self.count, FAST=bound.fast, num_warps=2, **EXACT,
         )  # fmt: skip
 
-    def _gather(
-        self, wanted: Tensor, least: Tensor, start: int, groups: int
-    ) -> tuple[Tensor, Tensor]:
-        bound, rule, tile = self.bound, self.bound.rule, _SHAPE.rows
-        device, entries = wanted.device, wanted.numel()
-        ordered, order = wanted.sort(stable=True)
-        names = torch.arange(groups + 1, device=device, dtype=torch.int32)
-        first_of = torch.searchsorted(ordered, names)
-        chunks = -(-first_of.diff() // tile)
-        behind = chunks.cumsum(0)
-        # as many programs as there can be chunks; those too many find no group
-        programs = blocks(entries, tile) + groups
-        group_of = torch.searchsorted(
-            behind, torch.arange(programs, device=device), right=True, out_int32=True
-        )
-        values = torch.full((entries * self.places,), -1.0e38, device=device)
-        keys = torch.empty((entries * self.places,), dtype=torch.int32, device=device)
-        _gather[(programs,)](
-            bound.query, bound.key, rule, order, first_of, group_of, behind - chunks, least,
-            values, keys, start, self.tall, self.count, groups, strides_of(bound.query),
-            strides_of(bound.key), bound.query.shape[-1], BM=tile, BN=_BLOCK, PLACES=self.places,
-            **options(bound, _SHAPE),
+    def _gather(self, want: Wanted, start: int) -> tuple[Tensor, Tensor, Tensor]:
+        """How many survivors rows have (units, rows), their scores and keys (units, k·k, rows)."""
+        bound, device = self.bound, self.bound.query.device
+        size = (bound.units, self.count * self.count, self.tall)
+        held = torch.zeros((bound.units, self.tall), dtype=torch.int32, device=device)
+        values = torch.empty(size, device=device)
+        keys = torch.empty(size, dtype=torch.int32, device=device)
+        _gather[(want.most, bound.units)](
+            bound.query, bound.key, bound.rule, want, held, values, keys, start, self.tall,
+            strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1],
+            BM=_SHAPE.rows, BN=_SHAPE.keys, RUN=RUN, COUNT=self.count, **options(bound, _SHAPE),
         )  # fmt: skip
-        return values, keys
+        return held, values, keys

@@ -28,6 +28,7 @@ from regard.summary import (
 )
 
 if TYPE_CHECKING:
+    from regard.engine.gpu.forward import Found
     from regard.engine.gpu.prune import Pruner
 
 __all__ = ["TRITON", "TritonSweeps"]
@@ -94,7 +95,6 @@ class TritonSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """One forward sweep, and a replay for each question that needs every row's lse."""
-        from regard.engine.gpu.forward import forward
         from regard.engine.gpu.prune import Pruner, prunes
 
         bound = bind(call)
@@ -105,7 +105,7 @@ class TritonSweeps:
         if given is not None and not (output or names or pruner):
             lse, state = given, RowState(given.peak.clone(), given.log.clone())
         else:
-            found = forward(bound, output, names, given, pruner)
+            found = self._forward(bound, output, names, given, pruner)
             state = RowState(*(bound.batched(part) for part in found.state))
             made = None if found.output is None else bound.batched(found.output)
             lse, numbers = found.state if given is None else given, found.numbers
@@ -118,6 +118,21 @@ class TritonSweeps:
             best = pruner if m is pruned else None
             measured |= self._replayed(bound, call, lse, m, best)
         return RowAnswers(made, state, measured)
+
+    def _forward(
+        self,
+        bound: Bound,
+        output: bool,
+        names: set[str],
+        given: RowState | None,
+        pruner: Pruner | None,
+    ) -> Found:
+        """The sweep itself, by the kernel for its shape."""
+        from regard.engine.gpu.decode import decode, decodes
+        from regard.engine.gpu.forward import forward
+
+        sweep = decode if decodes(bound) else forward
+        return sweep(bound, output, names, given, pruner)
 
     def _replayed(
         self,
@@ -167,6 +182,35 @@ class TritonSweeps:
             None if product is None else bound.batched(product),
             bound.batched(diagonals(bound, state, chosen)) if offsets else None,
         )
+
+    def columns_with_maps(
+        self,
+        call: Call,
+        state: RowState,
+        maps: tuple[Pooled, ...],
+        seen: bool,
+        offsets: bool,
+    ) -> tuple[ColumnAnswers, dict[Any, Any]]:
+        """The first map that fits comes with the mass; any other has a sweep of its own."""
+        from regard.engine.gpu.counts import counts
+        from regard.engine.gpu.diagonals import diagonals
+        from regard.engine.gpu.pooled import pooled
+        from regard.engine.gpu.replay import fits, replay
+
+        bound, shape = bind(call), call.shape
+        joined = next((m for m in maps if fits(bound, m.size(shape))), None)
+        along = None if joined is None else (joined, joined.size(shape))
+        mass, cells = replay(bound, state, pooled=along)
+        found = {m: pooled(bound, state, m, shape) for m in maps if m != joined}
+        if joined is not None and cells is not None:
+            found[joined] = cells
+        sums = ColumnAnswers(
+            bound.batched(mass),
+            bound.batched(counts(bound, None).to(torch.int64)) if seen else None,
+            None,
+            bound.batched(diagonals(bound, state, None)) if offsets else None,
+        )
+        return sums, {m: bound.batched(made) for m, made in found.items()}
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 

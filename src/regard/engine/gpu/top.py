@@ -33,7 +33,7 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import Place, RowState
 
-__all__ = ["Best", "new_best", "rank", "top"]
+__all__ = ["Best", "new_best", "top", "write"]
 
 _SHAPE = Shape(64, 64, 4, 2)
 _NARROW = Shape(32, 32, 4, 1)  # where numbers or heads are wide
@@ -58,22 +58,27 @@ def _take(x, best, keys, scores, least, j, NONE: tl.constexpr):
 
 
 @triton.jit
-def rank(scores, keys, rule, peak, log, found, at, inside, count, FAST: tl.constexpr):
+def write(x, key, rule, p_row, l_row, found, at, inside, FAST: tl.constexpr):
+    """One place of some rows: weight, final score and key; FLOOR is an empty one."""
+    missing = x <= FLOOR
+    some = factor(rule, x, FAST)
+    x = tl.where(missing, -float("inf"), x)
+    p, _ = weight(x, some * log2e(x), p_row, l_row)
+    tl.store(found.weights + at, p, mask=inside)
+    tl.store(found.scores + at, x * some, mask=inside)
+    tl.store(found.keys + at, tl.where(missing, -1, key).to(tl.int64), mask=inside)
+
+
+@triton.jit
+def _rank(scores, keys, rule, peak, log, found, at, inside, count, FAST: tl.constexpr):
     """Sort what each row holds (rows, held), heaviest first and lower keys first among equals,
-    and write the first `count`; FLOOR is an empty place."""
+    and write the first `count`."""
     NONE: tl.constexpr = 2147483647
     p_row, l_row = load_state(peak, log, at, inside)
     for place in range(count):
         best = tl.max(scores, 1)
-        missing = best <= FLOOR
         key = tl.min(tl.where(scores == best[:, None], keys, NONE), 1)
-        some = factor(rule, best, FAST)
-        x = tl.where(missing, -float("inf"), best)
-        p, _ = weight(x, some * log2e(best), p_row, l_row)
-        tl.store(found.weights + at * count + place, p, mask=inside)
-        tl.store(found.scores + at * count + place, x * some, mask=inside)
-        tl.store(found.keys + at * count + place, tl.where(missing, -1, key).to(tl.int64),
-                 mask=inside)  # fmt: skip
+        write(best, key, rule, p_row, l_row, found, at * count + place, inside, FAST)
         scores = tl.where((scores == best[:, None]) & (keys == key[:, None]), FLOOR, scores)
 
 
@@ -116,8 +121,8 @@ def _top(
 
     scores = tl.where(place[None, :] < count, scores, FLOOR)
     keys = tl.where(place[None, :] < count, keys, -1)
-    rank(scores, keys, rule, peak, log, found, unit.to(tl.int64) * rule.queries + i,
-         i < rule.queries, count, FAST)  # fmt: skip
+    _rank(scores, keys, rule, peak, log, found, unit.to(tl.int64) * rule.queries + i,
+          i < rule.queries, count, FAST)  # fmt: skip
 
 
 class Best(NamedTuple):

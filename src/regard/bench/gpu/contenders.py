@@ -1,0 +1,140 @@
+"""Who takes part, and what each one says.
+
+cudnn, flash          torch's scaled_dot_product_attention by that backend
+flex                  FlexAttention, compiled; where compiling it is worth the wait
+eager with weights    softmax(QKᵀ)V with the weights kept, where they fit
+bare                  regard.attend
+statistics            … with lse, entropy and max score
+everything            … and received mass, a pooled map, each query's top 8 keys
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+import regard
+from regard.bench.gpu.size import Size
+from regard.bench.gpu.stage import Stage
+from regard.summary import Summary
+
+__all__ = ["SUMMARIES", "Backward", "Said", "backwards", "eager_fits", "flex", "forwards", "peers"]
+
+Said = Tensor | regard.Attention  # an output, or one that answers questions
+
+SUMMARIES: dict[str, tuple[Summary, ...]] = {
+    "bare": (),
+    "statistics": (regard.Entropy(), regard.MaxScore()),
+    "everything": (
+        regard.Entropy(), regard.MaxScore(), regard.Received(), regard.Pooled(), regard.Top(8),
+    ),
+}  # fmt: skip
+_REFUSALS = ("No available kernel", "No viable backend")  # torch's words, on a GPU and on a CPU
+_EAGER_TABLES = 5  # of the size of the weights: scores, scaled, masked, softmax in single precision
+
+
+def forwards(stage: Stage, size: Size, given: list[Tensor]) -> dict[str, Callable[[], Said]]:
+    """Everybody who computes the output."""
+    q, k, v = given
+    made: dict[str, Callable[[], Said]] = dict(peers(stage, size, given))
+    for name, summaries in SUMMARIES.items():
+        made[name] = _asking(size, given, summaries)
+    if eager_fits(stage, size):
+        made["eager with weights"] = lambda: _eager(size, q, k, v)[0]
+    return made
+
+
+def _asking(
+    size: Size, given: list[Tensor], summaries: tuple[Summary, ...]
+) -> Callable[[], regard.Attention]:
+    return lambda: regard.attend(*given, mask=size.mask, summaries=summaries)
+
+
+def peers(stage: Stage, size: Size, given: list[Tensor]) -> dict[str, Callable[[], Tensor]]:
+    """torch's own kernels, as far as they serve this problem."""
+    q, k, v = given
+
+    def run(backend: SDPBackend) -> Tensor:
+        with sdpa_kernel(backend):
+            return scaled_dot_product_attention(
+                q, k, v, is_causal=size.causal, enable_gqa=size.groups > 1
+            )
+
+    made: dict[str, Callable[[], Tensor]] = {}
+    for name, backend in stage.backends.items():
+        try:
+            run(backend)
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _REFUSALS):
+                raise
+            continue
+        made[name] = partial(run, backend)
+    return made
+
+
+def flex(size: Size, given: list[Tensor]) -> Callable[[], Tensor]:
+    """FlexAttention of this size, compiled for it."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    q, k, v = given
+    shape = (None, None, size.queries, size.tokens)
+    blocks = create_block_mask(_below, *shape, device=q.device.type) if size.causal else None
+    compiled = _compiled_flex()
+    return lambda: compiled(q, k, v, block_mask=blocks)
+
+
+def _below(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return j <= i
+
+
+@cache
+def _compiled_flex() -> Callable[..., Tensor]:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    made: Callable[..., Tensor] = torch.compile(flex_attention, dynamic=False)
+    return made
+
+
+def eager_fits(stage: Stage, size: Size) -> bool:
+    """Whether the tables that eager makes fit into what is free."""
+    return _EAGER_TABLES * size.weights < stage.free()
+
+
+def _eager(size: Size, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """As transformers' eager attention computes it: softmax in single precision, the rest not."""
+    key, value = (t.repeat_interleave(size.groups, 1) if size.groups > 1 else t for t in (k, v))
+    scores = (q @ key.mT) * size.dim**-0.5
+    if size.causal:
+        hidden = torch.ones(size.tokens, size.tokens, dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    weights = scores.softmax(-1, dtype=torch.float32).to(q.dtype)
+    return weights @ value, weights
+
+
+Backward = Callable[[], tuple[Tensor, ...]]
+
+
+def backwards(
+    stage: Stage, size: Size, leaves: list[Tensor], outer: Tensor
+) -> tuple[dict[str, Backward], dict[str, str]]:
+    """Gradients of q, k and v for the gradient `outer` of the output; with "entropy" in the name
+    for a gradient of 1 of the entropy as well. Each graph is made once and walked often. And who
+    made it, by contender."""
+
+    def walk(results: list[Tensor], grads: list[Tensor]) -> Backward:
+        return lambda: torch.autograd.grad(results, leaves, grads, retain_graph=True)
+
+    made = {name: walk([run()], [outer]) for name, run in peers(stage, size, leaves).items()}
+    made_by = dict.fromkeys(made, "torch")
+    bare = regard.attend(*leaves, mask=size.mask)
+    asked = regard.attend(*leaves, mask=size.mask, summaries=(regard.Entropy(),))
+    entropy = asked.entropy()
+    made["backward"] = walk([bare.output], [outer])
+    made["backward + entropy"] = walk([asked.output, entropy], [outer, torch.ones_like(entropy)])
+    made_by |= {"backward": bare.implementation, "backward + entropy": asked.implementation}
+    return made, made_by

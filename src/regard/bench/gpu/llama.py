@@ -1,0 +1,120 @@
+"""A model of the shape of an 8B Llama reading a prompt: its plain forward, and being recorded.
+
+sdpa        transformers' sdpa attention
+recorded    the same forward under `regard.record`, until the file is closed
+
+The weights are drawn at random on the GPU: where they look does not matter, what it costs does.
+Only the last token's logits are computed, by both.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import regard
+from regard.bench.gpu.reference import expect
+from regard.bench.gpu.stage import Stage
+from regard.bench.results import Result, today
+from regard.bench.timing import Samples, take_turns
+from regard.errors import MissingExtraError
+
+__all__ = ["SHAPE", "measure", "new_model"]
+
+SHAPE: dict[str, Any] = {
+    "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+}  # fmt: skip
+_ALLOWED = 5e-2  # 32 layers of half precision lie between two kernels' outputs and the logits
+_ROUNDS = 2
+_PEER = "sdpa"
+
+
+@lru_cache(maxsize=1)  # two lengths, one model
+def new_model(device: str, shape: tuple[tuple[str, Any], ...]) -> Any:
+    """Random weights in half precision, made where they stay."""
+    try:
+        from transformers import LlamaConfig, LlamaForCausalLM
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise MissingExtraError("the part llama", "transformers", "huggingface") from None
+    config = LlamaConfig(**dict(shape), attn_implementation=_PEER, dtype=torch.bfloat16)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        torch.manual_seed(0)
+        with torch.device(device):
+            return LlamaForCausalLM(config).eval()
+    finally:
+        torch.set_default_dtype(before)
+
+
+def measure(stage: Stage, tokens: int, shape: dict[str, Any] | None = None) -> list[Result]:
+    """Logits are compared before anything is timed."""
+    model = new_model(stage.device, tuple((shape or SHAPE).items()))
+    dice = torch.Generator(device=stage.device).manual_seed(0)
+    ids = torch.randint(
+        100, model.config.vocab_size, (1, tokens), generator=dice, device=stage.device
+    )
+    with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.regard"
+        runs = _runs(model, ids, path)
+        right = runs[_PEER]().double()
+        expect(runs["recorded"](), right, _ALLOWED, f"logits at {tokens} tokens")
+        bytes_on_disk = path.stat().st_size
+        extra = {name: stage.peak(partial(_alone, run)) for name, run in runs.items()}
+        taken = take_turns(
+            runs, seconds=0, rounds=_ROUNDS, clock=lambda run: stage.seconds(run, 1), warm=False
+        )
+    notes = {"recorded": f"a file of {bytes_on_disk / 1e9:.2f} GB"}
+    return [
+        _row(stage, model.config, tokens, name, taken, extra[name], notes.get(name, ""))
+        for name in taken
+    ]
+
+
+def _runs(model: Any, ids: Tensor, path: Path) -> dict[str, Callable[[], Tensor]]:
+    def plain() -> Tensor:
+        found: Tensor = model(ids, use_cache=False, logits_to_keep=1).logits
+        return found
+
+    def recorded() -> Tensor:
+        with regard.record(model, path, overwrite=True):
+            return plain()
+
+    return {_PEER: plain, "recorded": recorded}
+
+
+def _alone(run: Callable[[], Tensor]) -> list[Tensor]:
+    return [run()]
+
+
+def _row(
+    stage: Stage,
+    config: Any,
+    tokens: int,
+    what: str,
+    taken: dict[str, Samples],
+    extra: int | None,
+    note: str,
+) -> Result:
+    low, high = taken[what].percentiles()
+    return Result(
+        date=today(), suite="gpu llama", what=what,
+        implementation="torch" if what == _PEER else "regard", tokens=tokens,
+        dim=config.hidden_size // config.num_attention_heads, heads=config.num_attention_heads,
+        causal=True, dtype="bfloat16", median_ms=round(taken[what].median * 1e3, 1),
+        p20_ms=round(low * 1e3, 1), p80_ms=round(high * 1e3, 1), peer=_PEER,
+        ratio=round(taken[what].ratio_to(taken[_PEER]), 3), rounds=len(taken[what].seconds),
+        threads=torch.get_num_threads(), machine=stage.name, torch=torch.__version__,
+        regard=regard.__version__, batch=1,
+        extra_mib=None if extra is None else round(extra / 2**20, 1), note=note,
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""What `regard bench gpu` measures, part by part.
+
+forward    output and statistics on the sizes that kernels are usually compared on
+length     one to many thousand tokens, with everything asked for: time and memory as curves
+decode     one query a sequence over a long cache, grouped heads
+backward   gradients on the sizes of forward
+llama      a model of 8 billion random weights, recorded while it reads a prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from regard.bench.gpu.llama import measure as measure_llama
+from regard.bench.gpu.race import race_backward, race_forward
+from regard.bench.gpu.size import Size
+from regard.bench.gpu.stage import Stage
+from regard.bench.results import Result
+from regard.errors import InputError
+
+__all__ = ["PARTS", "Job", "jobs"]
+
+PARTS = ("forward", "length", "decode", "backward", "llama")
+
+_SHAPES = (
+    Size(128, 4, 16, 4096, False),
+    Size(128, 1, 16, 16384, False),
+    Size(128, 1, 4, 32768, False),
+    Size(64, 1, 16, 16384, False),
+)
+_FLEX = _SHAPES[1]  # compiled for this one only, with and without a mask
+_CACHES = (8192, 32768, 131072)
+_PROMPTS = (8192, 32768)
+_ON_CURVES = ("cudnn", "bare", "everything", "eager with weights")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to measure."""
+
+    part: str
+    label: str
+    run: Callable[[], list[Result]]
+
+
+def jobs(stage: Stage, only: Sequence[str], lengths: Sequence[int], seconds: float) -> list[Job]:
+    """Of the parts that are named; of all where none is."""
+    unknown = [name for name in only if name not in PARTS]
+    if unknown:
+        raise InputError(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    made: dict[str, Callable[[], Iterator[Job]]] = {
+        "forward": lambda: _forward(stage, seconds),
+        "length": lambda: _length(stage, lengths, seconds),
+        "decode": lambda: _decode(stage, seconds),
+        "backward": lambda: _backward(stage, seconds),
+        "llama": lambda: _llama(stage),
+    }
+    return [job for part in PARTS if part in (only or PARTS) for job in made[part]()]
+
+
+def _sizes() -> Iterator[Size]:
+    for shape in _SHAPES:
+        yield shape
+        yield replace(shape, causal=True)
+
+
+def _forward(stage: Stage, seconds: float) -> Iterator[Job]:
+    for size in _sizes():
+        with_flex = replace(size, causal=False) == _FLEX
+        run = partial(
+            race_forward, stage, size, suite="gpu forward", seconds=seconds, with_flex=with_flex
+        )
+        yield Job("forward", str(size), run)
+
+
+def _length(stage: Stage, lengths: Sequence[int], seconds: float) -> Iterator[Job]:
+    for tokens in lengths:
+        size = Size(128, 1, 8, tokens, True)
+        run = partial(
+            race_forward, stage, size, suite="gpu length", seconds=seconds, only=_ON_CURVES
+        )
+        yield Job("length", str(size), run)
+
+
+def _decode(stage: Stage, seconds: float) -> Iterator[Job]:
+    for tokens in _CACHES:
+        size = Size(128, 8, 32, tokens, False, key_heads=8, decoding=True)
+        run = partial(race_forward, stage, size, suite="gpu decode", seconds=seconds)
+        yield Job("decode", str(size), run)
+
+
+def _backward(stage: Stage, seconds: float) -> Iterator[Job]:
+    for size in _sizes():
+        run = partial(race_backward, stage, size, suite="gpu backward", seconds=seconds)
+        yield Job("backward", str(size), run)
+
+
+def _llama(stage: Stage) -> Iterator[Job]:
+    for tokens in _PROMPTS:
+        yield Job("llama", f"{tokens} tokens", partial(measure_llama, stage, tokens))

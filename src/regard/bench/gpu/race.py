@@ -1,0 +1,161 @@
+"""One size: every contender is checked against double precision, then all take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+import regard
+from regard.bench.gpu.contenders import Said, backwards, eager_fits, flex, forwards
+from regard.bench.gpu.reference import Truth, expect, gradients, truth
+from regard.bench.gpu.size import Size
+from regard.bench.gpu.stage import Stage
+from regard.bench.results import Result, today
+from regard.bench.timing import Samples, take_turns
+
+__all__ = ["race_backward", "race_forward"]
+
+_HALF = 2e-2  # what an output in half precision may be off
+_SINGLE = 1e-3  # statistics are computed in single precision
+_SAMPLE = 8e-3  # seconds that one sample of the peer takes, about
+_MOST_CALLS = 20
+_ROUNDS = 7
+_BACKWARD_WORK = 2.5  # five products instead of two
+
+
+def race_forward(
+    stage: Stage,
+    size: Size,
+    *,
+    suite: str,
+    seconds: float,
+    only: tuple[str, ...] = (),
+    with_flex: bool = False,
+) -> list[Result]:
+    """Output and statistics; a row for each contender, or for those named."""
+    given = size.inputs(stage.device)
+    with torch.no_grad():
+        runs = forwards(stage, size, given)
+        runs |= {"flex": flex(size, given)} if with_flex else {}
+        runs = {name: run for name, run in runs.items() if not only or name in only}
+        made_by = _check_forwards(size, given, runs)
+        extra = {name: stage.peak(partial(_output, run)) for name, run in runs.items()}
+        taken = _timed(stage, runs, seconds)
+    lost = "" if eager_fits(stage, size) else _too_large(size)
+    return [
+        _row(stage, size, suite, name, taken, made_by[name], size.work, extra[name],
+             lost if name == "everything" else "")
+        for name in taken
+    ]  # fmt: skip
+
+
+def race_backward(stage: Stage, size: Size, *, suite: str, seconds: float) -> list[Result]:
+    """Gradients of q, k and v."""
+    leaves = [t.requires_grad_() for t in size.inputs(stage.device)]
+    dice = torch.Generator(device=stage.device).manual_seed(1)
+    outer = torch.empty_like(leaves[0]).normal_(generator=dice).detach()
+    runs, made_by = backwards(stage, size, leaves, outer)
+    for with_entropy in (False, True):
+        right = gradients(size, leaves, outer, with_entropy)
+        for name, run in runs.items():
+            if ("entropy" in name) is with_entropy:
+                _check_gradients(size, name, run(), right)
+    extra = {name: stage.peak(run) for name, run in runs.items()}
+    taken = _timed(stage, runs, seconds)
+    work = _BACKWARD_WORK * size.work
+    return [
+        _row(stage, size, suite, name, taken, made_by[name], work, extra[name])
+        for name in taken
+    ]  # fmt: skip
+
+
+# ── right ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_forwards(
+    size: Size, given: list[Tensor], runs: Mapping[str, Callable[[], Said]]
+) -> dict[str, str]:
+    """Every contender's output, and all that it measured; who made it, by contender."""
+    right, made_by = truth(size, *given), {}
+    for name, run in runs.items():
+        said = run()
+        output = said.output if isinstance(said, regard.Attention) else said
+        expect(output[-1, -1], right.output, _HALF, f"output of {name}, {size},")
+        made_by[name] = said.implementation if isinstance(said, regard.Attention) else "torch"
+        if isinstance(said, regard.Attention):
+            _check_statistics(size, name, said, right)
+    return made_by
+
+
+def _check_statistics(size: Size, name: str, said: regard.Attention, right: Truth) -> None:
+    """What was asked for with the output: asking again costs nothing then."""
+    measured = {"lse": (said.lse, right.lse)}
+    if name in ("statistics", "everything"):
+        measured["entropy"] = said.entropy(), right.entropy
+        measured["max score"] = said.max_score(), right.max_score
+    if name == "everything":
+        measured["top weights"] = said.top(8).weights, right.top
+        measured["received mass"] = said.received(), right.received
+        measured["pooled map"] = said.pooled(), right.pooled
+    for what, (found, exact) in measured.items():
+        expect(found[-1, -1], exact, _SINGLE, f"{what} of {name}, {size},")
+
+
+def _check_gradients(
+    size: Size, name: str, found: tuple[Tensor, ...], right: tuple[Tensor, ...]
+) -> None:
+    for letter, one, exact in zip("qkv", found, right, strict=True):
+        expect(one[-1, -1], exact, _HALF, f"gradient of {letter} by {name}, {size},")
+
+
+# ── fast ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _timed(
+    stage: Stage, runs: Mapping[str, Callable[[], object]], seconds: float
+) -> dict[str, Samples]:
+    """Samples of about the same length on every size: short calls come many in a row."""
+    first = next(iter(runs.values()))
+    calls = int(_SAMPLE / max(stage.seconds(first, 1), 1e-9))
+    calls = min(max(calls, 1), _MOST_CALLS)
+    return take_turns(
+        runs, seconds=seconds, rounds=_ROUNDS, clock=lambda run: stage.seconds(run, calls)
+    )
+
+
+def _output(run: Callable[[], Said]) -> list[Tensor]:
+    """The output alone: weights and statistics count as extra, whoever makes them."""
+    said = run()
+    return [said.output if isinstance(said, regard.Attention) else said]
+
+
+def _too_large(size: Size) -> str:
+    return f"eager with weights cannot run: its weights alone take {size.weights / 2**30:.0f} GiB"
+
+
+def _row(
+    stage: Stage,
+    size: Size,
+    suite: str,
+    what: str,
+    taken: dict[str, Samples],
+    made_by: str,
+    work: float,
+    extra: int | None,
+    note: str = "",
+) -> Result:
+    peer, mine = next(iter(taken)), taken[what]
+    low, high = mine.percentiles()
+    return Result(
+        date=today(), suite=suite, what=what, implementation=made_by, tokens=size.tokens,
+        dim=size.dim, heads=size.heads, causal=size.causal, dtype="bfloat16",
+        median_ms=round(mine.median * 1e3, 4), p20_ms=round(low * 1e3, 4),
+        p80_ms=round(high * 1e3, 4), peer=peer, ratio=round(mine.ratio_to(taken[peer]), 3),
+        rounds=len(mine.seconds), threads=torch.get_num_threads(), machine=stage.name,
+        torch=torch.__version__, regard=regard.__version__, batch=size.batch,
+        tflops=round(work / mine.median / 1e12, 1),
+        extra_mib=None if extra is None else round(extra / 2**20, 1), note=note,
+    )  # fmt: skip

@@ -1,0 +1,278 @@
+"""One causal attention over two ranks against the same on one, every rank with one thread.
+
+one rank   `ring` over a group of one: no message is sent
+ring       zig-zag shards, keys and values go round
+ulysses    the same shards, tokens traded for heads
+
+All measure everything that the first ring can. Ranks are processes on this machine that talk by
+gloo; they stay, and the three take turns in them. The rows' notes say how efficient two ranks are
+(the time of one rank over that of all ranks together) and how many bytes each rank sent, counted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+import regard
+from regard.bench.cost import Layer
+from regard.bench.results import Result, WrongResultError, machine, today
+from regard.bench.timing import Samples, take_turns
+from regard.errors import InputError
+from regard.parallel import Shards, ring, ulysses
+from regard.recorder.jobs import Task, Workers
+from regard.summary import Summary, TopKeys, Visible
+
+__all__ = ["Size", "measure"]
+
+_WAYS = ("one rank", "ring", "ulysses")
+_SUMMARIES: tuple[Summary, ...] = (
+    regard.Entropy(), regard.MaxScore(), regard.MaxLogit(), regard.Distance(),
+    regard.Concentration(), Visible(), regard.Top(8),
+)  # fmt: skip
+_PATIENCE = timedelta(minutes=10)  # that a rank waits for another
+_ROWS = 16  # that are compared, in the middle and at the end
+_ALLOWED = 2e-4
+
+
+@dataclass(frozen=True)
+class Size:
+    """One problem, causal and in float32."""
+
+    tokens: int
+    heads: int = 2
+    dim: int = 64
+    ranks: int = 2
+
+    def __post_init__(self) -> None:
+        if self.tokens < 2 * self.ranks or self.heads % self.ranks:
+            raise InputError(
+                f"{self.tokens} tokens of {self.heads} heads on {self.ranks} ranks; give at least "
+                f"{2 * self.ranks} tokens, and heads that divide by the ranks"
+            )
+
+    def inputs(self) -> list[Tensor]:
+        """Gaussian q, k, v of unit variance, all tokens."""
+        dice = torch.Generator().manual_seed(self.tokens)
+        shape = (1, self.heads, self.tokens, self.dim)
+        return [torch.randn(shape, generator=dice) for _ in range(3)]
+
+    @property
+    def layer(self) -> Layer:
+        """For the cost model."""
+        return Layer(self.heads, self.heads, self.dim, self.dim, torch.float32.itemsize)
+
+    @property
+    def spans(self) -> list[range]:
+        """Rows that are compared: of all ranks, for zig-zag shards meet in the middle."""
+        middle, end = self.tokens // 2, self.tokens
+        return [range(max(0, stop - _ROWS), stop) for stop in (middle, end)]
+
+
+def measure(size: Size, seconds: float = 2.0, rounds: int = 5) -> list[Result]:
+    """Compare the ways on some rows, count what travels, then let them take turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        with Workers(size.ranks, partial(_Rank, folder, size)) as ranks:
+            _check(ranks, size)
+            sent = {way: _counted(ranks, size, way) for way in _WAYS[1:]}
+            contenders = {way: partial(_seconds, ranks, way) for way in _WAYS}
+            # all have run in the check; their own clocks say how long they took
+            taken = take_turns(
+                contenders, seconds=seconds, rounds=rounds, clock=_as_told, warm=False
+            )
+    return [_result(size, way, taken, sent.get(way, 0)) for way in _WAYS]
+
+
+def _as_told(run: Callable[[], object]) -> float:
+    found = run()
+    assert isinstance(found, float)
+    return found
+
+
+def _everyone(
+    ranks: Workers[_Rank], way: str, function: Callable[[_Rank, str, Any], Any]
+) -> list[Any]:
+    """What the ranks say; a task for each, so each has one."""
+    tasks = [Task(way, function, way) for _ in range(ranks.count)]
+    return [answer for _, answer in ranks.run(tasks)]
+
+
+def _seconds(ranks: Workers[_Rank], way: str) -> float:
+    return max(_everyone(ranks, way, _Rank.timed))
+
+
+def _counted(ranks: Workers[_Rank], size: Size, way: str) -> int:
+    """Bytes a rank sends, on average; WrongResultError where the cost model says otherwise."""
+    total = sum(_everyone(ranks, way, _Rank.sent))
+    each = size.layer.trade(size.tokens, size.ranks)
+    if way == "ring":
+        each = (size.ranks - 1) * size.layer.shard(size.tokens)
+    if total != each:
+        raise WrongResultError(
+            f"{way} of {size} sent {total} bytes, the cost model says {each:.0f}; one of them is "
+            "wrong, so no time is reported"
+        )
+    return round(total / size.ranks)
+
+
+# ── a rank ───────────────────────────────────────────────────────────────────────────────────
+
+
+class _Rank:
+    """In its own process: its tokens, and the others to talk to."""
+
+    def __init__(self, folder: str, size: Size, number: int) -> None:
+        torch.set_num_threads(1)  # this process is ours
+        dist.init_process_group(
+            "gloo", store=dist.FileStore(f"{folder}/store", size.ranks), rank=number,
+            world_size=size.ranks, timeout=_PATIENCE,
+        )  # fmt: skip
+        self.size, self.number = size, number
+        self.first_alone = dist.new_group([0])
+        self.whole = size.inputs()
+
+    def attend(self, way: str, **options: Any) -> Any:
+        """By one of the ways; None where this rank has no part in it."""
+        if way == "one rank":
+            shards, group = Shards.zigzag(self.size.tokens, 1), self.first_alone
+            if self.number:
+                return None
+        else:
+            shards, group = Shards.zigzag(self.size.tokens, self.size.ranks), None
+        mine = [shards.take(tensor, self.number) for tensor in self.whole]
+        call = ulysses if way == "ulysses" else ring
+        rules = {"shards": shards, "group": group, "mask": regard.Causal()}
+        return partial(call, *mine, **rules, **options)
+
+    def timed(self, way: str, _: object = None) -> float:
+        """Seconds, from when all ranks are ready."""
+        call = self.attend(way, summaries=_SUMMARIES)
+        if way != "one rank":
+            dist.barrier()
+        start = time.perf_counter()
+        if call is not None:
+            call()
+        return time.perf_counter() - start
+
+    def sent(self, way: str, _: object = None) -> int:
+        """Bytes that left this rank for the output alone."""
+        call = self.attend(way, check=False)
+        with _counting(self.number) as messages:
+            call()
+        return sum(messages)
+
+    def rows(self, way: str, _: object = None) -> list[tuple[int, list[Any]]]:
+        """What this rank says of the rows that are compared, by their place."""
+        call = self.attend(way, summaries=_SUMMARIES)
+        if call is None:
+            return []
+        a = call()
+        wanted = {row for span in self.size.spans for row in span}
+        said = _said(a)
+        return [
+            (place, [array[..., n, :].numpy() for array in said])
+            for n, place in enumerate(a.positions.tolist())
+            if place in wanted
+        ]
+
+
+@contextmanager
+def _counting(rank: int) -> Iterator[list[int]]:
+    """The bytes of every message that this process gives to another."""
+    messages: list[int] = []
+    by_pairs, by_all = dist.batch_isend_irecv, dist.all_to_all_single
+
+    def count_pairs(ops: list[dist.P2POp]) -> Any:
+        messages.extend(op.tensor.nbytes for op in ops if op.op is dist.isend)
+        return by_pairs(ops)
+
+    def count_all(taken: Tensor, given: Tensor, _: Any, sizes: list[int], **options: Any) -> Any:
+        messages.append(given.nbytes - sizes[rank] * given.itemsize)  # its own part stays
+        return by_all(taken, given, _, sizes, **options)
+
+    dist.batch_isend_irecv, dist.all_to_all_single = count_pairs, count_all
+    try:
+        yield messages
+    finally:
+        dist.batch_isend_irecv, dist.all_to_all_single = by_pairs, by_all
+
+
+# ── is it right ──────────────────────────────────────────────────────────────────────────────
+
+
+def _said(a: Any) -> list[Tensor]:
+    """(…, rows, n) each: output, lse, statistics and the heaviest weights."""
+    found = a.summarize(*_SUMMARIES)
+    values = [found[summary] for summary in _SUMMARIES]
+    values = [value.weights if isinstance(value, TopKeys) else value for value in values]
+    rows = [a.output, a.lse, *values]
+    return [row if row.ndim == a.output.ndim else row.unsqueeze(-1) for row in rows]
+
+
+def _right(size: Size) -> dict[int, list[Any]]:
+    """The definition in float64, for the rows that are compared."""
+    q, k, v = (tensor.double() for tensor in size.inputs())
+    found = {}
+    for span in size.spans:
+        seen = slice(0, span.stop)  # the mask hides what comes later
+        a = regard.attend(
+            q[..., span.start : span.stop, :], k[..., seen, :], v[..., seen, :],
+            mask=regard.Causal(), summaries=_SUMMARIES, implementation="dense",
+        )  # fmt: skip
+        said = _said(a)
+        found |= {row: [array[..., n, :].numpy() for array in said] for n, row in enumerate(span)}
+    return found
+
+
+def _check(ranks: Workers[_Rank], size: Size) -> None:
+    right = _right(size)
+    names = ["output", "lse", *(type(summary).__name__ for summary in _SUMMARIES)]
+    for way in _WAYS:
+        rows = dict(row for said in _everyone(ranks, way, _Rank.rows) for row in said)
+        if rows.keys() != right.keys():
+            raise WrongResultError(f"{way} of {size} has rows {sorted(rows)} of {sorted(right)}")
+        for row, arrays in rows.items():
+            for name, found, wanted in zip(names, arrays, right[row], strict=True):
+                gap = float(np.abs(found - wanted).max() / (np.abs(wanted).max() + 1))
+                if not gap < _ALLOWED:
+                    raise WrongResultError(
+                        f"{way}: {name} of row {row} of {size} is off by {gap:.2g}; no time is "
+                        "reported"
+                    )
+
+
+def _result(size: Size, way: str, taken: dict[str, Samples], sent: int) -> Result:
+    mine, alone = taken[way], taken[_WAYS[0]]
+    low, high = mine.percentiles()
+    ratio = mine.ratio_to(alone)
+    steps = size.ranks - 1
+    notes = {
+        "ring": f"{sent // steps} bytes sent per rank and step, {steps} step{'s'[: steps > 1]}",
+        "ulysses": f"{sent} bytes sent per rank, there and back",
+    }
+    ranks = 1 if way == _WAYS[0] else size.ranks
+    efficiency = f"{ranks} ranks, efficiency {1 / (ranks * ratio):.3f}; "
+    return Result(
+        date=today(), suite="parallel", what=way, implementation="cpu", tokens=size.tokens,
+        dim=size.dim, heads=size.heads, causal=True, dtype="float32",
+        median_ms=round(mine.median * 1e3, 2), p20_ms=round(low * 1e3, 2),
+        p80_ms=round(high * 1e3, 2), peer=_WAYS[0], ratio=round(ratio, 3),
+        rounds=len(mine.seconds), threads=1, machine=machine(), torch=torch.__version__,
+        regard=regard.__version__, tflops=round(_work(size) / mine.median / 1e12, 4),
+        note=efficiency + notes[way] if ranks > 1 else "1 rank",
+    )  # fmt: skip
+
+
+def _work(size: Size) -> float:
+    return size.layer.work(size.tokens, causal=True)

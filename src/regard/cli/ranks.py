@@ -1,0 +1,200 @@
+"""`torchrun … -m regard record`: one long prompt over several processes, a folder of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
+from regard.errors import FileError, InputError, RegardError
+
+if TYPE_CHECKING:
+    from regard.models import Loaded
+    from regard.recorder.documents import Maker
+    from regard.recorder.encode import Encoded
+    from regard.recorder.over_ranks import Reading
+    from regard.recording import Recording
+
+__all__ = ["Ranks", "record_over_ranks"]
+
+_PATIENCE = timedelta(minutes=30)  # that a rank waits for another, layer by layer
+_MISTAKE = 2  # exit status
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which of how many processes this one is."""
+
+    rank: int
+    world: int
+    local: int  # on this machine
+
+    @classmethod
+    def here(cls) -> Ranks | None:
+        """As torchrun (or whoever started the processes) says; None where this is the only one."""
+        said = [os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")]
+        if not (said[0].isdigit() and said[1].isdigit() and int(said[1]) > 1):
+            return None
+        return cls(int(said[0]), int(said[1]), int(said[2]) if said[2].isdigit() else 0)
+
+
+def record_over_ranks(
+    ranks: Ranks,
+    maker: Maker,
+    prompts: list[str],
+    folder: Path,
+    overwrite: bool,
+    plan_only: bool,
+    as_json: bool,
+) -> None:
+    """Record one prompt, each rank some of its tokens."""
+    from regard.recorder.over_ranks import read
+
+    with _group(ranks, maker) as device:
+        loaded, one, reading = _prepared(ranks, replace(maker, device=device), prompts)
+        if ranks.rank == 0:
+            _tell(maker.model, one, reading)
+        if plan_only:
+            if as_json and ranks.rank == 0:
+                write_json(reading.plan.to_dict() | {"tokens": reading.before.shards.lengths})
+            return
+        _claim(ranks, folder, overwrite)
+        heard = 0
+        with status().status("reading") as line:
+
+            def watcher() -> None:
+                nonlocal heard
+                heard += 1
+                if ranks.rank == 0:
+                    line.update(f"reading: {heard} of {reading.plan.places} attention layers")
+
+            read(
+                loaded.model, one.ids, folder, reading, tokenizer=loaded.tokenizer,
+                name=loaded.name, title=one.title, bos=one.bos, overwrite=overwrite,
+                watcher=watcher,
+            )  # fmt: skip
+        _wait()
+        if ranks.rank == 0:
+            _finish(folder, ranks.world, as_json)
+
+
+@contextmanager
+def _group(ranks: Ranks, maker: Maker) -> Iterator[str | None]:
+    """A process group while it lasts; the device of this rank's model."""
+    import torch
+    import torch.distributed as dist
+
+    device = maker.device
+    if device == "cuda":
+        device = f"cuda:{ranks.local}"
+    on_gpu = device is not None and device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=_PATIENCE)
+    try:
+        yield device
+    finally:
+        dist.destroy_process_group()
+
+
+def _prepared(ranks: Ranks, maker: Maker, prompts: list[str]) -> tuple[Loaded, Encoded, Reading]:
+    """Model, prompt and plan. A mistake is the same on all ranks; the first one tells."""
+    from regard.recorder.encode import check_length, check_reads_text, encode
+    from regard.recorder.over_ranks import prepare
+
+    manner = maker.manner
+    try:
+        if len(prompts) > 1:
+            raise InputError(f"{len(prompts)} prompts; over several ranks give one, a long one")
+        if manner.generate or manner.queries is not None:
+            raise InputError("--generate and --queries are not offered over several ranks")
+        loaded = maker.load(ranks.local)
+        check_reads_text(loaded.model, maker.model)
+        one = encode(loaded.tokenizer, prompts[0], manner.chat)
+        check_length(loaded.model, one.tokens, 0)
+        return loaded, one, prepare(loaded.model, one.ids, manner.choice(), manner.budget)
+    except RegardError:
+        if ranks.rank == 0:
+            raise
+        raise typer.Exit(_MISTAKE) from None
+
+
+def _claim(ranks: Ranks, folder: Path, overwrite: bool) -> None:
+    """The first rank makes the folder; all learn whether it could."""
+    import torch.distributed as dist
+
+    said: list[str | None] = [None]
+    if ranks.rank == 0:
+        try:
+            _make(folder, overwrite)
+        except FileError as error:
+            said = [str(error)]
+    dist.broadcast_object_list(said)
+    if said[0] is not None and ranks.rank == 0:
+        raise FileError(said[0])
+    if said[0] is not None:
+        raise typer.Exit(_MISTAKE)
+
+
+def _make(folder: Path, overwrite: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder}: is a file; several ranks fill a folder, give one with -o")
+    old = sorted(folder.glob("rank-*.regard")) if folder.exists() else []
+    if old and not overwrite:
+        raise FileError(f"{folder}: holds {old[0].name} already; give another -o, or --overwrite")
+    try:
+        folder.mkdir(exist_ok=True)
+        for file in old:  # of a run with more ranks, perhaps
+            file.unlink()
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be made or written to ({error.strerror})") from None
+
+
+def _tell(name: str, one: Encoded, reading: Reading) -> None:
+    parts = ", ".join(str(n) for n in reading.before.shards.lengths)
+    write(
+        f"{name}: {one.tokens} tokens over {reading.before.peers.world} ranks ({parts})", error=True
+    )
+    for line in reading.plan.lines():
+        write(f"  {line}", error=True)
+
+
+def _wait() -> None:
+    """Until every rank's file is whole."""
+    import torch.distributed as dist
+
+    from regard.parallel import Peers
+    from regard.parallel.failure import named
+
+    peers = Peers.of()
+    with named(peers, None, "waiting for all files"):
+        dist.barrier()
+
+
+def _finish(folder: Path, world: int, as_json: bool) -> None:
+    """All heads at a glance, and where to go on."""
+    from regard.draw import finished, paper_of
+    from regard.draw.pages import make_overview
+    from regard.recorder.plan import human
+    from regard.recording import open as open_recording
+
+    size = sum(file.stat().st_size for file in folder.glob("rank-*.regard"))
+    found: Recording
+    with open_recording(folder) as found:
+        page = make_overview(found, 0, "non_sink")
+        if as_json:
+            write_json({"folder": str(folder), "bytes": size, "ranks": world} | page.as_dict())
+            return
+        console = results()
+        paper = paper_of(console, is_ascii=ascii_only(console))
+        print_lines(console, finished(page.lines(paper), paper))
+    write(
+        f"written: {folder}, {world} files, {human(size)}; look closer: regard show {folder} L0H0"
+    )

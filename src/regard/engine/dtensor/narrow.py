@@ -1,0 +1,74 @@
+"""A call as one rank sees it: its entries, its heads, its queries, and the rules about them.
+
+Masks and score rules speak of the whole problem. Arrays in them are cut along batch and heads;
+queries keep their places in the whole by `Part`, which every implementation understands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regard.engine.cut import Some, cut
+from regard.engine.dtensor.layout import Layout
+from regard.engine.problem import Call
+from regard.mask.part import Part
+from regard.score import PartBias
+from regard.shapes import AttentionShape
+from regard.summary import Matching, Summary
+
+__all__ = ["narrow_call", "narrow_summary"]
+
+
+def narrow_call(call: Call, at: Layout) -> Call:
+    """This rank's share of a call over DTensors, over plain tensors."""
+    query = at.local(call.query, at.rows())
+    key, value = (_serving(at.local(t, at.keys()), at) for t in (call.key, call.value))
+    # rules are cut after they are whole everywhere, so that gradients find their way back
+    mine = Some(call.shape.extent, at.batch, at.heads)
+    score = mine.score(call.score.map(lambda array: at.local(array, at.everywhere())))
+    mask = call.mask
+    if mask is not None:
+        mask = mine.mask(mask.map(lambda array: at.local(array, at.everywhere())))
+    shape = AttentionShape.of(query.shape, key.shape, value.shape)
+    found = Call(query, key, value, mask, score, shape, place=call.place)
+    return _placed(found, call, at) if at.splits_queries else found
+
+
+def narrow_summary(summary: Summary, at: Layout) -> Summary:
+    """The summary, with what it holds about tokens cut to this rank's."""
+    if not isinstance(summary, Matching):
+        return summary
+    queries, keys = (cut(marks, at.batch, 1) for marks in (summary.query_marks, summary.key_marks))
+    rows = at.queries
+    return Matching(queries[..., rows.start : rows.stop], keys)
+
+
+def _serving(keys: Tensor, at: Layout) -> Tensor:
+    """Of all key heads those that this rank's query heads look at, in their order. Where they
+    would serve unequal groups, one copy for each query head."""
+    if at.splits_keys:
+        return keys
+    served = [head // at.shape.group for head in at.heads]
+    each = dict.fromkeys(served)
+    if len({served.count(head) for head in each}) == 1:
+        served = list(each)
+    return keys[..., torch.tensor(served, device=keys.device), :, :]
+
+
+def _placed(local: Call, call: Call, at: Layout) -> Call:
+    """The local call with its queries at their places in the whole."""
+    start, whole = at.queries.start, call.shape
+    mask, bias = local.mask, local.score.bias
+    if isinstance(mask, Part):
+        mask = replace(mask, query_start=mask.query_start + start)
+    elif mask is not None:
+        mask = Part(mask, start, 0, whole.queries, whole.keys)
+    if isinstance(bias, PartBias):
+        bias = replace(bias, query_start=bias.query_start + start)
+    elif bias is not None:
+        bias = PartBias(bias, start, 0, whole.queries, whole.keys)
+    score = replace(local.score, bias=bias)
+    return replace(local, mask=mask, score=score, place=call.position + start)

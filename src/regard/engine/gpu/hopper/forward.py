@@ -1,0 +1,110 @@
+"""Launching the kernel; it writes what ../forward.py writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine.gpu.bind import Bound
+from regard.engine.gpu.forward import Asked, Found, Watcher, new_found
+from regard.engine.gpu.hopper.kernel import attention
+from regard.engine.gpu.hopper.sweeps import DIMS, DTYPES
+from regard.engine.gpu.hopper.walk import ranges_of
+from regard.engine.gpu.launch import EXACT, across, blocks, prepare
+from regard.engine.problem import RowState
+
+__all__ = ["arguments", "fits", "forward"]
+
+_ROWS, _KEYS, _STAGES = 128, 128, 2  # for every head dim, dtype, length and batch
+
+# of the second consumer and of the producer; the first consumer gets what is left of 168 each
+_REGISTERS = (240, 24)
+
+
+def fits(bound: Bound, output: bool, watcher: Watcher | None = None) -> bool:
+    """Whether the kernel serves a call, now that its tensors are seen."""
+    dim = bound.query.shape[-1]
+    tensors = (bound.query, bound.key, *([bound.value] if output else []))
+    return (
+        bound.fast and bound.plain and bound.query.dtype in DTYPES and dim in DIMS
+        and (not output or bound.value.shape[-1] == dim)
+        and (watcher is None or watcher.tall % _ROWS == 0)  # maxima come in whole blocks of rows
+        and all(_fetched(t) for t in tensors)
+    )  # fmt: skip
+
+
+def _fetched(tensor: Tensor) -> bool:
+    """Whether the copy engine can walk all four axes: it takes no empty tensor, and no axis that
+    stands still, unless it is of size 1."""
+    return across(tensor) and all(
+        stride > 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1
+    )
+
+
+def _apart(tensor: Tensor) -> list[int]:
+    """Strides of batch, head and token; those of axes of size 1 may be anything, so something
+    that the copy engine takes."""
+    token = tensor.stride(-2)
+    sizes, strides = tensor.shape[:-1], tensor.stride()[:-1]
+    return [stride if size > 1 else token for size, stride in zip(sizes, strides, strict=True)]
+
+
+def forward(
+    bound: Bound,
+    output: bool,
+    names: set[str],
+    given: RowState | None,
+    watcher: Watcher | None = None,
+) -> Found:
+    """`names` among entropy, raw, logit, squares, away, visible."""
+    rows, found = bound.rule.queries, new_found(bound, output, names)
+    tall, maxima = rows, None
+    if watcher is not None:
+        tall = watcher.tall
+        maxima = bound.new(blocks(bound.rule.keys, 64), tall)
+    ranges = ranges_of(bound.rule, (_ROWS, _KEYS))
+    programs = torch.cuda.get_device_properties(bound.query.device).multi_processor_count
+    prepare()
+    for start in range(0, rows, tall):
+        words = arguments(bound, found, given, maxima, ranges, start, tall)
+        attention[(min(programs, words["items"]),)](**words)
+        if watcher is not None and maxima is not None:
+            watcher.see(maxima, start, found.state if given is None else given)
+    return found
+
+
+def arguments(
+    bound: Bound,
+    found: Found,
+    given: RowState | None,
+    maxima: Tensor | None,
+    ranges: Tensor | None,
+    start: int,
+    tall: int,
+) -> dict[str, Any]:
+    """Of one launch: rows from `start` on, at most `tall` of them."""
+    rule, query, key = bound.rule, bound.query, bound.key
+    value = key if found.output is None else bound.value
+    parts = (None, None) if given is None else tuple(t.to(bound.exact).contiguous() for t in given)
+    many = blocks(min(tall, rule.queries - start), _ROWS)
+    strides = {
+        f"{name}_{axis}": stride
+        for name, tensor in (("q", query), ("k", key), ("v", value))
+        for axis, stride in zip(("batch", "head", "token"), _apart(tensor), strict=True)
+    }
+    return {
+        "Q": query, "K": key, "V": value, "asked": Asked.of(found, found.output, maxima),
+        "state": tuple(found.state), "given": parts, "low": rule.low, "high": rule.high,
+        "ranges": ranges, "sink": rule.sink, "scale": rule.scale, "batch": query.shape[0],
+        "heads": rule.heads, "group": rule.group,
+        "queries": rule.queries, "keys": rule.keys, "position": rule.position,
+        "least": rule.least, "most": rule.most, "span_stride": rule.span_stride,
+        "range_stride": 0 if ranges is None or ranges.shape[0] == 1 else ranges.stride(0),
+        "items": many * bound.units, "blocks": many, "base": start // _ROWS, "tall": tall,
+        "crowd": 1 if rule.most is None else bound.units, **strides,
+        "D": query.shape[-1], "KEYS": _KEYS, "STAGES": _STAGES,
+        "OUTPUT": found.output is not None, "REGISTERS": _REGISTERS, "num_warps": 4,
+        "maxnreg": 168, **EXACT,
+    }  # fmt: skip

@@ -1,0 +1,199 @@
+"""ulysses(): ranks trade their tokens for heads, attend to the whole sequence, and trade back.
+
+One all-to-all each way in place of a ring. Every rank sees all tokens of its heads, so each
+question of `regard.attend` has its answer, with its gradient, by the same kernels; what it costs
+is that no more ranks than heads have work, and that one rank holds a head's whole sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.engine.api import _autocast, attend
+from regard.engine.cut import Some
+from regard.engine.edit import editors
+from regard.engine.listen import unheard
+from regard.engine.matrix import Attention
+from regard.engine.whole import whole_sequence
+from regard.errors import InputError, RegardError, UnavailableError
+from regard.mask import Mask
+from regard.parallel.agree import agree
+from regard.parallel.api import _SUBJECTS, _check, _check_summaries, _said
+from regard.parallel.group import Peers
+from regard.parallel.questions import Questions
+from regard.parallel.shards import Shards
+from regard.parallel.spread import spread
+from regard.parallel.swap import Trade, to_everyone, to_heads, to_tokens
+from regard.parallel.whole import Whole
+from regard.score import Bias
+from regard.summary import Offsets, Pooled, Received, Summary, Top, TopKeys
+
+__all__ = ["HeadwiseAttention", "ulysses"]
+
+
+def ulysses(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    shards: Shards,
+    group: Any = None,
+    mask: Mask | Tensor | None = None,
+    scale: float | None = None,
+    bias: Tensor | Bias | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+    summaries: tuple[Summary, ...] = (),
+    implementation: str | None = None,
+    check: bool = True,
+) -> HeadwiseAttention:
+    """Attention over all ranks' tokens by trading tokens for heads (DeepSpeed's Ulysses).
+
+    query (…, Hq, n, D), key (…, Hkv, n, D), value (…, Hkv, n, Dv): this rank's tokens, in the
+    order of its pieces. A collective: every rank of the group calls it with the same rules.
+    Arguments are those of `regard.parallel.ring`.
+
+    Heads need not divide by ranks: they are spread as evenly as they go, and with more ranks than
+    heads some ranks only send and receive. Fewer key heads than ranks are sent to every rank that
+    has query heads of theirs. Gradients of a bias and of the sink are sums over all ranks: do not
+    add them up again.
+    """
+    peers = Peers.of(group)
+    error = None
+    device: torch.device = getattr(query, "device", torch.device("cpu"))
+    said: dict[str, str] = dict.fromkeys(_SUBJECTS, "")
+    try:
+        device = _check(query, key, value, shards, peers)
+        summaries = _check_summaries(summaries)
+        _check_unedited()
+        query, key, value = _autocast(query, key, value)
+        rule = scale, softcap, bias, sink
+        whole = Whole.of(query, key, value, shards.tokens, mask, rule, summaries, implementation)
+        said = _said(query, key, value, shards, whole, summaries)
+    except RegardError as wrong:
+        error = wrong
+        if not check:
+            raise
+    if check:
+        agree(peers, said, device, error)
+    heads = spread(query.shape[-3], key.shape[-3], peers.world)
+    trade = Trade(peers, shards, *zip(*heads, strict=True))
+    return HeadwiseAttention(trade, whole, (query, key, value), tuple(summaries))
+
+
+def _check_unedited() -> None:
+    if editors():
+        raise UnavailableError(
+            "attention is being changed (regard.knock_out), which speaks of all heads of one rank; "
+            "over ranks it is not offered"
+        )
+
+
+class HeadwiseAttention(Questions):
+    """Attention of this rank's queries over the keys of all ranks, computed head by head.
+
+    What was asked for beforehand (`summaries=`) is answered at once. Any other question is a
+    collective, and so is every backward: **every rank must ask it, in the same order**. What was
+    asked once is known. Gradients: as of `regard.Attention`, but for pooled maps and diagonals.
+    """
+
+    def __init__(
+        self,
+        trade: Trade,
+        whole: Whole,
+        tensors: tuple[Tensor, Tensor, Tensor],
+        summaries: tuple[Summary, ...],
+    ) -> None:
+        self._trade, self._whole = trade, whole
+        self._known: dict[Summary, Any] = {}
+        arrays = list(whole.score.arrays())
+        query, key, value, *arrays = to_heads(trade, *tensors, arrays)
+        shared = iter(arrays)
+        self._score = whole.score.map(lambda _: next(shared))
+        self._heads = self._attend(query, key, value, summaries)
+        self._output, self._lse = to_tokens(trade, (-2, -1), self._heads.output, self._heads.lse)
+        self.summarize(*summaries)
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, summaries: tuple[Summary, ...]
+    ) -> Attention:
+        """This rank's heads over the whole sequence."""
+        whole, mine = self._whole, self._trade.query[self._trade.peers.rank]
+        some = Some(whole.shape.extent, tuple(map(range, whole.shape.batch)), mine)
+        score = some.score(self._score)
+        with whole_sequence(), unheard():
+            return attend(
+                query, key, value, mask=None if whole.mask is None else some.mask(whole.mask),
+                scale=score.scale, bias=score.bias, softcap=score.softcap, sink=score.sink,
+                summaries=tuple(map(_of_heads, summaries)),
+                # a rank without heads has nothing to compute; the definition can say so
+                implementation=whole.implementation if mine else "dense",
+            )  # fmt: skip
+
+    @property
+    def output(self) -> Tensor:
+        """(…, Hq, n, Dv): this rank's rows of the output."""
+        return self._output
+
+    @property
+    def lse(self) -> Tensor:
+        """(…, Hq, n): over the keys of all ranks; −∞ where a row sees no key."""
+        return self._lse
+
+    @property
+    def shards(self) -> Shards:
+        """Which tokens each rank holds."""
+        return self._trade.shards
+
+    @property
+    def rank(self) -> int:
+        """This rank's number in the group."""
+        return self._trade.peers.rank
+
+    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
+        """Several summaries, keyed by the values asked for."""
+        for summary in summaries:
+            if not isinstance(summary, Summary):
+                raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
+            summary.check(self._whole.shape)
+        missing = [s for s in dict.fromkeys(summaries) if s not in self._known]
+        here = self._heads.summarize(*map(_of_heads, missing)) if missing else {}
+        for summary in missing:
+            self._known[summary] = self._brought(summary, here[_of_heads(summary)])
+        return {summary: self._known[summary] for summary in summaries}
+
+    def _brought(self, summary: Summary, value: Any) -> Any:
+        """From this rank's heads to whom it belongs."""
+        if isinstance(value, TopKeys):
+            at = -2 if isinstance(summary, Top) else -1
+            return TopKeys(*to_tokens(self._trade, (at, at), *value))
+        if isinstance(summary, Pooled | Offsets):
+            heads = -3 if isinstance(summary, Pooled) else -2
+            return to_everyone(self._trade, heads, value, type(summary).__name__)
+        (found,) = to_tokens(self._trade, (-1,), value)
+        if isinstance(summary, Received) and summary.groups is not None:
+            # divided already; all heads are together again only here
+            only = Received(groups=summary.groups)
+            return only.finish(found, torch.ones_like(found), self._whole.shape)
+        return found
+
+    def _sink(self) -> Tensor | None:
+        found: Tensor | None = self._score.sink
+        return found
+
+    def __repr__(self) -> str:
+        mine = self._trade.query[self.rank]
+        return (
+            f"HeadwiseAttention(shape={self.shape}, rank {self.rank} of {self._trade.peers.world}, "
+            f"heads {mine.start}–{mine.stop - 1}, mask={self._whole.mask!r})"
+        )
+
+
+def _of_heads(summary: Summary) -> Summary:
+    """What a rank asks its own heads: sums over groups have to wait for the other heads."""
+    if not isinstance(summary, Received):
+        return summary
+    return Received(summary.queries, summary.per)

@@ -1,0 +1,207 @@
+"""tree(): a few queries that all ranks have, over keys of which each rank has some.
+
+This is decoding from a cache that no rank holds whole. Every rank attends to its own keys; what
+travels is one Partial per rank (output, lse and statistics of the few queries), whatever the
+length of the cache. All ranks merge all Partials in the same order, so that they end up with the
+same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from regard.engine.api import attend_partial, replay
+from regard.errors import GradientError, InputError, RegardError, ShapeError
+from regard.mask import Mask, as_mask
+from regard.mask.part import Part
+from regard.parallel.agree import agree, contents
+from regard.parallel.api import _check_summaries
+from regard.parallel.failure import named
+from regard.parallel.group import Peers
+from regard.parallel.message import pack, unpack
+from regard.parallel.shards import Piece, Shards
+from regard.score import Bias, PartBias, as_bias
+from regard.state import Finished, Partial, TopScores, merge
+from regard.summary import Received, Summary
+
+__all__ = ["tree"]
+
+
+def tree(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    shards: Shards,
+    group: Any = None,
+    mask: Mask | Tensor | None = None,
+    scale: float | None = None,
+    bias: Tensor | Bias | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+    summaries: tuple[Summary, ...] = (),
+    implementation: str | None = None,
+    check: bool = True,
+) -> Finished:
+    """Attention of the same queries on every rank over the keys of all ranks.
+
+    query (…, Hq, L, D), the same on every rank; key (…, Hkv, n, D) and value (…, Hkv, n, Dv) of
+    this rank. A collective: every rank of the group calls it with the same rules.
+
+    shards      which KEYS each rank holds, such as Shards.contiguous of the lengths of the caches
+    mask, bias  of the whole problem, L queries by shards.tokens keys
+    summaries   those that merge over keys come back the same on every rank, keys by their number
+                in the whole; Received comes back for this rank's own keys
+    check       whether the ranks first compare what they mean, in one gather of a few numbers
+
+    There are no gradients here: `ring` has them.
+    """
+    peers = Peers.of(group)
+    rules = {"mask": mask, "scale": scale, "bias": bias, "softcap": softcap}
+    said, error = dict.fromkeys(_SUBJECTS, ""), None
+    device: torch.device = getattr(query, "device", torch.device("cpu"))
+    mine: Partial | None = None
+    try:
+        _check((query, key, value), shards, peers)
+        summaries = _check_summaries(summaries)
+        told = tuple(s for s in summaries if not isinstance(s, Received))
+        asked = {**rules, "summaries": told, "implementation": implementation}
+        mine = _own(shards.local(peers.rank), (query, key, value), shards.tokens, asked)
+        said = _said(query, mine, shards, (rules, sink, summaries))
+    except RegardError as wrong:
+        error = wrong
+        if not check:
+            raise
+    if check:
+        agree(peers, said, device, error)
+    assert mine is not None
+    found = merge(*_from_everybody(peers, mine)).finish(sink)
+    answers = dict(found.summaries)
+    for summary in summaries:
+        if isinstance(summary, Received):
+            answers[summary] = _received(summary, shards.local(peers.rank), query, key, found.lse,
+                                         shards.tokens, rules)  # fmt: skip
+    return Finished(found.output.to(query.dtype), found.lse, answers)
+
+
+def _own(
+    pieces: Sequence[tuple[Piece, slice]],
+    tensors: tuple[Tensor, Tensor, Tensor],
+    total: int,
+    asked: dict[str, Any],
+) -> Partial:
+    """Over this rank's keys, piece by piece."""
+    query, key, value = tensors
+    places = list(pieces) or [(Piece(0, 0), slice(0, 0))]
+    return merge(
+        *(
+            attend_partial(
+                query, key[..., at, :], value[..., at, :], key_start=piece.start,
+                total_queries=query.shape[-2], total_keys=total, **asked,
+            )
+            for piece, at in places
+        )
+    )  # fmt: skip
+
+
+def _from_everybody(peers: Peers, mine: Partial) -> list[Partial]:
+    """Every rank's Partial, in rank order."""
+    if peers.world == 1:
+        return [mine]
+    parts = _flat(mine)
+    message = pack(parts)
+    taken = [torch.empty_like(message) for _ in range(peers.world)]
+    with named(peers, None, "gathering parts"):
+        dist.all_gather(taken, message, group=peers.group)
+    kinds, shapes = [t.dtype for t in parts], [t.shape for t in parts]
+    return [_built(unpack(each, kinds, shapes), mine) for each in taken]
+
+
+def _flat(part: Partial) -> list[Tensor]:
+    found = [part.out, part.lse]
+    for value in part.summaries.values():
+        found += list(value) if isinstance(value, TopScores) else [value]
+    return found
+
+
+def _built(tensors: list[Tensor], like: Partial) -> Partial:
+    out, lse, *rest = tensors
+    left = iter(rest)
+    summaries = {
+        summary: TopScores(next(left), next(left)) if isinstance(value, TopScores) else next(left)
+        for summary, value in like.summaries.items()
+    }
+    return Partial(out, lse, summaries)
+
+
+def _received(
+    summary: Received,
+    pieces: Sequence[tuple[Piece, slice]],
+    query: Tensor,
+    key: Tensor,
+    lse: Tensor,
+    total: int,
+    rules: dict[str, Any],
+) -> Tensor:
+    """Of this rank's keys: with the lse of all keys known, nobody else need be asked."""
+    found = []
+    for piece, at in pieces or [(Piece(0, 0), slice(0, 0))]:
+        place = (0, piece.start, query.shape[-2], total)
+        mask, bias = rules["mask"], as_bias(rules["bias"])
+        part = replay(
+            query, key[..., at, :], lse, scale=rules["scale"], softcap=rules["softcap"],
+            mask=None if mask is None else Part(as_mask(mask), *place),
+            bias=None if bias is None else PartBias(bias, *place),
+        )  # fmt: skip
+        found.append(part.received(summary.queries, summary.per, summary.groups))
+    return torch.cat(found, -1)
+
+
+# ── what is accepted ─────────────────────────────────────────────────────────────────────────
+
+_SUBJECTS = ("queries", "shapes", "shards", "rules")
+
+
+def _said(query: Tensor, mine: Partial, shards: Shards, rules: tuple[Any, ...]) -> dict[str, str]:
+    given, sink, summaries = rules
+    arrays = [] if given["mask"] is None else list(as_mask(given["mask"]).arrays())
+    bias = as_bias(given["bias"])
+    arrays += [] if bias is None else list(bias.arrays())
+    arrays += [] if sink is None else [sink]
+    words = (
+        contents([query]),
+        str([(tuple(t.shape), t.dtype) for t in _flat(mine)]),
+        repr(shards),
+        f"{given['mask']!r} {bias!r} {given['scale']} {given['softcap']} {summaries!r} "
+        f"{contents(arrays)}",
+    )
+    return dict(zip(_SUBJECTS, words, strict=True))
+
+
+def _check(tensors: tuple[Tensor, ...], shards: Shards, peers: Peers) -> None:
+    if not isinstance(shards, Shards) or shards.world != peers.world:
+        given = f"of {shards.world} ranks" if isinstance(shards, Shards) else type(shards).__name__
+        raise InputError(
+            f"shards are {given}, the group has {peers.world} ranks; give Shards.contiguous(…) of "
+            "as many lengths"
+        )
+    for name, tensor in zip(("query", "key", "value"), tensors, strict=True):
+        if not isinstance(tensor, Tensor) or tensor.ndim < 3:
+            given = getattr(tensor, "shape", type(tensor).__name__)
+            raise ShapeError(f"{name} is {given}; give a tensor (…, heads, tokens, dim)")
+        if torch.is_grad_enabled() and tensor.requires_grad:
+            raise GradientError(
+                f"{name} wants gradients, which tree() does not have; call it under "
+                "torch.no_grad(), or use regard.parallel.ring"
+            )
+    held = shards.lengths[peers.rank]
+    if tensors[1].shape[-2] != held:
+        raise ShapeError(
+            f"key {tuple(tensors[1].shape)} has {tensors[1].shape[-2]} tokens, the shard of rank "
+            f"{peers.rank} has {held}"
+        )

@@ -1,0 +1,111 @@
+"""A store that writes in a thread of its own, a bounded way behind.
+
+A GPU makes numbers faster than a host can checksum and write them. Both at once take the longer of
+the two times instead of their sum. A process that dies loses what had not been written yet, at
+most `ROOM` bytes; all before it is whole, as always.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from regard.recorder.ledger import Store
+
+__all__ = ["ROOM", "Behind"]
+
+ROOM = 512_000_000  # bytes that may wait
+
+
+class Behind:
+    """Takes what a store takes, in the same order. What is added must not change afterwards.
+
+    An error of the thread is raised by the next call; whatever came behind it is not written.
+    """
+
+    def __init__(self, store: Store, room: int = ROOM) -> None:
+        self._store, self._room = store, room
+        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
+        self._held = 0  # bytes, of those that wait and of the one being written
+        self._error: BaseException | None = None
+        self._ending = False
+        self._changed = threading.Condition()
+        # a daemon: an interpreter that ends in an error does not wait for it
+        self._thread = threading.Thread(target=self._work, name="regard-writer", daemon=True)
+        self._thread.start()
+
+    def add(
+        self,
+        name: str,
+        array: Any,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        dtype: str | None = None,
+    ) -> None:
+        """One tensor, as soon as there is room."""
+        self._put(partial(self._store.add, name, array, metadata, dtype=dtype), int(array.nbytes))
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """Facts about the whole."""
+        self._put(partial(self._store.note, dict(metadata)), 0)
+
+    def flush(self) -> None:
+        """Return when everything so far is written."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None or self._is_idle())
+            self._complain()
+
+    def close(self) -> None:
+        """Write what waits, then close the store. Again: nothing happens."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        self._thread.join()
+        try:
+            with self._changed:
+                self._complain()
+        finally:
+            self._store.close()
+
+    def _is_idle(self) -> bool:
+        return not self._waiting and self._held == 0
+
+    def _has_room(self, size: int) -> bool:
+        """Whatever its size, something fits when nothing else waits."""
+        return self._error is not None or self._is_idle() or self._held + size <= self._room
+
+    def _complain(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _put(self, task: Callable[[], None], size: int) -> None:
+        size += 1  # so that a note counts as something to wait for
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room(size))
+            self._complain()
+            self._waiting.append((task, size))
+            self._held += size
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting) or self._ending)
+                if not self._waiting:
+                    return
+                task, size = self._waiting.popleft()
+            try:
+                task()
+            except BaseException as error:  # noqa: BLE001 - raised by the next call
+                with self._changed:
+                    self._error, self._held = error, 0
+                    self._waiting.clear()
+                    self._changed.notify_all()
+                continue
+            with self._changed:
+                self._held = max(self._held - size, 0)
+                self._changed.notify_all()

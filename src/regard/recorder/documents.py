@@ -1,0 +1,345 @@
+"""Many documents → a folder of files, by several processes; begun, stopped, and gone on with.
+
+    manifest.json         what the run is: model, options, documents of each file
+    shard-00000.regard    a file appears under its name when it is whole
+
+The manifest is written before the first file. So whatever file is there is one of this run, and is
+done; the same command again goes on with the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from regard.errors import FileError, InputError, RegardError
+from regard.models import Loaded, load
+from regard.recorder.corpus import Bad, Document, Shard, read_corpus, shards_of
+from regard.recorder.foresee import Foresight
+from regard.recorder.jobs import Task, Workers
+from regard.recorder.plan import human
+from regard.recorder.shardwise import Manner, ShardRecorder, Text, sync_folder
+from regard.recording import Reader
+from regard.recording.shards import MANIFEST, SHARD_NOTE, shard_files
+from regard.recording.source import lock
+
+__all__ = ["Asked", "Maker", "Run", "carry_out", "claimed", "gather", "prepare"]
+
+_LOOKED_AT = 64  # documents that are checked as one task
+_TOLD = 3  # differences, bad documents
+_PARTS = (".shard-*.part", f".{MANIFEST}.part")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What somebody wants recorded, and where to."""
+
+    documents: Path
+    folder: Path
+    manner: Manner
+    per_file: int = 16
+    field: str = "text"
+    skip_bad: bool = False
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Which model, where it runs, and what is recorded of it; called in a worker, it loads it."""
+
+    model: str
+    manner: Manner
+    dtype: str | None = None
+    device: str | None = None
+
+    def load(self, worker: int = 0) -> Loaded:
+        """The model; `cuda` without a number is shared out over all devices."""
+        import torch
+
+        place, devices = self.device, torch.cuda.device_count()
+        if place == "cuda" and devices > 1:
+            place = f"cuda:{worker % devices}"
+        return load(self.model, dtype=self.dtype, device=place)
+
+    def __call__(self, worker: int) -> ShardRecorder:
+        return ShardRecorder(self.load(worker), self.manner)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to be done, known before any of it is."""
+
+    manifest: dict[str, Any]
+    todo: tuple[Shard, ...]
+    stale: tuple[Path, ...]  # files of another run, that are to go
+    skipped: tuple[Bad, ...]
+    documents: int
+    done: int  # files that are there already
+    tokens: int  # of what is to do
+    size: int  # bytes of that, about
+    seconds: float  # of one process
+
+    @property
+    def files(self) -> int:
+        """How many there will be."""
+        return len(self.manifest["shards"])
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The folder for this run alone: made where it is missing, unfinished files cleared away."""
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(exist_ok=True)
+        # a folder cannot be opened, so not locked, on Windows
+        held = None if os.name == "nt" else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be made or opened ({error.strerror})") from None
+    try:
+        if held is not None:
+            lock(held, str(folder))
+        _clear(folder)
+        try:
+            yield
+        finally:
+            _clear(folder)
+            if is_new and not any(folder.iterdir()):
+                folder.rmdir()
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _clear(folder: Path) -> None:
+    for part in [part for pattern in _PARTS for part in folder.glob(pattern)]:
+        part.unlink(missing_ok=True)
+
+
+# ── before ───────────────────────────────────────────────────────────────────────────────────
+
+
+def gather(asked: Asked) -> tuple[list[Document], list[Bad]]:
+    """The documents and those that are none, which are an error unless they may be left out."""
+    found, bad = read_corpus(asked.documents, asked.field)
+    _refuse_bad(bad, asked)
+    return found, bad
+
+
+def prepare(
+    asked: Asked, found: Sequence[Document], broken: Sequence[Bad], workers: Workers[ShardRecorder]
+) -> Run:
+    """See what the model makes of each document, and what is in the folder already."""
+    tokens, too_long = _tokens(found, workers)
+    _refuse_bad(too_long, asked)
+    bad = [*broken, *too_long]
+    good = [one for one in found if one.name in tokens]
+    if not good:
+        raise InputError(f"{asked.documents}: no document can be recorded; the first: {bad[0]}")
+    shards = shards_of(good, asked.per_file)
+    first = Task("looking at the model", _look, good[0])
+    _, (model, foresight) = next(iter(workers.run([first])))
+    manifest = _manifest(asked, model, shards, bad)
+    done, stale = _compared(asked, manifest)
+    todo = [shard for shard in shards if shard.file not in done]
+    counts = [(tokens[one.name], len(shard.documents)) for shard in todo for one in shard.documents]
+    size, seconds = _foreseen(asked.manner, foresight, counts)
+    return Run(
+        manifest, tuple(todo), tuple(stale), tuple(bad), len(good), len(done),
+        sum(count + asked.manner.generate for count, _ in counts), size, seconds,
+    )  # fmt: skip
+
+
+def _refuse_bad(bad: Sequence[Bad], asked: Asked) -> None:
+    if bad and not asked.skip_bad:
+        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+        raise InputError(f"{bad[0]}{more}; mend it, or leave such documents out with --skip-bad")
+
+
+def _tokens(
+    found: Sequence[Document], workers: Workers[ShardRecorder]
+) -> tuple[dict[str, int], list[Bad]]:
+    """How many each document has, by name; and those that cannot be recorded."""
+    parts = [found[at : at + _LOOKED_AT] for at in range(0, len(found), _LOOKED_AT)]
+    tasks = [Task("reading documents", _count, part) for part in parts]
+    counts: dict[str, int] = {}
+    bad: dict[str, Bad] = {}
+    for task, told in workers.run(tasks):
+        for one, count in zip(task.given, told, strict=True):
+            if isinstance(count, int):
+                counts[one.name] = count
+            else:
+                bad[one.name] = Bad(one.name, count)
+    return counts, [bad[one.name] for one in found if one.name in bad]
+
+
+def _count(
+    recorder: ShardRecorder, documents: Sequence[Document], _: Callable[[float], None]
+) -> list[int | str]:
+    """In a worker: the tokens of each, or why it cannot be recorded."""
+    found: list[int | str] = []
+    for one in documents:
+        text = one.text()
+        try:
+            found.append(recorder.tokens(text))
+        except RegardError as error:
+            found.append(str(error))
+    return found
+
+
+def _look(
+    recorder: ShardRecorder, document: Document, _: Callable[[float], None]
+) -> tuple[dict[str, str], Foresight]:
+    """In a worker: what the model is, and what it takes."""
+    return recorder.model, recorder.foresight(document.text())
+
+
+def _foreseen(
+    manner: Manner, foresight: Foresight, counts: Sequence[tuple[int, int]]
+) -> tuple[int, float]:
+    """Bytes and seconds of documents, given as (tokens, documents in its file)."""
+    size, seconds, known = 0, 0.0, dict[tuple[int, int], int]()
+    for tokens, together in counts:
+        if (tokens, together) not in known:
+            plan = foresight.plan(tokens + manner.generate, manner.budget // together)
+            known[tokens, together] = plan.total_bytes
+        size += known[tokens, together]
+        seconds += foresight.seconds(tokens, manner.generate)
+    return size, seconds
+
+
+# ── what is there already ────────────────────────────────────────────────────────────────────
+
+
+def _manifest(
+    asked: Asked, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
+) -> dict[str, Any]:
+    return {
+        "contents": "documents/1",
+        "made": {
+            "regard": metadata.version("regard"),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+        "documents": str(asked.documents),
+        "model": model,
+        "options": asdict(asked.manner),
+        "skipped": [asdict(one) for one in bad],
+        "shards": [
+            {"file": one.file, "documents": len(one.documents), "digest": one.digest}
+            for one in shards
+        ],
+    }
+
+
+def _compared(asked: Asked, wanted: dict[str, Any]) -> tuple[set[str], list[Path]]:
+    """Files that are done, and files of another run; those are an error unless they may go."""
+    there = shard_files(asked.folder) if asked.folder.is_dir() else []
+    digests = {one["file"]: one["digest"] for one in wanted["shards"]}
+    done: set[str] = set()
+    stale: dict[Path, str] = {}
+    for file in there:
+        why = _difference(file, wanted, digests.get(file.name))
+        if why:
+            stale[file] = why
+        else:
+            done.add(file.name)
+    if stale and not asked.overwrite:
+        some = "; ".join(f"{file.name}: {why}" for file, why in list(stale.items())[:_TOLD])
+        more = f"; and {len(stale) - _TOLD} files more" if len(stale) > _TOLD else ""
+        raise FileError(
+            f"{asked.folder} holds files of another run: {some}{more}. Give another folder with "
+            "-o, or --overwrite to record these anew"
+        )
+    return done, list(stale)
+
+
+def _difference(file: Path, wanted: dict[str, Any], digest: str | None) -> str:
+    """Why a file is not the one that this run would write; "" where it is."""
+    if digest is None:
+        return "this run has no such file"
+    try:
+        with Reader(file) as reader:
+            if reader.damage or not reader.is_closed:
+                return "damaged"
+            told = json.loads(reader.metadata.get(SHARD_NOTE, "{}"))
+        facts = [
+            *_unlike(told["model"], wanted["model"], ("dtype", "fingerprint")),
+            *_unlike(told["options"], wanted["options"], wanted["options"]),
+        ]
+        return ", ".join(facts) or ("" if told["digest"] == digest else "other documents")
+    except (FileError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "no file of documents, or damaged"
+
+
+def _unlike(there: dict[str, Any], now: dict[str, Any], names: Any) -> list[str]:
+    words = {"fingerprint": "another model"}
+    return [
+        words.get(name, f"{name} {there.get(name)} there, {now[name]} now")
+        for name in names
+        if there.get(name) != now[name]
+    ]
+
+
+# ── the work ─────────────────────────────────────────────────────────────────────────────────
+
+
+def carry_out(
+    run: Run,
+    asked: Asked,
+    workers: Workers[ShardRecorder],
+    advanced: Callable[[float], None] = lambda _: None,
+) -> Iterator[str]:
+    """Record what is to do; the name of each file as it is done."""
+    _check_room(run, asked.folder)
+    for file in run.stale:
+        file.unlink()
+    _write_manifest(asked.folder / MANIFEST, run.manifest)
+    about = {key: run.manifest[key] for key in ("model", "options")}
+    tasks = (Task(one.file, _write, (asked.folder, one, about)) for one in run.todo)
+    for task, _ in workers.run(tasks, advanced):
+        yield task.name
+
+
+def _write(
+    recorder: ShardRecorder,
+    given: tuple[Path, Shard, dict[str, Any]],
+    advanced: Callable[[float], None],
+) -> None:
+    """In a worker: one file."""
+    folder, shard, about = given
+    documents = shard.documents
+    names = [one.name for one in documents]
+    note = about | {"digest": shard.digest, "documents": len(documents), "names": names}
+    texts = [Text(one.name, one.text()) for one in documents]
+    recorder.write(folder / shard.file, texts, note, advanced)
+
+
+def _check_room(run: Run, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if run.size > free:
+        raise FileError(
+            f"{folder}: {len(run.todo)} files of together about {human(run.size)}, and "
+            f"{human(free)} are free there; give a smaller --budget (it is for each file), fewer "
+            "--layers or --heads, or another place with -o"
+        )
+
+
+def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """In its place at once, and on the disk before any file that it tells of."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,184 @@
+"""One long prompt over many ranks: each reads its tokens, and writes what they looked at.
+
+    out/rank-0000.regard    tokens 0 … a − 1
+    out/rank-0001.regard    tokens a … b − 1, which saw 0 … b − 1
+
+Every rank is a causal model that goes on from a cache of the tokens before its own; the other
+ranks fill that cache (`regard.parallel.prefill`). The folder opens as one recording.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.engine.listen import listening
+from regard.errors import InputError
+from regard.parallel import Peers
+from regard.parallel.prefill import Before, balanced
+from regard.recorder.atlas import Atlas
+from regard.recorder.choice import Choice
+from regard.recorder.drive import Ear, guesses, is_causal_model, keeps_last_logits
+from regard.recorder.plan import Plan, Size, make_plan, parse_budget
+from regard.recorder.session import is_hugging_face, record
+from regard.recorder.whereabouts import Whereabouts
+
+__all__ = ["Reading", "prepare", "read", "record_over_ranks"]
+
+_PROBE = 2  # tokens
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was decided before anything runs, the same on all ranks."""
+
+    before: Before
+    plan: Plan
+    choice: Choice
+
+    @property
+    def file(self) -> str:
+        """Of this rank, in the folder."""
+        return f"rank-{self.before.peers.rank:04}.regard"
+
+
+def record_over_ranks(
+    model: nn.Module,
+    ids: Tensor,
+    folder: str | os.PathLike[str],
+    *,
+    tokenizer: Any = None,
+    layers: Iterable[int] | int | str | None = None,
+    heads: Iterable[int] | int | str | None = None,
+    budget: str | int = "2GB",
+    overwrite: bool = False,
+    group: Any = None,
+) -> None:
+    """Record how a causal model reads one prompt, its tokens spread over the ranks of a group.
+
+    A collective: every rank calls it with the same model (of transformers or of regard.nn), the
+    same ids (1, tokens) of the whole prompt, and a folder that all can write to. `budget` is for
+    all files together. Everything else is as in `regard.record`.
+    """
+    choice = Choice.of(layers, heads, None)
+    reading = prepare(model, ids, choice, parse_budget(budget), group)
+    if reading.before.peers.rank == 0:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    reading.before.joined([torch.zeros(reading.before.piece.length, 1)])  # the folder is there now
+    read(model, ids, Path(folder), reading, tokenizer=tokenizer, overwrite=overwrite)
+
+
+def prepare(
+    model: nn.Module, ids: Tensor, choice: Choice, budget: int, group: Any = None
+) -> Reading:
+    """Which tokens each rank reads, and what is kept of them."""
+    peers = Peers.of(group)
+    if not _is_causal(model):
+        raise InputError(
+            f"{type(model).__name__} is no causal language model; only those can be read over "
+            "several ranks, since no token needs what stands behind it"
+        )
+    if ids.ndim != 2 or ids.shape[0] != 1:
+        raise InputError(f"ids has shape {tuple(ids.shape)}; give one prompt: (1, tokens)")
+    seen = _sizes(model, ids)
+    choice.check_layers(max((layer for layer, _ in seen), default=-1) + 1)
+    tokens = ids.shape[1]
+    kept = [
+        replace(size, heads=len(choice.heads_of(size.heads)), queries=tokens, keys=tokens)
+        for layer, size in seen
+        if choice.has_layer(layer)
+    ]
+    plan = make_plan(budget, kept)
+    parameters = sum(p.numel() for p in model.parameters())
+    cells = sum(size.heads * size.dim for _, size in seen)
+    align = math.lcm(plan.row_bin, plan.key_bin, plan.top_every, max(plan.pool_cell, 1))
+    # operations a token: twice the parameters, and some ten for each key and dimension of a head
+    shards = balanced(tokens, peers.world, 2.0 * parameters, 10.0 * cells, align)
+    if 0 in shards.lengths:
+        raise InputError(
+            f"{tokens} tokens are too few for {peers.world} ranks: a rank's part is a multiple of "
+            f"{align} tokens here; use fewer ranks, or a larger budget"
+        )
+    return Reading(Before(shards, peers.group), plan, choice)
+
+
+def read(
+    model: nn.Module,
+    ids: Tensor,
+    folder: Path,
+    reading: Reading,
+    *,
+    tokenizer: Any = None,
+    name: str = "",
+    title: str = "",
+    bos: str = "",
+    overwrite: bool = False,
+    watcher: Callable[[], None] | None = None,
+) -> None:
+    """This rank's tokens into this rank's file."""
+    before, piece = reading.before, reading.before.piece
+    choice = reading.choice
+    recorder = record(
+        model, folder / reading.file, tokenizer=tokenizer, layers=choice.layers,
+        heads=choice.heads, budget=reading.plan.budget, overwrite=overwrite,
+    )  # fmt: skip
+    recorder.name = name or recorder.name
+    ids = ids.to(next(model.parameters()).device)
+    with recorder, torch.inference_mode():
+        recorder.expect(ids.shape[1], reading.plan)
+        recorder.follow(ids[0, : piece.start])
+        recorder.watcher = watcher
+        recorder.note(ranks={"world": before.peers.world, "rank": before.peers.rank})
+        logits = _run(model, ids[:, piece.start : piece.stop], before)
+        facts: dict[str, Any] = {"title": title, "bos": bos}
+        if before.peers.rank == before.peers.world - 1:
+            facts["next"] = guesses(logits, recorder.tokenizer)
+        recorder.say(0, **facts)
+        recorder.finish()
+
+
+def _run(model: nn.Module, ids: Tensor, before: Before) -> Tensor:
+    """(vocabulary,): logits behind this rank's last token."""
+    if is_hugging_face(model):
+        from regard.huggingface.rank_cache import cache_of_ranks
+
+        cache = cache_of_ranks(model.config, before)
+        few = keeps_last_logits(model)
+        found = model(input_ids=ids, past_key_values=cache, use_cache=True, **few).logits
+    else:
+        from regard.nn.rank_cache import stack_of_ranks
+
+        layers: Any = model.decoder
+        found = model(ids, cache=stack_of_ranks(len(layers.blocks), before))
+    last: Tensor = found[0, -1]
+    return last.float()
+
+
+def _is_causal(model: nn.Module) -> bool:
+    from regard.nn import LanguageModel
+
+    return is_causal_model(model) if is_hugging_face(model) else isinstance(model, LanguageModel)
+
+
+def _sizes(model: nn.Module, ids: Tensor) -> list[tuple[int, Size]]:
+    """The attentions of a model, in order: the layer and the size of each."""
+    first = ids[:, :_PROBE].to(next(model.parameters()).device)
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode())
+        if is_hugging_face(model):
+            from regard.huggingface import using
+
+            stack.enter_context(using(model))
+        where = stack.enter_context(Whereabouts(model))
+        ear = Ear(where, Atlas(named=True))
+        stack.enter_context(listening(ear))
+        model(first)
+    return list(zip(ear.layers, ear.sizes, strict=True))

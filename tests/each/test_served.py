@@ -1,0 +1,140 @@
+"""Who served the matrix is counted and told; a refusal that is not allowed is a failure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from each import conftest
+from each.conftest import DEVICE, inputs_and_truth, serves
+from regard.testing import CASES
+
+
+@pytest.fixture(autouse=True)
+def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """A book of this test's own: what it plays with is not counted."""
+    book: list[tuple[str, str]] = []
+    monkeypatch.setattr(conftest, "_said", book)
+    yield book
+
+
+def named(name: str) -> Any:
+    case = next(case for case in CASES if case.name == name)
+    return inputs_and_truth(case, torch.float16)[0]
+
+
+def test_serving_and_refusing_are_written_down(said: list[tuple[str, str]]) -> None:
+    assert serves("tiled", named("sink"))
+    assert not serves("library", named("sink"))
+    assert said[0] == ("tiled", "")
+    assert said[1][0] == "library" and said[1][1]
+
+
+def refusing(name: str, reason: str) -> Any:
+    def attend(*_: Any, **__: Any) -> Any:
+        raise regard.errors.UnavailableError("cannot:", {name: [reason]})
+
+    return attend
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("tiled", "it is tired"), ("default", "nobody can"), ("triton", "head dim 5 is odd")],
+)
+def test_who_may_not_refuse_fails(monkeypatch: pytest.MonkeyPatch, name: str, reason: str) -> None:
+    monkeypatch.setattr(conftest, "attend", refusing(name, reason))
+    with pytest.raises(AssertionError):
+        serves(name, named("plain"))
+
+
+def test_a_reason_that_is_allowed_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, reason in (("triton", "of masks it knows no Rule"), ("hopper", "it is no Hopper")):
+        monkeypatch.setattr(conftest, "attend", refusing(name, reason))
+        assert not serves(name, named("plain"))
+
+
+class Reporter:
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def section(self, title: str) -> None:
+        self.lines.append(title)
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Reporter:
+    for name in ("_served", "_refused"):
+        monkeypatch.setattr(conftest, name, Counter())
+    monkeypatch.setattr(conftest, "IMPLEMENTATIONS", ("cpu", "cpu/avx2", "library"))
+    monkeypatch.setattr(conftest, "DEVICE", "cpu")
+    return Reporter()
+
+
+def report(*said: tuple[str, str], when: str = "teardown") -> Any:
+    others = [("somebody's", 3)]
+    return SimpleNamespace(
+        when=when, user_properties=[*others, *((conftest._PROPERTY, one) for one in said)]
+    )
+
+
+def test_the_end_of_a_run_tells_who_served(counted: Reporter) -> None:
+    for one in (
+        report(("cpu", "")), report(("cpu", "")), report(("library", "it has no sink")),
+        report(("library", "")), report(("library", "it has no sink")),
+        report(("cpu", ""), when="call"),
+    ):  # fmt: skip
+        conftest.pytest_runtest_logreport(one)
+    conftest.pytest_terminal_summary(counted)
+    assert counted.lines == [
+        "the shared matrix on cpu: this processor",
+        "cpu      2 tests served, 0 refused",
+        "library  1 tests served, 2 refused",
+        "             2 it has no sink",
+    ]
+
+
+def test_one_that_served_nothing_is_told_too(counted: Reporter) -> None:
+    conftest.pytest_runtest_logreport(report(("cpu", "")))
+    conftest.pytest_terminal_summary(counted)
+    assert "library  0 tests served, 0 refused" in counted.lines
+
+
+def test_a_run_without_the_matrix_says_nothing(counted: Reporter) -> None:
+    conftest.pytest_terminal_summary(counted)
+    assert counted.lines == []
+
+
+@pytest.mark.parametrize("device", ["quantum", "cuda"])
+def test_a_device_that_is_not_there_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    monkeypatch.setattr(conftest, "DEVICE", device)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(pytest.UsageError, match=f"REGARD_TEST_DEVICE={device}"):
+        conftest.pytest_configure(None)
+
+
+def test_the_variable_chooses_the_implementations() -> None:
+    code = "from each import conftest as c; print(*c.IMPLEMENTATIONS, len(c.HERE))"
+    for device in ("cpu", "cuda"):
+        env = {"REGARD_TEST_DEVICE": device, "PYTHONPATH": ":".join(sys.path)}
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+        )
+        names = run.stdout.split()[:-1]
+        assert ("cpu" in names) is (device == "cpu")
+        assert ("triton" in names and names[-1] == "default") is (device == "cuda")
+    assert DEVICE in ("cpu", "cuda")

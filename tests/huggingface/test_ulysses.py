@@ -1,0 +1,160 @@
+"""Tokens traded for heads around the attention function, as DeepSpeed's wrapper does it.
+
+The wrapper throws the mask away, since it speaks of one rank's tokens, trades tokens for heads,
+gathers `position_ids` and calls the registered function with all tokens of some heads. What that
+function then knows about who sees whom is the layer's causality and the positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+import regard
+from huggingface.cells import cells
+from parallel.world import run
+from regard.huggingface import regard_attention
+from regard.huggingface.restrict import Extent, restriction
+from regard.parallel import Peers, Shards
+from regard.parallel.spread import spread
+from regard.parallel.swap import Trade, to_heads, to_tokens
+
+PLAIN = [[*range(12)]]
+PACKED = [[*range(5), *range(4), *range(3)]]
+
+
+# ── what positions say ───────────────────────────────────────────────────────────────────────
+
+
+def seen(positions: Any, size: Extent, causal: bool, **more: Any) -> Tensor:
+    told = restriction(None, size, causal, positions=torch.tensor(positions), **more)
+    return cells(told.mask, size.batch, size.queries, size.keys)
+
+
+def test_positions_that_start_again_part_sequences() -> None:
+    ids = torch.tensor([0] * 5 + [1] * 4 + [2] * 3)
+    same = ids[:, None] == ids
+    lower = torch.ones(12, 12).tril().bool()
+    size = Extent(1, 12, 12)
+    assert torch.equal(seen(PACKED, size, causal=True)[0], same & lower)
+    assert torch.equal(seen(PACKED, size, causal=False)[0], same)
+    near = lower & ~torch.ones(12, 12).tril(-2).bool()
+    assert torch.equal(seen(PACKED, size, causal=True, window=2)[0], same & near)
+    two = [PLAIN[0], PACKED[0]]
+    assert torch.equal(seen(two, Extent(2, 12, 12), True), torch.stack([lower, same & lower]))
+    assert torch.equal(seen(PACKED, Extent(2, 12, 12), True)[1], same & lower)  # one for all
+
+
+def test_positions_of_one_sequence_say_nothing_more() -> None:
+    one = torch.tensor(PLAIN)
+    for positions in (one, one + 7, one[:, :5], torch.zeros(3, 1, 12, dtype=torch.int64), None):
+        told = restriction(None, Extent(1, 12, 12), True, positions=positions)
+        assert told.mask == regard.Causal("start")
+    jumps = torch.tensor([[0, 1, 2, 8, 9, 10]])  # rows of an image, say
+    assert restriction(None, Extent(1, 6, 6), False, positions=jumps).mask is None
+    decoding = restriction(None, Extent(1, 1, 6), True, positions=torch.tensor([[5]]))
+    assert decoding.mask is None
+
+
+def test_a_mask_knows_better_than_positions() -> None:
+    every = torch.ones(1, 1, 12, 12, dtype=torch.bool)
+    told = restriction(every, Extent(1, 12, 12), True, positions=torch.tensor(PACKED))
+    assert cells(told.mask, 1, 12, 12).all()
+
+
+@pytest.mark.parametrize("is_causal", [None, True, False])
+@pytest.mark.parametrize("positions", [PLAIN, PACKED], ids=["plain", "packed"])
+def test_the_function_without_a_mask(is_causal: bool | None, positions: Any) -> None:
+    """The keyword wins over the module, which is causal."""
+    layer = nn.Module()
+    layer.is_causal = True  # type: ignore[assignment]
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, heads, 12, 8) for heads in (4, 2, 2))
+    found, _ = regard_attention(
+        layer, q, k, v, None, is_causal=is_causal, position_ids=torch.tensor(positions)
+    )
+    causal = is_causal is not False
+    mask = seen(positions, Extent(1, 12, 12), causal)[:, None]
+    right = regard.attend(q, k, v, mask=mask).output.transpose(1, 2)
+    torch.testing.assert_close(found, right)
+
+
+# ── a model on several ranks ─────────────────────────────────────────────────────────────────
+
+
+def _traded(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> tuple[Tensor, Any]:
+    """What the wrapper does, with our own all-to-all."""
+    peers = Peers.of()
+    shards = Shards.contiguous([query.shape[2]] * peers.world)
+    heads = spread(query.shape[1], key.shape[1], peers.world)
+    trade = Trade(peers, shards, *zip(*heads, strict=True))
+    mine = kwargs["position_ids"].contiguous()
+    everyone = [torch.empty_like(mine) for _ in range(peers.world)]
+    dist.all_gather(everyone, mine)
+    kwargs["position_ids"] = torch.cat(everyone, -1)
+    q, k, v = to_heads(trade, query, key, value, [])
+    output, weights = regard_attention(module, q, k, v, None, *args, **kwargs)
+    (found,) = to_tokens(trade, (-2,), output.transpose(1, 2))
+    return found.transpose(1, 2), weights
+
+
+def _model(kind: str) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {
+        "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 19,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "attn_implementation": "regard",
+    }  # fmt: skip
+    if kind == "mistral":
+        return MistralForCausalLM(MistralConfig(**sizes, sliding_window=3)).double()
+    return LlamaForCausalLM(LlamaConfig(**sizes)).double()
+
+
+def _loss(model: Any, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    logits = model(ids, position_ids=positions, use_cache=False).logits
+    return logits, logits.square().sum()
+
+
+def _on_ranks(kind: str, positions: list[list[int]]) -> None:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    model = _model(kind)
+    ids, places = torch.arange(12)[None], torch.tensor(positions)
+    right, loss = _loss(model, ids, places)
+    loss.backward()
+    exact = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    shards = Shards.contiguous([12 // dist.get_world_size()] * dist.get_world_size())
+    mine = [shards.take(t, dist.get_rank(), -1) for t in (ids, places)]
+    before = ALL_ATTENTION_FUNCTIONS["regard"]
+    ALL_ATTENTION_FUNCTIONS["regard"] = _traded
+    try:
+        found, loss = _loss(model, *mine)
+        loss.backward()
+    finally:
+        ALL_ATTENTION_FUNCTIONS["regard"] = before
+    torch.testing.assert_close(found, shards.take(right, dist.get_rank(), 1))
+    for name, parameter in model.named_parameters():
+        grad = parameter.grad
+        dist.all_reduce(grad)
+        torch.testing.assert_close(grad, exact[name], msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("positions", [PLAIN, PACKED], ids=["plain", "packed"])
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize("world", [2, 4])
+def test_a_model_whose_tokens_are_spread(world: int, kind: str, positions: list[list[int]]) -> None:
+    run(world, _on_ranks, kind, positions)

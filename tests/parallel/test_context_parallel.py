@@ -1,0 +1,149 @@
+"""Inside torch's context_parallel a rank's tensors are part of a sequence: nobody attends to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+
+import regard
+from parallel.world import run
+from regard.engine.whole import inside_context_parallel, whole_sequence
+from regard.errors import UnavailableError
+from regard.nn import KeyValueCache, MultiHeadAttention
+
+SAID = "inside torch's context_parallel"
+
+
+def tensors() -> list[Tensor]:
+    dice = torch.Generator().manual_seed(0)
+    return [torch.randn(1, 2, 8, 4, generator=dice) for _ in range(3)]
+
+
+def _attend() -> Any:
+    return regard.attend(*tensors())
+
+
+def _replay() -> Any:
+    return regard.replay(*tensors()[:2])
+
+
+def _twin() -> Any:
+    return regard.scaled_dot_product_attention(*tensors())
+
+
+def _layer() -> Any:
+    return MultiHeadAttention(8, 2)(torch.randn(1, 8, 8))
+
+
+def _next_token() -> Any:
+    with torch.no_grad():
+        return MultiHeadAttention(8, 2)(torch.randn(1, 1, 8), cache=KeyValueCache())
+
+
+def _transformers() -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    import regard.huggingface  # noqa: F401
+
+    small = LlamaConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=11, attn_implementation="regard",
+    )  # fmt: skip
+    return LlamaForCausalLM(small)(torch.arange(8)[None])
+
+
+WAYS = {
+    "attend": _attend,
+    "replay": _replay,
+    "twin": _twin,
+    "layer": _layer,
+    "next token": _next_token,
+    "transformers": _transformers,
+}
+
+
+def _refused(way: str) -> None:
+    from torch.distributed.tensor.experimental import context_parallel
+
+    call: Callable[[], Any] = WAYS[way]
+    tokens = torch.arange(32.0).reshape(1, 32)
+    call()
+    mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    with context_parallel(mesh, buffers=[tokens], buffer_seq_dims=[1]):
+        assert tokens.shape[1] == 16  # it has sharded
+        with pytest.raises(UnavailableError, match=SAID):
+            call()
+        with whole_sequence():
+            call()
+        with pytest.raises(UnavailableError, match=SAID):
+            call()
+        part = regard.attend_partial(*tensors(), total_keys=16)  # it says which part it is
+        assert part.out.shape == (1, 2, 8, 4)
+    call()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_is_refused_unless_told_otherwise(way: str) -> None:
+    run(2, _refused, way)
+
+
+def _wrapped() -> None:
+    """Modules wrapped for context parallelism: the function stays as it is."""
+    from torch.distributed.tensor.experimental import _attention
+
+    _attention._enable_context_parallel_dispatcher()
+    try:
+        assert F.scaled_dot_product_attention is torch._C._nn.scaled_dot_product_attention
+        with pytest.raises(UnavailableError, match=SAID):
+            _attend()
+    finally:
+        _attention._disable_context_parallel_dispatcher()
+    _attend()
+
+
+def test_modules_wrapped_for_context_parallelism_are_noticed() -> None:
+    run(1, _wrapped)
+
+
+def _compiled() -> None:
+    from torch.distributed.tensor.experimental import context_parallel
+
+    attend = torch.compile(lambda *given: regard.attend(*given).output, backend="eager")
+    given = tensors()
+    attend(*given)
+    mesh = init_device_mesh("cpu", (1,))
+    with (
+        context_parallel(mesh, buffers=[torch.zeros(1, 8)], buffer_seq_dims=[1]),
+        pytest.raises(UnavailableError, match=SAID),
+    ):
+        attend(*given)
+    torch.testing.assert_close(attend(*given), regard.attend(*given).output)
+
+
+def test_code_compiled_before_is_refused_too() -> None:
+    run(1, _compiled)
+
+
+def test_others_may_replace_the_function() -> None:
+    def somebody(*given: Any, **options: Any) -> Tensor:
+        return given[0]
+
+    with patch.object(F, "scaled_dot_product_attention", somebody):
+        assert not inside_context_parallel()
+        _attend()
+
+
+def test_nothing_is_imported_for_the_question() -> None:
+    with patch.dict(sys.modules):
+        for name in [name for name in sys.modules if name.startswith("torch.distributed.tensor")]:
+            del sys.modules[name]
+        assert not inside_context_parallel()
+        assert "torch.distributed.tensor" not in sys.modules

@@ -1,0 +1,133 @@
+"""A store that writes a bounded way behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard import recording
+from regard.errors import FileError
+from regard.recorder.behind import Behind
+from regard.recording import Writer
+
+
+class Slow:
+    """A store that writes only while its gate is open, and fails at one name."""
+
+    def __init__(self, bad: str = "") -> None:
+        self.gate, self.bad = threading.Event(), bad
+        self.names: list[str] = []
+        self.closed = 0
+
+    def add(
+        self,
+        name: str,
+        array: Any,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        dtype: str | None = None,
+    ) -> None:
+        """One tensor."""
+        assert self.gate.wait(30)
+        if name == self.bad:
+            raise FileError(f"{name}: cannot be written (the disk is full)")
+        self.names.append(name)
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """A fact."""
+        assert self.gate.wait(30)
+        self.names += metadata
+
+    def close(self) -> None:
+        """No more."""
+        self.closed += 1
+
+
+def some(size: int) -> np.ndarray[Any, Any]:
+    return np.zeros(size, np.uint8)
+
+
+def test_a_file_written_behind_is_the_same_file(tmp_path: Path) -> None:
+    dice = np.random.default_rng(0)
+    arrays = {f"a{n}": dice.standard_normal((n + 1, 50)).astype(np.float32) for n in range(40)}
+    for name, behind in (("plain", False), ("behind", True)):
+        writer = Writer(tmp_path / name)
+        store = Behind(writer, room=1000) if behind else writer
+        store.note({"model": "made"})
+        for number, array in arrays.items():
+            store.add(number, array, {"what": "rows"})
+        store.close()
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "behind").read_bytes()
+
+
+def test_adding_does_not_wait_while_there_is_room() -> None:
+    store = Slow()
+    behind = Behind(store, room=100)
+    behind.add("a", some(40))
+    behind.add("b", some(40))
+    assert store.names == []
+    store.gate.set()
+    behind.flush()
+    assert store.names == ["a", "b"]
+    behind.close()
+
+
+def test_adding_waits_where_too_much_waits_already() -> None:
+    store = Slow()
+    behind = Behind(store, room=100)
+    behind.add("a", some(60))
+    waits = threading.Thread(target=behind.add, args=("b", some(60)))
+    waits.start()
+    waits.join(0.2)
+    assert waits.is_alive()
+    store.gate.set()
+    waits.join(30)
+    behind.close()
+    assert store.names == ["a", "b"]
+
+
+def test_what_is_larger_than_the_room_still_passes() -> None:
+    store = Slow()
+    store.gate.set()
+    behind = Behind(store, room=10)
+    behind.add("large", some(1000))
+    behind.close()
+    assert store.names == ["large"]
+
+
+def test_an_error_reaches_whoever_calls_next_and_nothing_follows_it() -> None:
+    store = Slow(bad="b")
+    behind = Behind(store)
+    for name in "abc":
+        behind.add(name, some(1))
+    store.gate.set()
+    with pytest.raises(FileError, match="the disk is full"):
+        behind.flush()
+    assert store.names == ["a"]
+    behind.close()
+    assert store.closed == 1
+
+
+def test_closing_tells_of_an_error_and_closes_nevertheless() -> None:
+    store = Slow(bad="a")
+    behind = Behind(store)
+    behind.add("a", some(1))
+    store.gate.set()
+    with pytest.raises(FileError):
+        behind.close()
+    assert store.closed == 1
+
+
+def test_what_was_flushed_can_be_read_while_the_recording_goes_on(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "a.regard")
+    behind = Behind(writer)
+    behind.add("x", np.arange(3))
+    behind.flush()
+    with recording.Reader(tmp_path / "a.regard") as reader:
+        assert list(reader) == ["x"]
+    behind.close()

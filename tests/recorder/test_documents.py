@@ -1,0 +1,209 @@
+"""A folder of files: begun, resumed, refused. The same work in this process; for processes that
+are killed see tests/cli/test_documents.py."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import regard
+from recorder.texts import Inline, arrays_of, documents, recorded, save_model, write_jsonl
+from regard.errors import FileError, InputError
+from regard.recorder import documents as running
+from regard.recorder.documents import Asked, Maker, carry_out, claimed, gather, prepare
+from regard.recorder.shardwise import Manner
+from regard.recording.shards import MANIFEST
+
+
+@pytest.fixture
+def asked(tmp_path) -> Asked:
+    """Seven documents, three a file."""
+    path = write_jsonl(tmp_path / "d.jsonl", documents(7))
+    return Asked(path, tmp_path / "out", Manner(), per_file=3)
+
+
+def names(asked: Asked) -> list[str]:
+    return sorted(one.name for one in asked.folder.iterdir())
+
+
+def test_every_document_once_in_order(words_model, asked):
+    files = [f"shard-0000{n}.regard" for n in range(3)]
+    assert recorded(words_model, asked) == files
+    assert names(asked) == [MANIFEST, *files]
+    with regard.open(asked.folder) as rec:
+        assert [one.title for one in rec.prompts] == [f"d.jsonl:{n + 1}" for n in range(7)]
+        assert [" ".join(one.tokens) for one in rec.prompts] == documents(7)
+        assert rec.merged().documents == 7
+
+
+def test_the_manifest_tells_what_the_run_was(words_model, asked):
+    recorded(words_model, asked)
+    told = json.loads((asked.folder / MANIFEST).read_text())
+    assert told["contents"] == "documents/1"
+    assert told["documents"] == str(asked.documents)
+    assert told["model"]["dtype"] == "float32" and len(told["model"]["fingerprint"]) == 64
+    assert told["options"] == vars(Manner())
+    assert [one["documents"] for one in told["shards"]] == [3, 3, 1]
+    assert len({one["digest"] for one in told["shards"]}) == 3
+
+
+def test_again_there_is_nothing_to_do(words_model, asked):
+    recorded(words_model, asked)
+    before = {one.name: one.stat().st_mtime_ns for one in asked.folder.glob("*.regard")}
+    assert recorded(words_model, asked) == []
+    assert before == {one.name: one.stat().st_mtime_ns for one in asked.folder.glob("*.regard")}
+
+
+@pytest.mark.parametrize("gone", [[0], [1], [0, 2], [0, 1, 2]])
+def test_whatever_is_missing_is_made_and_nothing_else(words_model, asked, gone, tmp_path):
+    recorded(words_model, asked)
+    whole = arrays_of(asked.folder)
+    for n in gone:
+        (asked.folder / f"shard-0000{n}.regard").unlink()
+    (asked.folder / ".shard-00001-abc.part").write_text("half")
+    assert recorded(words_model, asked) == [f"shard-0000{n}.regard" for n in gone]
+    assert arrays_of(asked.folder) == whole
+    assert not list(asked.folder.glob(".*"))
+
+
+def test_a_run_that_fails_keeps_what_was_whole_and_goes_on(words_model, asked, monkeypatch):
+    real = running.ShardRecorder.write
+
+    def write(self: Any, path: Any, *rest: Any) -> Any:
+        if path.name == "shard-00001.regard":
+            raise FileError("no space left")
+        return real(self, path, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running.ShardRecorder, "write", write)
+        with pytest.raises(FileError, match="no space left"):
+            recorded(words_model, asked)
+    assert names(asked) == [MANIFEST, "shard-00000.regard"]
+    assert recorded(words_model, asked) == ["shard-00001.regard", "shard-00002.regard"]
+
+
+def test_more_documents_later(words_model, asked):
+    recorded(words_model, asked)
+    write_jsonl(asked.documents, documents(10))
+    with pytest.raises(FileError, match=r"shard-00002\.regard: other documents.*--overwrite"):
+        recorded(words_model, asked)
+    assert recorded(words_model, replace(asked, overwrite=True)) == [
+        "shard-00002.regard",
+        "shard-00003.regard",
+    ]
+    with regard.open(asked.folder) as rec:
+        assert [one.number for one in rec.prompts] == list(range(10))
+        assert [" ".join(one.tokens) for one in rec.prompts] == documents(10)
+
+
+def test_fewer_documents_leave_no_file_of_before(words_model, asked):
+    recorded(words_model, asked)
+    write_jsonl(asked.documents, documents(7)[:3])
+    with pytest.raises(FileError, match="this run has no such file"):
+        recorded(words_model, asked)
+    assert recorded(words_model, replace(asked, overwrite=True)) == []
+    assert names(asked) == [MANIFEST, "shard-00000.regard"]
+
+
+@pytest.mark.parametrize(
+    ("manner", "said"),
+    [
+        (Manner(generate=2), "generate 0 there, 2 now"),
+        (Manner(layers="0"), "layers None there, 0 now"),
+        (Manner(budget=10**6), "budget 2000000000 there, 1000000 now"),
+    ],
+)
+def test_other_options_are_told_and_nothing_is_touched(words_model, asked, manner, said):
+    recorded(words_model, asked)
+    before = {one.name: one.read_bytes() for one in asked.folder.iterdir()}
+    with pytest.raises(FileError, match=said):
+        recorded(words_model, replace(asked, manner=manner))
+    assert before == {one.name: one.read_bytes() for one in asked.folder.iterdir()}
+    over = replace(asked, manner=manner, overwrite=True)
+    assert len(recorded(words_model, over)) == 3
+
+
+def test_another_model_is_noticed_by_its_weights(words_model, asked, tmp_path):
+    recorded(words_model, asked)
+    other = save_model(tmp_path / "tuned", seed=1)
+    with pytest.raises(FileError, match="another model"):
+        recorded(other, asked)
+    moved = shutil.copytree(words_model, tmp_path / "moved")  # the same under another name
+    assert recorded(moved, asked) == []
+
+
+@pytest.mark.parametrize("how", ["cut", "other", "empty"])
+def test_a_damaged_file_is_no_finished_one(words_model, asked, how):
+    recorded(words_model, asked)
+    file = asked.folder / "shard-00001.regard"
+    whole = file.read_bytes()
+    file.write_bytes({"cut": whole[:-5000], "other": b"mine", "empty": b""}[how])
+    with pytest.raises(FileError, match=r"shard-00001\.regard: .*damaged"):
+        recorded(words_model, asked)
+    assert recorded(words_model, replace(asked, overwrite=True)) == ["shard-00001.regard"]
+
+
+def test_bad_documents_end_it_before_any_work(words_model, asked):
+    with asked.documents.open("a") as file:
+        file.write('{"text": "the sea"\n')
+        file.write(json.dumps({"text": "the sea " * 50}) + "\n")
+    with pytest.raises(InputError, match=r"d\.jsonl:8: not JSON .*--skip-bad"):
+        recorded(words_model, asked)
+    assert not asked.folder.exists()
+    skipping = replace(asked, skip_bad=True)
+    recorded(words_model, skipping)
+    told = json.loads((asked.folder / MANIFEST).read_text())
+    assert [one["name"] for one in told["skipped"]] == ["d.jsonl:8", "d.jsonl:9"]
+    assert "64 positions" in told["skipped"][1]["why"]
+    assert len(arrays_of(asked.folder)) == 7
+    assert recorded(words_model, skipping) == []
+
+
+def test_a_document_that_is_too_long_is_named(words_model, asked):
+    write_jsonl(asked.documents, ["the sea", "the sea " * 50])
+    with pytest.raises(InputError, match=r"d\.jsonl:2: the prompt has 100 tokens.*64 positions"):
+        recorded(words_model, asked)
+    write_jsonl(asked.documents, ["the sea " * 50])
+    with pytest.raises(InputError, match="no document can be recorded"):
+        recorded(words_model, replace(asked, skip_bad=True))
+
+
+def test_a_disk_that_is_too_small_is_told_before_any_work(words_model, asked, monkeypatch):
+    few = SimpleNamespace(free=1000)
+    monkeypatch.setattr(running.shutil, "disk_usage", lambda _: few)
+    with pytest.raises(FileError, match=r"1\.0 kB are free there"):
+        recorded(words_model, asked)
+    assert not asked.folder.exists()
+
+
+def test_what_is_to_do_is_known_before(words_model, asked):
+    workers: Any = Inline(Maker(str(words_model), asked.manner))
+    run = prepare(asked, *gather(asked), workers)
+    assert not asked.folder.exists()
+    assert (run.documents, run.files, run.done, len(run.todo)) == (7, 3, 0, 3)
+    assert run.tokens == sum(len(text.split()) for text in documents(7))
+    with claimed(asked.folder):
+        list(carry_out(run, asked, workers))
+    written = sum(one.stat().st_size for one in asked.folder.glob("*.regard"))
+    assert written / 3 < run.size < written * 3
+
+
+def test_two_runs_do_not_share_a_folder(asked):
+    with (
+        claimed(asked.folder),
+        pytest.raises(FileError, match="being written by another process"),
+        claimed(asked.folder),
+    ):
+        pass
+    assert not asked.folder.exists()  # nothing came of it
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileError, match="cannot be made"), claimed(tmp_path / "file" / "out"):
+        pass

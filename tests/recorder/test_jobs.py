@@ -1,0 +1,100 @@
+"""Processes that do one task after another, and how they end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recorder import chores
+from regard.errors import FileError, InputError, RegardError
+from regard.recorder.jobs import Task, Workers, cores
+
+
+def test_every_task_once_by_tools_that_are_made_once():
+    steps: list[float] = []
+    with Workers(2, chores.make) as workers:
+        tasks = [Task(f"n{n}", chores.square, float(n)) for n in range(9)]
+        found = list(workers.run(tasks, steps.append))
+        assert sorted(answer["square"] for _, answer in found) == [n * n for n in range(9)]
+        assert all(answer["square"] == task.given**2 for task, answer in found)
+        assert sorted(steps) == list(range(9))
+        mine = [[a for _, a in found if a["number"] == n] for n in (0, 1)]
+        for answers in mine:
+            assert len({a["pid"] for a in answers}) == 1
+            assert [a["used"] for a in answers] == list(range(1, len(answers) + 1))
+        (threads,) = {a["threads"] for _, a in found}
+        assert threads >= 1 and 2 * threads <= max(cores(), 2)
+        assert all(a["interrupts"] for _, a in found)  # Ctrl-C is for the parent
+        # a second round, by the same processes
+        ((_, again),) = workers.run([Task("more", chores.square, 3.0)])
+        assert again["used"] > 1 and again["square"] == 9
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "said"),
+    [
+        ("file", FileError, "shard-7: the disk is full"),
+        ("extra", RegardError, "shard-7: loading needs the package 'transformers'"),
+        ("bug", RegardError, r"shard-7: worker \d \(process \d+\) ended with status 1"),
+        ("kill", RegardError, r"shard-7: worker \d \(process \d+\) was killed by SIGKILL"),
+    ],
+)
+def test_the_error_names_the_task_and_the_worker(how, kind, said):
+    tasks = [Task("shard-7", chores.fail, how)]
+    with pytest.raises(kind, match=said), Workers(1, chores.make) as workers:
+        list(workers.run(tasks))
+    assert not multiprocessing.active_children()
+
+
+def test_a_tool_that_cannot_be_made():
+    with pytest.raises(InputError, match="loading the model: no such model"):
+        Workers(2, chores.refuse).__enter__()
+    assert not multiprocessing.active_children()
+
+
+def test_fewer_than_one_are_refused():
+    with pytest.raises(InputError, match="--jobs 0"):
+        Workers(0, chores.make)
+
+
+ORPHANED = """
+import sys
+from pathlib import Path
+from recorder import chores
+from regard.recorder.jobs import Task, Workers
+if __name__ == "__main__":
+    with Workers(1, chores.make) as workers:
+        list(workers.run([Task("long", chores.wait, Path(sys.argv[1]))]))
+"""
+
+
+def test_no_worker_outlives_a_parent_that_was_killed(tmp_path):
+    script, begun = tmp_path / "parent.py", tmp_path / "begun"
+    script.write_text(ORPHANED)
+    tests = Path(__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(tests)}
+    with subprocess.Popen([sys.executable, script, begun], env=environment) as parent:
+        end = time.monotonic() + 300
+        while not (begun.exists() and begun.read_text()):
+            assert parent.poll() is None and time.monotonic() < end
+            time.sleep(0.05)
+        parent.kill()
+    worker = int(begun.read_text())
+    while alive(worker):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie that nobody has asked after."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
