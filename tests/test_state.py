@@ -21,7 +21,7 @@ from regard.errors import InputError, ShapeError
 from regard.mask import Extent
 from regard.mask.part import Part
 from regard.score import PartBias, as_bias
-from regard.state import MergeRule, Partial, TopScores
+from regard.state import MergeRule, Partial, TopScores, rounded_off
 from regard.summary import Visible
 from regard.testing import Inputs, Yardstick
 
@@ -465,3 +465,29 @@ def test_a_sink_must_have_one_number_per_head():
 def test_every_mergeable_summary_is_tried_here():
     """A new merge rule needs a law of its own."""
     assert {summary.merge_rule for summary in SUMMARIES} == set(MergeRule)
+
+
+def test_merging_loses_nothing_where_scores_are_large() -> None:
+    """One float32 number for lse would cost 1e-3 of the weights here."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 20, 8) * 30000, torch.randn(2, 60, 8), torch.randn(2, 60, 8)
+    halves = [(0, slice(0, 25)), (25, slice(25, 60))]
+    asked = (regard.Concentration(), regard.Top(3))
+    parts = [
+        regard.attend_partial(
+            q, k[:, there], v[:, there], key_start=start, total_keys=60, summaries=asked
+        )
+        for start, there in halves
+    ]
+    found, whole = regard.merge(*parts).finish(), regard.attend(q, k, v)
+    torch.testing.assert_close(found.output, whole.output, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.concentration(), whole.concentration(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.top(3).weights, whole.top(3).weights, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("sides", [(1e8, 3.0), (3.0, 1e8), (1.0, 2.0**-30), (-1e8, 0.1)])
+def test_what_rounding_took_is_known_exactly(sides: tuple[float, float]) -> None:
+    a, b = (torch.tensor(side) for side in sides)
+    exact = a.double() + b.double()
+    assert (a + b).double() + rounded_off(a, b).double() == exact
+    assert rounded_off(torch.tensor(-torch.inf), torch.tensor(0.0)) == 0

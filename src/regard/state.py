@@ -10,6 +10,9 @@ For disjoint sets of keys A, B and one query, with w_X = exp(lse_X − lse):
 empty = (0, −∞, 0) is an identity on both sides, and two empties give empty. A Partial never
 contains the sink; `finish` adds it once. Column mass and pooled maps do not merge over keys: they
 are swept again once the global lse is known.
+
+Weights depend on differences of lse, so what rounding took from it (`rest`) goes along: near
+64,000 one float32 number is wrong by up to 0.002, and so would every weight be.
 """
 
 from __future__ import annotations
@@ -24,7 +27,16 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Finished", "MergeRule", "Mergeable", "Partial", "TopKeys", "TopScores", "merge"]
+__all__ = [
+    "Finished",
+    "MergeRule",
+    "Mergeable",
+    "Partial",
+    "TopKeys",
+    "TopScores",
+    "merge",
+    "rounded_off",
+]
 
 
 class MergeRule(enum.Enum):
@@ -68,6 +80,7 @@ class Partial:
     out: Tensor  # (…, Hq, L, Dv)
     lse: Tensor  # (…, Hq, L)
     summaries: Mapping[Any, Any] = field(default_factory=dict)
+    rest: Tensor | None = None  # (…, Hq, L): lse + rest is exact; None where nobody knows
 
     @classmethod
     def empty(cls, like: Partial) -> Partial:
@@ -87,7 +100,7 @@ class Partial:
             summary: (self if summary.merge_rule in keys_only else whole).summaries[summary]
             for summary in self.summaries
         }
-        return Finished(whole.out, whole.lse, summaries)
+        return Finished(whole.out, whole.lse, summaries, whole.rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +110,7 @@ class Finished:
     output: Tensor
     lse: Tensor
     summaries: Mapping[Any, Any]
+    rest: Tensor | None = None  # what rounding took from lse
 
     def __getitem__(self, summary: Any) -> Any:
         """A summary by its value; the best keys come as weights and keys."""
@@ -107,7 +121,9 @@ class Finished:
         if not isinstance(value, TopScores):
             return value
         lse = self.lse.masked_fill(self.lse == -torch.inf, 0.0)
-        return TopKeys(torch.exp(value.scores - lse.unsqueeze(-1)), value.keys)
+        above = value.scores - lse.unsqueeze(-1)
+        above = above if self.rest is None else above - self.rest.unsqueeze(-1)
+        return TopKeys(torch.exp(above), value.keys)
 
     def entropy(self) -> Tensor:
         """(…, Hq, L), where regard.Entropy() was asked for."""
@@ -166,15 +182,33 @@ def _merge(a: Partial, b: Partial) -> Partial:
         odd = sorted(map(repr, set(a.summaries) ^ set(b.summaries)))
         raise InputError(f"merge: only some of the parts have {', '.join(odd)}")
     neither = (a.lse == -torch.inf) & (b.lse == -torch.inf)
-    safe = torch.logaddexp(a.lse.masked_fill(neither, 0.0), b.lse.masked_fill(neither, 0.0))
-    weights = [torch.exp(part.lse - safe) for part in (a, b)]
-    lse = safe.masked_fill(neither, -torch.inf)
+    peak = torch.maximum(a.lse, b.lse).detach().masked_fill(neither, 0.0)
+    above = [_above(part, peak) for part in (a, b)]
+    # of the sum, relative to the larger of the two
+    log = torch.logaddexp(*(one.masked_fill(neither, 0.0) for one in above))
+    weights = [torch.exp(one - log) for one in above]
+    lse = (peak + log).masked_fill(neither, -torch.inf)
+    rest = rounded_off(peak, log.detach()).masked_fill(neither, 0.0)
     out = weights[0].unsqueeze(-1) * a.out + weights[1].unsqueeze(-1) * b.out
     summaries = {
-        summary: _combine(summary.merge_rule, (a, b), summary, weights, safe)
+        summary: _combine(summary.merge_rule, (a, b), summary, weights, [log - x for x in above])
         for summary in a.summaries
     }
-    return Partial(out, lse, summaries)
+    return Partial(out, lse, summaries, rest)
+
+
+def _above(part: Partial, peak: Tensor) -> Tensor:
+    """lse − peak; the difference of two near numbers is exact, and then the rest counts."""
+    gap = part.lse - peak
+    return gap if part.rest is None else gap + part.rest
+
+
+def rounded_off(a: Tensor, b: Tensor) -> Tensor:
+    """What a + b lost by rounding: (a + b) + rounded_off(a, b) is exact."""
+    total = a + b
+    by_b = total - a
+    lost = (a - (total - by_b)) + (b - by_b)
+    return torch.where(total.isfinite(), lost, 0.0)
 
 
 def _combine(
@@ -182,7 +216,7 @@ def _combine(
     parts: tuple[Partial, Partial],
     summary: Any,
     weights: list[Tensor],
-    lse: Tensor,
+    gaps: list[Tensor],
 ) -> Any:
     x, y = (part.summaries[summary] for part in parts)
     if rule is MergeRule.MEAN:
@@ -195,10 +229,9 @@ def _combine(
         return x + y
     if rule is MergeRule.TOP:
         return _best(x, y)
-    total = torch.zeros_like(lse)
-    for part, w, h in zip(parts, weights, (x, y), strict=True):
-        gap = torch.where(w > 0, lse - part.lse.masked_fill(w == 0, 0.0), 0.0)  # 0·∞ = 0
-        total = total + w * (h + gap)
+    total = torch.zeros_like(gaps[0])
+    for gap, w, h in zip(gaps, weights, (x, y), strict=True):
+        total = total + w * (h + torch.where(w > 0, gap.masked_fill(w == 0, 0.0), 0.0))  # 0·∞ = 0
     return total
 
 

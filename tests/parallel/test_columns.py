@@ -13,10 +13,9 @@ from parallel.test_forward import PRECISIONS, right_of
 from parallel.world import WORLDS, run
 from regard.summary import Offsets, Pooled, Received, Summary
 
-# where scores are in the hundreds, a merged lse, which is one number, costs a column's last bits
 NAMES = [
     "plain", "causal", "lengths", "documents", "alibi", "relative bias", "bias table", "sink",
-    "everything", "one key head", "no batch", "two tokens",
+    "everything", "one key head", "no batch", "large scores", "saturated", "two tokens",
 ]  # fmt: skip
 MINE: tuple[Received, ...] = (
     Received(), Received(7), Received(per="visible"), Received(range(2, 50, 3), groups="mean"),

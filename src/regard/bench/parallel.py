@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -42,7 +44,7 @@ _SUMMARIES: tuple[Summary, ...] = (
     regard.Concentration(), Visible(), regard.Top(8),
 )  # fmt: skip
 _PATIENCE = timedelta(minutes=10)  # that a rank waits for another
-_ROWS = 16  # that are compared, in the middle and at the end
+_ROWS = 16  # of each rank that are compared
 _ALLOWED = 2e-4
 
 
@@ -75,23 +77,23 @@ class Size:
 
     @property
     def spans(self) -> list[range]:
-        """Rows that are compared: of all ranks, for zig-zag shards meet in the middle."""
-        middle, end = self.tokens // 2, self.tokens
-        return [range(max(0, stop - _ROWS), stop) for stop in (middle, end)]
+        """Rows that are compared: the last few of every rank."""
+        last = [pieces[-1] for pieces in Shards.zigzag(self.tokens, self.ranks).pieces]
+        return [range(max(start, stop - _ROWS), stop) for start, stop in last]
 
 
 def measure(size: Size, seconds: float = 2.0, rounds: int = 5) -> list[Result]:
     """Compare the ways on some rows, count what travels, then let them take turns."""
-    with tempfile.TemporaryDirectory() as folder:
-        with Workers(size.ranks, partial(_Rank, folder, size)) as ranks:
-            _check(ranks, size)
-            sent = {way: _counted(ranks, size, way) for way in _WAYS[1:]}
-            contenders = {way: partial(_seconds, ranks, way) for way in _WAYS}
-            # all have run in the check; their own clocks say how long they took
-            taken = take_turns(
-                contenders, seconds=seconds, rounds=rounds, clock=_as_told, warm=False
-            )
-    return [_result(size, way, taken, sent.get(way, 0)) for way in _WAYS]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Workers(size.ranks, partial(_Rank, folder, size)) as ranks,
+    ):
+        _check(ranks, size)
+        sent = {way: _counted(ranks, size, way) for way in _WAYS}
+        contenders = {way: partial(_seconds, ranks, way) for way in _WAYS}
+        # all have run in the check; the ranks' own clocks say how long a call took
+        taken = take_turns(contenders, seconds=seconds, rounds=rounds, clock=_as_told, warm=False)
+    return [_result(size, way, taken, sent[way]) for way in _WAYS]
 
 
 def _as_told(run: Callable[[], object]) -> float:
@@ -115,13 +117,15 @@ def _seconds(ranks: Workers[_Rank], way: str) -> float:
 def _counted(ranks: Workers[_Rank], size: Size, way: str) -> int:
     """Bytes a rank sends, on average; WrongResultError where the cost model says otherwise."""
     total = sum(_everyone(ranks, way, _Rank.sent))
-    each = size.layer.trade(size.tokens, size.ranks)
-    if way == "ring":
-        each = (size.ranks - 1) * size.layer.shard(size.tokens)
-    if total != each:
+    foreseen = {
+        "one rank": 0,
+        "ring": (size.ranks - 1) * size.layer.shard(size.tokens),
+        "ulysses": size.layer.trade(size.tokens, size.ranks),
+    }
+    if total != foreseen[way]:
         raise WrongResultError(
-            f"{way} of {size} sent {total} bytes, the cost model says {each:.0f}; one of them is "
-            "wrong, so no time is reported"
+            f"{way} of {size} sent {total} bytes, the cost model says {foreseen[way]:.0f}; one of "
+            "them is wrong, so no time is reported"
         )
     return round(total / size.ranks)
 
@@ -135,61 +139,62 @@ class _Rank:
     def __init__(self, folder: str, size: Size, number: int) -> None:
         torch.set_num_threads(1)  # this process is ours
         dist.init_process_group(
-            "gloo", store=dist.FileStore(f"{folder}/store", size.ranks), rank=number,
-            world_size=size.ranks, timeout=_PATIENCE,
+            "gloo", init_method=f"file://{folder}/store", rank=number, world_size=size.ranks,
+            timeout=_PATIENCE,
         )  # fmt: skip
         self.size, self.number = size, number
         self.first_alone = dist.new_group([0])
         self.whole = size.inputs()
 
-    def attend(self, way: str, **options: Any) -> Any:
-        """By one of the ways; None where this rank has no part in it."""
-        if way == "one rank":
-            shards, group = Shards.zigzag(self.size.tokens, 1), self.first_alone
-            if self.number:
-                return None
-        else:
-            shards, group = Shards.zigzag(self.size.tokens, self.size.ranks), None
+    def ready(self, way: str, **options: Any) -> Callable[[], Any] | None:
+        """A call of one of the ways; None where this rank has no part in it."""
+        alone = way == _WAYS[0]
+        if alone and self.number > 0:
+            return None
+        shards = Shards.zigzag(self.size.tokens, 1 if alone else self.size.ranks)
         mine = [shards.take(tensor, self.number) for tensor in self.whole]
+        group = self.first_alone if alone else None
         call = ulysses if way == "ulysses" else ring
-        rules = {"shards": shards, "group": group, "mask": regard.Causal()}
-        return partial(call, *mine, **rules, **options)
+        return partial(call, *mine, shards=shards, group=group, mask=regard.Causal(), **options)
 
     def timed(self, way: str, _: object = None) -> float:
         """Seconds, from when all ranks are ready."""
-        call = self.attend(way, summaries=_SUMMARIES)
-        if way != "one rank":
+        call = self.ready(way, summaries=_SUMMARIES)
+        if call is None:
+            return 0.0
+        if way != _WAYS[0]:
             dist.barrier()
         start = time.perf_counter()
-        if call is not None:
-            call()
+        call()
         return time.perf_counter() - start
 
     def sent(self, way: str, _: object = None) -> int:
         """Bytes that left this rank for the output alone."""
-        call = self.attend(way, check=False)
+        call = self.ready(way, check=False)
+        if call is None:
+            return 0
         with _counting(self.number) as messages:
             call()
         return sum(messages)
 
-    def rows(self, way: str, _: object = None) -> list[tuple[int, list[Any]]]:
+    def rows(self, way: str, _: object = None) -> dict[int, list[Any]]:
         """What this rank says of the rows that are compared, by their place."""
-        call = self.attend(way, summaries=_SUMMARIES)
+        call = self.ready(way, summaries=_SUMMARIES)
         if call is None:
-            return []
+            return {}
         a = call()
         wanted = {row for span in self.size.spans for row in span}
         said = _said(a)
-        return [
-            (place, [array[..., n, :].numpy() for array in said])
+        return {
+            place: [array[..., n, :].numpy() for array in said]
             for n, place in enumerate(a.positions.tolist())
             if place in wanted
-        ]
+        }
 
 
 @contextmanager
 def _counting(rank: int) -> Iterator[list[int]]:
-    """The bytes of every message that this process gives to another."""
+    """The bytes of every message that this process gives to another, while it lasts."""
     messages: list[int] = []
     by_pairs, by_all = dist.batch_isend_irecv, dist.all_to_all_single
 
@@ -197,15 +202,14 @@ def _counting(rank: int) -> Iterator[list[int]]:
         messages.extend(op.tensor.nbytes for op in ops if op.op is dist.isend)
         return by_pairs(ops)
 
-    def count_all(taken: Tensor, given: Tensor, _: Any, sizes: list[int], **options: Any) -> Any:
-        messages.append(given.nbytes - sizes[rank] * given.itemsize)  # its own part stays
-        return by_all(taken, given, _, sizes, **options)
+    def count_all(
+        taken: Tensor, given: Tensor, arriving: list[int], leaving: list[int], **options: Any
+    ) -> Any:
+        messages.append(given.nbytes - leaving[rank] * given.itemsize)  # its own part stays
+        return by_all(taken, given, arriving, leaving, **options)
 
-    dist.batch_isend_irecv, dist.all_to_all_single = count_pairs, count_all
-    try:
+    with patch.multiple(dist, batch_isend_irecv=count_pairs, all_to_all_single=count_all):
         yield messages
-    finally:
-        dist.batch_isend_irecv, dist.all_to_all_single = by_pairs, by_all
 
 
 # ── is it right ──────────────────────────────────────────────────────────────────────────────
@@ -223,7 +227,7 @@ def _said(a: Any) -> list[Tensor]:
 def _right(size: Size) -> dict[int, list[Any]]:
     """The definition in float64, for the rows that are compared."""
     q, k, v = (tensor.double() for tensor in size.inputs())
-    found = {}
+    found: dict[int, list[Any]] = {}
     for span in size.spans:
         seen = slice(0, span.stop)  # the mask hides what comes later
         a = regard.attend(
@@ -239,7 +243,7 @@ def _check(ranks: Workers[_Rank], size: Size) -> None:
     right = _right(size)
     names = ["output", "lse", *(type(summary).__name__ for summary in _SUMMARIES)]
     for way in _WAYS:
-        rows = dict(row for said in _everyone(ranks, way, _Rank.rows) for row in said)
+        rows = dict(ChainMap(*_everyone(ranks, way, _Rank.rows)))
         if rows.keys() != right.keys():
             raise WrongResultError(f"{way} of {size} has rows {sorted(rows)} of {sorted(right)}")
         for row, arrays in rows.items():
@@ -256,23 +260,28 @@ def _result(size: Size, way: str, taken: dict[str, Samples], sent: int) -> Resul
     mine, alone = taken[way], taken[_WAYS[0]]
     low, high = mine.percentiles()
     ratio = mine.ratio_to(alone)
-    steps = size.ranks - 1
-    notes = {
-        "ring": f"{sent // steps} bytes sent per rank and step, {steps} step{'s'[: steps > 1]}",
-        "ulysses": f"{sent} bytes sent per rank, there and back",
-    }
-    ranks = 1 if way == _WAYS[0] else size.ranks
-    efficiency = f"{ranks} ranks, efficiency {1 / (ranks * ratio):.3f}; "
     return Result(
-        date=today(), suite="parallel", what=way, implementation="cpu", tokens=size.tokens,
+        date=today(), suite="parallel", what=way, implementation=_served(size), tokens=size.tokens,
         dim=size.dim, heads=size.heads, causal=True, dtype="float32",
         median_ms=round(mine.median * 1e3, 2), p20_ms=round(low * 1e3, 2),
         p80_ms=round(high * 1e3, 2), peer=_WAYS[0], ratio=round(ratio, 3),
         rounds=len(mine.seconds), threads=1, machine=machine(), torch=torch.__version__,
-        regard=regard.__version__, tflops=round(_work(size) / mine.median / 1e12, 4),
-        note=efficiency + notes[way] if ranks > 1 else "1 rank",
+        regard=regard.__version__,
+        tflops=round(size.layer.work(size.tokens, causal=True) / mine.median / 1e12, 4),
+        note=_note(size, way, ratio, sent),
     )  # fmt: skip
 
 
-def _work(size: Size) -> float:
-    return size.layer.work(size.tokens, causal=True)
+def _served(size: Size) -> str:
+    few = [tensor[..., :2, :] for tensor in size.inputs()]
+    return regard.attend(*few, mask=regard.Causal(), summaries=_SUMMARIES).implementation
+
+
+def _note(size: Size, way: str, ratio: float, sent: int) -> str:
+    """Efficiency, and the bytes that a rank sends."""
+    if way == _WAYS[0]:
+        return "1 rank of one thread"
+    steps = size.ranks - 1
+    each = f"{sent // steps} bytes a step" if way == "ring" else f"{sent} bytes in all"
+    efficiency = f"efficiency {1 / (size.ranks * ratio):.3f}"
+    return f"{size.ranks} ranks of one thread, {efficiency}, each sends {each}"

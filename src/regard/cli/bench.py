@@ -30,13 +30,17 @@ _SUITES = {
     "report": "4096,8192,16384,32768",
     "page": "131072",
     "monitor": "1024",
+    "parallel": "8192,32768",
     "gpu": "1024,2048,4096,8192,16384,32768,65536,131072",
 }
 
 
 def bench(
     suite: Annotated[
-        str, typer.Argument(help="Which suite: cpu, record, decode, report, page, monitor, gpu.")
+        str,
+        typer.Argument(
+            help="Which suite: cpu, record, decode, report, page, monitor, parallel, gpu."
+        ),
     ] = "cpu",
     tokens: Annotated[
         str | None,
@@ -64,7 +68,8 @@ def bench(
     its plain forward. decode: a model of regard.nn writing so many tokens, against transformers.
     report: what `regard report` takes, against linear growth. page: how soon the page is drawn in
     Chromium, against its budget. monitor: a training step being
-    monitored against the same step without. gpu: attention on an NVIDIA GPU against cuDNN, flash,
+    monitored against the same step without. parallel: one attention over two processes against
+    one, each with one thread (docs/scale.md). gpu: attention on an NVIDIA GPU against cuDNN, flash,
     FlexAttention and eager, memory too, and a model of 8 billion random weights being recorded;
     five minutes, docs/gpu.md says more. Answers are checked before anything is timed. Figures
     are medians; each ratio is the time over that of the peer in the same round, so below 1 is
@@ -93,7 +98,9 @@ def bench(
     if json:
         write_json([asdict(row) for row in rows])
     else:
-        tables = {"cpu": _table, "decode": _speed_table, "gpu": _gpu_table}
+        tables = {
+            "cpu": _table, "decode": _speed_table, "gpu": _gpu_table, "parallel": _ranks_table,
+        }  # fmt: skip
         write(tables.get(suite, _short_table)(rows))
     if wrong:
         raise WrongResultError("; ".join(wrong))
@@ -168,6 +175,11 @@ def _one(suite: str, tokens: int, model: str, seconds: float) -> list[Result]:
         from regard.bench.decode import measure as decode
 
         return decode(model, tokens, seconds)
+    if suite == "parallel":
+        from regard.bench.parallel import Size
+        from regard.bench.parallel import measure as share
+
+        return share(Size(tokens), seconds)
     from regard.bench.monitor import measure as train
 
     return train(tokens, seconds)
@@ -196,6 +208,17 @@ def _speed_table(rows: list[Result]) -> str:
     for row in rows:
         each = f"{row.median_ms:>9.1f} {1e3 / row.median_ms:>9.1f} {row.ratio:>7.2f}"
         lines.append(f"{row.tokens:>6} {row.what:12} {each}")
+    return "\n".join(lines)
+
+
+def _ranks_table(rows: list[Result]) -> str:
+    """What each way takes, and what its note says of efficiency and bytes."""
+    lines = [
+        f"{'tokens':>6} {'':10} {'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>7}  ÷ {rows[0].peer}"
+    ]
+    for row in rows:
+        times = f"{row.median_ms:>9.1f} {row.p20_ms:>9.1f} {row.p80_ms:>9.1f} {row.ratio:>7.2f}"
+        lines += [f"{row.tokens:>6} {row.what:10} {times}", f"{'':17} {row.note}"]
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ from regard.mask import Causal, Mask, as_mask
 from regard.mask.part import Part
 from regard.score import Bias, BiasTable, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
-from regard.state import Partial, TopScores
+from regard.state import Partial, TopScores, rounded_off
 from regard.summary import Summary, Top
 
 __all__ = ["attend", "attend_partial", "replay", "scaled_dot_product_attention"]
@@ -202,7 +202,9 @@ def attend_partial(
     chosen = _choose(call, summaries, implementation)
     found = Attention(call, chosen.attend(call, summaries), chosen)
     measured = {s: _for_merging(found, s, key_start) for s in summaries}
-    return Partial(found.output.to(found.dtype), found.lse, measured)
+    state = found._state
+    rest = None if state is None else found._public(rounded_off(*state))
+    return Partial(found.output.to(found.dtype), found.lse, measured, rest)
 
 
 def _for_merging(found: Attention, summary: Summary, key_start: int) -> Any:

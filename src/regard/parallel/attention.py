@@ -61,7 +61,8 @@ class RingAttention(Questions):
         )
         found = self._sweep(tensors, summaries)
         output = found.output.to(self._query.dtype)
-        self._state = RowState(found.lse, torch.zeros_like(found.lse))
+        rest = torch.zeros_like(found.lse) if found.rest is None else found.rest
+        self._state = RowState(found.lse, rest)
         self._output, self._lse, self._entropy = output, found.lse, None
         if self._graph:
             self._output, self._lse, self._entropy = self._joined(tensors, output)

@@ -63,7 +63,12 @@ def _side_by_side(parts: list[Partial]) -> Partial:
         torch.cat([part.out for part in parts], -2),
         torch.cat([part.lse for part in parts], -1),
         {s: _joined([part.summaries[s] for part in parts]) for s in parts[0].summaries},
+        torch.cat([_rest(part) for part in parts], -1),
     )
+
+
+def _rest(part: Partial) -> Tensor:
+    return torch.zeros_like(part.lse) if part.rest is None else part.rest
 
 
 def _joined(values: list[Any]) -> Any:
