@@ -66,8 +66,9 @@ format: $(READY)  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/build_page.py format
 
-docs: $(READY)  ## regenerate docs/cli from --help
+docs: $(READY)  ## regenerate docs/cli from --help, and the tables of docs/scale.md
 	@$(BIN)/python tools/cli_pages.py
+	@$(BIN)/python tools/scale_page.py
 
 pictures: page demo.regard  ## take the screenshots of README and docs anew
 	@$(BIN)/python tools/chromium.py

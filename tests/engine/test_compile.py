@@ -139,6 +139,28 @@ def test_compiled_functions_say_what_plain_ones_say(function):
     expect_same(compiled, function, tensors())
 
 
+@pytest.mark.parametrize("name", ["cpu", "tiled"])
+def test_an_implementation_may_be_named_in_compiled_code(name):
+    def function(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        a = regard.attend(q, k, v, mask=regard.Causal() & regard.Window(4), implementation=name)
+        return [a.output, a.entropy(), a.received()]
+
+    given = tensors()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for found, right in zip(compiled(*given), function(*given), strict=True):
+        assert torch.equal(found, right)
+
+
+def test_one_that_cannot_says_so_when_compiled_code_runs(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+
+    def function(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return regard.attend(q, k, v, implementation="triton").output
+
+    with pytest.raises(regard.errors.UnavailableError, match="'triton' cannot serve this call"):
+        torch.compile(function, fullgraph=True, backend="aot_eager")(*tensors())
+
+
 def test_infix_products_break_the_graph_and_are_right():
     compiled = torch.compile(infix_products, backend="aot_eager")
     expect_same(compiled, infix_products, tensors())

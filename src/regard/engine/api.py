@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.choose import Implementation, choose
+from regard.engine.choose import MEASURING, Implementation, choose
 from regard.engine.dtensor import for_dtensors, placed_like
 from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners
@@ -232,8 +232,8 @@ def _choose(
     over_ranks = for_dtensors(implementation, call.query, call.key, call.value)
     if over_ranks is not None:
         return over_ranks
-    if torch.compiler.is_compiling() and implementation is None:
-        return Swept(None)  # the operator itself chooses when it runs
+    if torch.compiler.is_compiling() and (implementation is None or implementation in MEASURING):
+        return Swept(None, implementation)  # the operator itself chooses, or checks, when it runs
     # a summary with tensors inside must not be kept alive by the memory of a choice
     fleeting = torch.compiler.is_compiling() or bool(marks_of(summaries))
     chosen = (choose if fleeting else _remembered_choice)(call.problem(summaries), implementation)

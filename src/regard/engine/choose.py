@@ -131,7 +131,11 @@ def _order(problem: Problem) -> tuple[str, ...]:
 
 
 def sweeps_for(call: Call, name: str) -> Sweeps:
-    """The named sweeps, or the first that can serve the call."""
+    """The named sweeps, or the first that can serve the call. A name with a question mark was
+    asked for while torch traced, and nobody has checked yet whether it can."""
+    if name.endswith("?"):
+        choose(call.problem(), name.removesuffix("?"))
+        return _sweeps(name.removesuffix("?"))
     if name:
         return _sweeps(name)
     for candidate in ("hopper", "triton") if call.query.device.type == "cuda" else ("cpu",):

@@ -40,9 +40,11 @@ __all__ = ["Swept"]
 class Swept:
     """An implementation made of the four sweeps."""
 
-    def __init__(self, sweeps: Sweeps | None) -> None:
+    def __init__(self, sweeps: Sweeps | None, asked: str | None = None) -> None:
         self.sweeps = sweeps  # None while tracing: the operator chooses when it runs
-        self.name = "" if sweeps is None else sweeps.name
+        self.name = asked or "" if sweeps is None else sweeps.name
+        # one that was asked for by name while tracing: the operator checks that it can
+        self._said = f"{asked}?" if asked else self.name
 
     def unavailable(self) -> list[str]:
         """Why it cannot run on this machine."""
@@ -200,7 +202,7 @@ class Swept:
 
     def _spec(self, call: Call) -> Spec:
         rules = Spec.of(call.mask, call.score)
-        return Spec(rules.mask, rules.score, self.name, place=call.place)
+        return Spec(rules.mask, rules.score, self._said, place=call.place)
 
 
 _GRAPH = "entropy with its graph"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.parallel.group import Peers
+from regard.parallel.message import pack
 from regard.parallel.travel import around
 
 __all__ = ["agree", "contents"]
@@ -47,8 +48,7 @@ def contents(arrays: Iterable[Any]) -> str:
         tensor = torch.as_tensor(array).detach()
         mark = f"{tensor.dtype}{tuple(tensor.shape)}"
         if tensor.device.type == "cpu":
-            raw = tensor.contiguous().view(-1).view(torch.uint8).numpy()
-            mark += blake2b(raw.tobytes(), digest_size=8).hexdigest()
+            mark += blake2b(pack([tensor]).numpy().tobytes(), digest_size=8).hexdigest()
         marks.append(mark)
     return " ".join(marks)
 

@@ -13,7 +13,7 @@ __all__ = ["pack", "size_of", "unpack"]
 
 def pack(tensors: Sequence[Tensor]) -> Tensor:
     """(n,) uint8: the tensors' bytes, one after the other."""
-    return torch.cat([t.detach().contiguous().view(-1).view(torch.uint8) for t in tensors])
+    return torch.cat([_bytes(tensor.detach().contiguous()) for tensor in tensors])
 
 
 def size_of(kinds: Sequence[torch.dtype], shapes: Sequence[Sequence[int]]) -> int:
@@ -36,3 +36,8 @@ def unpack(
         found.append(whole.view(kind).view(tuple(shape)))
         start += len(part)
     return found
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    # a tensor of one number is contiguous whatever its stride; bytes want a stride of one
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)

@@ -90,13 +90,12 @@ def _gather(
                     mask=(j < rule.keys)[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
         rows = want.rows + wide * COUNT * tall
         lists = wide * COUNT * COUNT * tall
-        at = first + tl.arange(0, BM)
-        next_row = tl.load(rows + at, mask=at < behind, other=-1)
-        for _ in tl.range(first, behind, BM):
-            row = tl.maximum(next_row, 0)
-            inside = next_row >= 0
-            at += BM
-            next_row = tl.load(rows + at, mask=at < behind, other=-1)
+        # tiles pass no vector on to each other: Triton 3.6 takes one that is wanted in several
+        # layouts for what it was before the loop, and rows then get the bounds of others
+        for start in tl.range(first, behind, BM):
+            at = start + tl.arange(0, BM)
+            inside = at < behind
+            row = tl.load(rows + at, mask=inside, other=0)
             i = base + row
             q = tl.load(own + i.to(tl.int64)[:, None] * q_strides[2] + d[None, :],
                         mask=inside[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
