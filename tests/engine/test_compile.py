@@ -340,7 +340,8 @@ OPERATORS: dict[str, tuple[Any, Callable[[dict[str, Any]], Arguments]]] = {
 
 
 def test_every_operator_is_checked_here():
-    assert {name.split()[0] for name in OPERATORS} == set(ops.__all__)
+    operators = {name for name in ops.__all__ if not name.startswith("sweep_")}
+    assert {name.split()[0] for name in OPERATORS} == operators
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -285,7 +285,8 @@ NUMBERS: list[Refusal] = [
         "an unknown implementation",
         lambda: attend(implementation="gpu"),
         InputError,
-        "implementation='gpu' does not exist; give one of cpu, triton, library, tiled, dense",
+        "implementation='gpu' does not exist; give one of cpu, hopper, triton, library, "
+        "tiled, dense",
     ),
     (
         "an implementation that cannot",

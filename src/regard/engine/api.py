@@ -7,7 +7,6 @@ looking at values, so that all of it can be traced.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from operator import index
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.engine.autocast import in_autocast
 from regard.engine.choose import MEASURING, Implementation, choose
 from regard.engine.dtensor import for_dtensors, placed_like
 from regard.engine.edit import edited_call, edited_output, editors
@@ -31,12 +31,11 @@ from regard.mask.part import Part
 from regard.score import Bias, BiasTable, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial, TopScores, rounded_off
-from regard.summary import Summary, Top
+from regard.summary import Summary, Top, as_summaries
 
 __all__ = ["attend", "attend_partial", "replay", "scaled_dot_product_attention"]
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_AUTOCAST = ("cpu", "cuda", "xpu", "mps")  # devices that have it
 
 
 def attend(
@@ -69,7 +68,7 @@ def attend(
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
     check_whole()
-    query, key, value = _autocast(query, key, value)
+    query, key, value = in_autocast(query, key, value)
     call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
     summaries = _check_summaries(summaries, call.shape)
     changing = editors()
@@ -190,7 +189,7 @@ def attend_partial(
     part_mask = None if mask is None else Part(as_mask(mask), *place)
     whole_bias = as_bias(bias)
     part_bias = None if whole_bias is None else PartBias(whole_bias, *place)
-    query, key, value = _autocast(query, key, value)
+    query, key, value = in_autocast(query, key, value)
     call = _call(query, key, value, part_mask, scale, part_bias, softcap, None, 0.0)
     call = replace(call, place=query_start + (keys - queries) - key_start)
     for summary in (summaries := _check_summaries(summaries, call.shape)):
@@ -366,25 +365,10 @@ def _check_dropout(dropout: float) -> float:
 
 
 def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ...]:
-    several = isinstance(summaries, Iterable) and not isinstance(summaries, str)
-    summaries = tuple(summaries) if several else (summaries,)
+    summaries = as_summaries(summaries)
     for summary in summaries:
-        if not isinstance(summary, Summary):
-            raise InputError(f"summaries: {summary!r} is not a summary; give e.g. regard.Entropy()")
         summary.check(shape)
     return summaries
-
-
-def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Inside torch.autocast, q, k and v take its dtype, as torch's own attention does."""
-    kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
-    if kind not in _AUTOCAST or not torch.is_autocast_enabled(kind):
-        return tensors
-    dtype = torch.get_autocast_dtype(kind)
-    eligible = (torch.float32, torch.bfloat16, torch.float16)
-    return tuple(
-        t.to(dtype) if isinstance(t, Tensor) and t.dtype in eligible else t for t in tensors
-    )
 
 
 def _broadcast(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> tuple[Tensor, ...]:

@@ -19,7 +19,7 @@ itself and is a total derivative.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from torch import Tensor, library
 
 from regard.engine import carry
 from regard.engine.choose import sweeps_for
+from regard.engine.eager import unwatched
 from regard.engine.problem import Call, Place, RowState
 from regard.engine.spec import Spec, measures_of
 from regard.engine.sweeps import ColumnsWithMaps, RowAnswers, Sweeps
@@ -34,7 +35,10 @@ from regard.errors import GradientError
 from regard.mask.spec import rules_in
 from regard.summary import Entropy, Offsets, Pooled, Received, Summary, Top, TopKeys
 
-__all__ = ["attach", "cells", "columns", "gradient", "refuse", "rows"]
+__all__ = [
+    "attach", "cells", "columns", "gradient", "refuse", "rows", "sweep_cells", "sweep_columns",
+    "sweep_rows",
+]  # fmt: skip
 
 _HEAD = 4  # output, peak, log and lse stand before the measures
 
@@ -42,8 +46,7 @@ _HEAD = 4  # output, peak, log and lse stand before the measures
 # ── forward ──────────────────────────────────────────────────────────────────────────────────
 
 
-@library.custom_op("regard::rows", mutates_args=())
-def rows(
+def _rows_now(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -96,6 +99,9 @@ def _swept(
     return found
 
 
+rows = library.custom_op("regard::rows", _rows_now, mutates_args=())
+
+
 @rows.register_fake
 def _(
     q: Tensor,
@@ -115,8 +121,7 @@ def _(
     return [output, *numbers, *said.fake_measures(q, k, exact)]
 
 
-@library.custom_op("regard::columns", mutates_args=())
-def columns(
+def _columns_now(
     q: Tensor,
     k: Tensor,
     arrays: list[Tensor],
@@ -134,6 +139,9 @@ def columns(
     seen = nothing.to(torch.int64) if found.seen is None else found.seen
     product, offsets = (nothing.clone() if t is None else t for t in (found.product, found.offsets))
     return [found.mass, seen, product, offsets]
+
+
+columns = library.custom_op("regard::columns", _columns_now, mutates_args=())
 
 
 @columns.register_fake
@@ -156,8 +164,7 @@ def _(
     ]
 
 
-@library.custom_op("regard::cells", mutates_args=())
-def cells(
+def _cells_now(
     q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
 ) -> Tensor:
     """(units, rows, cols): weights, or final scores."""
@@ -167,11 +174,30 @@ def cells(
     return sweeps.cells(call, RowState(*state), Place(*place), said.what)
 
 
+cells = library.custom_op("regard::cells", _cells_now, mutates_args=())
+
+
 @cells.register_fake
 def _(
     q: Tensor, k: Tensor, arrays: list[Tensor], state: list[Tensor], place: list[Tensor], spec: str
 ) -> Tensor:
     return q.new_empty([part.shape[0] for part in place], dtype=state[0].dtype)
+
+
+def _quickly(now: Callable[..., Any], operator: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator, or the function behind it where nobody looks."""
+
+    def run(*given: Any) -> Any:
+        tensors = [t for one in given for t in (one if isinstance(one, list) else (one,))]
+        plain = unwatched(t for t in tensors if isinstance(t, Tensor))
+        return now(*given) if plain else operator(*given)
+
+    return run
+
+
+sweep_rows = _quickly(_rows_now, rows)
+sweep_columns = _quickly(_columns_now, columns)
+sweep_cells = _quickly(_cells_now, cells)
 
 
 @library.custom_op("regard::attach", mutates_args=())

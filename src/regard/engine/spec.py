@@ -70,7 +70,9 @@ class Spec:
 
     def asking(self, **changes: Any) -> str:
         """The same rules with another question, as text."""
-        return replace(self, **changes).text()
+        if torch.compiler.is_compiling():
+            return replace(self, **changes).text()
+        return _asking(self, tuple(changes.items()))
 
     def text(self) -> str:
         """One line."""
@@ -127,6 +129,11 @@ class Spec:
                 counts = isinstance(summary, Visible)
                 made.append(q.new_empty(lead, dtype=torch.int64 if counts else exact))
         return made
+
+
+@lru_cache(maxsize=4096)
+def _asking(spec: Spec, changes: tuple[tuple[str, Any], ...]) -> str:
+    return replace(spec, **dict(changes)).text()
 
 
 def measure_text(measures: Sequence[Summary]) -> str:

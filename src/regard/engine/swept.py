@@ -67,7 +67,7 @@ class Swept:
             output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph
         )
         seed = torch.randint(2**31, ()) if call.dropout > 0 else None
-        output, peak, log, lse, *flat = ops.rows(
+        output, peak, log, lse, *flat = ops.sweep_rows(
             call.query, call.key, call.value, _arrays(call), [], marks_of(measures), seed, spec
         )
         known = _unflatten(flat, measures)
@@ -83,7 +83,7 @@ class Swept:
         """The row state alone, where nobody has it yet."""
         spec = self._spec(call).asking()
         call = _detached_call(call)
-        _, peak, log, *_ = ops.rows(
+        _, peak, log, *_ = ops.sweep_rows(
             call.query, call.key, call.value[..., :0], _arrays(call), [], [], None, spec
         )
         return RowState(peak, log)
@@ -114,7 +114,7 @@ class Swept:
             return
         spec, marks = self._spec(call).asking(asked=measure_text(missing)), marks_of(missing)
         nothing = call.value[..., :0]
-        _, _, _, _, *flat = ops.rows(
+        _, _, _, _, *flat = ops.sweep_rows(
             call.query, call.key, nothing, _arrays(call), list(state), marks, None, spec
         )
         known.update(_unflatten(flat, missing))
@@ -174,7 +174,7 @@ class Swept:
                 chosen = torch.zeros(call.shape.queries, dtype=torch.bool, device=rows.device)
                 chosen[rows] = True
             spec = self._spec(call).asking(seen=seen, offsets=offsets)
-            mass, count, _, diagonals = ops.columns(
+            mass, count, _, diagonals = ops.sweep_columns(
                 call.query, call.key, _arrays(call), list(state), chosen, None, spec
             )
             if offsets:
@@ -185,7 +185,7 @@ class Swept:
     def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""
         spec = self._spec(call).asking(what=what)
-        return ops.cells(call.query, call.key, _arrays(call), list(state), list(place), spec)
+        return ops.sweep_cells(call.query, call.key, _arrays(call), list(state), list(place), spec)
 
     def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
         """A @ x for x (*batch, Hq, S, M): the forward over other values."""
@@ -193,12 +193,14 @@ class Swept:
         key = call.key if group == 1 else call.key.repeat_interleave(group, -3)
         spec = self._spec(call).asking(output=True)
         query = call.query.to(exact)  # values and weights meet in full precision
-        return ops.rows(query, key.to(exact), x, _arrays(call), list(state), [], None, spec)[0]
+        return ops.sweep_rows(query, key.to(exact), x, _arrays(call), list(state), [], None, spec)[
+            0
+        ]
 
     def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
         """Aᵀ @ y for y (*batch, Hq, L, M)."""
         spec = self._spec(call).asking()
-        return ops.columns(call.query, call.key, _arrays(call), list(state), None, y, spec)[2]
+        return ops.sweep_columns(call.query, call.key, _arrays(call), list(state), None, y, spec)[2]
 
     def _spec(self, call: Call) -> Spec:
         rules = Spec.of(call.mask, call.score)

@@ -9,14 +9,16 @@ whole      the rules of the whole sequence, seen from one block
 forward    the first ring: output, lse and what merges
 backward   the ring of gradients
 columns    the second ring: what keys received, maps
-attention  the answers
+opening    what every attention over ranks begins with
+questions  what every attention over ranks answers
+attention  the answers of a ring
 api        `ring`
 spread     which heads each rank computes
 message    several tensors as one message
 swap       tokens for heads, and back
-questions  what every attention over ranks answers
 by_heads   `ulysses`
 split_keys `tree`
+prefill    the keys of the ranks before, for models that read a prompt over ranks
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""All ranks must mean the same problem: a few numbers of each go round before anything else."""
+"""All ranks must mean the same: a few numbers of each go round before anything else does.
+
+Always the same few, so that ranks which are about to do different things meet here and find out.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from regard.parallel.travel import around
 __all__ = ["agree", "contents"]
 
 _SOUND, _BROKEN = 1, 0
+_SUBJECTS = 8  # at most
 
 
 def agree(
@@ -28,10 +32,11 @@ def agree(
     error   what is wrong with this rank's own words; the other ranks are told that there is
             something, so that they do not wait for it, and it is raised here
     """
-    mine = torch.tensor([_BROKEN] if error else [_SOUND], dtype=torch.int64)
-    if error is None:
-        mine = torch.cat([mine, *(_digest(text) for text in said.values())])
-    mine = torch.nn.functional.pad(mine, (0, 1 + len(said) - len(mine))).to(device)
+    assert len(said) <= _SUBJECTS
+    numbers = [_BROKEN if error else _SOUND, *map(_digest, said.values())]
+    mine = torch.zeros(1 + _SUBJECTS, dtype=torch.int64)
+    mine[: len(numbers)] = torch.tensor(numbers)
+    mine = mine.to(device)
     # by the ring and not by a gather: there it is known who does not answer
     tour = around(peers, [mine], [len(mine)] * peers.world, axis=0)
     everyone = {owner: numbers for owner, (numbers,) in tour}
@@ -53,9 +58,8 @@ def contents(arrays: Iterable[Any]) -> str:
     return " ".join(marks)
 
 
-def _digest(text: str) -> Tensor:
-    number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
-    return torch.tensor([number], dtype=torch.int64)
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
 def _compare(everyone: Tensor, said: Mapping[str, str], rank: int) -> None:

@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from regard.engine.problem import RowState
-from regard.errors import InputError, StaleError
+from regard.errors import StaleError
 from regard.parallel.backward import Joint, Refusal
 from regard.parallel.columns import second_ring
 from regard.parallel.forward import first_ring
-from regard.parallel.group import Peers
+from regard.parallel.opening import Opened
 from regard.parallel.questions import Questions
-from regard.parallel.shards import Shards
-from regard.parallel.whole import Whole
 from regard.state import Finished
 from regard.summary import (
     Entropy,
@@ -44,14 +42,10 @@ class RingAttention(Questions):
     it. Asking for a gradient of anything else raises GradientError.
     """
 
-    def __init__(
-        self,
-        ring: tuple[Peers, Shards, Whole],
-        tensors: tuple[Tensor, Tensor, Tensor],
-        summaries: tuple[Summary, ...],
-    ) -> None:
-        self._ring = ring
-        self._whole = whole = ring[2]
+    def __init__(self, opened: Opened) -> None:
+        super().__init__(opened)
+        tensors, summaries, whole = opened.tensors, opened.summaries, opened.whole
+        self._ring = opened.peers, opened.shards, whole
         self._query, self._key = tensors[:2]
         self._arrays = list(whole.score.arrays())
         self._versions = self._counted()
@@ -80,26 +74,6 @@ class RingAttention(Questions):
         """(…, Hq, n): over the keys of all ranks; −∞ where a row sees no key."""
         return self._lse
 
-    @property
-    def shards(self) -> Shards:
-        """Which tokens each rank holds."""
-        return self._ring[1]
-
-    @property
-    def rank(self) -> int:
-        """This rank's number in the group."""
-        return self._ring[0].rank
-
-    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
-        """Several summaries in as few rings as possible, keyed by the values asked for."""
-        self._fresh()
-        for summary in summaries:
-            if not isinstance(summary, Summary):
-                raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
-            summary.check(self._whole.shape)
-        self._fill(summaries)
-        return {summary: self._answer(summary) for summary in summaries}
-
     def _sink(self) -> Tensor | None:
         sink: Tensor | None = self._whole.score.sink
         return sink
@@ -123,6 +97,10 @@ class RingAttention(Questions):
         found = part.finish(None if sink is None else sink.detach())
         self._known |= {summary: found[summary] for summary in asked}
         return found
+
+    def _knows(self, summary: Summary) -> bool:
+        wanted = Top(1) if isinstance(summary, Peak) else summary
+        return self._lookup(wanted) is not None
 
     def _fill(self, summaries: Sequence[Summary]) -> None:
         """Whatever is not known yet, in one ring of each kind."""

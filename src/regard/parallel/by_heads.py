@@ -7,27 +7,23 @@ is that no more ranks than heads have work, and that one rank holds a head's who
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.engine.api import _autocast, attend
+from regard.engine.api import attend
 from regard.engine.cut import Some
-from regard.engine.edit import editors
 from regard.engine.listen import unheard
 from regard.engine.matrix import Attention
 from regard.engine.whole import whole_sequence
-from regard.errors import InputError, RegardError, UnavailableError
 from regard.mask import Mask
-from regard.parallel.agree import agree
-from regard.parallel.api import _SUBJECTS, _check, _check_summaries, _said
-from regard.parallel.group import Peers
+from regard.parallel.opening import Opened, open_problem
 from regard.parallel.questions import Questions
 from regard.parallel.shards import Shards
 from regard.parallel.spread import spread
 from regard.parallel.swap import Trade, to_everyone, to_heads, to_tokens
-from regard.parallel.whole import Whole
 from regard.score import Bias
 from regard.summary import Offsets, Pooled, Received, Summary, Top, TopKeys
 
@@ -61,35 +57,11 @@ def ulysses(
     has query heads of theirs. Gradients of a bias and of the sink are sums over all ranks: do not
     add them up again.
     """
-    peers = Peers.of(group)
-    error = None
-    device: torch.device = getattr(query, "device", torch.device("cpu"))
-    said: dict[str, str] = dict.fromkeys(_SUBJECTS, "")
-    try:
-        device = _check(query, key, value, shards, peers)
-        summaries = _check_summaries(summaries)
-        _check_unedited()
-        query, key, value = _autocast(query, key, value)
-        rule = scale, softcap, bias, sink
-        whole = Whole.of(query, key, value, shards.tokens, mask, rule, summaries, implementation)
-        said = _said(query, key, value, shards, whole, summaries)
-    except RegardError as wrong:
-        error = wrong
-        if not check:
-            raise
-    if check:
-        agree(peers, said, device, error)
-    heads = spread(query.shape[-3], key.shape[-3], peers.world)
-    trade = Trade(peers, shards, *zip(*heads, strict=True))
-    return HeadwiseAttention(trade, whole, (query, key, value), tuple(summaries))
-
-
-def _check_unedited() -> None:
-    if editors():
-        raise UnavailableError(
-            "attention is being changed (regard.knock_out), which speaks of all heads of one rank; "
-            "over ranks it is not offered"
-        )
+    tensors, score = (query, key, value), (scale, softcap, bias, sink)
+    opened = open_problem(
+        "ulysses", tensors, shards, group, mask, score, summaries, implementation, check
+    )
+    return HeadwiseAttention(opened)
 
 
 class HeadwiseAttention(Questions):
@@ -100,22 +72,21 @@ class HeadwiseAttention(Questions):
     asked once is known. Gradients: as of `regard.Attention`, but for pooled maps and diagonals.
     """
 
-    def __init__(
-        self,
-        trade: Trade,
-        whole: Whole,
-        tensors: tuple[Tensor, Tensor, Tensor],
-        summaries: tuple[Summary, ...],
-    ) -> None:
-        self._trade, self._whole = trade, whole
+    def __init__(self, opened: Opened) -> None:
+        super().__init__(opened)
+        query, key, value = opened.tensors
+        heads = spread(query.shape[-3], key.shape[-3], opened.peers.world)
+        self._trade = Trade(opened.peers, opened.shards, *zip(*heads, strict=True))
         self._known: dict[Summary, Any] = {}
-        arrays = list(whole.score.arrays())
-        query, key, value, *arrays = to_heads(trade, *tensors, arrays)
+        arrays = list(self._whole.score.arrays())
+        query, key, value, *arrays = to_heads(self._trade, query, key, value, arrays)
         shared = iter(arrays)
-        self._score = whole.score.map(lambda _: next(shared))
-        self._heads = self._attend(query, key, value, summaries)
-        self._output, self._lse = to_tokens(trade, (-2, -1), self._heads.output, self._heads.lse)
-        self.summarize(*summaries)
+        self._score = self._whole.score.map(lambda _: next(shared))
+        self._heads = self._attend(query, key, value, opened.summaries)
+        self._output, self._lse = to_tokens(
+            self._trade, (-2, -1), self._heads.output, self._heads.lse
+        )
+        self._fill(opened.summaries)
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, summaries: tuple[Summary, ...]
@@ -143,27 +114,17 @@ class HeadwiseAttention(Questions):
         """(…, Hq, n): over the keys of all ranks; −∞ where a row sees no key."""
         return self._lse
 
-    @property
-    def shards(self) -> Shards:
-        """Which tokens each rank holds."""
-        return self._trade.shards
+    def _knows(self, summary: Summary) -> bool:
+        return summary in self._known
 
-    @property
-    def rank(self) -> int:
-        """This rank's number in the group."""
-        return self._trade.peers.rank
-
-    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
-        """Several summaries, keyed by the values asked for."""
-        for summary in summaries:
-            if not isinstance(summary, Summary):
-                raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
-            summary.check(self._whole.shape)
+    def _fill(self, summaries: Sequence[Summary]) -> None:
         missing = [s for s in dict.fromkeys(summaries) if s not in self._known]
         here = self._heads.summarize(*map(_of_heads, missing)) if missing else {}
         for summary in missing:
             self._known[summary] = self._brought(summary, here[_of_heads(summary)])
-        return {summary: self._known[summary] for summary in summaries}
+
+    def _answer(self, summary: Summary) -> Any:
+        return self._known[summary]
 
     def _brought(self, summary: Summary, value: Any) -> Any:
         """From this rank's heads to whom it belongs."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
+from regard.parallel.agree import agree
+from regard.parallel.opening import Opened
 from regard.parallel.shards import Shards
 from regard.summary import (
     Concentration,
@@ -22,6 +26,7 @@ from regard.summary import (
     Top,
     TopKeys,
     Visible,
+    as_summaries,
     normalize,
 )
 
@@ -34,6 +39,10 @@ class Questions(ABC):
     about the whole matrix and the same on every rank.
     """
 
+    def __init__(self, opened: Opened) -> None:
+        self._peers, self._shards, self._whole = opened.peers, opened.shards, opened.whole
+        self._check = opened.check
+
     @property
     @abstractmethod
     def output(self) -> Tensor:
@@ -44,23 +53,61 @@ class Questions(ABC):
     def lse(self) -> Tensor:
         """(…, Hq, n): over the keys of all ranks; −∞ where a row sees no key."""
 
-    @property
-    @abstractmethod
-    def shards(self) -> Shards:
-        """Which tokens each rank holds."""
-
-    @property
-    @abstractmethod
-    def rank(self) -> int:
-        """This rank's number in the group."""
-
-    @abstractmethod
-    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
-        """Several summaries at once, keyed by the values asked for."""
-
     @abstractmethod
     def _sink(self) -> Tensor | None:
         """(Hq,), where there is one."""
+
+    @abstractmethod
+    def _knows(self, summary: Summary) -> bool:
+        """Whether nobody need be asked."""
+
+    @abstractmethod
+    def _fill(self, summaries: Sequence[Summary]) -> None:
+        """Ask the other ranks for whatever is not known yet."""
+
+    @abstractmethod
+    def _answer(self, summary: Summary) -> Any:
+        """What is known, with its gradient."""
+
+    @property
+    def shards(self) -> Shards:
+        """Which tokens each rank holds."""
+        return self._shards
+
+    @property
+    def rank(self) -> int:
+        """This rank's number in the group."""
+        return self._peers.rank
+
+    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
+        """Several summaries in as few trips as possible, keyed by the values asked for. What is
+        not known yet must be asked for by every rank at once; ranks that ask different questions
+        all get an error."""
+        wrong = self._wrong(summaries)
+        if not all(isinstance(s, Summary) and self._knows(s) for s in summaries):
+            self._compare(f"answer {summaries!r}", wrong)
+        if wrong is not None:
+            raise wrong
+        self._fill(summaries)
+        return {summary: self._answer(summary) for summary in summaries}
+
+    def _wrong(self, summaries: tuple[Summary, ...]) -> RegardError | None:
+        """Why these cannot be answered on this rank."""
+        try:
+            self._fresh()
+            for summary in as_summaries(summaries):
+                summary.check(self._whole.shape)
+        except RegardError as error:
+            return error
+        return None
+
+    def _fresh(self) -> None:  # noqa: B027
+        """Raise StaleError where the tensors are no longer what they were."""
+
+    def _compare(self, doing: str, wrong: RegardError | None) -> None:
+        """Ranks that are about to do different things, or cannot, all get an error."""
+        if self._check:
+            agree(self._peers, {"what to do": doing}, self.lse.device, wrong)
 
     @property
     def shape(self) -> tuple[int, ...]:

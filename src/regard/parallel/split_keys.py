@@ -16,18 +16,19 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.engine.api import attend_partial, replay
-from regard.errors import GradientError, InputError, RegardError, ShapeError
+from regard.engine.autocast import in_autocast
+from regard.errors import GradientError
 from regard.mask import Mask, as_mask
 from regard.mask.part import Part
 from regard.parallel.agree import agree, contents
-from regard.parallel.api import _check_summaries
 from regard.parallel.failure import named
 from regard.parallel.group import Peers
 from regard.parallel.message import pack, unpack
+from regard.parallel.opening import check_held, check_world
 from regard.parallel.shards import Piece, Shards
 from regard.score import Bias, PartBias, as_bias
 from regard.state import Finished, Partial, TopScores, merge
-from regard.summary import Received, Summary
+from regard.summary import Received, Summary, as_summaries
 
 __all__ = ["tree"]
 
@@ -63,30 +64,28 @@ def tree(
     """
     peers = Peers.of(group)
     rules = {"mask": mask, "scale": scale, "bias": bias, "softcap": softcap}
-    said, error = dict.fromkeys(_SUBJECTS, ""), None
-    device: torch.device = getattr(query, "device", torch.device("cpu"))
-    mine: Partial | None = None
+    device = getattr(query, "device", torch.device("cpu"))
     try:
+        summaries = as_summaries(summaries)
         _check((query, key, value), shards, peers)
-        summaries = _check_summaries(summaries)
+        _check_gradients(query, key, value, as_bias(bias), sink)
+        query, key, value = in_autocast(query, key, value)
         told = tuple(s for s in summaries if not isinstance(s, Received))
         asked = {**rules, "summaries": told, "implementation": implementation}
         mine = _own(shards.local(peers.rank), (query, key, value), shards.tokens, asked)
-        said = _said(query, mine, shards, (rules, sink, summaries))
-    except RegardError as wrong:
-        error = wrong
-        if not check:
-            raise
+    except Exception as wrong:
+        if check:
+            agree(peers, {}, device, wrong)
+        raise
     if check:
-        agree(peers, said, device, error)
-    assert mine is not None
+        agree(peers, _said(query, mine, shards, (rules, sink, summaries)), device)
     found = merge(*_from_everybody(peers, mine)).finish(sink)
     answers = dict(found.summaries)
     for summary in summaries:
         if isinstance(summary, Received):
             answers[summary] = _received(summary, shards.local(peers.rank), query, key, found.lse,
                                          shards.tokens, rules)  # fmt: skip
-    return Finished(found.output.to(query.dtype), found.lse, answers)
+    return Finished(found.output.to(query.dtype), found.lse, answers, found.rest)
 
 
 def _own(
@@ -123,20 +122,20 @@ def _from_everybody(peers: Peers, mine: Partial) -> list[Partial]:
 
 
 def _flat(part: Partial) -> list[Tensor]:
-    found = [part.out, part.lse]
+    found = [part.out, part.lse, torch.zeros_like(part.lse) if part.rest is None else part.rest]
     for value in part.summaries.values():
         found += list(value) if isinstance(value, TopScores) else [value]
     return found
 
 
 def _built(tensors: list[Tensor], like: Partial) -> Partial:
-    out, lse, *rest = tensors
-    left = iter(rest)
+    left = iter(tensors)
+    out, lse, rest = next(left), next(left), next(left)
     summaries = {
         summary: TopScores(next(left), next(left)) if isinstance(value, TopScores) else next(left)
         for summary, value in like.summaries.items()
     }
-    return Partial(out, lse, summaries)
+    return Partial(out, lse, summaries, rest)
 
 
 def _received(
@@ -164,8 +163,6 @@ def _received(
 
 # ── what is accepted ─────────────────────────────────────────────────────────────────────────
 
-_SUBJECTS = ("queries", "shapes", "shards", "rules")
-
 
 def _said(query: Tensor, mine: Partial, shards: Shards, rules: tuple[Any, ...]) -> dict[str, str]:
     given, sink, summaries = rules
@@ -173,35 +170,29 @@ def _said(query: Tensor, mine: Partial, shards: Shards, rules: tuple[Any, ...]) 
     bias = as_bias(given["bias"])
     arrays += [] if bias is None else list(bias.arrays())
     arrays += [] if sink is None else [sink]
-    words = (
-        contents([query]),
-        str([(tuple(t.shape), t.dtype) for t in _flat(mine)]),
-        repr(shards),
-        f"{given['mask']!r} {bias!r} {given['scale']} {given['softcap']} {summaries!r} "
+    return {
+        "what to do": "tree",
+        "queries": contents([query]),
+        "shapes": str([(tuple(t.shape), t.dtype) for t in _flat(mine)]),
+        "shards": repr(shards),
+        "rules": f"{given['mask']!r} {bias!r} {given['scale']} {given['softcap']} {summaries!r} "
         f"{contents(arrays)}",
-    )
-    return dict(zip(_SUBJECTS, words, strict=True))
+    }
 
 
-def _check(tensors: tuple[Tensor, ...], shards: Shards, peers: Peers) -> None:
-    if not isinstance(shards, Shards) or shards.world != peers.world:
-        given = f"of {shards.world} ranks" if isinstance(shards, Shards) else type(shards).__name__
-        raise InputError(
-            f"shards are {given}, the group has {peers.world} ranks; give Shards.contiguous(…) of "
-            "as many lengths"
-        )
-    for name, tensor in zip(("query", "key", "value"), tensors, strict=True):
-        if not isinstance(tensor, Tensor) or tensor.ndim < 3:
-            given = getattr(tensor, "shape", type(tensor).__name__)
-            raise ShapeError(f"{name} is {given}; give a tensor (…, heads, tokens, dim)")
-        if torch.is_grad_enabled() and tensor.requires_grad:
+def _check(tensors: tuple[Any, Any, Any], shards: Shards, peers: Peers) -> None:
+    check_world(shards, peers)
+    _, key, value = tensors  # every rank has all queries
+    check_held("key", key, shards, peers.rank)
+    check_held("value", value, shards, peers.rank)
+
+
+def _check_gradients(query: Any, key: Any, value: Any, bias: Bias | None, sink: Any) -> None:
+    given = [("query", query), ("key", key), ("value", value), ("sink", sink)]
+    given += [("bias", array) for array in ([] if bias is None else bias.arrays())]
+    for name, tensor in given:
+        if torch.is_grad_enabled() and getattr(tensor, "requires_grad", False):
             raise GradientError(
                 f"{name} wants gradients, which tree() does not have; call it under "
                 "torch.no_grad(), or use regard.parallel.ring"
             )
-    held = shards.lengths[peers.rank]
-    if tensors[1].shape[-2] != held:
-        raise ShapeError(
-            f"key {tuple(tensors[1].shape)} has {tensors[1].shape[-2]} tokens, the shard of rank "
-            f"{peers.rank} has {held}"
-        )

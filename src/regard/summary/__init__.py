@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.state import TopKeys
-from regard.summary.base import Matrix, Summary
+from regard.summary.base import Matrix, Summary, as_summaries
 from regard.summary.entropy import Entropy, Visible, normalize
 from regard.summary.extremes import MaxLogit, MaxScore
 from regard.summary.matching import Matching
@@ -29,5 +29,6 @@ __all__ = [
     "Top",
     "TopKeys",
     "Visible",
+    "as_summaries",
     "normalize",
 ]

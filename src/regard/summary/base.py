@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
+from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.state import MergeRule
 
-__all__ = ["Matrix", "Summary"]
+__all__ = ["Matrix", "Summary", "as_summaries"]
 
 
 class Matrix(Protocol):
@@ -63,3 +65,13 @@ class Summary(ABC):
 
     def check(self, shape: AttentionShape) -> None:  # noqa: B027
         """Raise InputError where the parameters make no sense for this problem."""
+
+
+def as_summaries(given: Any) -> tuple[Summary, ...]:
+    """One summary or several, as a tuple; InputError where something else is among them."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    summaries = tuple(given) if several else (given,)
+    for summary in summaries:
+        if not isinstance(summary, Summary):
+            raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
+    return summaries

@@ -1,11 +1,19 @@
-"""When the heaviest keys are found by pruning, and what memory that takes."""
+"""When the heaviest keys are found by pruning, what memory that takes, and what a compiler makes
+of it."""
 
 from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 import regard
+from engine.gpu.compiled import carried, frozen
 from regard.engine import api
 from regard.engine.gpu.bind import Bound, bind
 from regard.engine.gpu.launch import blocks, row_shape
@@ -13,6 +21,24 @@ from regard.engine.gpu.prune import Pruner, prunes
 from regard.engine.gpu.wanted import BLOCK, RUN
 
 HALF, SINGLE = torch.bfloat16, torch.float32
+SCRIPT = Path(__file__).with_name("compiled.py")
+
+# as Triton 3.6 leaves a loop whose rows are read ahead: the second `least` reads the rows of the
+# first turn for ever
+_WRONG = """
+    %row = tt.load %rows : tensor<64x!tt.ptr<i32>, #b> loc(#loc1)
+    %end:2 = scf.for %n = %a to %b step %c iter_args(%at = %zero, %now = %row) -> (tensor<64xi32, \
+#b>, tensor<64xi32, #b>)  : i32 {
+      %next = tt.load %at : tensor<64x!tt.ptr<i32>, #b> loc(#loc2)
+      %least = tt.load %now, %some : tensor<64x!tt.ptr<f32>, #b> loc(#loc4)
+      %least_1 = tt.load %row, %some : tensor<64x!tt.ptr<f32>, #mma> loc(#loc4)
+      scf.yield %more, %next : tensor<64xi32, #b>, tensor<64xi32, #b> loc(#loc3)
+    } loc(#loc3)
+#loc1 = loc("a.py":1:1)
+#loc2 = loc("a.py":2:1)
+#loc3 = loc("a.py":3:1)
+#loc4 = loc("least"(#loc2))
+"""
 
 
 def bound(heads: int, queries: int, keys: int, dtype: torch.dtype = HALF, dim: int = 128) -> Bound:
@@ -69,3 +95,28 @@ def test_rows_come_in_whole_blocks(heads: int, tokens: int) -> None:
 @pytest.mark.parametrize("queries", [1, 7, 16])
 def test_a_few_queries_are_not_padded(queries: int) -> None:
     assert Pruner(bound(4, queries, 8192), 8).tall == queries
+
+
+@pytest.mark.parametrize(("dim", "queries"), [(128, 2100), (64, 2100), (128, 3)])
+def test_what_moves_with_a_loop_moves_in_every_layout(dim: int, queries: int) -> None:
+    """Interpreted kernels have no layouts, so nothing else sees this without a GPU. Reading rows
+    ahead in the gather, which passes them on, is what Triton 3.6 gets wrong."""
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    settings.pop("TRITON_INTERPRET", None)
+    run = subprocess.run(
+        [sys.executable, str(SCRIPT), str(dim), str(queries)],
+        env=settings, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    told = json.loads(run.stdout)
+    select = "_select_alone" if queries < 16 else "_select"
+    assert set(told) == {select, "_arrange", "_list", "_gather", "_merge"}
+    assert {name: found["frozen"] for name, found in told.items() if found["frozen"]} == {}
+    assert told["_gather"]["carried"] == ["64x64xf32"]  # the scores that no row has taken yet
+
+
+def test_a_value_that_stands_still_in_one_layout_is_found() -> None:
+    right = _WRONG.replace("tt.load %row, %some", "tt.load %now, %some")
+    assert frozen(_WRONG) == ['tt.load "least"("a.py":2:1)']
+    assert frozen(right) == []
+    assert carried(_WRONG) == ["64xi32"]
