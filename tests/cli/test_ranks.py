@@ -6,13 +6,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch.distributed as dist
+import typer
 
 import regard
 from cli.test_record import WORDS
-from regard.cli.ranks import Ranks
+from parallel.world import run
+from regard.cli.ranks import Ranks, _alike, _check_folder, _make
+from regard.errors import FileError, RegardError
 
 TEXT = " ".join((WORDS * 5)[:60])
 
@@ -80,3 +85,64 @@ def test_a_mistake_is_told_once(tmp_path: Path, tiny: Path) -> None:
     assert done.returncode != 0
     assert done.stderr.count("--generate and --queries are not offered over several ranks") == 1
     assert not (tmp_path / "out").exists()
+    done = start(tmp_path, tiny, "--file", "nowhere.txt", "-o", "out")
+    assert done.returncode != 0
+    assert done.stderr.count("nowhere.txt: cannot be read") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def _one_fails(odd: int) -> list[Any]:
+    """What each of two steps comes to, the first of which one rank cannot take."""
+    ranks = Ranks(dist.get_rank(), dist.get_world_size(), 0)
+
+    def act() -> str:
+        if ranks.rank == odd:
+            raise FileError("no such model here")
+        return "done"
+
+    try:
+        _alike(ranks, act)
+    except FileError as error:
+        return ["own", str(error)]
+    except RegardError as error:
+        return ["told", str(error)]
+    except typer.Exit as end:
+        return ["silent", end.exit_code]
+    return [_alike(ranks, lambda: "done")]
+
+
+@pytest.mark.parametrize(
+    ("odd", "first", "others"),
+    [
+        (0, ["own", "no such model here"], ["silent", 3]),
+        (2, ["told", "rank 2: no such model here"], ["silent", 3]),
+        (9, ["done"], ["done"]),
+    ],
+)
+def test_what_one_rank_cannot_do_ends_all_and_is_told_once(
+    odd: int, first: list[Any], others: list[Any]
+) -> None:
+    assert run(3, _one_fails, odd) == [first, others, others]
+
+
+def test_folders_that_cannot_be_filled(tmp_path: Path) -> None:
+    for name in ("rank-0000.regard", "file"):
+        (tmp_path / name).touch()
+    with pytest.raises(FileError, match="file: is a file; several ranks fill a folder"):
+        _check_folder(tmp_path / "file", False)
+    with pytest.raises(FileError, match="not/there: no such folder"):
+        _check_folder(tmp_path / "not" / "there" / "out", False)
+    with pytest.raises(FileError, match=r"holds rank-0000\.regard already"):
+        _check_folder(tmp_path, False)
+    _check_folder(tmp_path, True)
+    _check_folder(tmp_path / "new", False)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_is_emptied_of_an_earlier_run_and_of_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _make(out)
+    for name in ("rank-0000.regard", "rank-0007.regard", "notes.txt"):
+        (out / name).touch()
+    _make(out)
+    assert [file.name for file in out.iterdir()] == ["notes.txt"]

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_dead_rank_is_named_by_all_others(world: int, lost: int, backward: boo
 
 
 def test_a_rank_that_sticks_is_named_after_the_timeout() -> None:
-    said = run(3, _stuck_ring, 1, patience=PATIENCE)
+    said = run(3, _stuck_ring, 1, disturbed=True, patience=PATIENCE)
     assert said[0][1] == said[2][1] == ["rank 1"], said
 
 
@@ -72,8 +73,10 @@ def _stuck_ring(lost: int) -> tuple[str, list[str]]:
     return _long_ring(lost, stick, False)
 
 
-def _other_words() -> str:
+def _cut_wire(store_is_down: bool) -> str:
     peers = Peers.of()
+    if store_is_down:
+        peers = replace(peers, group=_NoStore())
     try:
         with named(peers, None, "counting"):
             raise RuntimeError("the wire is cut\nsomewhere")
@@ -81,10 +84,40 @@ def _other_words() -> str:
         return str(error)
 
 
-def test_where_nobody_is_known_to_be_lost_it_says_some_rank() -> None:
-    (said,) = run(1, _other_words)
+class _NoStore:
+    def get_group_store(self) -> Any:
+        raise RuntimeError("the store is down")
+
+
+def test_where_nothing_can_be_found_out_it_says_some_rank() -> None:
+    (said,) = run(1, _cut_wire, True)
     assert "gave up counting: some rank is lost" in said
     assert "some rank: the wire is cut" in said
+
+
+def test_where_all_ranks_left_a_note_none_is_called_lost() -> None:
+    for rank, said in enumerate(run(2, _cut_wire, False)):
+        assert f"rank {rank} of 2 gave up counting: no rank is lost, all gave up" in said
+        assert f"rank {rank}: the wire is cut" in said
+
+
+def _out_of_step() -> str:
+    """One rank asks first, the others run the backward first, and nobody compares."""
+    world = dist.get_world_size()
+    q, k, v = (torch.randn(2, 4, 8, requires_grad=True) for _ in range(3))
+    a = regard.parallel.ring(q, k, v, shards=Shards.even(4 * world, world))
+    try:
+        if dist.get_rank() == 0:
+            a.entropy()
+        a.output.sum().backward()
+    except regard.errors.UnavailableError as error:
+        return str(error)
+    return "taken"
+
+
+def test_ranks_out_of_step_are_told_so() -> None:
+    told = run(3, _out_of_step, disturbed=True, patience=PATIENCE)
+    assert all("They are not in step: every rank must ask the same" in said for said in told), told
 
 
 def _all_but_one(lost: int) -> list[str]:

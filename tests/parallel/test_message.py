@@ -21,3 +21,10 @@ def test_there_and_back() -> None:
     shifted = torch.cat([message.new_zeros(5), message])
     for found, right in zip(unpack(shifted, kinds, shapes, 5), given, strict=True):
         assert torch.equal(found, right)
+
+
+def test_one_number_travels_whatever_its_stride() -> None:
+    column = torch.arange(6.0).reshape(2, 3)[:1, 1:2].squeeze(-1)
+    assert column.stride() == (3,) and column.is_contiguous()
+    (found,) = unpack(pack([column]), [torch.float32], [(1,)])
+    assert found.tolist() == [1.0]

@@ -181,3 +181,52 @@ def _lost(rank: int) -> list[str]:
 def test_a_dead_rank_is_named() -> None:
     told = run(3, _lost, 2, dying=[2], patience=2.0)
     assert told == [["rank 2"], ["rank 2"], None]
+
+
+def _large_scores() -> tuple[Tensor, Tensor]:
+    """Scores near 64,000, where one float32 number is wrong by up to 0.002."""
+    shards = Shards.even(12, dist.get_world_size())
+    key = 64000 + torch.arange(12.0).reshape(1, 12, 1) / 64
+    mine = shards.take(key, dist.get_rank())
+    values = shards.take(torch.eye(12).unsqueeze(0), dist.get_rank())
+    found = tree(torch.ones(1, 1, 1), mine, values, shards=shards, summaries=(regard.Top(12),))
+    return found.output[0, 0], found[regard.Top(12)].weights[0, 0]
+
+
+def test_large_scores_lose_nothing_on_the_way() -> None:
+    right = torch.softmax(torch.arange(12.0, dtype=torch.float64) / 64, 0).float()
+    for output, weights in run(3, _large_scores):
+        torch.testing.assert_close(output, right, rtol=1e-5, atol=0)
+        torch.testing.assert_close(weights, right.flip(0), rtol=1e-5, atol=0)
+
+
+def _gradients_of(name: str) -> str:
+    shards = Shards.even(4 * dist.get_world_size(), dist.get_world_size())
+    part, given = torch.ones(2, 4, 8), torch.zeros(2 if name == "sink" else shards.tokens)
+    options: dict[str, Any] = {name: given.requires_grad_()}
+    try:
+        tree(torch.ones(2, 1, 8), part, part, shards=shards, **options)
+    except regard.errors.GradientError as error:
+        return str(error)
+    return "taken"
+
+
+@pytest.mark.parametrize("name", ["bias", "sink"])
+def test_gradients_of_the_rules_are_refused_too(name: str) -> None:
+    assert all(said.startswith(f"{name} wants gradients") for said in run(2, _gradients_of, name))
+
+
+def _autocast() -> tuple[torch.dtype, float]:
+    shards = Shards.even(4 * dist.get_world_size(), dist.get_world_size())
+    query = torch.linspace(-3, 3, 16).reshape(2, 1, 8)
+    part = torch.linspace(-2, 2, 64).reshape(2, 4, 8) + dist.get_rank()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = tree(query, part, part, shards=shards, summaries=(regard.Received(),))
+    return found.output.dtype, float(found[regard.Received()].sum())
+
+
+def test_autocast_is_one_for_rows_and_columns() -> None:
+    told = run(2, _autocast)
+    assert all(dtype == torch.bfloat16 for dtype, _ in told)
+    # each of two heads has one row, whose weights are on all ranks together
+    assert sum(mass for _, mass in told) == pytest.approx(2.0, abs=1e-5)

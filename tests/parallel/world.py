@@ -39,14 +39,16 @@ def run(
     function: Callable[..., Any],
     *args: Any,
     dying: Sequence[int] = (),
+    disturbed: bool = False,
     timeout: float = 120.0,
     patience: float = _PATIENCE,
 ) -> list[Any]:
     """What function(*args) returns on each rank.
 
-    dying     ranks whose process is expected to end on the way; their answer is None
-    timeout   seconds until every rank is killed
-    patience  seconds of the process group's own timeout
+    dying      ranks whose process is expected to end on the way; their answer is None
+    disturbed  whether messages may be left on the wires: the next `run` gets fresh ranks
+    timeout    seconds until every rank is killed
+    patience   seconds of the process group's own timeout
     """
     name = (size, patience)
     if name not in _worlds:
@@ -56,7 +58,7 @@ def run(
     except BaseException:
         _worlds.pop(name).kill()
         raise
-    if dying:
+    if dying or disturbed:
         _worlds.pop(name).kill()
     return answers
 

@@ -64,7 +64,7 @@ class Layer:
         top    how many keys of each row are kept (Top)
         rows   how many other statistics of each row
         """
-        per_row = (1 + rows) * _EXACT + top * (_EXACT + _INDEX)
+        per_row = (2 + rows) * _EXACT + top * (_EXACT + _INDEX)
         running = _EXACT * self.heads * tokens * self.value_dim
         return {
             "q": self.heads * tokens * self.dim * self.itemsize,
@@ -72,7 +72,7 @@ class Layer:
             "k, v of others": 2 * self.shard(tokens),  # one here, one on its way
             "running output": running,
             "merging": 2 * running,
-            "lse and statistics": self.heads * tokens * per_row,
+            "lse and statistics": self.heads * tokens * per_row,  # lse as two numbers
         }
 
     # ── Ulysses, tree, recording ─────────────────────────────────────────────────────────────
@@ -85,8 +85,8 @@ class Layer:
         return tokens * (there * self.itemsize + back) * (world - 1) / world
 
     def partial(self, queries: int) -> int:
-        """Bytes of a few queries' output and lse, which is all that `tree` sends."""
-        return _EXACT * self.heads * queries * (self.value_dim + 1)
+        """Bytes of a few queries' output and lse (two numbers), which is all that `tree` sends."""
+        return _EXACT * self.heads * queries * (self.value_dim + 2)
 
 
 def hidden_from(layer: Layer, machine: Machine, causal: bool) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import typer
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Ranks", "record_over_ranks"]
 
 _PATIENCE = timedelta(minutes=30)  # that a rank waits for another, layer by layer
-_MISTAKE = 2  # exit status
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -48,24 +49,27 @@ class Ranks:
 def record_over_ranks(
     ranks: Ranks,
     maker: Maker,
-    prompts: list[str],
+    prompts: Callable[[], list[str]],
     folder: Path,
     overwrite: bool,
     plan_only: bool,
     as_json: bool,
 ) -> None:
-    """Record one prompt, each rank some of its tokens."""
+    """Record one prompt, each rank some of its tokens. `prompts` reads what was given."""
     from regard.recorder.over_ranks import read
 
     with _group(ranks, maker) as device:
-        loaded, one, reading = _prepared(ranks, replace(maker, device=device), prompts)
+        if not plan_only:  # before a model is loaded
+            _first(ranks, lambda: _check_folder(folder, overwrite))
+        mine = replace(maker, device=device)
+        loaded, one, reading = _alike(ranks, lambda: _prepared(ranks, mine, prompts))
         if ranks.rank == 0:
             _tell(maker.model, one, reading)
         if plan_only:
             if as_json and ranks.rank == 0:
                 write_json(reading.plan.to_dict() | {"tokens": reading.before.shards.lengths})
             return
-        _claim(ranks, folder, overwrite)
+        _first(ranks, lambda: _make(folder))
         heard = 0
         with status().status("reading") as line:
 
@@ -104,57 +108,72 @@ def _group(ranks: Ranks, maker: Maker) -> Iterator[str | None]:
         dist.destroy_process_group()
 
 
-def _prepared(ranks: Ranks, maker: Maker, prompts: list[str]) -> tuple[Loaded, Encoded, Reading]:
-    """Model, prompt and plan. A mistake is the same on all ranks; the first one tells."""
+def _alike(ranks: Ranks, act: Callable[[], _Found]) -> _Found:
+    """What every rank does. Where one cannot, all end, and the first one tells."""
+    import torch.distributed as dist
+
+    found, mistake = None, None
+    try:
+        found = act()
+    except RegardError as error:
+        mistake = error
+    said: list[tuple[int, str] | None] = [None] * ranks.world
+    dist.all_gather_object(said, mistake and (mistake.exit_code, str(mistake)))
+    wrong = [(rank, *words) for rank, words in enumerate(said) if words is not None]
+    if not wrong:
+        return cast("_Found", found)
+    rank, status, text = wrong[0]
+    if ranks.rank == 0:
+        raise mistake or RegardError(f"rank {rank}: {text}")
+    raise typer.Exit(status)
+
+
+def _first(ranks: Ranks, act: Callable[[], None]) -> None:
+    """What the first rank does for all."""
+    _alike(ranks, act if ranks.rank == 0 else lambda: None)
+
+
+def _prepared(
+    ranks: Ranks, maker: Maker, prompts: Callable[[], list[str]]
+) -> tuple[Loaded, Encoded, Reading]:
+    """Model, prompt and plan."""
     from regard.recorder.encode import check_length, check_reads_text, encode
     from regard.recorder.over_ranks import prepare
 
-    manner = maker.manner
-    try:
-        if len(prompts) > 1:
-            raise InputError(f"{len(prompts)} prompts; over several ranks give one, a long one")
-        if manner.generate or manner.queries is not None:
-            raise InputError("--generate and --queries are not offered over several ranks")
-        loaded = maker.load(ranks.local)
-        check_reads_text(loaded.model, maker.model)
-        one = encode(loaded.tokenizer, prompts[0], manner.chat)
-        check_length(loaded.model, one.tokens, 0)
-        return loaded, one, prepare(loaded.model, one.ids, manner.choice(), manner.budget)
-    except RegardError:
-        if ranks.rank == 0:
-            raise
-        raise typer.Exit(_MISTAKE) from None
+    manner, texts = maker.manner, prompts()
+    if len(texts) > 1:
+        raise InputError(f"{len(texts)} prompts; over several ranks give one, a long one")
+    if manner.generate or manner.queries is not None:
+        raise InputError("--generate and --queries are not offered over several ranks")
+    loaded = maker.load(ranks.local)
+    check_reads_text(loaded.model, maker.model)
+    one = encode(loaded.tokenizer, texts[0], manner.chat)
+    check_length(loaded.model, one.tokens, 0)
+    return loaded, one, prepare(loaded.model, one.ids, manner.choice(), manner.budget)
 
 
-def _claim(ranks: Ranks, folder: Path, overwrite: bool) -> None:
-    """The first rank makes the folder; all learn whether it could."""
-    import torch.distributed as dist
-
-    said: list[str | None] = [None]
-    if ranks.rank == 0:
-        try:
-            _make(folder, overwrite)
-        except FileError as error:
-            said = [str(error)]
-    dist.broadcast_object_list(said)
-    if said[0] is not None and ranks.rank == 0:
-        raise FileError(said[0])
-    if said[0] is not None:
-        raise typer.Exit(_MISTAKE)
-
-
-def _make(folder: Path, overwrite: bool) -> None:
+def _check_folder(folder: Path, overwrite: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: is a file; several ranks fill a folder, give one with -o")
-    old = sorted(folder.glob("rank-*.regard")) if folder.exists() else []
+    if not folder.parent.is_dir():
+        raise FileError(f"{folder.parent}: no such folder; make it first, or give another -o")
+    old = _files(folder)
     if old and not overwrite:
         raise FileError(f"{folder}: holds {old[0].name} already; give another -o, or --overwrite")
+
+
+def _make(folder: Path) -> None:
+    """The folder, with nothing of an earlier run in it."""
     try:
         folder.mkdir(exist_ok=True)
-        for file in old:  # of a run with more ranks, perhaps
+        for file in _files(folder):  # there may have been more ranks
             file.unlink()
     except OSError as error:
         raise FileError(f"{folder}: cannot be made or written to ({error.strerror})") from None
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("rank-*.regard"))
 
 
 def _tell(name: str, one: Encoded, reading: Reading) -> None:
@@ -185,7 +204,7 @@ def _finish(folder: Path, world: int, as_json: bool) -> None:
     from regard.recorder.plan import human
     from regard.recording import open as open_recording
 
-    size = sum(file.stat().st_size for file in folder.glob("rank-*.regard"))
+    size = sum(file.stat().st_size for file in _files(folder))
     found: Recording
     with open_recording(folder) as found:
         page = make_overview(found, 0, "non_sink")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,13 +104,14 @@ def record(
     given |= {"--skip-bad": skip_bad or None}
     for option in [name for name, value in given.items() if value is not None]:
         raise InputError(f"{option} is about many documents; give --documents PATH as well")
-    prompts = _prompts(text, file, stdin)
     ranks = Ranks.here()
     if ranks is not None:
+        read = partial(_prompts, text, file, stdin)
         folder = output or Path("run")
-        record_over_ranks(ranks, maker, prompts, folder, overwrite, plan_only, as_json)
+        record_over_ranks(ranks, maker, read, folder, overwrite, plan_only, as_json)
         return
-    _record_prompts(maker, prompts, output or Path("run.regard"), overwrite, plan_only, as_json)
+    words = _prompts(text, file, stdin)
+    _record_prompts(maker, words, output or Path("run.regard"), overwrite, plan_only, as_json)
 
 
 def _record_prompts(

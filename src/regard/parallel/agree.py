@@ -22,6 +22,7 @@ __all__ = ["agree", "contents"]
 
 _SOUND, _BROKEN = 1, 0
 _SUBJECTS = 8  # at most
+_TAG = 100  # no shard is taken for words: gloo ends the process over a message that is too long
 
 
 def agree(
@@ -38,7 +39,7 @@ def agree(
     mine[: len(numbers)] = torch.tensor(numbers)
     mine = mine.to(device)
     # by the ring and not by a gather: there it is known who does not answer
-    tour = around(peers, [mine], [len(mine)] * peers.world, axis=0)
+    tour = around(peers, [mine], [len(mine)] * peers.world, axis=0, tag=_TAG)
     everyone = {owner: numbers for owner, (numbers,) in tour}
     if error is not None:
         raise error

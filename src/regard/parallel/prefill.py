@@ -24,6 +24,7 @@ from regard.errors import InputError, ShapeError
 from regard.parallel.failure import named
 from regard.parallel.group import Peers
 from regard.parallel.shards import Piece, Shards
+from regard.parallel.travel import posted
 
 __all__ = ["Before", "balanced"]
 
@@ -76,21 +77,13 @@ class Before:
         peers = self.peers
         later = [(rank, given) for rank in range(peers.rank + 1, peers.world)]
         ops = [
-            (other, dist.P2POp(kind, tensor, group=peers.group, tag=n, group_peer=other))
+            dist.P2POp(kind, tensor, group=peers.group, tag=n, group_peer=other)
             for kind, sides in ((dist.irecv, taken), (dist.isend, later))
             for other, tensors in sides
             for n, tensor in enumerate(tensors)
             if tensor.numel()
         ]
-        # on a GPU one batch, so that nobody waits for somebody who waits; on the host one by one,
-        # so that it is known who does not answer
-        on_host = all(tensor.device.type == "cpu" for tensor in given)
-        batches = [[op] for op in ops] if on_host else [ops] if ops else []
-        works = []
-        for batch in batches:
-            with named(peers, batch[0][0], "reading the prompt"):
-                works += [(batch[0][0], w) for w in dist.batch_isend_irecv([op for _, op in batch])]
-        for other, work in works:
+        for work, other in posted(peers, ops, "reading the prompt"):
             with named(peers, other, "reading the prompt"):
                 work.wait()
 

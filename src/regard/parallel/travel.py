@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.parallel.failure import named
 from regard.parallel.group import Peers
 
-__all__ = ["Arrival", "Luggage", "around", "pass_on"]
+__all__ = ["Arrival", "Luggage", "around", "pass_on", "posted"]
 
 
 class Arrival:
@@ -39,16 +39,16 @@ class Arrival:
         return list(self._taken)
 
 
-def pass_on(peers: Peers, given: Sequence[Tensor], axis: int, length: int) -> Arrival:
+def pass_on(peers: Peers, given: Sequence[Tensor], axis: int, length: int, tag: int = 0) -> Arrival:
     """Give these to the next rank and take the like of the previous one, whose token axis `axis`
-    is `length` long. Returns at once."""
+    is `length` long. Returns at once. Only what has the same tag can meet."""
     if peers.world == 1:
         return Arrival(peers, given, given, [])
     given = [tensor.contiguous() for tensor in given]
     taken = [_room(tensor, axis, length) for tensor in given]
     # both sides know the sizes, so what is empty need not travel
     ops = [
-        dist.P2POp(kind, tensor, group=peers.group, tag=n, group_peer=other)
+        dist.P2POp(kind, tensor, group=peers.group, tag=tag + n, group_peer=other)
         for kind, tensors, other in (
             (dist.irecv, taken, peers.previous),
             (dist.isend, given, peers.next),
@@ -56,10 +56,10 @@ def pass_on(peers: Peers, given: Sequence[Tensor], axis: int, length: int) -> Ar
         for n, tensor in enumerate(tensors)
         if tensor.numel()
     ]
-    return Arrival(peers, given, taken, _posted(peers, ops))
+    return Arrival(peers, given, taken, posted(peers, ops, "in the ring"))
 
 
-def _posted(peers: Peers, ops: Sequence[dist.P2POp]) -> list[tuple[Any, int]]:
+def posted(peers: Peers, ops: Sequence[dist.P2POp], doing: str) -> list[tuple[Any, int]]:
     """Work under way, and with whom. On a GPU all of it is one batch, so that nobody waits for
     somebody who waits; on the host one by one, so that it is known who does not answer."""
     on_host = all(op.tensor.device.type == "cpu" for op in ops)
@@ -67,19 +67,19 @@ def _posted(peers: Peers, ops: Sequence[dist.P2POp]) -> list[tuple[Any, int]]:
     works: list[tuple[Any, int]] = []
     for batch in batches:
         other = batch[0].group_peer
-        with named(peers, other, "in the ring"):
+        with named(peers, other, doing):
             works += [(work, other) for work in dist.batch_isend_irecv(batch)]
     return works
 
 
 def around(
-    peers: Peers, mine: Sequence[Tensor], lengths: Sequence[int], axis: int = -2
+    peers: Peers, mine: Sequence[Tensor], lengths: Sequence[int], axis: int = -2, tag: int = 0
 ) -> Generator[tuple[int, list[Tensor]], None, None]:
     """(owner, its tensors) for every rank's shard, one's own first. Close it where the work on a
     shard may fail (`contextlib.closing`): then the ranks stay in step."""
     held = list(mine)
     for step in range(peers.world - 1):
-        coming = pass_on(peers, held, axis, lengths[peers.owner(step + 1)])
+        coming = pass_on(peers, held, axis, lengths[peers.owner(step + 1)], tag)
         try:
             yield peers.owner(step), held
         finally:  # also where the caller gives up: what is under way must not meet the next ring
