@@ -127,8 +127,8 @@ def backward(name: str) -> None:
 
 
 def decode(name: str) -> None:
-    """One query over all keys."""
-    a = attend(name, size=(1, KEYS), summaries=(regard.Entropy(), regard.Received()))
+    """One query over many keys."""
+    a = attend(name, size=(1, MANY_KEYS), summaries=(regard.Entropy(), regard.Received()))
     a.top(5)
 
 

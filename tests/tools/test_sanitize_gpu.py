@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "src" / "regard" / "engine" / "gpu"
 TOOL = ROOT / "tools" / "sanitize_gpu.py"
 # kernels that run with another file's
-WITH = {"wanted": "prune", "replay": "columns", "hopper": "forward"}
+WITH = {"wanted": "prune", "replay": "columns", "counts": "columns", "hopper": "forward"}
 
 
 @pytest.fixture
