@@ -69,10 +69,8 @@ class _Worker:
             return f"(process {self.process.pid}) was killed by {signal.Signals(-code).name}"
         return f"(process {self.process.pid}) ended with status {code}"
 
-    def end(self, at_once: bool) -> None:
-        """Let it go, or stop it where it stands."""
-        if at_once:
-            self.process.terminate()
+    def end(self) -> None:
+        """Let it go, and wait until it has gone."""
         self.pipe.close()
         self.process.join(_PATIENCE)
         if self.process.is_alive():
@@ -107,8 +105,11 @@ class Workers(Generic[_Tool]):
         self._end(at_once=kind is not None)
 
     def _end(self, at_once: bool) -> None:
+        if at_once:  # all before any is waited for: they may speak with one another
+            for worker in self._workers:
+                worker.process.terminate()
         for worker in self._workers:
-            worker.end(at_once)
+            worker.end()
 
     def run(
         self,
@@ -168,6 +169,7 @@ def _work(
     """Make the tool, say so, then task after task until the pipe ends."""
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     # this process is ours: all of them together are to use the machine once
     torch.set_num_threads(min(torch.get_num_threads(), threads))
@@ -193,15 +195,16 @@ def _die_with_parent() -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """What is started here ignores Ctrl-C, which a terminal sends to all processes at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # no signal reaches a thread, and it may set none
+    """What is started here does not hear Ctrl-C, which a terminal sends to all processes at once;
+    this process hears of it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _named(error: RegardError, task: str) -> RegardError:
