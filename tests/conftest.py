@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
 # A shell that starts the run in the background makes it, and every process it starts, deaf to
 # Ctrl-C; tests that send one would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test is about time, and a busy machine makes any example slow.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
