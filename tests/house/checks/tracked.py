@@ -11,7 +11,6 @@ WORKPLACE = "/wor[k]/|/roo[t]/"
 REGISTRY = "(https?|ssh)://[^/ ]*(registry|pypi|pythonhosted|npm|artifactor|nexus|mirror|proxy)"
 SETTING = "(index-url|find-links|registry) ?= ?(https?:|file:|/)"
 PRIVATE = r"://[a-zA-Z0-9.-]+\.(internal|intranet|local|lan|corp)\b"
-PUBLIC_HOSTS = {"pypi.org", "test.pypi.org", "files.pythonhosted.org", "registry.npmjs.org"}
 
 
 def files(root: Path) -> list[PurePosixPath]:
@@ -40,20 +39,10 @@ def undrawn(root: Path, page: str = "LAYOUT.md") -> list[str]:
 
 
 def workplace_words(root: Path) -> list[str]:
-    """Lines that name a machine's folders, or a package registry that is not everybody's."""
+    """Lines that name a machine's folders or a package registry: packages go by name alone."""
     pattern = "|".join((WORKPLACE, REGISTRY, SETTING, PRIVATE))
     lines = _git(root, "grep", "--untracked", "-nIE", pattern, "--", ".").splitlines()
-    return [line.strip() for line in lines if not _is_public(line)]
-
-
-def _is_public(line: str) -> bool:
-    """Whether all it has is addresses of the public registries."""
-    if re.search(f"{WORKPLACE}|{PRIVATE}", line):
-        return False
-    hosts = {match[2] for match in re.finditer(r"(https?|ssh)://([^/\s:\"']+)", line)}
-    if re.search(SETTING, line):
-        return bool(hosts) and hosts <= PUBLIC_HOSTS
-    return all(h in PUBLIC_HOSTS or not re.search(REGISTRY, f"https://{h}") for h in hosts)
+    return [line.strip() for line in lines]
 
 
 def _git(root: Path, *command: str) -> str:
