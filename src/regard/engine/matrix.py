@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -20,21 +20,7 @@ from regard.errors import (
     StaleError,
     TooLargeError,
 )
-from regard.summary import (
-    Concentration,
-    Distance,
-    Entropy,
-    MaxLogit,
-    MaxScore,
-    Peak,
-    Pooled,
-    Received,
-    Summary,
-    Top,
-    TopKeys,
-    Visible,
-    normalize,
-)
+from regard.summary import Asking, Summary, TopKeys
 
 if TYPE_CHECKING:
     from regard.engine.choose import Implementation
@@ -44,7 +30,7 @@ __all__ = ["Attention", "Cells", "Transposed"]
 _LARGEST_DENSE = 2**30  # bytes
 
 
-class Attention:
+class Attention(Asking):
     """Softmax attention that remembers where it looked.
 
     The matrix is fully defined by q, k, the mask, the score rule and one number per row (`lse`).
@@ -138,61 +124,19 @@ class Attention:
         found = self.dense().detach().cpu().numpy()
         return found.astype(found.dtype if dtype is None else dtype, copy=bool(copy))
 
-    # ── statistics of rows ───────────────────────────────────────────────────────────────────
-
-    def entropy(self, normalized: bool = False) -> Tensor:
-        """(…, Hq, L): in nats; normalized divides by log(visible keys), 0 where one is visible."""
-        if not normalized:
-            return self._ask(Entropy())
-        found = self._ask_all((Entropy(), Visible()))
-        sink = self._call.score.sink is not None
-        return normalize(found[Entropy()], found[Visible()], sink)
-
-    def max_score(self) -> Tensor:
-        """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias."""
-        return self._ask(MaxScore())
-
-    def max_logit(self) -> Tensor:
-        """(…, Hq, L): the largest final score over visible keys, the sink excluded."""
-        return self._ask(MaxLogit())
-
-    def top(self, k: int) -> TopKeys:
-        """(…, Hq, L, k): .weights and .keys of the k heaviest keys of each row."""
-        return self._ask(Top(k))
-
-    def peak(self) -> TopKeys:
-        """(…, Hq, L): .weights and .keys of the heaviest key of each row."""
-        return self._ask(Peak())
-
-    def distance(self) -> Tensor:
-        """(…, Hq, L): mean distance |i − j| under the weights."""
-        return self._ask(Distance())
-
-    def concentration(self) -> Tensor:
-        """(…, Hq, L): Σ p²; 1 over it is the number of keys effectively used."""
-        return self._ask(Concentration())
+    # ── summaries ───────────────────────────────────────────────────────────────────
 
     def sink_mass(self) -> Tensor:
         """(…, Hq, L): the share of each row that the sink took; 0 without a sink."""
-        sink = self._call.score.sink
+        sink = self._sink()
         if sink is None:
             return torch.zeros_like(self.lse)
         return self._public(torch.exp(sink.to(self._lse.dtype)[:, None] - self._lse))
 
-    # ── statistics of columns and regions ────────────────────────────────────────────────────
-
-    def received(
-        self,
-        queries: Any = None,
-        per: Literal["sum", "visible"] = "sum",
-        groups: Literal["sum", "mean"] | None = None,
-    ) -> Tensor:
-        """(…, Hq, S): the mass each key received; see `regard.Received` for the three choices."""
-        return self._ask(Received(queries, per, groups))
-
-    def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Tensor:
-        """(…, Hq, ⌈L/cell⌉, ⌈S/cell⌉): the matrix at a glance, at most 512 cells a side."""
-        return self._ask(Pooled(cell, how))
+    def _sink(self) -> Tensor | None:
+        """(Hq,), where there is one."""
+        sink: Tensor | None = self._call.score.sink
+        return sink
 
     def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
         """Several summaries in as few sweeps as possible, keyed by the values asked for."""
@@ -283,9 +227,6 @@ class Attention:
         return self._state
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────
-
-    def _ask(self, summary: Summary) -> Any:
-        return self._ask_all((summary,))[summary]
 
     def _ask_all(self, summaries: tuple[Summary, ...]) -> dict[Summary, Any]:
         self._fresh()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,27 +13,12 @@ from regard.errors import RegardError
 from regard.parallel.agree import agree
 from regard.parallel.opening import Opened
 from regard.parallel.shards import Shards
-from regard.summary import (
-    Concentration,
-    Distance,
-    Entropy,
-    MaxLogit,
-    MaxScore,
-    Peak,
-    Pooled,
-    Received,
-    Summary,
-    Top,
-    TopKeys,
-    Visible,
-    as_summaries,
-    normalize,
-)
+from regard.summary import Asking, Summary, as_summaries
 
 __all__ = ["Questions"]
 
 
-class Questions(ABC):
+class Questions(Asking):
     """Statistics of rows are about this rank's queries, keys by their number in the whole sequence.
     `received` is about this rank's keys, over the queries of all ranks. `pooled` and `Offsets` are
     about the whole matrix and the same on every rank.
@@ -52,10 +37,6 @@ class Questions(ABC):
     @abstractmethod
     def lse(self) -> Tensor:
         """(…, Hq, n): over the keys of all ranks; −∞ where a row sees no key."""
-
-    @abstractmethod
-    def _sink(self) -> Tensor | None:
-        """(Hq,), where there is one."""
 
     @abstractmethod
     def _knows(self, summary: Summary) -> bool:
@@ -101,7 +82,7 @@ class Questions(ABC):
             return error
         return None
 
-    def _fresh(self) -> None:  # noqa: B027
+    def _fresh(self) -> None:
         """Raise StaleError where the tensors are no longer what they were."""
 
     def _compare(self, doing: str, wrong: RegardError | None) -> None:
@@ -119,57 +100,9 @@ class Questions(ABC):
         """(n,): where this rank's queries stand in the whole sequence."""
         return self.shards.positions(self.rank).to(self.lse.device)
 
-    def entropy(self, normalized: bool = False) -> Tensor:
-        """(…, Hq, n): in nats; normalized divides by log(visible keys), 0 where one is visible."""
-        if not normalized:
-            return self._ask(Entropy())
-        found = self.summarize(Entropy(), Visible())
-        return normalize(found[Entropy()], found[Visible()], self._sink() is not None)
-
-    def max_score(self) -> Tensor:
-        """(…, Hq, n): the largest scale·q·k over visible keys, before cap and bias."""
-        return self._ask(MaxScore())
-
-    def max_logit(self) -> Tensor:
-        """(…, Hq, n): the largest final score over visible keys, the sink excluded."""
-        return self._ask(MaxLogit())
-
-    def top(self, k: int) -> TopKeys:
-        """(…, Hq, n, k): .weights and .keys (numbers in the whole sequence) of the k heaviest."""
-        return self._ask(Top(k))
-
-    def peak(self) -> TopKeys:
-        """(…, Hq, n): .weights and .keys of the heaviest key of each row."""
-        return self._ask(Peak())
-
-    def distance(self) -> Tensor:
-        """(…, Hq, n): mean distance |i − j| under the weights, in tokens of the whole sequence."""
-        return self._ask(Distance())
-
-    def concentration(self) -> Tensor:
-        """(…, Hq, n): Σ p²."""
-        return self._ask(Concentration())
-
     def sink_mass(self) -> Tensor:
         """(…, Hq, n): the share of each row that the sink took; 0 without a sink."""
         sink = self._sink()
         if sink is None:
             return torch.zeros_like(self.lse)
         return torch.exp(sink.to(self.lse.dtype)[:, None] - self.lse)
-
-    def received(
-        self,
-        queries: Any = None,
-        per: Literal["sum", "visible"] = "sum",
-        groups: Literal["sum", "mean"] | None = None,
-    ) -> Tensor:
-        """(…, Hq, n): the mass each of this rank's keys received from the queries of all ranks;
-        `queries` are numbers of the whole sequence. See `regard.Received`."""
-        return self._ask(Received(queries, per, groups))
-
-    def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Tensor:
-        """(…, Hq, ⌈tokens/cell⌉, ⌈tokens/cell⌉): the whole matrix at a glance, on every rank."""
-        return self._ask(Pooled(cell, how))
-
-    def _ask(self, summary: Summary) -> Any:
-        return self.summarize(summary)[summary]

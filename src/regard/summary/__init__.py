@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regard.state import TopKeys
+from regard.summary.asking import Asking
 from regard.summary.base import Matrix, Summary, as_summaries
 from regard.summary.entropy import Entropy, Visible, normalize
 from regard.summary.extremes import MaxLogit, MaxScore
@@ -14,6 +15,7 @@ from regard.summary.spread import Concentration, Distance
 from regard.summary.top import Peak, Top
 
 __all__ = [
+    "Asking",
     "Concentration",
     "Distance",
     "Entropy",

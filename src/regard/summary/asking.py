@@ -1,0 +1,83 @@
+"""The questions that every attention answers, each by its summary.
+
+L queries and S keys are those the answering object speaks of: all of them for an `Attention`. For
+one over several ranks L are this rank's queries and S this rank's keys, keys are called by their
+number in the whole sequence, and `pooled` is of the whole matrix.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from torch import Tensor
+
+from regard.state import TopKeys
+from regard.summary.base import Summary
+from regard.summary.entropy import Entropy, Visible, normalize
+from regard.summary.extremes import MaxLogit, MaxScore
+from regard.summary.pooled import Pooled
+from regard.summary.received import Received
+from regard.summary.spread import Concentration, Distance
+from regard.summary.top import Peak, Top
+
+__all__ = ["Asking"]
+
+
+class Asking(ABC):
+    """Whoever can summarize can answer these."""
+
+    @abstractmethod
+    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
+        """Several summaries in as few sweeps as possible, keyed by the values asked for."""
+
+    @abstractmethod
+    def _sink(self) -> Tensor | None:
+        """(Hq,), where there is one."""
+
+    def _ask(self, summary: Summary) -> Any:
+        return self.summarize(summary)[summary]
+
+    def entropy(self, normalized: bool = False) -> Tensor:
+        """(…, Hq, L): in nats; normalized divides by log(visible keys), 0 where one is visible."""
+        if not normalized:
+            return self._ask(Entropy())
+        found = self.summarize(Entropy(), Visible())
+        return normalize(found[Entropy()], found[Visible()], self._sink() is not None)
+
+    def max_score(self) -> Tensor:
+        """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias."""
+        return self._ask(MaxScore())
+
+    def max_logit(self) -> Tensor:
+        """(…, Hq, L): the largest final score over visible keys, the sink excluded."""
+        return self._ask(MaxLogit())
+
+    def top(self, k: int) -> TopKeys:
+        """(…, Hq, L, k): .weights and .keys of the k heaviest keys of each row."""
+        return self._ask(Top(k))
+
+    def peak(self) -> TopKeys:
+        """(…, Hq, L): .weights and .keys of the heaviest key of each row."""
+        return self._ask(Peak())
+
+    def distance(self) -> Tensor:
+        """(…, Hq, L): mean distance |i − j| under the weights, in tokens."""
+        return self._ask(Distance())
+
+    def concentration(self) -> Tensor:
+        """(…, Hq, L): Σ p²; 1 over it is the number of keys effectively used."""
+        return self._ask(Concentration())
+
+    def received(
+        self,
+        queries: Any = None,
+        per: Literal["sum", "visible"] = "sum",
+        groups: Literal["sum", "mean"] | None = None,
+    ) -> Tensor:
+        """(…, Hq, S): the mass each key received; see `regard.Received` for the three choices."""
+        return self._ask(Received(queries, per, groups))
+
+    def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Tensor:
+        """(…, Hq, ⌈L/cell⌉, ⌈S/cell⌉): the matrix at a glance, at most 512 cells a side."""
+        return self._ask(Pooled(cell, how))
