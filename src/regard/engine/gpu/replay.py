@@ -194,8 +194,14 @@ def _replay(
 ):  # fmt: skip
     """One block of keys of one query head."""
     ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
-    first = tl.program_id(0) * BN
+    block = tl.program_id(0)
     unit = tl.program_id(1)
+    units = tl.num_programs(1)
+    if rule.most is not None:  # long walks first, of all heads: none of them starts late
+        block = tl.program_id(1)
+        unit = tl.program_id(0)
+        units = tl.num_programs(0)
+    first = block * BN
     b = unit // rule.heads
     h = unit % rule.heads
     kh = (h // rule.group).to(tl.int64)
@@ -208,7 +214,7 @@ def _replay(
                   k_strides[2], BN, D, TMA)  # fmt: skip
     k = load_rows(keys, first, rule.keys, dim, k_strides[2], BN, D, TMA)
     shift = terms + unit.to(tl.int64) * padded
-    lines = (shift, shift + tl.num_programs(1).to(tl.int64) * padded)
+    lines = (shift, shift + units.to(tl.int64) * padded)
     cells = Q
     if asked.cells is not None:
         cells = asked.cells + unit.to(tl.int64) * sizes[1] * sizes[2]
@@ -290,6 +296,7 @@ def replay(
     )
     found = None if pooled is None else bound.new(tall, wide)
     grid = (blocks(rule.keys, tile.keys), bound.units)
+    grid = grid if rule.most is None else grid[::-1]
     if 0 in grid:
         return asked._replace(cells=found)
     prepare()

@@ -41,8 +41,14 @@ def finish(numbers, work, unit, i):
     sight, _, asked, state, given = work
     top, m, parts, centred_parts, squares, away = numbers
     ROWS: gl.constexpr = top.type.layout
+    # from the reference to the true maximum
+    height = (top * sight.scale) * LOG2E
+    delta = m - height
+    settling = gl.exp2(delta)
     total = whole(parts, ROWS)
-    centred = whole(centred_parts, ROWS)
+    centred = settling * (whole(centred_parts, ROWS) + delta * total)
+    total = settling * total
+    m = height
     at = unit.to(gl.int64) * sight.queries + i
     inside = i < sight.queries
     bad = total != total
@@ -53,12 +59,13 @@ def finish(numbers, work, unit, i):
         gl.store(asked.logit + at, largest, mask=inside)
     if asked.raw is not None:
         gl.store(asked.raw + at, largest, mask=inside)
-    shrink = gl.zeros_like(total) + 1.0
+    shrink = settling
     if sight.sink is not None:
         sink = gl.zeros_like(total) + gl.load(sight.sink + unit % sight.heads)
-        m, total, centred, largest, shrink = _with_sink(
+        m, total, centred, largest, joining = _with_sink(
             (top, m, total, centred), largest, sink, bad, none
         )
+        shrink = shrink * joining
     empty = total == 0
     divisor = gl.where(empty, 1.0, total)
     log = gl.where(empty, 0.0, gl.log2(divisor))

@@ -2,7 +2,9 @@
 """One tile of scores, folded into the running numbers of 64 rows (see ../forward.py for the sums).
 
     s       q·k, unscaled, (64, KEYS) in the registers of four warps
-    top     the largest so far, m = top·scale·log₂e
+    top     the largest so far
+    m       what powers are taken against: an earlier top·scale·log₂e, at most SLACK below the true
+            one. No weight is above 2^SLACK then, and nothing shrinks while a maximum creeps up
 
 A product and a sum are fused where the code says so and nowhere else (launch.EXACT): otherwise the
 m − m of a row that has seen nothing is the rounding error of 1e37, and 2 to its power infinite;
@@ -16,9 +18,10 @@ from triton.experimental.gluon import language as gl
 
 from regard.engine.gpu.tile import FLOOR, HIDDEN
 
-__all__ = ["LOG2E", "fold", "limits", "nothing", "whole"]
+__all__ = ["LOG2E", "along", "fold", "limits", "nothing", "whole"]
 
 LOG2E = gl.constexpr(1.4426950408889634)
+_SLACK = gl.constexpr(8.0)  # weights up to 256 lose nothing in half precision
 
 # (64, 4): a row's sums as the four threads hold them that hold its scores; they meet at the end
 _PARTS = gl.constexpr(
@@ -68,7 +71,7 @@ def _fours(x):
 
 
 @gluon.jit
-def _along(row):
+def along(row):
     """(64,) → (64, 4)."""
     column = gl.convert_layout(row, gl.SliceLayout(1, _PARTS))[:, None]
     return gl.zeros([64, 4], gl.float32, layout=_PARTS) + column
@@ -91,11 +94,23 @@ def _most(x, KEYS: gl.constexpr, ROWS: gl.constexpr):
 
 @gluon.jit
 def _dot(x, y, KEYS: gl.constexpr):
-    """Σ x·y, in parts: four products fused, then summed."""
+    """Σ x·y, in parts: eight products fused, then summed."""
     a, b, c, d = _fours(_strip(x, KEYS))
     e, f, g, h = _fours(_strip(y, KEYS))
-    fused = gl.fma(a, e, gl.fma(b, f, gl.fma(c, g, d * h)))
+    one = _fused(d, h, _fused(c, g, None))
+    fused = _fused(a, e, _fused(b, f, one))
     return gl.convert_layout(gl.sum(fused, 2), _PARTS)
+
+
+@gluon.jit
+def _fused(x, y, more):
+    """Two neighbours' products, and more; half as long."""
+    a, b = _pairs(x)
+    c, d = _pairs(y)
+    if more is None:
+        return gl.fma(a, c, b * d)
+    else:
+        return gl.fma(a, c, gl.fma(b, d, more))
 
 
 @gluon.jit
@@ -140,7 +155,7 @@ def _largest(s, n, unit, i, work, KEYS: gl.constexpr, ROWS: gl.constexpr,
 @gluon.jit
 def fold(s, n, numbers, unit, i, work, KEYS: gl.constexpr, SCORES: gl.constexpr,
          MASKED: gl.constexpr):  # fmt: skip
-    """(weights against the new maximum, what the old ones shrink by, the new numbers)."""
+    """(weights against the new m, what the old ones shrink by, the new numbers)."""
     ROWS: gl.constexpr = gl.SliceLayout(1, SCORES)
     top, m, total, centred, squares, away = numbers
     j = n + gl.arange(0, KEYS, layout=gl.SliceLayout(0, SCORES))
@@ -151,15 +166,16 @@ def fold(s, n, numbers, unit, i, work, KEYS: gl.constexpr, SCORES: gl.constexpr,
             seen &= j[None, :] >= low[:, None]
         s = gl.where(seen, s, HIDDEN)
     top = gl.maximum(top, _largest(s, n, unit, i, work, KEYS, ROWS, MASKED))
-    new = (top * work.sight.scale) * LOG2E
+    height = (top * work.sight.scale) * LOG2E
+    new = gl.where(height - m > _SLACK, height, m)
     delta = m - new
     a = gl.exp2(delta)
     zeros = gl.zeros([64, KEYS], gl.float32, layout=SCORES)
     u = gl.fma(s, zeros + work.sight.scale * LOG2E, zeros - new[:, None])
     p = gl.exp2(u)
-    shrink = _along(a)
+    shrink = along(a)
     if work.asked.entropy is not None:
-        moved = gl.fma(_along(delta), total, centred)
+        moved = gl.fma(along(delta), total, centred)
         centred = gl.fma(shrink, moved, _dot(p, u, KEYS))
     total = gl.fma(shrink, total, _sum(p, KEYS))
     if work.asked.squares is not None:
