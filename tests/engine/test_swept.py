@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine import choose
+from regard.engine import choose, settled
 from regard.engine.problem import Call, RowState
 from regard.engine.sweeps import ColumnAnswers, RowAnswers, Sweeps
 from regard.engine.tiled import TiledSweeps
@@ -78,6 +78,7 @@ def sweeps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
         return made
 
     monkeypatch.setattr(choose, "_sweeps", only)
+    monkeypatch.setattr(settled, "_KEPT", {})  # what was settled with other sweeps
     return made
 
 

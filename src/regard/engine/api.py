@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -22,7 +21,7 @@ from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners
 from regard.engine.matrix import Attention
 from regard.engine.problem import Answers, Call, RowState
-from regard.engine.spec import marks_of
+from regard.engine.settled import Settled, keep, kept, key_of
 from regard.engine.swept import Swept
 from regard.engine.whole import check_whole
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
@@ -69,12 +68,19 @@ def attend(
     """
     check_whole()
     query, key, value = in_autocast(query, key, value)
-    call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
-    summaries = _check_summaries(summaries, call.shape)
     changing = editors()
-    if changing:
-        call = edited_call(call, changing)
-    chosen = _choose(call, summaries, implementation)
+    alike = None
+    if bias is None and sink is None and not dropout and not changing:
+        alike = key_of(query, key, value, mask, summaries, scale, softcap, implementation)
+    settled = kept(alike)
+    if settled is not None:
+        call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
+    else:
+        call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
+        summaries = _check_summaries(summaries, call.shape)
+        call = edited_call(call, changing) if changing else call
+        chosen = _choose(call, summaries, implementation)
+        keep(alike, Settled(call.shape, call.mask, call.score, summaries, chosen))
     heard = () if torch.compiler.is_compiling() else listeners()
     if heard and isinstance(chosen, Swept):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
@@ -233,9 +239,7 @@ def _choose(
         return over_ranks
     if torch.compiler.is_compiling() and (implementation is None or implementation in MEASURING):
         return Swept(None, implementation)  # the operator itself chooses, or checks, when it runs
-    # a summary with tensors inside must not be kept alive by the memory of a choice
-    fleeting = torch.compiler.is_compiling() or bool(marks_of(summaries))
-    chosen = (choose if fleeting else _remembered_choice)(call.problem(summaries), implementation)
+    chosen = choose(call.problem(summaries), implementation)
     return Swept(None) if questions_only and chosen.name == "library" else chosen
 
 
@@ -276,13 +280,7 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
     if not query.device == key.device == value.device:
         said = ", ".join(f"{name} on {tensor.device}" for name, tensor in given.items())
         raise DeviceError(f"{said}: all three must be on one device")
-    read = AttentionShape.of if torch.compiler.is_compiling() else _remembered_shape
-    return read(query.shape, key.shape, value.shape)
-
-
-# Whatever depends on shapes alone is decided once. Not while torch traces: sizes may be symbols.
-_remembered_shape = lru_cache(maxsize=4096)(AttentionShape.of)
-_remembered_choice = lru_cache(maxsize=4096)(choose)
+    return AttentionShape.of(query.shape, key.shape, value.shape)
 
 
 def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:

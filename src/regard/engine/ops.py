@@ -28,12 +28,12 @@ from torch import Tensor, library
 from regard.engine import carry
 from regard.engine.choose import sweeps_for
 from regard.engine.eager import unwatched
-from regard.engine.problem import Call, Place, RowState
+from regard.engine.problem import Place, RowState
 from regard.engine.spec import Spec, measures_of
-from regard.engine.sweeps import ColumnsWithMaps, RowAnswers, Sweeps
+from regard.engine.sweeps import rows_and_columns
 from regard.errors import GradientError
 from regard.mask.spec import rules_in
-from regard.summary import Entropy, Offsets, Pooled, Received, Summary, Top, TopKeys
+from regard.summary import Entropy, Top, TopKeys
 
 __all__ = [
     "attach", "cells", "columns", "gradient", "refuse", "rows", "sweep_cells", "sweep_columns",
@@ -61,7 +61,9 @@ def _rows_now(
     call = said.call(q, k, v, arrays, 0 if seed is None else int(seed))
     measures = measures_of(said.asked, marks)
     lse = RowState(*given) if given else None
-    found = _swept(sweeps_for(call, said.implementation), call, said.output, measures, lse)
+    found = rows_and_columns(
+        sweeps_for(call, said.implementation), call, said.output, measures, lse
+    )
     output = q.new_empty(0) if found.output is None else found.output.to(q.dtype)
     flat: list[Tensor] = []
     for summary in measures:
@@ -70,33 +72,6 @@ def _rows_now(
         flat += [*value, *scores] if isinstance(value, tuple) else [value]
     made = [output, *found.state, found.state.lse, *flat]
     return [part.contiguous() for part in made]
-
-
-def _swept(
-    sweeps: Sweeps,
-    call: Call,
-    output: bool,
-    measures: tuple[Summary, ...],
-    given: RowState | None,
-) -> RowAnswers:
-    """Rows, then columns; maps come with either, as is cheaper for these sweeps."""
-    received = next((m for m in measures if isinstance(m, Received)), None)
-    if received is None:
-        return sweeps.rows(call, output, measures, given)
-    together = isinstance(sweeps, ColumnsWithMaps)
-    maps = tuple(m for m in measures if together and isinstance(m, Pooled))
-    rest = tuple(m for m in measures if m not in (received, Offsets(), *maps))
-    found = sweeps.rows(call, output, rest, given)
-    matrix, state = call.with_value(call.value[..., :0]), given or found.state
-    seen, offsets = received.per == "visible", Offsets() in measures
-    if isinstance(sweeps, ColumnsWithMaps):
-        sums, cells = sweeps.columns_with_maps(matrix, state, maps, seen, offsets)
-        found.measured.update(cells)
-    else:
-        sums = sweeps.columns(matrix, state, None, None, seen, offsets)
-    found.measured[received] = sums.mass if sums.seen is None else (sums.mass, sums.seen)
-    found.measured[Offsets()] = sums.offsets
-    return found
 
 
 rows = library.custom_op("regard::rows", _rows_now, mutates_args=())

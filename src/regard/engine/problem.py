@@ -77,9 +77,11 @@ class Call:
 
     def with_value(self, value: Tensor) -> Call:
         """The same matrix over other values (*batch, Hkv, S, M)."""
-        return replace(
-            self, value=value, shape=replace(self.shape, value_dim=value.shape[-1]), dropout=0.0
-        )
+        shape = replace(self.shape, value_dim=value.shape[-1])
+        return Call(
+            self.query, self.key, value, self.mask, self.score, shape, seed=self.seed,
+            place=self.place,
+        )  # fmt: skip
 
     def problem(self, summaries: tuple[Summary, ...] = ()) -> Problem:
         """The call without its tensors."""

@@ -10,14 +10,22 @@ An implementation supplies these; `swept.py` turns them into answers with gradie
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
 from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.summary import Pooled, Summary
+from regard.summary import Offsets, Pooled, Received, Summary
 
-__all__ = ["ColumnAnswers", "ColumnsWithMaps", "Gradients", "RowAnswers", "Sweeps"]
+__all__ = [
+    "ColumnAnswers",
+    "ColumnsWithMaps",
+    "Gradients",
+    "RowAnswers",
+    "Sweeps",
+    "rows_and_columns",
+]
 
 
 class RowAnswers(NamedTuple):
@@ -113,3 +121,38 @@ class ColumnsWithMaps(Protocol):
     ) -> tuple[ColumnAnswers, dict[Any, Any]]:
         """Sums over all queries, and the maps by summary."""
         ...
+
+
+def rows_and_columns(
+    sweeps: Sweeps,
+    call: Call,
+    output: bool,
+    measures: tuple[Summary, ...],
+    given: RowState | None,
+) -> RowAnswers:
+    """Rows, then columns; maps come with either, as is cheaper for these sweeps."""
+    received = next((m for m in measures if isinstance(m, Received)), None)
+    if received is None:
+        return sweeps.rows(call, output, measures, given)
+    together = _has_maps(type(sweeps))
+    maps = tuple(m for m in measures if together and isinstance(m, Pooled))
+    rest = tuple(m for m in measures if m not in (received, Offsets(), *maps))
+    found = sweeps.rows(call, output, rest, given)
+    matrix, state = call.with_value(call.value[..., :0]), given or found.state
+    seen, offsets = received.per == "visible", Offsets() in measures
+    if together:
+        sums, cells = cast(ColumnsWithMaps, sweeps).columns_with_maps(
+            matrix, state, maps, seen, offsets
+        )
+        found.measured.update(cells)
+    else:
+        sums = sweeps.columns(matrix, state, None, None, seen, offsets)
+    found.measured[received] = sums.mass if sums.seen is None else (sums.mass, sums.seen)
+    found.measured[Offsets()] = sums.offsets
+    return found
+
+
+@cache
+def _has_maps(kind: type[Sweeps]) -> bool:
+    """Asked once: Python takes long to compare a class with a protocol."""
+    return issubclass(kind, ColumnsWithMaps)

@@ -12,17 +12,21 @@ gradient gets its graph when it is asked, around the known value.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from regard.engine import ops
+from regard.engine.eager import unwatched
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
 from regard.engine.spec import Spec, marks_of, measure_text
-from regard.engine.sweeps import Sweeps
+from regard.engine.sweeps import Sweeps, rows_and_columns
+from regard.mask.spec import describe
 from regard.summary import (
     Entropy,
+    Matching,
     Offsets,
     Peak,
     Pooled,
@@ -62,7 +66,10 @@ class Swept:
         """One row sweep with everything that fits into it; a column sweep where asked for. What is
         measured aside leaves no trace in the graph."""
         everything = (*summaries, *aside)
-        measures, in_graph = _measures(everything), Entropy() in summaries
+        measures = _measures(everything)
+        if self.sweeps is not None and not call.dropout and unwatched(_all_tensors(call)):
+            return self._attend_now(self.sweeps, call, everything, measures)
+        in_graph = Entropy() in summaries
         spec = self._spec(call).asking(
             output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph
         )
@@ -78,6 +85,30 @@ class Swept:
         answers = Answers(output, lse, kept, state)
         self._fill_columns(_detached_call(call), state, everything, kept)
         return answers
+
+    def _attend_now(
+        self,
+        sweeps: Sweeps,
+        call: Call,
+        everything: tuple[Summary, ...],
+        measures: tuple[Summary, ...],
+    ) -> Answers:
+        """The same where nobody looks: no operator, no text, no graph. A mask that has no text is
+        refused here too."""
+        describe(call.mask)
+        found = rows_and_columns(sweeps, call, True, measures, None)
+        known: dict[Any, Any] = {}
+        for m in measures:
+            value = found.measured[m]
+            if isinstance(m, Received):
+                known["mass", None] = value if isinstance(value, tuple) else (value, None)
+                continue
+            known[m] = value
+            if isinstance(m, Top):
+                known["scores", m] = found.measured["scores", m]
+        self._fill_columns(call, found.state, everything, known)
+        output: Any = found.output
+        return Answers(output.to(call.query.dtype), found.state.lse, known, found.state)
 
     def state(self, call: Call) -> RowState:
         """The row state alone, where nobody has it yet."""
@@ -123,6 +154,8 @@ class Swept:
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
     ) -> None:
         """Diagonals come along with the mass of all queries, where that is asked for too."""
+        if not any(isinstance(s, Received | Offsets) for s in summaries):
+            return
         offsets = Offsets() in summaries and Offsets() not in known
         for summary in sorted(
             (s for s in summaries if isinstance(s, Received)), key=lambda s: s.queries is not None
@@ -215,6 +248,10 @@ def _arrays(call: Call) -> list[Tensor]:
     return [*mask, *call.score.arrays()]
 
 
+def _all_tensors(call: Call) -> list[Tensor]:
+    return [call.query, call.key, call.value, *_arrays(call)]
+
+
 def _has_graph(call: Call) -> bool:
     return torch.is_grad_enabled() and any(t.requires_grad for t in call.tensors())
 
@@ -224,6 +261,12 @@ def _detached_call(call: Call) -> Call:
 
 
 def _measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
+    """Remembered, where no tensor is in them that would be kept alive."""
+    fleeting = torch.compiler.is_compiling() or Matching in map(type, summaries)
+    return (_needed if fleeting else _remembered_needed)(summaries)
+
+
+def _needed(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
     """What the row sweep has to bring for these: one top-k, the largest, serves all. Where there
     are maps, columns of all queries are asked together with them: one sweep may bring both."""
     wanted: dict[Summary, None] = {}
@@ -238,6 +281,9 @@ def _measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
     top = (Top(k),) if k else ()
     maps = any(isinstance(summary, Pooled) for summary in wanted)
     return (*wanted, *top, *(_all_queries(summaries) if maps else ()))
+
+
+_remembered_needed = lru_cache(maxsize=1024)(_needed)
 
 
 def _all_queries(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.engine.gpu.seen import Seen, Span, seen_by
+from regard.engine.gpu.seen import Span, seen_by
 from regard.engine.problem import Call
+from regard.mask import Causal, Window
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 __all__ = ["Bound", "Rule", "bind", "flat"]
@@ -83,16 +84,31 @@ class Bound(NamedTuple):
 
 def bind(call: Call) -> Bound:
     """Flatten the batch, the mask and the bias."""
-    shape, score = call.shape, call.score
-    seen = seen_by(call.mask, shape.extent, call.query.device)
-    fast = score.bias is None and score.softcap is None
-    fast = fast and _FAST_SCALES[0] <= score.scale <= _FAST_SCALES[1]
-    rule = _rule(call, seen)
-    plain = all(
-        part is None for part in (rule.low_2, seen.query_ids, seen.flags, rule.table, rule.bias)
-    )
+    rule = _remembered_rule(call)
+    fast = rule.softcap is None and call.score.bias is None
+    fast = fast and _FAST_SCALES[0] <= call.score.scale <= _FAST_SCALES[1]
+    hidden = (rule.low_2, rule.query_ids, rule.flags, rule.table, rule.bias)
+    plain = all(part is None for part in hidden)
     query, key, value = (flat(t) for t in (call.query, call.key, call.value))
-    return Bound(query, key, value, rule, shape.batch, call.exact, fast, plain)
+    return Bound(query, key, value, rule, call.shape.batch, call.exact, fast, plain)
+
+
+_RULES: dict[Any, Rule] = {}
+_MANY_RULES = 1024
+
+
+def _remembered_rule(call: Call) -> Rule:
+    """Once for all calls whose rule is numbers alone; one with tensors is made every time."""
+    shape, score = call.shape, call.score
+    bare = score.bias is None and score.sink is None and call.exact != torch.float64
+    if not bare or type(call.mask) not in (type(None), Causal, Window):
+        return _rule(call)
+    name = (shape.extent, shape.group, call.mask, score.scale, score.softcap, call.place)
+    if name not in _RULES:
+        if len(_RULES) >= _MANY_RULES:
+            _RULES.clear()
+        _RULES[name] = _rule(call)
+    return _RULES[name]
 
 
 def flat(tensor: Tensor) -> Tensor:
@@ -101,8 +117,9 @@ def flat(tensor: Tensor) -> Tensor:
     return made if made.stride(-1) == 1 or made.shape[-1] <= 1 else made.contiguous()
 
 
-def _rule(call: Call, seen: Seen) -> Rule:
+def _rule(call: Call) -> Rule:
     shape, score = call.shape, call.score
+    seen = seen_by(call.mask, shape.extent, call.query.device)
     spans = [_span(span, call) for span in seen.spans]
     low, high, low_2, high_2 = (*(side for span in spans for side in span), *[None] * 4)[:4]
     query_ids, key_ids, flags = (_rows(t, call) for t in (seen.query_ids, seen.key_ids, seen.flags))

@@ -1,0 +1,78 @@
+"""What is settled about a call by shapes, dtypes and numbers alone: once for all calls alike.
+
+A model calls attention with the same shapes and the same mask again and again, and on a GPU the
+host's time shows where a call takes well under a millisecond. So whatever was checked and chosen
+for a call is kept for the next one like it. Only where nothing but q, k and v holds a tensor: no
+tensor is kept alive here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.engine.problem import Call
+from regard.mask import Causal, Mask, Window
+from regard.score import ScoreRule
+from regard.shapes import AttentionShape
+from regard.summary import Matching, Summary
+
+if TYPE_CHECKING:
+    from regard.engine.choose import Implementation
+
+__all__ = ["Settled", "keep", "kept", "key_of"]
+
+_MANY = 4096  # kinds of calls
+_WITHOUT_TENSORS = (type(None), Causal, Window)  # masks
+
+
+class Settled(NamedTuple):
+    """All of a call but its tensors."""
+
+    shape: AttentionShape
+    mask: Mask | None
+    score: ScoreRule
+    summaries: tuple[Summary, ...]
+    chosen: Implementation
+
+    def call(self, query: Tensor, key: Tensor, value: Tensor) -> Call:
+        """The call over these tensors."""
+        if self.shape.headless:
+            query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
+        return Call(query, key, value, self.mask, self.score, self.shape)
+
+
+_KEPT: dict[Any, Settled] = {}
+
+
+def key_of(
+    query: Tensor, key: Tensor, value: Tensor, mask: Any, summaries: Any, *numbers: Any
+) -> tuple[Any, ...] | None:
+    """What calls have in common that are settled alike; None where a call is to be settled by
+    itself: torch traces it, tensors are none or of a kind of their own, have gradients, or stand
+    elsewhere too."""
+    tensors = (query, key, value)
+    if torch.compiler.is_compiling() or type(mask) not in _WITHOUT_TENSORS:
+        return None
+    if type(summaries) is not tuple or Matching in map(type, summaries):
+        return None
+    if any(type(t) is not Tensor or t.requires_grad for t in tensors):
+        return None
+    sizes = [(t.shape, t.dtype, t.device) for t in tensors]
+    return (*sizes, mask, summaries, *numbers)
+
+
+def kept(key: tuple[Any, ...] | None) -> Settled | None:
+    """What was settled for such a call before."""
+    return None if key is None else _KEPT.get(key)
+
+
+def keep(key: tuple[Any, ...] | None, settled: Settled) -> None:
+    """For the next call like this."""
+    if key is None:
+        return
+    if len(_KEPT) >= _MANY:
+        _KEPT.clear()
+    _KEPT[key] = settled

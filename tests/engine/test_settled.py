@@ -1,0 +1,150 @@
+"""Calls alike are settled once; nothing that differs is taken for alike."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import regard
+from regard.engine import api, settled
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(settled, "_KEPT", {})
+    yield
+
+
+def given(*shape: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    dice = torch.Generator().manual_seed(0)
+    return [torch.randn(*(shape or (2, 3, 5, 8)), generator=dice).to(dtype) for _ in range(3)]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every choice that is made from now on."""
+    made: list[Any] = []
+
+    def count(problem: Any, name: str | None) -> Any:
+        made.append(problem)
+        return choose(problem, name)
+
+    choose = api.choose
+    monkeypatch.setattr(api, "choose", count)
+    return made
+
+
+def test_a_choice_is_made_once_for_calls_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch)
+    first = regard.attend(*given(), mask=regard.Causal(), summaries=(regard.Entropy(),))
+    q, k, v = given()
+    again = regard.attend(q + 1, k, v, mask=regard.Causal(), summaries=(regard.Entropy(),))
+    assert len(made) == 1
+    right = regard.attend(q + 1, k, v, mask=regard.Causal(), implementation="dense")
+    torch.testing.assert_close(again.output, right.output)
+    torch.testing.assert_close(again.entropy(), right.entropy())
+    assert again.implementation == first.implementation
+
+
+OTHERS: dict[str, Callable[[], Any]] = {
+    "shape": lambda: regard.attend(*given(2, 3, 6, 8), mask=regard.Causal()),
+    "dtype": lambda: regard.attend(*given(dtype=torch.float64), mask=regard.Causal()),
+    "mask": lambda: regard.attend(*given()),
+    "window": lambda: regard.attend(*given(), mask=regard.Window(2)),
+    "align": lambda: regard.attend(*given(), mask=regard.Causal(align="start")),
+    "scale": lambda: regard.attend(*given(), mask=regard.Causal(), scale=2.0),
+    "softcap": lambda: regard.attend(*given(), mask=regard.Causal(), softcap=3.0),
+    "summaries": lambda: regard.attend(
+        *given(), mask=regard.Causal(), summaries=(regard.Entropy(),)
+    ),
+    "implementation": lambda: regard.attend(
+        *given(), mask=regard.Causal(), implementation="dense"
+    ),
+    "bias": lambda: regard.attend(*given(), mask=regard.Causal(), bias=torch.ones(5, 5).triu()),
+    "sink": lambda: regard.attend(*given(), mask=regard.Causal(), sink=torch.ones(3)),
+    "table": lambda: regard.attend(*given(), mask=torch.ones(5, 5, dtype=torch.bool).tril()),
+    "gradients": lambda: regard.attend(
+        *(t.requires_grad_() for t in given()), mask=regard.Causal()
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_differs_is_settled_by_itself(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    regard.attend(*given(), mask=regard.Causal())
+    made = counted(monkeypatch)
+    found = OTHERS[other]()
+    assert len(made) == 1
+    monkeypatch.setattr(settled, "_KEPT", {})
+    assert torch.equal(found.output, OTHERS[other]().output)
+
+
+def test_wrong_calls_are_refused_every_time() -> None:
+    q, k, v = given()
+    for _ in range(2):
+        with pytest.raises(regard.errors.ShapeError):
+            regard.attend(q, k[..., :4], v)
+        with pytest.raises(regard.errors.DTypeError):
+            regard.attend(q.double(), k, v)
+        with pytest.raises(regard.errors.InputError):
+            regard.attend(q, k, v, softcap=-1.0)
+
+
+def test_gradients_flow_after_a_call_without() -> None:
+    q, k, v = given()
+    regard.attend(q, k, v, mask=regard.Causal())
+    q.requires_grad_()
+    regard.attend(q, k, v, mask=regard.Causal()).output.sum().backward()
+    assert q.grad is not None
+    with torch.no_grad():
+        assert not regard.attend(q, k, v, mask=regard.Causal()).output.requires_grad
+
+
+def test_no_tensor_is_kept_alive() -> None:
+    q, k, v = given()
+    marks = torch.arange(5)
+    asked = (regard.Matching(marks, marks.clone()),)
+    regard.attend(q, k, v, summaries=asked, sink=torch.ones(3))
+    regard.attend(q, k, v, summaries=asked)
+    regard.attend(q, k, v)
+    gone = [weakref.ref(t) for t in (q, k, v, marks)]
+    del q, k, v, marks, asked
+    gc.collect()
+    assert not any(ref() is not None for ref in gone)
+
+
+def test_two_axes_stay_two_axes() -> None:
+    for _ in range(2):
+        found = regard.attend(*given(5, 8), mask=regard.Causal())
+        assert found.output.shape == (5, 8) and found.shape == (5, 5)
+
+
+def test_an_edit_is_not_kept() -> None:
+    """Editors change the mask of a call; the same call without them is another one."""
+    q, k, v = given()
+    plain = regard.attend(q, k, v, mask=regard.Causal()).output
+
+    class Nobody:
+        def mask(self, call: Any) -> Any:
+            return regard.Window(0)
+
+        def output(self, call: Any, output: Tensor) -> Tensor:
+            return output
+
+    from regard.engine.edit import editing
+
+    with editing(Nobody()):
+        assert not torch.equal(regard.attend(q, k, v, mask=regard.Causal()).output, plain)
+    assert torch.equal(regard.attend(q, k, v, mask=regard.Causal()).output, plain)
+
+
+def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settled, "_MANY", 3)
+    for n in range(1, 9):
+        regard.attend(*given(1, 1, n, 4))
+        assert len(settled._KEPT) <= 3
