@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from regard.bench.timing import Samples, take_turns, wall_clock
 
 
 def test_contenders_take_turns() -> None:
     order: list[str] = []
-    taken = take_turns(
-        {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, seconds=0, rounds=4
-    )
-    assert order == ["a", "b"] * 5  # one round of warming up
-    assert len(taken["a"].seconds) == len(taken["b"].seconds) == 4
+    names = ("a", "b", "c")
+    taken = take_turns({name: partial(order.append, name) for name in names}, seconds=0, rounds=12)
+    rounds = [tuple(order[at : at + 3]) for at in range(0, len(order), 3)]
+    assert len(rounds) == 13, "one round of warming up"
+    assert all(sorted(one) == sorted(names) for one in rounds)
+    assert {one[0] for one in rounds[1:]} == set(names), "everybody is first at times"
+    assert list(taken) == list(names) and {len(s.seconds) for s in taken.values()} == {12}
 
 
 def test_ratio_is_the_median_of_the_rounds_own_ratios() -> None:

@@ -1,10 +1,15 @@
-"""Taking turns: every contender once per round, so that a busy machine is busy for all."""
+"""Taking turns: every contender once per round, so that a busy machine is busy for all.
+
+Each round has an order of its own. A GPU lowers its clock when it gets hot and takes a while to
+raise it again, so in one order for all rounds who comes after whom would be part of the figures.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from random import Random
 from statistics import median, quantiles
 
 __all__ = ["Clock", "Samples", "take_turns", "wall_clock"]
@@ -57,8 +62,10 @@ def take_turns(
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values() if warm else ():
         run()
+    dice, order = Random(0), list(contenders)
     began = time.perf_counter()
     while len(next(iter(taken.values()))) < rounds or time.perf_counter() - began < seconds:
-        for name, run in contenders.items():
-            taken[name].append(clock(run))
+        dice.shuffle(order)
+        for name in order:
+            taken[name].append(clock(contenders[name]))
     return {name: Samples(times) for name, times in taken.items()}

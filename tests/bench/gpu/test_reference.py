@@ -58,3 +58,15 @@ def test_what_is_off_is_named(wrong: float) -> None:
     expect(right.float(), right, 1e-3, "output of nobody")
     with pytest.raises(WrongResultError, match=r"output of nobody is off by .*no time is reported"):
         expect(torch.tensor([1.0, wrong, 1.0]), right, 1e-3, "output of nobody")
+
+
+def test_small_numbers_are_looked_at_too() -> None:
+    """A lost key among thousands changes weights by less than a thousandth of 1."""
+    right = torch.full((4, 8), 1e-3, dtype=torch.float64)
+    lost = right.clone()
+    lost[2, 7] = 9e-4
+    expect(right, right, 1e-3, "top weights")
+    with pytest.raises(WrongResultError):
+        expect(lost, right, 1e-3, "top weights")
+    nothing = torch.zeros(3, dtype=torch.float64)
+    expect(nothing, nothing, 1e-3, "gradient of nothing")
