@@ -113,6 +113,7 @@ def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyP
     assert chosen(**half, **short) == "library"
     assert chosen(**half, **long) == "hopper"
     assert chosen(**half, **long, gradients=True) == "library"
+    assert chosen(**half, shape=AttentionShape.of(*[(1, 16, 16384, 64)] * 3)) == "library"
     assert chosen(**half, **short, summaries=frozenset([Entropy()])) == "hopper"
 
 

@@ -24,6 +24,7 @@ MEASURING = ("cpu", "hopper", "triton", "tiled")  # those that measure on their 
 
 _SMALL = 2**22  # cells of the matrix
 _LARGE = 2**31
+_WIDE = 128  # head dim
 _FEW = 16  # queries
 
 
@@ -117,13 +118,13 @@ def choose(problem: Problem, implementation: str | None) -> Implementation:
 def _order(problem: Problem) -> tuple[str, ...]:
     """The candidates, by what was measured. On the CPU torch's operator needs no packing and wins
     for a few queries, our kernels for more. On a GPU torch's operators are launched with less ado
-    and have the faster backward; our forward for Hopper beats them where a problem is large. The
-    definition beats a loop over tiles where it is small."""
+    and have the faster backward; our forward for Hopper beats them where a problem is large and
+    heads are wide. The definition beats a loop over tiles where it is small."""
     shape = problem.shape
     cells = prod(shape.batch) * shape.query_heads * shape.queries * shape.keys
     slow = ("dense", "tiled") if cells <= _SMALL else ("tiled", "dense")
     if problem.device == "cuda":
-        ours_first = cells >= _LARGE and not problem.gradients
+        ours_first = cells >= _LARGE and shape.dim == _WIDE and not problem.gradients
         fast = ("hopper", "library") if ours_first else ("library", "hopper")
         return (*fast, "triton", *slow)
     fast = ("library", "cpu") if shape.queries <= _FEW else ("cpu", "library")

@@ -103,8 +103,9 @@ def weights_of(tile: Tile, state: RowState) -> Tensor:
 
 def times(a: Tensor, b: Tensor) -> Tensor:
     """(…, Hq, m, n) @ (…, Hkv, n, o): each key head serves its group of query heads."""
-    group = a.shape[-3] // b.shape[-3]
-    return a @ (b if group == 1 else b.repeat_interleave(group, -3))
+    if a.shape[-3] == b.shape[-3]:  # none on either side as well
+        return a @ b
+    return a @ b.repeat_interleave(a.shape[-3] // b.shape[-3], -3)
 
 
 def grouped(per_query_head: Tensor, group: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -65,7 +66,7 @@ def forward(
         tall = watcher.tall
         maxima = bound.new(blocks(bound.rule.keys, 64), tall)
     ranges = ranges_of(bound.rule, (_ROWS, _KEYS))
-    programs = torch.cuda.get_device_properties(bound.query.device).multi_processor_count
+    programs = _multiprocessors(bound.query.device)
     prepare()
     for start in range(0, rows, tall):
         words = arguments(bound, found, given, maxima, ranges, start, tall)
@@ -73,6 +74,12 @@ def forward(
         if watcher is not None and maxima is not None:
             watcher.see(maxima, start, found.state if given is None else given)
     return found
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    """One program each."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def arguments(
