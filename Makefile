@@ -36,10 +36,12 @@ page: $(READY)  ## build the page into the package
 demo.regard:
 	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@
 
-# one thread per worker: two workers that spin for each other on two cores take ten times as long
+# one thread per worker: two workers that spin for each other on two cores take ten times as long;
+# worksteal: each worker goes through folders of its own, so that what a file's tests share is made
+# once, and neither waits for the other at the end
 test: page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows

@@ -68,7 +68,8 @@ def read(path: Path) -> Lines:
     one = next(iter(newest.values()))
     mask = "causal" if one["causal"] == "True" else "full"
     title = f"{one['machine']}, {one['dtype']}, {one['heads']} heads of {one['dim']}, {mask}"
-    return Lines(points, title, next((r["note"] for r in newest.values() if r["note"]), ""))
+    longest = max(newest.values(), key=lambda row: (int(row["tokens"]), row["note"]))
+    return Lines(points, title, longest["note"])
 
 
 def draw(lines: Lines, path: Path) -> None:

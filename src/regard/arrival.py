@@ -4,6 +4,9 @@ transformers has no plugins: names must be registered once its registries exist.
 `transformers.modeling_utils` has been imported; if that happens after regard, an import hook for
 this one module waits for it, and is gone afterwards. What is registered loads regard's own adapter
 when it is first called, so nothing is imported that nobody uses.
+
+transformers lets a family that cannot follow the name be built with it. So we also look on as
+modules get their parts, and a model that is built with our name in vain is an error.
 """
 
 from __future__ import annotations
@@ -64,12 +67,14 @@ class _Told:
 
 
 def _register() -> None:
+    from torch.nn.modules.module import register_module_module_registration_hook
     from transformers.masking_utils import AttentionMaskInterface
     from transformers.modeling_utils import AttentionInterface
 
     if "regard.huggingface" not in sys.modules:
         AttentionInterface.register(_NAME, _attention)
         AttentionMaskInterface.register(_NAME, _mask)
+    register_module_module_registration_hook(_gets_a_part)
 
 
 def _attention(*given: Any, **options: Any) -> Any:
@@ -82,3 +87,12 @@ def _mask(*given: Any, **options: Any) -> Any:
     from regard.huggingface import regard_mask
 
     return regard_mask(*given, **options)
+
+
+def _gets_a_part(module: Any, name: str, part: Any) -> None:
+    """Asked for every module that becomes a part of another, so it answers most at once."""
+    config = vars(module).get("config")
+    if getattr(config, "_attn_implementation", None) == _NAME:
+        from regard.huggingface.building import check_built
+
+        check_built(module)

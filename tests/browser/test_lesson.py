@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import select
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from browser.reading import figures, matrix, overflow, value
+from browser.reading import figures, matrix, overflow, pixel, value
 from regard.colour import palette
 from regard.colour.shades import codes
 from regard.learn import Options, make_lesson
@@ -147,15 +146,51 @@ def test_scaling_and_the_mask_can_be_switched(lesson):
     np.testing.assert_allclose(np.nan_to_num(found), masked, atol=1e-6)
 
 
-def test_weights_have_the_palettes_colours(lesson):
+def heat_cell(page, row, key):
+    """Where a cell of the first map begins and how large it is, in pixels of the map."""
+    names = ("left", "top", "cell-width", "cell-height")
+    canvas = page.locator("[data-part=heat-map]").first
+    left, top, width, height = (float(canvas.get_attribute(f"data-{name}")) for name in names)
+    return left + key * width, top + row * height, width, height
+
+
+@pytest.mark.parametrize("ratio", [1, 2])
+def test_weights_have_the_palettes_colours(lesson, ratio):
+    page, made = lesson(place="step=5", device_scale_factor=ratio)
+    for (row, key), code in np.ndenumerate(codes(made.heads[0].weights)):
+        x, y, _, _ = heat_cell(page, row, key)
+        corner = ratio * (x + 3), ratio * (y + 3)  # the number stands in the middle
+        found = pixel(page, "[data-part=heat-map]", *corner)
+        assert found[:3] == tuple(palette()[code].tolist())
+
+
+def reading(page):
+    return page.locator("[data-part=heat-reading]").first.inner_text()
+
+
+def test_a_cell_is_read_by_pointing_and_by_keys(lesson):
     page, made = lesson(place="step=5")
-    cells = page.locator("[data-part=weight-cell]")
-    shown = [
-        tuple(map(int, re.findall(r"\d+", one)))[:3]
-        for one in cells.evaluate_all("all => all.map(c => getComputedStyle(c).backgroundColor)")
-    ]
-    expected = palette()[codes(made.heads[0].weights)].reshape(-1, 3)
-    assert shown == [tuple(rgb) for rgb in expected.tolist()]
+    canvas = page.locator("[data-part=heat-map]").first
+    x, y, width, height = heat_cell(page, 2, 1)
+    canvas.hover(position={"x": x + width / 2, "y": y + height / 2})
+    assert "sat → cat" in reading(page)
+    exact = made.heads[0].weights[2, 1]
+    assert figures(page, "[data-part=heat-reading]")[0] == pytest.approx(exact, abs=1e-9)
+    page.mouse.move(0, 0)
+    assert not figures(page, "[data-part=heat-reading]")
+    canvas.focus()
+    for key, cell in (("ArrowRight", "The → The"), ("ArrowRight", "The → cat"),
+                      ("ArrowDown", "cat → cat"), ("ArrowUp", "The → cat")):  # fmt: skip
+        page.keyboard.press(key)
+        assert cell in reading(page)
+    assert page.locator('[data-part=stage][data-step="5"]').count() == 1  # no step was left
+    assert all(
+        f"{one:.2f}" in canvas.get_attribute("aria-label") for one in made.heads[0].weights.ravel()
+    )
+    page.locator("[data-part=toggle-causal]").click()
+    x, y, width, height = heat_cell(page, 0, 2)
+    canvas.hover(position={"x": x + width / 2, "y": y + height / 2})
+    assert reading(page) == "The → sat hidden"
 
 
 # ── the room ─────────────────────────────────────────────────────────────────────────────────
@@ -268,13 +303,14 @@ def test_heads_at_the_same_parameter_count(lesson):
     for n, heads in enumerate((1, 2, 4)):
         page.locator(f'[data-part=heads-choice] [data-choice="{n}"]').click()
         assert "= 64 parameters" in page.locator("[data-part=parameter-count]").inner_text()
-        assert page.locator("[data-part=head-map]").count() == heads
+        assert page.locator("[data-part=head-map] [data-part=heat-map]").count() == heads
 
 
 def test_a_real_head(lesson):
     page, _ = lesson(place="step=8")
     assert "SmolLM2" in page.locator("[data-part=real-head]").inner_text()
-    assert figures(page, "[data-part=real-top]")
+    heaviest = figures(page, "[data-part=real-top]")[2]  # the score, the scaled score, the weight
+    assert f" {heaviest:.2f}" in page.locator("[data-part=heat-map]").get_attribute("aria-label")
 
 
 def fill_exercise(page, name, numbers):

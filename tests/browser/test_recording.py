@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -186,6 +187,17 @@ def test_a_view_is_in_its_address(at):
     assert float(again) == pytest.approx(float(scale), rel=1e-4)
     page.keyboard.press("]")
     page.wait_for_selector('[data-part=head-page][data-head="L0H1"]')
+
+
+def test_the_whole_map_comes_before_what_is_looked_at(tab, view, tmp_path):
+    ids = text(600)  # levels 1, 2, 4
+    record_planted(np.array([[mixed(targets(ids)["previous"], noise=0.3)]]), ids, tmp_path / "run")
+    page, asked = tab(), []
+    page.on("request", lambda request: asked.append(parse_qs(urlsplit(request.url).query)))
+    page.goto(f"{view(tmp_path / 'run')}&view=head&head=L0H0&x=300&y=500&z=8")
+    page.wait_for_selector('[data-part=map][data-waiting="0"]')
+    levels = [one["level"] for one in asked if "level" in one]
+    assert levels[0] == ["4"] and set(map(tuple, levels[1:])) == {("1",)}
 
 
 def test_the_map_stays_where_it_is_under_the_pointer(at):

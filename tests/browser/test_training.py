@@ -133,6 +133,16 @@ def test_a_run_alone_has_no_other_view(at, asked):
     assert page.locator("[data-part=strip]").count() == len(STATISTICS)
 
 
+def test_a_run_can_be_chosen_and_left(at):
+    page = at()
+    chosen = page.locator("[data-part=prompt-picker]")
+    assert chosen.locator("option:checked").inner_text() == "run.regard"
+    chosen.select_option(label="long.regard")
+    page.wait_for_function("() => document.title.includes('long.regard')")
+    assert page.locator("[data-part=recording-name]").inner_text() == "long.regard"
+    assert chosen.locator("option:checked").inner_text() == "long.regard"
+
+
 def test_without_a_run_there_is_no_tab(at):
     page = at("rec=1", "overview")
     assert "Training" not in page.locator("[data-part=tabs]").inner_text()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,43 +10,37 @@ import pytest
 from bench.gpu.stages import Host
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "regard", "bench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
-def test_table_csv_and_json(tmp_path: Path) -> None:
+def test_table_csv_and_json(shell, tmp_path: Path) -> None:
     small = ("--tokens", "32", "--dims", "16", "--seconds", "0")
-    done = run("cpu", *small, "--csv", str(tmp_path / "out.csv"), "--json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
+    status, out, err = shell("bench", "cpu", *small, "--csv", tmp_path / "out.csv", "--json")
+    assert status == 0, err
+    rows = json.loads(out)
     assert {row["causal"] for row in rows} == {True, False}
     assert len((tmp_path / "out.csv").read_text().splitlines()) == len(rows) + 1
-    assert "32 tokens" in done.stderr
+    assert "32 tokens" in err
 
 
-def test_mistakes() -> None:
-    for arguments, said in (
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
         (("gpu9",), "there is no suite 'gpu9'"),
         (("cpu", "--tokens", "many"), "give whole numbers"),
         (("cpu", "--dtype", "int8"), "give one of float32"),
-    ):
-        done = run(*arguments)
-        assert done.returncode == 2 and said in done.stderr
-        assert "Traceback" not in done.stderr
+        (("cpu", "--only", "forward"), "--only names parts of the suite gpu"),
+    ],
+)
+def test_mistakes(shell, words: tuple[str, ...], said: str) -> None:
+    status, out, err = shell("bench", *words)
+    assert (status, out) == (2, "") and said in err
+    assert "Traceback" not in err
 
 
-def test_the_gpu_suite_needs_a_gpu() -> None:
+def test_the_gpu_suite_needs_a_gpu(shell) -> None:
     """One line; on a machine with a GPU the same words name a part that does not exist."""
-    done = run("gpu", "--only", "sideways")
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert "needs an NVIDIA GPU" in done.stderr or "there is no part 'sideways'" in done.stderr
-
-
-def test_parts_are_the_gpus() -> None:
-    done = run("cpu", "--only", "forward")
-    assert done.returncode == 2 and "--only names parts of the suite gpu" in done.stderr
+    status, _, err = shell("bench", "gpu", "--only", "sideways")
+    assert status == 2 and "Traceback" not in err
+    assert err.count("\n") == 1
+    assert "needs an NVIDIA GPU" in err or "there is no part 'sideways'" in err
 
 
 @pytest.fixture

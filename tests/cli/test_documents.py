@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from forked import fork_workers
 from recorder.texts import arrays_of, documents, recorded, save_model, write_jsonl
 from regard.recorder.documents import Asked
 from regard.recorder.shardwise import Manner
@@ -49,8 +50,9 @@ def go_on(model: Path, source: Path, folder: Path) -> list[str]:
 
 @pytest.fixture
 def record(shell, monkeypatch, tmp_path) -> Callable[..., tuple[int, str, str]]:
-    """The verb, run in an empty folder."""
+    """The verb, run in an empty folder, with workers that start at once."""
     monkeypatch.chdir(tmp_path)
+    fork_workers(monkeypatch)
     return partial(shell, "record")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ import typer
 
 import regard
 from cli.test_record import WORDS
-from parallel.world import run
+from parallel.world import launched, run
+from regard.cli import main
 from regard.cli.ranks import Ranks, _alike, _check_folder, _make
 from regard.errors import FileError, RegardError
 
@@ -75,20 +78,37 @@ def test_two_ranks_write_one_recording(tmp_path: Path, tiny: Path, shell) -> Non
     status, _, err = shell("show", tmp_path / "out", "L2H3")
     assert status == 0, err
 
-    again = start(tmp_path, tiny, "--text", TEXT, "-o", "out")
-    assert again.returncode != 0
-    assert "out: holds rank-0000.regard already; give another -o, or --overwrite" in again.stderr
+
+def _command(folder: Path, *words: str) -> tuple[int, str, str]:
+    """The command in a rank: status, stdout, stderr."""
+    os.chdir(folder)
+    sys.argv = ["regard", "record", *words]
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
+        main()
+    return stopped.value.code, out.getvalue(), err.getvalue()
 
 
-def test_a_mistake_is_told_once(tmp_path: Path, tiny: Path) -> None:
-    done = start(tmp_path, tiny, "--text", TEXT, "--generate", 3, "-o", "out")
-    assert done.returncode != 0
-    assert done.stderr.count("--generate and --queries are not offered over several ranks") == 1
-    assert not (tmp_path / "out").exists()
-    done = start(tmp_path, tiny, "--file", "nowhere.txt", "-o", "out")
-    assert done.returncode != 0
-    assert done.stderr.count("nowhere.txt: cannot be read") == 1
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--text", TEXT, "--generate", "3"), 2,
+         "--generate and --queries are not offered over several ranks"),
+        (("--file", "nowhere.txt"), 3, "nowhere.txt: cannot be read"),
+        (("--text", TEXT, "-o", "full"), 3,
+         "full: holds rank-0000.regard already; give another -o, or --overwrite"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_once(
+    tmp_path: Path, tiny: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "rank-0000.regard").touch()
+    told = launched(2, _command, tmp_path, str(tiny), "-o", "out", *words)
+    assert [code for code, _, _ in told] == [status] * 2
+    assert "".join(err for _, _, err in told).count(said) == 1
+    assert not any(out for _, out, _ in told)
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
 def _one_fails(odd: int) -> list[Any]:

@@ -38,8 +38,22 @@ def model(tmp_path_factory) -> Path:
 
 def save_tiny(folder: Path) -> Path:
     """A tiny Llama and a tokenizer of a few words."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = save_words(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3,
+        intermediate_size=48, vocab_size=words, max_position_embeddings=64,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def save_words(folder: Path) -> int:
+    """A tokenizer of a few words: how many."""
     from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     vocabulary = {word: n for n, word in enumerate(["<s>", "<unk>", *WORDS])}
     plain = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -48,13 +62,7 @@ def save_tiny(folder: Path) -> Path:
         tokenizer_object=plain, bos_token="<s>", unk_token="<unk>", model_max_length=64
     )
     tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3,
-        intermediate_size=48, vocab_size=len(vocabulary), max_position_embeddings=64,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
+    return len(vocabulary)
 
 
 def test_the_first_screen(record, model):
@@ -75,6 +83,46 @@ def test_as_json(record, model):
     said = json.loads(out)
     assert said["file"] == "a.regard" and said["bytes"] == Path("a.regard").stat().st_size
     assert said["check"]["max_error"] < 1e-5
+
+
+@pytest.mark.parametrize("more", [(), ("--plan",), ("-o", "a.regard", "--generate", 3)])
+@pytest.mark.parametrize("family", ["gptj", "gpt_neo", "deberta-v2"])
+def test_a_model_that_cannot_be_seen_is_one_line_and_no_file(
+    record, tmp_path, capsys, family, more
+):
+    import transformers
+
+    from huggingface.zoo import BLIND
+
+    folder = tmp_path / "blind"
+    names = {"gptj": "GPTJForCausalLM", "gpt_neo": "GPTNeoForCausalLM"}
+    config = BLIND[family].configuration()
+    getattr(transformers, names.get(family, "DebertaV2Model"))(config).save_pretrained(folder)
+    save_words(folder)
+    capsys.readouterr()  # bars of the saving
+    status, out, err = record(folder, "--text", "the sea rises", *more)
+    assert status == 2 and not out
+    lines = [line for line in err.splitlines() if "transformers]" not in line]
+    assert len(lines) == 1, err
+    assert lines[0].startswith(f"regard: {family} does not dispatch its attention")
+    assert "supported_families()" in err and "regard.replay" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["blind"]
+
+
+def test_falcon_is_heard_at_torchs_own_function(record, tmp_path):
+    from transformers import FalconForCausalLM
+
+    from huggingface.zoo import BLIND
+
+    FalconForCausalLM(BLIND["falcon"].configuration()).save_pretrained(tmp_path / "falcon")
+    save_words(tmp_path / "falcon")
+    status, out, err = record("falcon", "--text", "the sea rises twice", "--generate", 2, "--json")
+    assert status == 0, err
+    # of a Falcon that was built for torch's function, eager weights are not causal
+    assert json.loads(out)["check"] is None
+    with regard.open("run.regard") as rec:
+        assert rec["L0H3"].shape == (6, 6) and rec["L0H3"].exact
+        np.testing.assert_array_equal(np.triu(rec["L0H3"][:, :], 1), 0)
 
 
 def test_files_stdin_and_several_prompts(record, model, monkeypatch, tmp_path):

@@ -38,9 +38,11 @@ def report(shell):
     return partial(shell, "report")
 
 
-def test_knock_outs_stand_beside_the_labels(report, twice):
-    status, out, _ = report(twice, "--top", 2, "--causal", "--json")
-    assert status == 0
+def test_knock_outs_stand_beside_the_labels_and_are_kept(report, twice, tmp_path):
+    path = tmp_path / "kept.regard"
+    path.write_bytes(twice.read_bytes())
+    status, out, err = report(path, "--top", 2, "--causal", "--keep", "--json")
+    assert status == 0 and "kept in" in err
     said = json.loads(out)
     names = {"prefix-matching", "induction"}
     looking_back = {h["label"] for h in said["heads"] if names & set(h["labels"])}
@@ -51,6 +53,14 @@ def test_knock_outs_stand_beside_the_labels(report, twice):
     )
     assert said["knocked"][strongest]["copying"]["delta_logprob"] < -0.5
     assert said["knocked"][strongest]["copies"]
+
+    # from the file, without the model
+    assert path.read_bytes()[: twice.stat().st_size] == twice.read_bytes()
+    status, out, _ = report(path, "--top", 2, "--json", "--model", "no-such-model")
+    again = json.loads(out)
+    assert status == 0 and again["knocked"] == said["knocked"] and "induction" in again["counts"]
+    status, out, _ = report(path, "--top", 1)
+    assert status == 0 and "knocked out: next token's logit" in " ".join(out.split())
 
 
 def test_only_what_copies_is_called_induction(twice):
@@ -84,21 +94,6 @@ def test_a_model_that_is_not_there(report, twice):
     status, out, err = report(twice, "--top", 1, "--causal", "--model", "no-such-model")
     assert status in (1, 2, 3) and out == ""
     assert "no-such-model" in err and "Traceback" not in err
-
-
-def test_what_is_kept_is_shown_without_the_model(report, twice, tmp_path):
-    path = tmp_path / "kept.regard"
-    path.write_bytes(twice.read_bytes())
-    status, out, err = report(path, "--top", 1, "--causal", "--keep", "--json")
-    assert status == 0 and "kept in" in err
-    first = json.loads(out)["knocked"]
-    assert first
-    assert path.read_bytes()[: twice.stat().st_size] == twice.read_bytes()
-    status, out, _ = report(path, "--top", 1, "--json", "--model", "no-such-model")
-    said = json.loads(out)
-    assert status == 0 and said["knocked"] == first and "induction" in said["counts"]
-    status, out, _ = report(path, "--top", 1)
-    assert status == 0 and "knocked out: next token's logit" in " ".join(out.split())
 
 
 def test_keep_needs_something_to_keep(report, twice):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
 import pytest
 
-from regard.recording import Writer
+import regard
+from regard.recording import Reader, Writer
 
 
 @pytest.fixture
@@ -42,9 +45,68 @@ def test_a_whole_file(verify, whole):
 def test_damage_is_a_finding(verify, torn):
     status, out, err = verify(torn)
     assert (status, err) == (1, "")
-    head, line = out.splitlines()
-    assert "1 damaged; 1 frame, 1 tensor" in head and head.endswith("no index")
+    head, line, rest = out.splitlines()
+    assert "not closed, 1 damaged; 1 frame, 1 tensor" in head
     assert line.startswith("  byte ") and line.endswith("bytes: a frame that was not finished")
+    assert rest.startswith("  recovered: 1 tensor; the recording was not closed")
+
+
+KILLED = """
+import os, sys, torch, regard
+from recorder.models import Stack
+model, seen = Stack(), []
+def die(*_):
+    seen.append(1)
+    if len(seen) > int(sys.argv[2]):
+        os._exit(9)
+model.layers[1].register_forward_hook(die)
+with torch.no_grad(), regard.record(model, sys.argv[1]):
+    for tokens in (8, 9, 10):
+        model(torch.randn(1, tokens, 32))
+"""
+
+
+@pytest.mark.parametrize("prompts", [0, 1, 2, 3])
+def test_a_killed_recording_tells_what_is_there_and_what_is_not(verify, tmp_path, prompts):
+    path = tmp_path / "run.regard"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(prompts)], env=_paths())
+    assert done.returncode == (9 if prompts < 3 else 0)
+    status, out, err = verify(path)
+    if prompts == 3:
+        assert status == 0 and ": whole; " in out and out.count("\n") == 1
+        return
+    head, rest = out.splitlines()
+    assert (status, err) == (1, "") and ": not closed; " in head and "whole" not in out
+    with regard.open(path) as rec, Reader(path) as reader:
+        begun, tensors = len(rec.prompts), len(reader.entries)
+    assert f"recovered: {tensors} tensors, {prompts} of {begun} prompt" in rest
+    assert "the recording was not closed" in rest and "--repair" in rest
+    (said,) = json.loads(verify("--json", path)[1])["files"]
+    assert said["was_stopped"] and said["is_whole"] and not said["is_closed"]
+    assert (said["prompts"], said["finished"]) == (begun, prompts)
+    status, out, _ = verify("--repair", path)
+    assert status == 0 and ": whole; " in out
+    assert out.endswith(
+        f", {prompts} of {begun} prompt{'' if begun == 1 else 's'} read to the end\n"
+    )
+
+
+def _paths():
+    return os.environ | {"PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
+
+
+def test_a_recording_that_goes_on_is_no_finding(verify, tmp_path):
+    with Writer(tmp_path / "run.regard") as writer:
+        writer.add("lse", np.ones(3, np.float32))
+        status, out, _ = verify(tmp_path / "run.regard")
+    assert status == 0 and ": whole so far; " in out and out.endswith("still being written\n")
+
+
+def test_notes_that_are_no_prompts_are_not_counted(verify, tmp_path):
+    with Writer(tmp_path / "run.regard") as writer:
+        writer.note({"prompt/0": "no JSON", "prompt/1": "[]", "prompt/2": '{"tokens": 4}'})
+    status, out, _ = verify(tmp_path / "run.regard")
+    assert status == 0 and out.endswith(", 0 of 1 prompt read to the end\n")
 
 
 def test_repair_makes_it_fine(verify, torn, whole):
@@ -64,7 +126,7 @@ def test_what_is_no_recording_is_one_line(verify, tmp_path):
 
 def test_the_worst_of_several_counts(verify, whole, torn, tmp_path):
     status, out, _ = verify(whole, torn, tmp_path / "none")
-    assert status == 3 and len(out.splitlines()) == 4
+    assert status == 3 and len(out.splitlines()) == 5
     assert verify(whole, torn)[0] == 1
 
 
@@ -75,6 +137,7 @@ def test_json(verify, whole, torn, tmp_path):
     assert fine == {
         "file": str(whole), "size": whole.stat().st_size, "frames": 2, "tensors": 1,
         "is_closed": True, "is_live": False, "damage": [], "is_whole": True, "problem": None,
+        "prompts": 0, "finished": 0, "was_stopped": False,
     }  # fmt: skip
     assert damaged["damage"][0].keys() == {"offset", "length", "reason"}
     assert "no such file" in missing["problem"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -127,14 +126,10 @@ def test_a_device_that_is_not_there_is_an_error(
         conftest.pytest_configure(None)
 
 
-def test_the_variable_chooses_the_implementations() -> None:
-    code = "from each import conftest as c; print(*c.IMPLEMENTATIONS, len(c.HERE))"
+def test_the_variable_chooses_the_implementations(monkeypatch: pytest.MonkeyPatch) -> None:
     for device in ("cpu", "cuda"):
-        env = {"REGARD_TEST_DEVICE": device, "PYTHONPATH": ":".join(sys.path)}
-        run = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
-        )
-        names = run.stdout.split()[:-1]
+        monkeypatch.setenv("REGARD_TEST_DEVICE", device)
+        names = runpy.run_path(conftest.__file__)["IMPLEMENTATIONS"]
         assert ("cpu" in names) is (device == "cpu")
         assert ("triton" in names and names[-1] == "default") is (device == "cuda")
     assert DEVICE in ("cpu", "cuda")

@@ -19,7 +19,7 @@ import torch
 from num2words import num2words
 from rich.console import Console
 
-from examples.scripts import EXAMPLES, call, load, run
+from examples.scripts import EXAMPLES, call, load
 
 translate, training_loop = load("translate"), load("training_loop")
 
@@ -139,10 +139,10 @@ def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
     shown = kill_after(25, *start(killed))
     kept = torch.load(killed, weights_only=True)["step"]
     assert kept >= shown - 10  # at most the last interval is lost
-    status, _, err = run("translate", *LONG, "--checkpoint", str(killed))
-    assert status == 0, err
-    assert f"going on after step {kept} of 60" in err
-    assert run("translate", *LONG, "--checkpoint", str(whole))[0] == 0
+    status, out = call(translate, *LONG, "--checkpoint", str(killed))
+    assert status == 0, out
+    assert f"going on after step {kept} of 60" in out
+    assert call(translate, *LONG, "--checkpoint", str(whole))[0] == 0
     assert_same(*(torch.load(path, weights_only=True) for path in (killed, whole)))
 
 

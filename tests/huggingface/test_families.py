@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, PreTrainedConfig
 
-from huggingface.zoo import BLIND, FAMILIES, build, inputs_of, model_of
+from huggingface.zoo import BLIND, FAMILIES, build, model_of
 from regard.errors import UnavailableError
 from regard.huggingface import supported_families, using
-from regard.huggingface.families import check_config, refusal, sight
+from regard.huggingface.families import calls_torch, check_config, refusal, sight
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -33,12 +33,16 @@ def test_a_family_with_attention_of_its_own_is_named(name: str) -> None:
     assert model.config._attn_implementation == "eager"
 
 
-@pytest.mark.parametrize("name", ["bloom", "mpt", "mpnet", "longformer"])
-def test_such_a_family_built_with_our_name_fails_when_it_runs(name: str) -> None:
-    """transformers accepts any name for them and ignores it."""
-    model = build(BLIND[name], "regard")
-    with pytest.raises(UnavailableError, match=f"^{name} does not dispatch"):
-        model(**inputs_of(BLIND[name].kind))
+@pytest.mark.parametrize("name", BLIND)
+def test_who_calls_torchs_function_can_be_heard_there(name: str) -> None:
+    assert not calls_torch(build(BLIND[name], "eager"))
+    if name == "falcon":
+        assert calls_torch(build(BLIND[name], "sdpa"))
+
+
+def test_who_dispatches_is_not_heard_at_torchs_function() -> None:
+    assert not calls_torch(build(FAMILIES["llama"], "sdpa"))
+    assert not calls_torch(nn.Linear(2, 2))
 
 
 def test_a_configuration_alone_tells_no_more_than_it_knows() -> None:
@@ -80,7 +84,7 @@ def test_modules_around_and_inside_one_that_dispatches_count_as_seen() -> None:
 def test_of_nested_modules_that_do_not_dispatch_the_outermost_is_named() -> None:
     model = Around(one=AttentionBlock(inner=SelfAttention()), other=Unseen())
     assert list(sight(model).unseen) == ["one"]
-    assert "AttentionBlock" in str(refusal("toy", sight(model).unseen.values()))
+    assert "AttentionBlock" in str(refusal("toy", map(type, sight(model).unseen.values())))
 
 
 def test_a_method_that_dispatches_is_found_wherever_it_is() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from recorder.models import Stack
+from recorder.models import Plain, Stack
 from regard.errors import InputError, RegardWarning
 from regard.monitor import STATISTICS, Limits, Sample
 from regard.monitor.alarms import Watch
@@ -58,10 +58,24 @@ def test_limits_can_be_moved_and_left_out():
     assert (alarm.step, alarm.threshold) == (10, 7)
 
 
-def test_infinite_scores_are_an_alarm_and_unheard_heads_none():
-    (alarm,) = _run(Limits(lasting=1), "max_score", [float("inf")])
-    assert alarm.value == float("inf")
-    assert _run(Limits(), "max_score", [float("nan")] * 5) == []
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_score=None), Limits(lasting=1)])
+def test_scores_that_are_not_finite_are_an_alarm_at_once_and_once(limits):
+    (alarm,) = _run(limits, "max_score", [90, 95, INF, INF, INF, INF])
+    assert (alarm.kind, alarm.head, alarm.step) == ("scores not finite", "L4H1", 20)
+    assert str(alarm) == "scores not finite: L4H1 at step 20, max_score inf, above 3.40282e+38"
+
+
+def test_scores_that_grow_until_they_break_are_two_alarms():
+    grown, broken = _run(Limits(), "max_score", [120, 130, 140, INF, INF, INF])
+    assert (grown.kind, grown.step) == ("score growth", 0)
+    assert (broken.kind, broken.step) == ("scores not finite", 30)
+
+
+def test_unheard_heads_are_none():
+    assert _run(Limits(), "max_score", [NAN] * 5) == []
 
 
 @pytest.mark.parametrize(
@@ -94,6 +108,32 @@ def test_a_monitor_gives_them():
     assert [(a.kind, a.head, a.step) for a in told if a.kind == "score growth"] == [
         ("score growth", "L1H1", 2)
     ]
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF], ids=str)
+@pytest.mark.parametrize("what", [Stack, Plain])
+def test_a_monitor_tells_which_head_breaks_and_when(tmp_path, bad, what):
+    """One number of w_q becomes NaN or infinite: of head 1 of the last layer, from step 3 on."""
+    torch.manual_seed(0)
+    model, x, told = what(), torch.randn(2, 12, 32), []
+    layers = model.layers if what is Stack else model.blocks
+    last = len(layers) - 1
+    weight = layers[-1].w_q.weight if what is Stack else layers[-1].qkv.weight
+    monitor = regard.Monitor(model, log=tmp_path / "run.regard", on_alarm=told.append)
+    with monitor:
+        for step in range(6):
+            if step == 3:
+                with torch.no_grad():
+                    weight[9, 4] = bad
+            model(x).square().mean().backward()
+            monitor.step()
+    broken = [alarm for alarm in told if alarm.kind == "scores not finite"]
+    assert [(alarm.head, alarm.step) for alarm in broken] == [(f"L{last}H1", 3)]
+    assert monitor.latest["max_score"][last, 1] == INF
+    assert np.isfinite(monitor.latest["max_score"][last, [0, 2, 3]]).all()
+    with regard.open(tmp_path / "run.regard") as rec:
+        assert rec.training.alarms == tuple(told)
+        assert rec.training["max_score"][3:, last, 1].tolist() == [INF] * 3
 
 
 def test_without_a_listener_they_are_warnings():

@@ -116,3 +116,30 @@ def test_half_precision_is_measured_in_single():
     whole = measure(regard.attend(q.float(), k.float(), k.float()), None)
     torch.testing.assert_close(half.sums, whole.sums, rtol=1e-3, atol=1e-3)
     assert half.largest.dtype == torch.float32
+
+
+@pytest.mark.parametrize("implementation", ["dense", "tiled", "cpu"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")], ids=str)
+@pytest.mark.parametrize("rule", RULES)
+def test_one_score_that_is_not_finite_makes_the_largest_infinite(rule, bad, implementation):
+    """In its head alone; the query is one that every rule lets see a key."""
+    q, k = _inputs()
+    q[0, 2, 3, 5] = bad
+    a = regard.attend(q, k, k, implementation=implementation, **RULES[rule])
+    found = measure(a, None).largest
+    assert found[2] == torch.inf and found[[0, 1, 3]].isfinite().all()
+    mass = _means(a)["sink_mass"]
+    is_capped = rule == "softcap" and bad == float("inf")  # then weights are finite as ever
+    assert np.isnan(mass[2]) != is_capped and np.isfinite(mass[[0, 1, 3]]).all()
+
+
+def test_what_nobody_sees_breaks_nothing():
+    q, k = _inputs()
+    k[:, :, -1] = torch.nan  # the last key is padding
+    a = regard.attend(q, k, k, mask=regard.Padding([L - 1, L - 1]))
+    assert measure(a, None).largest.isfinite().all()
+    q[0, :, -1] = torch.nan  # and so is the first sequence's last row
+    rows = torch.ones(2, L, dtype=torch.bool)
+    rows[0, -1] = False
+    a = regard.attend(q, k, k, mask=regard.Padding([L - 1, L - 1]))
+    assert measure(a, Real(rows, None)).largest.isfinite().all()

@@ -1,6 +1,7 @@
 """Worlds of real processes that talk by gloo, started once per size and used by many tests.
 
-    run(3, function, *args)   calls function(*args) on three ranks; their answers in rank order
+    run(3, function, *args)        calls function(*args) on three ranks; their answers in rank order
+    launched(3, function, *args)   the same, in ranks as torchrun starts them
 
 `function` is a module-level function of a test file; inside it torch.distributed is initialised.
 What it returns is pickled. Where a rank fails, its traceback is in the error that `run` raises;
@@ -10,10 +11,10 @@ where ranks do not come back in time, all are killed. Either way the next `run` 
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
 import pickle
 import shutil
+import socket
 import tempfile
 import time
 import traceback
@@ -22,15 +23,14 @@ from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-__all__ = ["WORLDS", "close", "run"]
+from forked import context
+
+__all__ = ["WORLDS", "close", "launched", "run"]
 
 WORLDS = (1, 2, 3, 4)
 _PATIENCE = 30.0  # seconds after which a rank gives up on another
 _GRACE = 5.0  # seconds left to the others once one rank has failed
 
-# ranks are forked from one process that has imported everything, so that a world starts at once
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch", "torch.distributed", "regard.engine.api"])
 _worlds: dict[tuple[int, float], _World] = {}
 
 
@@ -63,6 +63,14 @@ def run(
     return answers
 
 
+def launched(size: int, function: Callable[..., Any], *args: Any) -> list[Any]:
+    """`run` for what makes a process group of its own: ranks know who they are from torchrun's
+    variables and are in no group yet. They are not used again."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return run(size, _launched, function, args, port, disturbed=True)
+
+
 def close() -> None:
     """End every world."""
     while _worlds:
@@ -80,9 +88,9 @@ class _World:
         self.lines: list[Connection] = []
         self.ranks = []
         for rank in range(size):
-            here, there = _context.Pipe()
+            here, there = context.Pipe()
             given = (rank, size, self.folder, patience, there)
-            process = _context.Process(target=_serve, args=given, daemon=True)
+            process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
             there.close()
             self.lines.append(here)
@@ -175,3 +183,15 @@ def _answer(work: bytes) -> bytes:
         return pickle.dumps((True, function(*args)))
     except Exception:  # noqa: BLE001  whatever went wrong reaches the test
         return pickle.dumps((False, traceback.format_exc()))
+
+
+def _launched(function: Callable[..., Any], args: tuple[Any, ...], port: int) -> Any:
+    import torch.distributed as dist
+
+    rank, size = str(dist.get_rank()), str(dist.get_world_size())
+    dist.destroy_process_group()
+    os.environ |= {
+        "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size,
+        "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "tests",
+    }  # fmt: skip
+    return function(*args)

@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from forked import fork_workers
 from recorder import chores
 from regard.errors import FileError, InputError, RegardError
 from regard.recorder.jobs import Task, Workers, cores
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Workers that need not import torch, where their end is looked at and not their start."""
+    fork_workers(monkeypatch)
 
 
 def test_every_task_once_by_tools_that_are_made_once():
@@ -46,14 +53,14 @@ def test_every_task_once_by_tools_that_are_made_once():
         ("kill", RegardError, r"shard-7: worker \d \(process \d+\) was killed by SIGKILL"),
     ],
 )
-def test_the_error_names_the_task_and_the_worker(how, kind, said):
+def test_the_error_names_the_task_and_the_worker(forked, how, kind, said):
     tasks = [Task("shard-7", chores.fail, how)]
     with pytest.raises(kind, match=said), Workers(1, chores.make) as workers:
         list(workers.run(tasks))
     assert not _workers()
 
 
-def test_a_tool_that_cannot_be_made():
+def test_a_tool_that_cannot_be_made(forked):
     with pytest.raises(InputError, match="loading the model: no such model"):
         Workers(2, chores.refuse).__enter__()
     assert not _workers()
@@ -62,7 +69,7 @@ def test_a_tool_that_cannot_be_made():
 def _workers() -> list[str]:
     """Processes of ours that are still there; other tests may have theirs."""
     every = multiprocessing.active_children()
-    return [one.name for one in every if type(one).__name__ == "SpawnProcess"]
+    return [one.name for one in every if one.name.startswith("worker ")]
 
 
 def test_fewer_than_one_are_refused():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import io
+import runpy
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from house.checks import blocks
+from parallel.world import launched
 from regard.bench.results import Result, append_csv
 from regard.errors import FileError
 
@@ -113,6 +114,14 @@ if dist.get_rank() == 0:
 """
 
 
+def _printed_by(program: Path) -> list[str]:
+    """The lines that a program prints in this rank."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        runpy.run_path(str(program), run_name="__main__")
+    return out.getvalue().splitlines()
+
+
 def test_the_programs_of_the_page_run_on_four_ranks(tmp_path):
     """Their own assertions compare with one rank; what they train is what one rank trains."""
     text = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
@@ -121,13 +130,9 @@ def test_the_programs_of_the_page_run_on_four_ranks(tmp_path):
     assert end
     program = tmp_path / "page.py"
     program.write_text(before + TOLD + end + after)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
     losses = []
-    for start in ([sys.executable], launch):
-        done = subprocess.run(
-            [*start, str(program)], env=os.environ | {"OMP_NUM_THREADS": "1"}, text=True,
-            capture_output=True, timeout=240,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        losses += [line for line in done.stdout.splitlines() if line.startswith("loss")]
+    for size in (1, 4):
+        first, *others = launched(size, _printed_by, program)
+        losses += [line for line in first if line.startswith("loss")]
+        assert not any(others)
     assert len(losses) == 2 and losses[0] == losses[1]

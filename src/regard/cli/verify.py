@@ -29,9 +29,11 @@ def verify(
 ) -> None:
     """Check every byte of a recording, and repair its end.
 
-    Repairing never touches a frame that can be read. Exit status 0 where all is well (after
-    --repair: is well now), 1 where there is damage, 3 where a file is no recording or cannot be
-    read.
+    A recording whose process was killed was never closed: what had been written by then is there,
+    how much was to follow nobody knows. Repairing never touches a frame that can be read.
+
+    Exit status 0 where all is well (after --repair: is well now), 1 where there is damage or the
+    recording was not closed, 3 where a file is no recording or cannot be read.
     """
     answers = [_answer(path, repair) for path in _expand(files)]
     if as_json:
@@ -69,7 +71,7 @@ def _answer(path: Path, is_repaired: bool) -> tuple[Path, Report | FileError]:
 def _status(answer: Report | FileError) -> int:
     if isinstance(answer, FileError):
         return answer.exit_code
-    return 0 if answer.is_whole else 1
+    return 0 if answer.is_whole and not answer.was_stopped else 1
 
 
 def _as_dict(path: Path, answer: Report | FileError) -> dict[str, Any]:
@@ -82,24 +84,50 @@ def _as_dict(path: Path, answer: Report | FileError) -> dict[str, Any]:
     damage = [
         {"offset": one.offset, "length": one.length, "reason": one.reason} for one in answer.damage
     ]
-    return asdict(answer) | {"is_whole": answer.is_whole, "damage": damage, "problem": None}
+    states = {"is_whole": answer.is_whole, "was_stopped": answer.was_stopped}
+    return asdict(answer) | states | {"damage": damage, "problem": None}
 
 
 def _lines(path: Path, answer: Report | FileError) -> list[str]:
     if isinstance(answer, FileError):
         return [str(answer)]
-    state = "whole" if answer.is_whole else f"{len(answer.damage)} damaged"
-    remark = "" if answer.is_closed else ", still being written" if answer.is_live else ", no index"
-    head = (
-        f"{answer.file}: {state}; {_count(answer.frames, 'frame')}, "
-        f"{_count(answer.tensors, 'tensor')}, {answer.size} bytes{remark}"
-    )
     rest = len(answer.damage) - _MOST
     return [
-        head,
+        f"{answer.file}: {_state(answer)}; {_count(answer.frames, 'frame')}, "
+        f"{_count(answer.tensors, 'tensor')}, {answer.size} bytes{_remark(answer)}",
         *(f"  byte {d.offset}, {d.length} bytes: {d.reason}" for d in answer.damage[:_MOST]),
         *([f"  and {rest} more"] if rest > 0 else []),
+        *([f"  {_stopped(answer)}"] if answer.was_stopped else []),
     ]
+
+
+def _state(report: Report) -> str:
+    damaged = f"{len(report.damage)} damaged"
+    if report.was_stopped:
+        return "not closed" if report.is_whole else f"not closed, {damaged}"
+    whole = "whole so far" if report.is_live else "whole"
+    return whole if report.is_whole else damaged
+
+
+def _remark(report: Report) -> str:
+    """What a reader may miss in a file that is otherwise fine."""
+    if report.is_live:
+        return ", still being written"
+    if report.finished < report.prompts and not report.was_stopped:
+        return f", {report.finished} of {_count(report.prompts, 'prompt')} read to the end"
+    return ""
+
+
+def _stopped(report: Report) -> str:
+    """What is there of a recording that was not closed, and what is not."""
+    there = f"recovered: {_count(report.tensors, 'tensor')}"
+    if report.prompts:
+        begun = _count(report.prompts, "prompt")
+        there += f", {report.finished} of {begun} read to the end"
+    return (
+        f"{there}; the recording was not closed: its index, and whatever was to follow, is "
+        "missing; --repair writes the index"
+    )
 
 
 def _count(number: int, word: str) -> str:

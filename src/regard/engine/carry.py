@@ -95,6 +95,8 @@ def by_top(
 
     def strips() -> Iterator[tuple[Place, Tensor]]:
         shape, device = call.shape, keys.device
+        if shape.keys == 0:
+            return
         units = torch.arange(keys.flatten(0, -3).shape[0], device=device)
         cols = torch.arange(shape.keys, device=device)
         for start in range(0, shape.queries, _STRIP):

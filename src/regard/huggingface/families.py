@@ -1,8 +1,8 @@
 """Who can be seen: model families that dispatch attention through transformers' interface.
 
 A module dispatches when one of its methods asks `ALL_ATTENTION_FUNCTIONS` for its attention. A
-family with attention classes of its own ignores `attn_implementation`, silently; here that is an
-error which names the family.
+family with attention classes of its own ignores `attn_implementation`, silently, or looks it up in
+a table of its own and fails; here that is an error which names the family.
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ from transformers import PreTrainedModel
 
 from regard.errors import UnavailableError
 
-__all__ = ["Sight", "check_config", "refusal", "sight", "supported_families"]
+__all__ = [
+    "Sight",
+    "blind_classes",
+    "calls_torch",
+    "check_config",
+    "package_of",
+    "refusal",
+    "sight",
+    "supported_families",
+    "unseen_because",
+]
 
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
+_TORCH = "scaled_dot_product_attention"
 _WORD = "Attention"  # in the name of every class that computes it
 _EXAMPLES = ("bert", "gpt2", "llama", "qwen3", "t5", "vit", "whisper")
 
@@ -39,9 +50,9 @@ class Sight(NamedTuple):
 def supported_families() -> tuple[str, ...]:
     """The families of the installed transformers whose attention regard sees, by folder name."""
     models = Path(str(transformers.__file__)).parent / "models"
-    return tuple(
-        sorted({path.parent.name for path in models.glob("*/modeling_*.py") if _mentions(path)})
-    )
+    found = models.glob("*/modeling_*.py")
+    mention = (path for path in found if _INTERFACE in path.read_text(encoding="utf-8"))
+    return tuple(sorted({path.parent.name for path in mention}))
 
 
 def sight(model: nn.Module) -> Sight:
@@ -58,33 +69,77 @@ def sight(model: nn.Module) -> Sight:
 
 def check_config(config: Any) -> None:
     """Raise UnavailableError where a configuration belongs to a family that does not dispatch."""
-    if config is not None and _ignores_interface(type(config).__module__.rpartition(".")[0]):
+    if config is not None and _ignores_interface(package_of(config)):
         raise refusal(config.model_type, ())
 
 
-def refusal(family: str, unseen: Iterable[nn.Module]) -> UnavailableError:
-    """The error that says which family cannot be seen, why, and which can."""
-    classes = ", ".join(sorted({type(module).__name__ for module in unseen}))
-    own = f" ({classes} computes it)" if classes else ""
-    return UnavailableError(
-        f"{family} does not dispatch its attention{own} through transformers' attention "
-        f"interface, so regard cannot see it; {len(supported_families())} families do, such as "
-        f"{', '.join(_EXAMPLES)}: regard.huggingface.supported_families() lists them"
+def calls_torch(model: nn.Module) -> bool:
+    """Whether a model that does not dispatch calls torch's own function in all its attention."""
+    found = sight(model)
+    inside: list[list[Any]] = [[*map(type, m.modules())] for m in found.unseen.values()]
+    return (
+        getattr(getattr(model, "config", None), "_attn_implementation", None) == "sdpa"
+        and bool(inside)
+        and not found.seen
+        and all(any(_mentions(kind, _TORCH) for kind in kinds) for kinds in inside)
     )
+
+
+def refusal(family: str, unseen: Iterable[type[nn.Module]]) -> UnavailableError:
+    """The error that says which family cannot be seen, why, and what can."""
+    own: tuple[Any, ...] = tuple(unseen)
+    heard = any(_mentions(kind, _TORCH) for kind in own)
+    return UnavailableError(
+        f"{unseen_because(family, own)}; {len(supported_families())} families do, such as "
+        f"{', '.join(_EXAMPLES)}: regard.huggingface.supported_families() lists them. "
+        + ("Loaded with attn_implementation='sdpa' it can be recorded. " if heard else "")
+        + "Queries and keys taken from any model by hand are answered by regard.replay(q, k)"
+    )
+
+
+def unseen_because(family: str, unseen: Iterable[type[nn.Module]]) -> str:
+    """Which family is not seen, and why."""
+    classes = ", ".join(sorted({kind.__name__ for kind in unseen}))
+    own = f" (computed by {classes})" if classes else ""
+    return (
+        f"{family} does not dispatch its attention{own} through transformers' attention "
+        "interface, so it takes no attn_implementation='regard' and regard cannot see it"
+    )
+
+
+def blind_classes(modules: Iterable[str]) -> tuple[type[nn.Module], ...]:
+    """The attention classes of these modules; none where any class of theirs dispatches."""
+    own: list[Any] = [
+        kind
+        for name in modules
+        for kind in vars(sys.modules[name]).values()
+        if isinstance(kind, type) and issubclass(kind, nn.Module) and kind.__module__ == name
+    ]
+    attention = tuple(kind for kind in own if _WORD in kind.__name__)
+    return () if any(_dispatches(kind) for kind in own) else attention
+
+
+def package_of(config: Any) -> str:
+    """Where a configuration's family lives."""
+    return type(config).__module__.rpartition(".")[0]
 
 
 # ── who dispatches ───────────────────────────────────────────────────────────────────────────
 
 
-@cache
 def _dispatches(kind: Any) -> bool:
-    """Whether a method of the class mentions the interface, those that every model has aside."""
+    return _mentions(kind, _INTERFACE)
+
+
+@cache
+def _mentions(kind: Any, name: str) -> bool:
+    """Whether a method of the class uses the name, those that every model has aside."""
     own = (
         method
-        for name in dir(kind)
-        if (method := inspect.getattr_static(kind, name)) is not _common(name)
+        for attribute in dir(kind)
+        if (method := inspect.getattr_static(kind, attribute)) is not _common(attribute)
     )
-    return any(_INTERFACE in code.co_names for method in own for code in _codes(method))
+    return any(name in code.co_names for method in own for code in _codes(method))
 
 
 def _common(name: str) -> Any:
@@ -114,16 +169,6 @@ def _inside(name: str, outer: str) -> bool:
 @cache
 def _ignores_interface(package: str) -> bool:
     """Whether the package's models have attention classes of their own, and none dispatches."""
-    names = [name for name in sys.modules if name.startswith(f"{package}.modeling_")]
-    own: list[Any] = [
-        kind
-        for name in names
-        for kind in vars(sys.modules[name]).values()
-        if isinstance(kind, type) and issubclass(kind, nn.Module) and kind.__module__ == name
-    ]
-    attention = [kind for kind in own if _WORD in kind.__name__]
-    return bool(attention) and not any(_dispatches(kind) for kind in own)
-
-
-def _mentions(path: Path) -> bool:
-    return _INTERFACE in path.read_text(encoding="utf-8")
+    return bool(
+        blind_classes(name for name in sys.modules if name.startswith(f"{package}.modeling_"))
+    )

@@ -43,7 +43,7 @@ def _check(model: nn.Module) -> Sight:
     if not found.seen and not found.unseen:
         raise UnavailableError(f"{families} has no attention, so there is nothing to see")
     if not found.seen:
-        raise refusal(families, found.unseen.values())
+        raise refusal(families, map(type, found.unseen.values()))
     if found.unseen:
         said = ", ".join(f"{name} ({type(m).__name__})" for name, m in found.unseen.items())
         warnings.warn(

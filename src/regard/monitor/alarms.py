@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from regard.errors import InputError
 from regard.monitor.sample import Sample
 from regard.recording import Alarm, Limit
@@ -14,6 +16,8 @@ from regard.recording import Alarm, Limit
 __all__ = ["Limits", "Watch"]
 
 _KINDS = ("entropy collapse", "score growth", "inactive head")
+_BROKEN = "scores not finite"
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class Limits:
                 token writes next to nothing: it is switched off.
     lasting     so many samples in a row, that one odd batch is no alarm
 
-    None in place of a number: no such alarm.
+    None in place of a number: no such alarm. Scores that are NaN or infinite have no limit to move:
+    they are an alarm in the first sample that has one.
     """
 
     entropy: float | None = 0.05
@@ -69,14 +74,15 @@ class Watch:
         found: list[Alarm] = []
         for label, numbers in sample.heads():
             over = {alarm.kind: alarm for alarm in self._over(label, numbers, sample.step)}
-            for kind in _KINDS:
+            for kind in (*_KINDS, _BROKEN):
                 key = kind, label
                 if kind not in over:
                     self._runs.pop(key, None)
                     continue
                 count, first = self._runs.get(key, (0, over[kind]))
                 self._runs[key] = count + 1, first
-                if count + 1 >= self.limits.lasting and key not in self._given:
+                lasting = 1 if kind == _BROKEN else self.limits.lasting
+                if count + 1 >= lasting and key not in self._given:
                     self._given.add(key)
                     found.append(first)
         return found
@@ -89,6 +95,10 @@ class Watch:
                 self._spread.add(label)
             if entropy < limits.entropy and label in self._spread:
                 yield Alarm(_KINDS[0], label, step, "normalized_entropy", entropy, limits.entropy)
+        largest = numbers["max_score"]
+        if largest == math.inf:
+            yield Alarm(_BROKEN, label, step, "max_score", largest, _LARGEST)
+            return  # of such a head nothing else is known
         above = (("max_score", limits.max_score), ("sink_mass", limits.sink_mass))
         for kind, (statistic, limit) in zip(_KINDS[1:], above, strict=True):
             if limit is not None and numbers[statistic] > limit:

@@ -27,7 +27,7 @@ class Real(NamedTuple):
 class Sums(NamedTuple):
     """Of one call, or of several."""
 
-    largest: Tensor  # (H,): max score; −∞ where no row saw a key
+    largest: Tensor  # (H,): max score; −∞ where no row saw a key, ∞ where a score is not finite
     sums: Tensor  # (len(SUMMED), H)
 
     def joined(self, other: Sums) -> Sums:
@@ -56,7 +56,9 @@ def measure(attention: Attention, real: Real | None) -> Sums:
     largest = _rows(found[MaxScore()], heads)
     heaviest = _heaviest(call, found.get(MaxLogit(), found[MaxScore()]))
     peak = (_rows(heaviest, heads) - _rows(lse, heads)).exp().clamp(max=1)
-    kept = torch.where(counts, largest, -torch.inf)
+    # ∞ and not NaN: a maximum over batches and ranks keeps it, and NaN says that nothing was heard
+    broken = (seen > 0) & ~(largest.isfinite() & _rows(lse, heads).isfinite())
+    kept = torch.where(counts, largest.masked_fill(broken, torch.inf), -torch.inf)
     choosing = counts & (seen + int(sink) > 1)
     masses = _rows(_sink_mass(attention, call, lse, real), heads)
     sums = [
@@ -110,4 +112,4 @@ def _first_weight(call: Call, lse: Tensor) -> Tensor:
         scores = scores + score.bias.tile(i, j, shape.extent).to(exact)
     if call.mask is not None:
         scores = scores.masked_fill(~call.mask.allows(i, j, shape.extent), -torch.inf)
-    return torch.where(lse > -torch.inf, (scores[..., 0] - lse).exp(), 0)
+    return torch.where(lse == -torch.inf, 0, (scores[..., 0] - lse).exp())

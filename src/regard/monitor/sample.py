@@ -15,7 +15,8 @@ _Array = NDArray[np.float32]
 
 STATISTICS: Final[dict[str, str]] = {
     "normalized_entropy": "mean entropy of a row ÷ log(visible keys), rows with a choice only",
-    "max_score": "largest scale·q·k of any row and visible key, before cap and bias",
+    "max_score": "largest scale·q·k of any row and visible key, before cap and bias; inf where a "
+    "score is NaN or infinite",
     "peak": "mean weight of a row's heaviest key",
     "sink_mass": "mean weight of the first token, and of the learned sink where there is one",
     "grad_w_q": "norm of the gradient of the head's part of w_q",

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.huggingface.families import calls_torch
 from regard.recorder.drive import eager, is_causal_model
 from regard.recording import Recording
 
@@ -37,8 +38,9 @@ def compare_with_eager(
     model: Any, recording: Recording, ids: Tensor, prompt: int = 0
 ) -> Agreement | None:
     """Every exact head, on the first tokens; None where nothing can be compared: no exact head,
-    or a model whose early rows depend on later tokens and a longer prompt."""
-    if ids.shape[1] > FIRST and not is_causal_model(model):
+    a model whose early rows depend on later tokens and a longer prompt, or one that cannot be
+    switched to eager attention."""
+    if calls_torch(model) or (ids.shape[1] > FIRST and not is_causal_model(model)):
         return None
     first = ids[:, :FIRST].to(next(model.parameters()).device)
     with torch.inference_mode(), eager(model):

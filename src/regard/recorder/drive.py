@@ -16,6 +16,7 @@ from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.recorder.atlas import Atlas
 from regard.recorder.encode import Encoded
+from regard.recorder.hearing import audible
 from regard.recorder.plan import Plan, Size
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import texts_of
@@ -75,17 +76,19 @@ class Ear:
             self.layers.append(self._atlas.spot(caller).layer)
             self._where.called(caller)
 
+    def saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
+        """One more place, of torch's function."""
+        self.heard(attention)
+
 
 def survey(model: Any, ids: Tensor) -> Survey:
     """Run the first tokens and see."""
-    from regard.huggingface import using
-
     first = ids[:, : min(ids.shape[1], _PROBE)].to(_device(model))
-    with torch.inference_mode(), using(model):
-        with Whereabouts(model) as where:
-            ear = Ear(where, Atlas(named=True))
-            with listening(ear):
-                _once(model, first[:, :2])
+    where = Whereabouts(model)
+    ear = Ear(where, Atlas(named=True))
+    with torch.inference_mode(), audible(model, ear.saw):
+        with where, listening(ear):
+            _once(model, first[:, :2])
         _once(model, first)
         begun = time.perf_counter()
         _once(model, first)

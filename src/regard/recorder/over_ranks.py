@@ -27,8 +27,9 @@ from regard.parallel.prefill import Before, balanced
 from regard.recorder.atlas import Atlas
 from regard.recorder.choice import Choice
 from regard.recorder.drive import Ear, guesses, is_causal_model, keeps_last_logits
+from regard.recorder.hearing import is_hugging_face
 from regard.recorder.plan import Plan, Size, make_plan, parse_budget
-from regard.recorder.session import is_hugging_face, record
+from regard.recorder.session import record
 from regard.recorder.whereabouts import Whereabouts
 
 __all__ = ["Reading", "prepare", "read", "record_over_ranks"]

@@ -24,11 +24,11 @@ from regard.errors import FileError, InputError
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.behind import Behind
 from regard.recorder.choice import Choice
+from regard.recorder.hearing import audible
 from regard.recorder.ledger import Store
 from regard.recorder.measure import Wanted
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
-from regard.recorder.sdpa import SeeTorch
 from regard.recorder.tokens import reader_of
 from regard.recorder.turn import Share, read_pages
 from regard.recorder.whereabouts import Caller, Whereabouts
@@ -36,7 +36,7 @@ from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS
 from regard.summary import Summary
 
-__all__ = ["Recorder", "is_hugging_face", "record"]
+__all__ = ["Recorder", "record"]
 
 
 def record(
@@ -112,10 +112,8 @@ class Recorder:
         self._entered = True
         with ExitStack() as stack:
             self._where = stack.enter_context(Whereabouts(self.model))
-            if is_hugging_face(self.model):
-                from regard.huggingface import using
-
-                stack.enter_context(using(self.model))
+            # before the file: where nothing can be heard, none is made
+            stack.enter_context(audible(self.model, self._saw))
             self._kept = self._open()
             on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
             self._store: Store = Behind(self._kept) if on_gpu else self._kept
@@ -123,8 +121,6 @@ class Recorder:
             self._prompts = Prompts(self._store, self.tokenizer)
             self._store.note(self._facts())
             stack.enter_context(listening(self))
-            if not is_hugging_face(self.model):
-                stack.enter_context(SeeTorch(self._saw))
             self._stack = stack.pop_all()
         return self
 
@@ -400,11 +396,6 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def is_hugging_face(model: nn.Module) -> bool:
-    """Whether transformers, or somebody who builds on it, wrote the model."""
-    return any(kind.__module__.startswith("transformers.") for kind in type(model).__mro__)
 
 
 def _has_parts(model: nn.Module) -> bool:

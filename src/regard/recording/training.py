@@ -48,7 +48,7 @@ def map_name(head: str, step: int) -> str:
 class Alarm:
     """A head that went over a limit."""
 
-    kind: str  # "entropy collapse", "score growth", "inactive head"
+    kind: str  # "entropy collapse", "score growth", "inactive head", "scores not finite"
     head: str  # L5H1
     step: int  # the first one over the limit
     statistic: str

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import FileError
 from regard.recording.append import Log
 from regard.recording.catalogue import Catalogue, Damage, index_rows
-from regard.recording.layout import BLOCK, INDX, TAIL, TENS, Frame
+from regard.recording.contents import PROMPT_NOTE, Prompt
+from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, Frame
 from regard.recording.source import Source, lock
 
 __all__ = ["Report", "check", "repair"]
@@ -24,6 +26,8 @@ class Report:
     size: int  # bytes
     frames: int  # good ones, of any type
     tensors: int
+    prompts: int  # begun, as far as their notes can be read
+    finished: int  # prompts that were read to their end
     is_closed: bool  # an index ends it, so that it opens at once
     is_live: bool  # somebody is writing it
     damage: tuple[Damage, ...]
@@ -32,6 +36,11 @@ class Report:
     def is_whole(self) -> bool:
         """Whether every byte is as it was written."""
         return not self.damage
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether its writer went away without closing it: what was to follow is missing."""
+        return not self.is_closed and not self.is_live
 
 
 def check(path: str | os.PathLike[str]) -> Report:
@@ -131,12 +140,30 @@ def _report(source: Source, good: Catalogue, ours: bool = False) -> Report:
     if is_live:  # the frame that is being written is no damage
         damage = [one for one in damage if one.offset < good.end]
     kinds = [one.frame.kind for one in good.frames]
+    prompts = _prompts(good)
     return Report(
         file=source.name,
         size=source.size(),
         frames=len(kinds),
         tensors=kinds.count(TENS),
+        prompts=len(prompts),
+        finished=sum(prompts),
         is_closed=Catalogue(source).load_index(),
         is_live=is_live,
         damage=tuple(damage),
     )
+
+
+def _prompts(good: Catalogue) -> list[bool]:
+    """Of every prompt whether its note says that it was read to its end; the last note counts.
+    Notes that say nothing of the kind are passed over: their bytes are what is checked here."""
+    notes: dict[str, str] = {}
+    for one in good.frames:
+        if one.frame.kind == META:
+            notes |= one.document.metadata
+    told = []
+    for name, text in notes.items():
+        if name.startswith(PROMPT_NOTE):
+            with suppress(FileError):
+                told.append(Prompt.from_json(text).finished)
+    return told

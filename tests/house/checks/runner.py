@@ -1,18 +1,24 @@
 """Runs one document's blocks, given as JSON on stdin; the first failure ends it with a message.
 
 A script for blocks.py: python blocks share one namespace, so that a document reads as a session.
+Commands run in the same interpreter, which has to import torch and transformers only once; those
+that need a shell or serve until Ctrl-C are processes.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import linecache
+import runpy
 import shlex
 import signal
 import subprocess
 import sys
 import traceback
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
+from unittest.mock import patch
 
 
 def run_python(block: dict[str, Any], document: str, names: dict[str, Any]) -> str:
@@ -32,14 +38,31 @@ def run_console(block: dict[str, Any], document: str) -> str:
     for command in block["commands"]:
         if not command.startswith("regard "):
             continue
-        done = run_server(command) if serves(command) else run_command(command)
+        run = run_server if serves(command) else run_in_shell if "|" in command else run_here
+        done = run(command)
         if done.returncode != block["exit_status"]:
             wanted = f"exit {done.returncode}, not {block['exit_status']}"
             return f"{document}:{block['line']}: `{command}`: {wanted}\n{done.stdout}{done.stderr}"
     return ""
 
 
-def run_command(command: str) -> subprocess.CompletedProcess[str]:
+def run_here(command: str) -> subprocess.CompletedProcess[str]:
+    """As `python -m` runs it, in this process."""
+    words = shlex.split(command)
+    out, err = io.StringIO(), io.StringIO()
+    status: Any = 0
+    with patch.object(sys, "argv", words), redirect_stdout(out), redirect_stderr(err):
+        try:
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            status = end.code or 0
+        except BaseException:  # noqa: BLE001 - as python does
+            traceback.print_exc()
+            status = 1
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
+def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
     """As a shell runs it."""
     line = f"set -o pipefail; {shlex.quote(sys.executable)} -m {command}"
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -50,6 +50,10 @@ class Module:
 
     def imports(self) -> list[Import]:
         """Every import in the file, wherever it stands."""
+        return self._imported
+
+    @cached_property
+    def _imported(self) -> list[Import]:
         return list(_imports(self.tree, self, in_function=False, for_types=False))
 
 
@@ -59,8 +63,14 @@ def modules(package: Path) -> list[Module]:
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
-        found.append(Module(".".join(parts), path, package.name))
+        found.append(_module(".".join(parts), path, package.name, path.stat().st_mtime_ns))
     return found
+
+
+@lru_cache(maxsize=1000)
+def _module(name: str, path: Path, top: str, _written: int) -> Module:
+    """A file that was not written anew is parsed once for all checks."""
+    return Module(name, path, top)
 
 
 def resolve(target: str, known: set[str]) -> str:
@@ -77,7 +87,8 @@ def function_nodes(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctio
 
 def is_type_checking(test: ast.expr) -> bool:
     """Whether an `if` asks for TYPE_CHECKING."""
-    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
 
 
 def decorators(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

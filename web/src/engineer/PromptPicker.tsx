@@ -16,13 +16,14 @@ export interface Choice extends Where {
 
 const MOST_LETTERS = 40;
 
-/** Every prompt of every recording that is served; titles are known of the one that is shown. */
+/** Every prompt of every recording that is served, and those without one, as a training run is;
+ * titles are known of the one that is shown. */
 export function choicesOf(
   listings: readonly Listing[],
   overview: Overview | undefined,
 ): readonly Choice[] {
   return listings.flatMap((listing) =>
-    Array.from({ length: listing.prompts }, (_, prompt) => {
+    Array.from({ length: Math.max(listing.prompts, 1) }, (_, prompt) => {
       const isShown = overview?.recording === listing.recording;
       const title = isShown ? (overview.prompts[prompt]?.title ?? "") : "";
       const named = listings.length > 1 ? [listing.name] : [];

@@ -55,6 +55,12 @@ describe("the header", () => {
     ]);
   });
 
+  it("names a training run, which has no prompt, by its file", () => {
+    const found = choicesOf([listing(0, 1), listing(1, 0)], undefined);
+    expect(found[1]).toEqual({ recording: 1, prompt: 0, text: "b.regard" });
+    expect(choicesOf([listing(0, 0)], undefined)).toHaveLength(1);
+  });
+
   it("calls a model of a folder by the folder's own name", () => {
     expect(modelName({ model: { name: "/some/where/smollm2" } })).toBe("smollm2");
     expect(modelName({ model: { name: "org/model" } })).toBe("org/model");

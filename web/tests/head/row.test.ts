@@ -19,7 +19,9 @@ describe("a row's mass", () => {
   it("tells how many keys hold a share", () => {
     const mass = massOf(weights);
     expect([0.5, 0.51, 0.9, 1].map((share) => keysHolding(mass, share))).toEqual([1, 2, 4, 4]);
-    expect(massWords(mass)).toBe("1 key holds 50 %, 4 keys hold 90 %, 4 keys hold 99 %");
+    expect(massWords(mass)).toBe(
+      "1 key holds 50\u00a0%, 4 keys hold 90\u00a0%, 4 keys hold 99\u00a0%",
+    );
     expect(keysHolding(massOf(new Float32Array()), 0.5)).toBe(0);
     expect(keysHolding(massOf(new Float32Array([Number.NaN])), 0.5)).toBe(0);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RealHead } from "../../src/learner/data";
-import { realWeights, startRow } from "../../src/learner/labs/RealHeadLab";
+import { realWeights, startRow } from "../../src/learner/labs/realWeights";
 import { stateOf } from "./state";
 
 const real = stateOf("notes").lesson.real as RealHead;

@@ -32,7 +32,7 @@ SHAPE: dict[str, Any] = {
     "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
     "max_position_embeddings": 131072,
 }  # fmt: skip
-_ALLOWED = 5e-2  # 32 layers of half precision lie between two kernels' outputs and the logits
+_ALLOWED = 0.1  # 32 layers of half precision lie between two kernels' outputs and the logits
 _ROUNDS = 2
 _PEER = "sdpa"
 

@@ -62,7 +62,8 @@ function othersOf(
   overview: Overview,
   where: Where,
 ): readonly Choice[] {
-  return choicesOf(listings, overview).filter(
+  const withPrompts = listings.filter((one) => one.prompts > 0);
+  return choicesOf(withPrompts, overview).filter(
     (one) => one.recording !== where.recording || one.prompt !== where.prompt,
   );
 }

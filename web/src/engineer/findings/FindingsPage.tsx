@@ -11,6 +11,7 @@ import { Empty } from "../states/Empty";
 import { markReady } from "../states/ready";
 import { Standing } from "../states/Standing";
 import { Failed, Waiting } from "../states/Waiting";
+import { CausalCheck } from "./CausalCheck";
 import { Chips } from "./Chips";
 import { FindingCard } from "./FindingCard";
 import "./findings.css";
@@ -126,7 +127,6 @@ function Unclear({ report, where }: { report: Report; where: Where }) {
 
 function NotLookedFor({ report }: { report: Report }) {
   const unknown = Object.entries(report.unknown);
-  const knocked = Object.keys(report.knocked).length;
   return (
     <footer class="find-end soft">
       {unknown.length > 0 && (
@@ -134,17 +134,7 @@ function NotLookedFor({ report }: { report: Report }) {
           Not looked for: {unknown.map(([name, why]) => `${name} (${why})`).join(", ")}.
         </p>
       )}
-      <p data-part="causal-check">
-        {report.causal_check}{" "}
-        {knocked > 0 ? (
-          `Of ${count(knocked)} heads the result is kept in this recording.`
-        ) : (
-          <>
-            None is kept in this recording; <code>regard report {report.file} --causal --keep</code>{" "}
-            adds them.
-          </>
-        )}
-      </p>
+      <CausalCheck report={report} />
     </footer>
   );
 }

@@ -20,7 +20,7 @@ export function KnockedOut({ report, label }: { report: Report; label: string })
       </thead>
       <tbody>
         {changes.map((one) => (
-          <tr key={one.name}>
+          <tr key={one.name} data-change={one.name}>
             <th scope="row">{one.name}</th>
             <td>
               <Figure value={one.value} places={PLACES} />

@@ -4,6 +4,8 @@ import { linkTo } from "../../shell/address";
 import type { Finding, HeadFacts, Overview, Track } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { useAnswer } from "../answer";
+import { CausalCheck } from "../findings/CausalCheck";
+import { KnockedOut } from "../findings/KnockedOut";
 import { rowPlace } from "../places";
 import { tokensIn } from "./Strip";
 import { spelled } from "./spelling";
@@ -35,23 +37,29 @@ export function Statistics({
   );
 }
 
-/** What the head was found to do, with the rows that show it. */
+/** What the head was found to do, with the rows that show it, and what changes without it. */
 export function Labels({ source, where, label }: { source: Source; where: Where; label: string }) {
   const report = useAnswer(() => source.findings(where), [source, where.recording, where.prompt]);
   if (report.state === "failed") return <p class="soft">No labels: {report.error.message}</p>;
   if (report.state === "waiting") return <p class="soft">Looking at what stands out…</p>;
   const own = report.value.findings.filter((one) => one.label === label && one.holds);
   return (
-    <section class="head-labels" data-part="labels">
-      <h2>Labels</h2>
-      {own.length === 0 && <p class="soft">Nothing stands out in this head.</p>}
-      <ul>
-        {own.map((one) => (
-          <Label key={one.pattern} finding={one} where={where} />
-        ))}
-      </ul>
-      <p class="soft">{report.value.causal_check}</p>
-    </section>
+    <>
+      <section class="head-labels" data-part="labels">
+        <h2>Labels</h2>
+        {own.length === 0 && <p class="soft">Nothing stands out in this head.</p>}
+        <ul>
+          {own.map((one) => (
+            <Label key={one.pattern} finding={one} where={where} />
+          ))}
+        </ul>
+      </section>
+      <section class="head-labels" data-part="knock-out">
+        <h2>Without this head</h2>
+        <KnockedOut report={report.value} label={label} />
+        {!(label in report.value.knocked) && <CausalCheck report={report.value} />}
+      </section>
+    </>
   );
 }
 

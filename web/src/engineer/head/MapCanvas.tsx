@@ -65,14 +65,15 @@ function mapPainting(tools: MapTools, scale: Signal<Scale>, onReady: () => void)
   };
 }
 
-/** What is looked at; from afar the overview before it, which stands in for all the rest. */
+/** What is looked at, after the overview: it is there at once and stands in for all the rest. From
+ * afar it comes alone, since it may be all that is needed. */
 function wanted(tools: MapTools, scene: Scene): readonly TileAt[] {
   const seen = tilesIn(scene.view, scene.size, scene.shape, scene.level, scene.how);
   const level = tools.state.overview.peek();
   if (level === null) return seen;
   const overview: TileAt = { level, y: 0, x: 0, how: "mean" };
   const isFar = scene.level * 2 >= level;
-  return isFar && !tools.tiles.get(overview) ? [overview] : [...seen, overview];
+  return isFar && !tools.tiles.get(overview) ? [overview] : [overview, ...seen];
 }
 
 /** Nothing is missing; or, seen from afar, the overview stands in for what is. */

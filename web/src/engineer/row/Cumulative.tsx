@@ -71,7 +71,7 @@ function Held({ mass, keys }: { mass: Mass; keys: number }) {
 export function massWords(mass: Mass): string {
   const parts = SHARES.map((share) => {
     const keys = keysHolding(mass, share);
-    return `${count(keys)} ${keys === 1 ? "key holds" : "keys hold"} ${Math.round(share * 100)} %`;
+    return `${count(keys)} ${keys === 1 ? "key holds" : "keys hold"} ${Math.round(share * 100)}\u00a0%`;
   });
   return parts.join(", ");
 }

@@ -56,8 +56,14 @@ function AlarmLine({ alarm, where }: { alarm: Alarm; where: Where }) {
       </span>
       <span class="soft">
         since step <span data-value={step}>{count(step)}</span>: {statisticName(statistic)}{" "}
-        <Figure value={value} /> {value < threshold ? "<" : ">"}{" "}
-        <span data-value={threshold}>{short(threshold)}</span>
+        {alarm.value === null ? (
+          "NaN or infinite"
+        ) : (
+          <>
+            <Figure value={value} /> {value < threshold ? "<" : ">"}{" "}
+            <span data-value={threshold}>{short(threshold)}</span>
+          </>
+        )}
       </span>
     </a>
   );

@@ -1,5 +1,5 @@
+import { useWidth } from "../parts/useWidth";
 import { axisOf, placedNames, powerText, shareBetween } from "./axis";
-import { useWidth } from "./useWidth";
 
 export interface Line {
   readonly name: string;

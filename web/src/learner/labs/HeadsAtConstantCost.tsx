@@ -3,11 +3,11 @@ import { useMemo } from "preact/hooks";
 import { count } from "../../maths/format";
 import { type Worked, workOut } from "../../maths/lesson";
 import { Figure } from "../../parts/Figure";
+import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import type { LessonState } from "../state";
 import { Choice, Lab } from "./Lab";
 import { Numbers, RowOf } from "./Numbers";
 import { drawnSplits, parametersOf, type Split } from "./splits";
-import { WeightLegend, WeightMap } from "./WeightMap";
 
 const SEED = 4;
 
@@ -54,7 +54,7 @@ export function HeadsAtConstantCost({ state }: { state: LessonState }) {
       </div>
       <Cost split={split} />
       <Maps worked={worked} state={state} />
-      <WeightLegend />
+      <HeatLegend count={state.lesson.labels.length} />
       <Mixed worked={worked} split={split} state={state} />
       <p class="soft" data-part="heads-words">
         {split.words}
@@ -92,7 +92,8 @@ function Maps({ worked, state }: { worked: Worked; state: LessonState }) {
       {worked.heads.map((head, h) => (
         <figure key={h} data-part="head-map">
           <figcaption>Head {h + 1}</figcaption>
-          <WeightMap
+          <HeatMap
+            isSmall
             title={`Weights of head ${h + 1}`}
             weights={head.weights}
             labels={labels}

@@ -1,13 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { multiply, transpose } from "../../maths/matrix";
-import { softmax } from "../../maths/softmax";
 import { Figure } from "../../parts/Figure";
 import { Notice } from "../../parts/Notice";
 import type { RealHead } from "../data";
+import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import type { LessonState } from "../state";
 import { Lab } from "./Lab";
-import { WeightLegend, WeightMap } from "./WeightMap";
+import { realWeights, startRow } from "./realWeights";
 
 const TOP = 5;
 
@@ -25,17 +24,9 @@ export function RealHeadLab({ state }: { state: LessonState }) {
   );
 }
 
-/** Scores as they are, divided, hidden where causal, and their weights. */
-export function realWeights(real: RealHead) {
-  const scores = multiply(real.queries, transpose(real.keys));
-  const scaled = scores.map((row, i) =>
-    row.map((score, j) => (real.causal && j > i ? Number.NEGATIVE_INFINITY : score * real.scale)),
-  );
-  return { scores, scaled, weights: scaled.map(softmax) };
-}
-
 function Head({ real }: { real: RealHead }) {
   const row = useSignal(startRow(real));
+  const names = useMemo(() => real.tokens.map(spelt), [real]);
   const { scores, scaled, weights } = useMemo(() => realWeights(real), [real]);
   const i = row.value;
   const own = weights[i] ?? [];
@@ -62,7 +53,7 @@ function Head({ real }: { real: RealHead }) {
                 row.value = j;
               }}
             >
-              {text.trim() || "␣"}
+              {spelt(text)}
             </button>
           </li>
         ))}
@@ -71,14 +62,14 @@ function Head({ real }: { real: RealHead }) {
         <Top real={real} i={i} scores={scores[i] ?? []} scaled={scaled[i] ?? []} weights={own} />
         <figure>
           <figcaption>All weights; the row of “{token.trim()}” is marked</figcaption>
-          <WeightMap
+          <HeatMap
             title={`Weights of ${real.label}`}
             weights={weights}
-            labels={real.tokens}
+            labels={names}
             causal={real.causal}
             mark={i}
           />
-          <WeightLegend />
+          <HeatLegend count={real.tokens.length} />
         </figure>
       </div>
       <p class="soft">
@@ -89,11 +80,9 @@ function Head({ real }: { real: RealHead }) {
   );
 }
 
-/** The row that shows it best: the largest weight off itself and off the first token. */
-export function startRow(real: RealHead): number {
-  const { weights } = realWeights(real);
-  const best = weights.map((row, i) => Math.max(0, ...row.slice(1, i)));
-  return best.indexOf(Math.max(...best));
+/** Without the space that a token begins with. */
+function spelt(token: string): string {
+  return token.trim() || "␣";
 }
 
 function shadeOf(weight: number): string {

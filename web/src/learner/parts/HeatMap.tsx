@@ -1,117 +1,112 @@
-import { useEffect, useRef } from "preact/hooks";
-import { css, isLight, shade } from "../../colour/palette";
-import { shareOf } from "../../colour/scale";
-import { figure } from "../../maths/format";
-import type { Matrix } from "../../maths/matrix";
+import { useSignal } from "@preact/signals";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { Figure } from "../../parts/Figure";
 import { Legend } from "../../parts/Legend";
+import { theme } from "../../shell/theme";
+import { type Heat, heatInWords, heatScale, isHidden } from "./heat";
+import { cellAt, cellBeside, type HeatCell, type HeatLayout, heatLayout } from "./heatLayout";
+import { paintHeat } from "./heatPainting";
+import { useWidth } from "./useWidth";
 
-interface Props {
-  readonly weights: Matrix;
-  readonly labels: readonly string[];
-  readonly mark: number;
-  /** Which keys no row of weights may see: the later ones. */
-  readonly causal: boolean;
+interface Props extends Heat {
+  readonly title: string;
+  /** Where several maps stand side by side. */
+  readonly isSmall?: boolean;
 }
 
-const CELLS = 32; // tokens up to which every weight is a cell of its own
-const WITH_TEXT = 8;
-const CODES = { hidden: 0, first: 1, last: 255 };
-const SCALE = { name: "weight", low: 0, high: 1, log: false, ...CODES };
-// Among many keys every weight is small: what tells is how often the even share it is.
-const MANY = { name: "weight × keys seen", low: 0.1, high: 100, log: true, ...CODES };
+// in rem; text is that of `.learn-heat`
+const SIDE = 25;
+const SMALL = 9;
+const TEXT = 0.8;
 
-/** All weights at once: each row is a query and sums to 1. */
-export function HeatMap(props: Props) {
-  const isSmall = props.labels.length <= CELLS;
-  return (
-    <figure class="learn-heat" data-part="heat-map">
-      <figcaption>Rows look, columns are looked at.</figcaption>
-      {isSmall ? <Cells {...props} /> : <Pixels {...props} />}
-      <Legend scale={isSmall ? SCALE : MANY} words={isSmall ? "" : "1 is an even share"} />
-    </figure>
-  );
-}
-
-function Cells({ weights, labels, mark, causal }: Props) {
-  return (
-    <div class="scroll">
-      <table>
-        <caption class="unseen">Weights as colours</caption>
-        <thead>
-          <tr>
-            <td />
-            {labels.map((label) => (
-              <th key={label} scope="col" title={label}>
-                <span>{label}</span>
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {weights.map((row, r) => (
-            <tr key={r} class={r === mark ? "is-marked" : ""}>
-              <th scope="row" title={labels[r]}>
-                {labels[r]}
-              </th>
-              {row.map((weight, c) => (
-                <WeightCell
-                  key={c}
-                  weight={weight}
-                  isHidden={causal && c > r}
-                  withText={labels.length <= WITH_TEXT}
-                />
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function WeightCell(props: { weight: number; isHidden: boolean; withText: boolean }) {
-  const { weight } = props;
-  if (props.isHidden) {
-    return (
-      <td class="is-hidden" data-part="weight-cell" data-value={String(weight)} title="hidden">
-        ·
-      </td>
-    );
-  }
-  const colour = shade(weight);
-  return (
-    <td
-      data-part="weight-cell"
-      data-value={String(weight)}
-      title={String(weight)}
-      style={{ background: css(colour), color: isLight(colour) ? "black" : "white" }}
-    >
-      {props.withText && figure(weight, 2)}
-    </td>
-  );
-}
-
-function Pixels({ weights, labels, mark, causal }: Props) {
+/** All weights of a head as colours. A cell is read by pointing at it, or with the arrow keys. */
+export function HeatMap({ title, isSmall = false, ...heat }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const count = labels.length;
-  useEffect(() => {
-    const pen = canvas.current?.getContext("2d");
-    if (!pen) return;
-    const image = pen.createImageData(count, count);
-    weights.forEach((row, r) => {
-      row.forEach((weight, c) => {
-        if (causal && c > r) return; // left transparent
-        const times = weight * (causal ? r + 1 : count);
-        image.data.set([...shade(shareOf(times, MANY)), 255], 4 * (r * count + c));
-      });
-    });
-    pen.putImageData(image, 0, 0);
-  }, [weights, causal, count]);
-  const words = `Weights of ${count} tokens; the table of ${labels[mark]} has one row as numbers.`;
+  const read = useSignal<HeatCell | null>(null);
+  const { weights, labels, causal, mark } = heat;
+  const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const space = { side: (isSmall ? SMALL : SIDE) * rem, em: TEXT * rem };
+  const wanted = heatLayout(labels, { ...space, room: Number.POSITIVE_INFINITY }).width;
+  const { ref, width: room } = useWidth<HTMLDivElement>(wanted);
+  const layout = useMemo(() => heatLayout(labels, { ...space, room }), [labels, room, rem]);
+  useLayoutEffect(() => {
+    if (canvas.current) paintHeat(canvas.current, heat, layout);
+  }, [weights, labels, causal, mark, layout, theme.value]);
+  const cell = within(read.value, labels.length);
   return (
-    <div class="learn-pixels">
-      <canvas ref={canvas} width={count} height={count} role="img" aria-label={words} />
-      <i style={{ top: `${(100 * (mark + 0.5)) / count}%` }} title={`row of ${labels[mark]}`} />
+    <div class="learn-heat" ref={ref} style={{ width: `${wanted / rem}rem` }}>
+      <div class="learn-heat-cells">
+        <canvas
+          ref={canvas}
+          tabIndex={0}
+          role="img"
+          aria-label={`${title}. ${heatInWords(heat)}. Arrow keys read single cells.`}
+          data-part="heat-map"
+          data-left={layout.left}
+          data-top={layout.top}
+          data-cell-width={layout.cellWidth}
+          data-cell-height={layout.cellHeight}
+          style={{ width: `${layout.width}px`, height: `${layout.height}px` }}
+          onPointerMove={(event) => {
+            read.value = cellAt(layout, event.offsetX, event.offsetY);
+          }}
+          onPointerLeave={() => {
+            read.value = null;
+          }}
+          onBlur={() => {
+            read.value = null;
+          }}
+          onKeyDown={(event) => {
+            const next = cellBeside(layout, cell ?? { row: mark, key: 0 }, event.key);
+            if (!next) return;
+            event.preventDefault(); // the room's own keys walk through the steps
+            read.value = cell ? next : { row: mark, key: 0 };
+          }}
+        />
+        {cell && <Ring layout={layout} cell={cell} />}
+      </div>
+      <Reading heat={heat} cell={cell} />
     </div>
+  );
+}
+
+/** What the colours of a map of so many tokens stand for. */
+export function HeatLegend({ count }: { count: number }) {
+  const scale = heatScale(count);
+  const words = "rows look at columns";
+  return <Legend scale={scale} words={scale.log ? `1 is an even share; ${words}` : words} />;
+}
+
+/** A cell of another sentence is none of this one. */
+function within(cell: HeatCell | null, count: number): HeatCell | null {
+  return cell && cell.row < count && cell.key < count ? cell : null;
+}
+
+function Ring({ layout, cell }: { layout: HeatLayout; cell: HeatCell }) {
+  const place = {
+    left: `${layout.left + cell.key * layout.cellWidth}px`,
+    top: `${layout.top + cell.row * layout.cellHeight}px`,
+    width: `${layout.cellWidth}px`,
+    height: `${layout.cellHeight}px`,
+  };
+  return <i class="learn-heat-ring" style={place} aria-hidden="true" />;
+}
+
+function Reading({ heat, cell }: { heat: Heat; cell: HeatCell | null }) {
+  return (
+    <p class="learn-heat-reading" data-part="heat-reading" role="status">
+      {cell ? (
+        <>
+          {heat.labels[cell.row]} → {heat.labels[cell.key]}{" "}
+          {isHidden(heat, cell.row, cell.key) ? (
+            "hidden"
+          ) : (
+            <Figure value={heat.weights[cell.row]?.[cell.key] ?? Number.NaN} class="weight" />
+          )}
+        </>
+      ) : (
+        <span class="soft">Point at a cell to read it.</span>
+      )}
+    </p>
   );
 }

@@ -3,7 +3,7 @@ import { TrainingStep } from "../labs/TrainingStep";
 import { Toggle } from "../parts/controls";
 import { Equals, Formula, Name } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
-import { HeatMap } from "../parts/HeatMap";
+import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import { bookOf, headSheet } from "../parts/sheets";
 import { With } from "../parts/With";
 import type { LessonState } from "../state";
@@ -78,12 +78,17 @@ function AllRows({ state }: { state: LessonState }) {
             remark="each row sums to 1"
           />
         </With>
-        <HeatMap
-          weights={weights.values}
-          labels={state.lesson.labels}
-          mark={mark}
-          causal={causal}
-        />
+        <figure class="learn-heat-figure">
+          <figcaption>Rows look, columns are looked at.</figcaption>
+          <HeatMap
+            title="Weights as colours"
+            weights={weights.values}
+            labels={state.lesson.labels}
+            mark={mark}
+            causal={causal}
+          />
+          <HeatLegend count={state.lesson.labels.length} />
+        </figure>
       </div>
     </section>
   );

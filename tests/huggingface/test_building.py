@@ -1,0 +1,161 @@
+"""A model built with our name follows it, or is refused by name before it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    FalconConfig,
+    FalconForCausalLM,
+    FlavaConfig,
+    FlavaModel,
+    FlavaTextModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Swinv2Config,
+    VisionEncoderDecoderConfig,
+    VisionEncoderDecoderModel,
+)
+
+import regard
+from huggingface.zoo import BLIND, FAMILIES, build, inputs_of
+from regard.errors import RegardWarning, UnavailableError
+from regard.huggingface import using
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_a_family_that_cannot_follow_is_refused_by_name(name: str) -> None:
+    says = (
+        rf"^{name} does not dispatch its attention \(computed by \w+.*attn_implementation='regard'"
+    )
+    with pytest.raises(UnavailableError, match=says) as caught:
+        build(BLIND[name], "regard")
+    said = str(caught.value)
+    assert "\n" not in said
+    assert all(word in said for word in ("llama", "supported_families()", "regard.replay(q, k)"))
+    assert ("'sdpa'" in said) == (name == "falcon")
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_it_is_built_as_ever_with_any_other_name(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RegardWarning)
+        build(BLIND[name], "eager")
+
+
+@pytest.mark.parametrize("name", ["llama", "bert", "t5", "clip", "whisper", "swin", "siglip"])
+def test_a_family_that_follows_is_built_in_silence(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RegardWarning)
+        build(FAMILIES[name], "regard")
+
+
+def test_somebodys_subclass_is_refused_like_its_family() -> None:
+    class Mine(FalconForCausalLM):
+        pass
+
+    with pytest.raises(UnavailableError, match=r"^falcon does not dispatch"):
+        Mine._from_config(BLIND["falcon"].configuration(), attn_implementation="regard")
+
+
+def test_a_model_all_parts_of_which_are_blind_is_refused_as_its_parts_are() -> None:
+    config = FlavaConfig()
+    with pytest.raises(UnavailableError, match=r"^flava_text_model does not dispatch"):
+        FlavaTextModel._from_config(config.text_config, attn_implementation="regard")
+    with (
+        torch.device("meta"),
+        pytest.raises(UnavailableError, match=r"^flava does not dispatch"),
+        pytest.warns(RegardWarning, match="flava_text_model"),
+    ):
+        FlavaModel._from_config(config, attn_implementation="regard")
+
+
+def captioner() -> VisionEncoderDecoderConfig:
+    """An encoder that does not dispatch, a decoder that does."""
+    decoder: Any = FAMILIES["bert"].configuration()
+    decoder.is_decoder = decoder.add_cross_attention = True
+    eyes = Swinv2Config(
+        image_size=16, patch_size=2, embed_dim=16, depths=[1, 1], num_heads=[2, 4], window_size=4
+    )
+    return VisionEncoderDecoderConfig.from_encoder_decoder_configs(eyes, decoder)
+
+
+def test_a_part_that_cannot_follow_is_a_warning_and_the_others_do() -> None:
+    with pytest.warns(RegardWarning, match=r"^swinv2 does not dispatch .*Swinv2SelfAttention"):
+        model = VisionEncoderDecoderModel._from_config(captioner(), attn_implementation="regard")
+    pixels = inputs_of("vision")["pixel_values"]
+    ids = torch.ones(2, 3, dtype=torch.long)
+    found = model.eval()(pixel_values=pixels, decoder_input_ids=ids, output_attentions=True)
+    assert isinstance(found.encoder_attentions[0], torch.Tensor)
+    assert isinstance(found.decoder_attentions[0], regard.Attention)
+
+
+class AroundConfig(PreTrainedConfig):
+    """Of a model that holds another."""
+
+    model_type = "around"
+
+
+class Around(PreTrainedModel):
+    """Builds a Falcon inside itself."""
+
+    config_class = AroundConfig
+
+    def __init__(self, config: AroundConfig) -> None:
+        super().__init__(config)
+        inner: Any = BLIND["falcon"].configuration()
+        inner._attn_implementation = config._attn_implementation
+        self.inner = FalconForCausalLM(inner)
+
+
+def test_a_part_that_cannot_even_be_built_is_refused() -> None:
+    """It would look for its class in a table that has only transformers' names."""
+    with pytest.raises(UnavailableError, match=r"^falcon does not dispatch"):
+        Around._from_config(AroundConfig(), attn_implementation="regard")
+
+
+def test_other_peoples_modules_with_a_configuration_are_left_alone() -> None:
+    class Configured(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = FalconConfig()
+            self.config._attn_implementation = "regard"
+            self.part = torch.nn.Linear(2, 2)
+
+    Configured()
+    small = BertConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1, vocab_size=9)
+    model = BertForMaskedLM._from_config(small, attn_implementation="regard")
+    model.cls = torch.nn.Linear(8, 9)  # a head of one's own
+
+
+def test_it_is_refused_without_our_adapter_having_been_imported() -> None:
+    script = (
+        "import regard\n"
+        "from transformers import GPTJConfig, GPTJForCausalLM as Model\n"
+        "small = GPTJConfig(vocab_size=9, n_embd=8, n_layer=1, n_head=2, rotary_dim=2)\n"
+        "try:\n    Model._from_config(small, attn_implementation='regard')\n"
+        "except regard.errors.UnavailableError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.startswith("gptj does not dispatch its attention"), done.stderr
+
+
+def test_switching_such_a_model_is_refused_as_well() -> None:
+    model = build(BLIND["bloom"])
+    model.config._attn_implementation = "regard"  # past all of transformers' checks
+    with pytest.raises(UnavailableError, match=r"^bloom does not dispatch"):
+        model(**inputs_of("decoder"))
+    with pytest.raises(UnavailableError, match=r"^bloom does not dispatch"), using(model):
+        pass
+
+
+def test_every_blind_family_of_the_zoo_is_one_of_the_installed_transformers() -> None:
+    assert all(hasattr(transformers, family.config) for family in BLIND.values())
