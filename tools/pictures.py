@@ -38,7 +38,7 @@ class Shot:
 
 
 SHOTS = (
-    Shot("lesson", "lesson", "step=5", ready='[data-part="weight-cell"]'),
+    Shot("lesson", "lesson", "step=5", ready='[data-part="heat-map"]'),
     Shot(
         "lesson-scaling",
         "lesson",
