@@ -54,6 +54,11 @@ def _diagonals(
     lost = tl.zeros([BM], ACC)
     start = tl.maximum(-bundle - BM + 1, 0) // BM * BM
     end = tl.minimum(rule.queries, rule.keys - bundle)
+    # a causal mask or a window hides whole diagonals: nothing to walk
+    if rule.most is not None:
+        end = tl.where(bundle > rule.most, start, end)
+    if rule.least is not None:
+        end = tl.where(bundle + BM <= rule.least, start, end)
     for n in tl.range(start, end, BM):
         i = n + r
         j = n + bundle + tl.arange(0, BN)
