@@ -169,7 +169,9 @@ def _page(
     seen = np.broadcast_to(seen, (share.count, call.shape.query_heads, queries))
     fresh = _fresh(share)
     top_keys = per_head(numbers.top_keys)[:, rows]
-    moved = np.where(top_keys < 0, -1, top_keys + share.key_start - keys.start)
+    ahead = share.key_start - keys.start
+    if ahead:  # nearly never, and a pass over the largest array there is
+        top_keys = np.where(top_keys < 0, -1, top_keys + ahead).astype(np.int32)
     rules, joins, step = _rules(call, share, down)
     return Page(
         rows={name: per_head(value)[:, rows] for name, value in numbers.rows.items()}
@@ -177,7 +179,7 @@ def _page(
         normalized=per_head(numbers.normalized)[:, rows],
         visible=seen.reshape(-1, queries)[heads][:, rows],
         top_weights=per_head(numbers.top_weights)[:, rows],
-        top_keys=moved.astype(np.int32),
+        top_keys=top_keys,
         received=per_head(numbers.received)[:, keys],
         offsets=per_head(numbers.offsets),
         offset_shift=shift,
