@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import regard
 from regard.engine import api, settled
+from regard.engine.edit import editing
+from regard.engine.listen import listening
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +100,115 @@ def test_wrong_calls_are_refused_every_time() -> None:
             regard.attend(q, k, v, softcap=-1.0)
 
 
+WRONG: dict[str, tuple[dict[str, Any], type[Exception]]] = {
+    "no dropout": ({"dropout": None}, regard.errors.InputError),
+    "an empty dropout": ({"dropout": []}, regard.errors.InputError),
+    "dropout as a tensor": ({"dropout": torch.tensor(0.0)}, regard.errors.InputError),
+    "scale as a list": ({"scale": [1.0]}, regard.errors.DTypeError),
+    "scale as a tensor": ({"scale": torch.tensor(1.0)}, regard.errors.DTypeError),
+    "scale of numpy": ({"scale": np.float32(1.0)}, regard.errors.DTypeError),
+    "no number": ({"scale": float("nan")}, regard.errors.InputError),
+    "softcap as a list": ({"softcap": [3.0]}, regard.errors.DTypeError),
+    "several implementations": ({"implementation": ["cpu"]}, regard.errors.InputError),
+    "no summary": ({"summaries": ([1],)}, regard.errors.InputError),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_not_taken_for_what_was_right(wrong: str) -> None:
+    """Something equal to an argument that was accepted, or not to be compared with any."""
+    options, error = WRONG[wrong]
+    for accepted in ({}, {"scale": 1.0}, {"softcap": 3.0}, {"dropout": 0}):
+        regard.attend(*given(), **accepted)
+        with pytest.raises(error):
+            regard.attend(*given(), **options)
+
+
+def test_dropout_is_part_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = given(1, 2, 40, 8)
+    plain = regard.attend(q, k, v, implementation="tiled").output
+    made = counted(monkeypatch)
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        outputs.append(regard.attend(q, k, v, dropout=0.5, implementation="tiled").output)
+    assert len(made) == 1 and torch.equal(*outputs)
+    assert not torch.allclose(outputs[0], plain)
+    assert torch.equal(regard.attend(q, k, v, implementation="tiled").output, plain)
+
+
+def test_autocast_makes_another_call() -> None:
+    q, k, v = given()
+    plain = regard.attend(q, k, v, mask=regard.Causal()).output
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert regard.attend(q, k, v, mask=regard.Causal()).output.dtype == torch.bfloat16
+        assert torch.equal(regard.attend(q, k, v, mask=regard.Causal()).output, plain)
+
+
+def test_strides_are_not_kept() -> None:
+    """Equal shapes, other places in memory."""
+    q, k, v = given(2, 5, 3, 8)
+    right = regard.attend(*(t.mT.contiguous() for t in (q, k, v)), implementation="cpu").output
+    assert torch.equal(
+        regard.attend(*(t.mT for t in (q, k, v)), implementation="cpu").output, right
+    )
+
+
+def test_a_change_in_place_is_still_noticed() -> None:
+    q, k, v = given()
+    regard.attend(q, k, v)
+    found = regard.attend(q, k, v)
+    k.add_(1)
+    with pytest.raises(regard.errors.StaleError):
+        found.entropy()
+
+
+def test_listeners_hear_of_calls_that_were_settled() -> None:
+    q, k, v = given()
+    regard.attend(q, k, v, mask=regard.Causal(), implementation="cpu")
+    heard: list[regard.Attention] = []
+
+    class Ear:
+        def wants(self, call: Any) -> Any:
+            return (regard.Entropy(), regard.Top(2))
+
+        def heard(self, attention: regard.Attention) -> None:
+            assert {regard.Entropy(), regard.Top(2)} <= attention._known.keys()
+            heard.append(attention)
+
+    with listening(Ear()):
+        regard.attend(q, k, v, mask=regard.Causal(), implementation="cpu")
+    after = regard.attend(q, k, v, mask=regard.Causal(), implementation="cpu")
+    assert len(heard) == 1 and not after._known
+
+
+def test_what_is_traced_leaves_nothing_behind() -> None:
+    """Sizes are tensors to torch.jit.trace, and would be kept alive."""
+    q, k, v = given()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that tracing is old, and sees numbers as constants
+        traced = torch.jit.trace(
+            lambda *t: regard.attend(*t, implementation="cpu").output, (q, k, v), check_trace=False
+        )
+    assert not settled._KEPT
+    torch.testing.assert_close(traced(q + 1, k, v), regard.attend(q + 1, k, v).output)
+
+
+def test_threads_settle_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may forget everything at any moment."""
+    monkeypatch.setattr(settled, "_MANY", 2)
+    right = {n: regard.attend(*given(1, 1, n, 4), implementation="cpu").output for n in range(1, 9)}
+
+    def ask(n: int) -> bool:
+        n = n % 8 + 1
+        found = regard.attend(*given(1, 1, n, 4), implementation="cpu").output
+        return torch.equal(found, right[n])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(200)))
+
+
 def test_gradients_flow_after_a_call_without() -> None:
     q, k, v = given()
     regard.attend(q, k, v, mask=regard.Causal())
@@ -135,8 +249,6 @@ def test_an_edit_is_not_kept() -> None:
 
         def output(self, call: Any, output: Tensor) -> Tensor:
             return output
-
-    from regard.engine.edit import editing
 
     with editing(Nobody()):
         assert not torch.equal(regard.attend(q, k, v, mask=regard.Causal()).output, plain)

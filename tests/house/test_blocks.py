@@ -100,6 +100,12 @@ def _run_again(plant) -> list[str]:
     return blocks.failures(root / "page.md", root, root / "empty")
 
 
+def test_a_command_that_raises_is_found(plant):
+    wrong = _run(plant, "```console\n$ regard x\n```\n")
+    assert wrong[0] == "page.md:2: `regard x`: exit 1, not 0"
+    assert wrong[-1].startswith("ValueError")
+
+
 def test_unsound_documents_are_found(plant):
     fine = "```python no-run\n# why\n```\n"
     root = plant(

@@ -87,7 +87,8 @@ def _right(name: str, asked: str, dtype: torch.dtype = torch.float64) -> list[to
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_one_rank_is_many_ranks(world: int, kind: str) -> None:
-    names = [case.name for case in CASES] if kind == "zigzag" else SOME
+    every = (world, kind) == (3, "zigzag")  # all cases; some with every number of ranks
+    names = [case.name for case in CASES] if every else SOME
     told = run(world, _every_gradient, names, torch.float64, kind)
     for name, asked in told[0]:
         shards = shards_of(kind, case_named(name).keys, world)

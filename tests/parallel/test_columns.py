@@ -9,8 +9,8 @@ import torch
 
 import regard
 from parallel.sequences import ring_of, shards_of
-from parallel.test_forward import PRECISIONS, right_of
-from parallel.world import WORLDS, run
+from parallel.test_forward import RUNS, right_of
+from parallel.world import run
 from regard.summary import Offsets, Pooled, Received, Summary
 
 NAMES = [
@@ -45,8 +45,7 @@ def _measure(names: list[str], dtype: torch.dtype, kind: str) -> list[dict[str, 
     return found
 
 
-@pytest.mark.parametrize(("kind", "dtype"), PRECISIONS)
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("world", "kind", "dtype"), RUNS)
 def test_one_rank_is_many_ranks(world: int, kind: str, dtype: torch.dtype) -> None:
     told = run(world, _measure, NAMES, dtype, kind)
     for n, name in enumerate(NAMES):

@@ -56,7 +56,8 @@ def test_chunks_do_not_change_the_bits():
 
 
 def test_hidden_tiles_are_not_computed(monkeypatch):
-    narrow, _ = head(3000, chunks=[Chunk((0, 3000), (0, 3000), Window(10))])
+    window = Chunk((0, 3000), (0, 3000), Window(10))
+    narrow, _ = head(3000, chunks=[window], heads=2, key_heads=1)
     counted, product = [], Block._product
     monkeypatch.setattr(
         Block, "_product", lambda self, at, n: counted.append(n) or product(self, at, n)

@@ -215,6 +215,28 @@ def test_a_mistake_of_ours_is_one_line(client, monkeypatch, caplog):
     assert "secret place" in caplog.text
 
 
+def _ask_and_go(served, leave):
+    """A tile is asked for; its asker goes when `leave` is set. What was sent."""
+    headers = [(b"host", f"127.0.0.1:{PORT}".encode()), (b"x-regard-token", TOKEN.encode())]
+    scope = {
+        "type": "http", "method": "GET", "path": "/api/0/tile", "raw_path": b"/api/0/tile",
+        "query_string": b"head=L0H0&level=1&y=0&x=0", "headers": headers, "root_path": "",
+        "scheme": "http", "server": ("127.0.0.1", PORT), "http_version": "1.1",
+    }  # fmt: skip
+    sent = []
+
+    async def receive():
+        while not leave.is_set():
+            await asyncio.sleep(0.005)
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(asyncio.wait_for(served(scope, receive, send), 5))
+    return sent
+
+
 def test_work_is_given_up_when_its_asker_goes(tmp_path, pool, monkeypatch):
     started, ended = threading.Event(), threading.Event()
 
@@ -228,25 +250,62 @@ def test_work_is_given_up_when_its_asker_goes(tmp_path, pool, monkeypatch):
 
     monkeypatch.setitem(app._ANSWERS, "tile", slow)
     served = build_app([make_opened(tmp_path)], TOKEN, PORT, page=PAGE, pool=pool)
-    headers = [(b"host", f"127.0.0.1:{PORT}".encode()), (b"x-regard-token", TOKEN.encode())]
-    scope = {
-        "type": "http", "method": "GET", "path": "/api/0/tile", "raw_path": b"/api/0/tile",
-        "query_string": b"", "headers": headers, "root_path": "", "scheme": "http",
-        "server": ("127.0.0.1", PORT), "http_version": "1.1",
-    }  # fmt: skip
-    sent = []
-
-    async def receive():
-        while not started.is_set():
-            await asyncio.sleep(0.005)
-        return {"type": "http.disconnect"}
-
-    async def send(message):
-        sent.append(message)
-
-    asyncio.run(asyncio.wait_for(served(scope, receive, send), 5))
+    sent = _ask_and_go(served, started)
     assert ended.wait(5)
     assert sent[0]["status"] == 499
+
+
+@pytest.fixture
+def busy():
+    """A pool whose threads for tiles and for what is long are held until the event is set."""
+    pool, release = Pool(1), threading.Event()
+    held = [threading.Event() for _ in range(2)]
+
+    def hold(here):
+        here.set()
+        release.wait(10)
+
+    for lane, here in zip(("tiles", "long"), held, strict=True):
+        pool.submit(lambda here=here: hold(here), lane)
+        assert here.wait(5)
+    yield pool, release
+    release.set()
+    pool.close()
+
+
+def test_work_whose_asker_went_before_its_turn_is_never_begun(tmp_path, busy, monkeypatch):
+    (pool, release), begun, gone = busy, [], threading.Event()
+    monkeypatch.setitem(app._ANSWERS, "tile", lambda *_: begun.append(1))
+    monkeypatch.setitem(app._READY, "tile", lambda *_: gone.set())  # not ready, and off they go
+    served = build_app([make_opened(tmp_path)], TOKEN, PORT, page=PAGE, pool=pool)
+    assert _ask_and_go(served, gone)[0]["status"] == 499
+    release.set()
+    assert pool.submit(lambda: 7).result(5) == 7
+    assert begun == []
+
+
+def test_what_is_there_is_answered_while_every_thread_computes(tmp_path, busy):
+    pool, release = busy
+    client = _client(pool, make_opened(tmp_path))
+    computed = "/api/0/tile?head=L0H0&level=1&y=0&x=0"
+    with ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(client.get, one) for one in (computed, "/api/0/findings")]
+        for address in (
+            "recordings", "0/overview", "0/tokens", "0/head?head=L0H0", "0/row?head=L0H0&row=3",
+            "0/tile?head=L1H0&level=16&y=0&x=0", "0/cells?head=L0H0&row=3&key=2",
+        ):  # fmt: skip
+            assert client.get(f"/api/{address}").status_code == 200
+        assert not any(one.done() for one in waiting)
+        release.set()
+        assert [one.result(30).status_code for one in waiting] == [200, 200]
+
+
+def test_a_tile_that_was_computed_is_there(tmp_path, busy):
+    pool, _ = busy
+    opened = make_opened(tmp_path)
+    want = opened.head_map(0, "L0H0").tile(1, 0, 0).codes
+    answer = _client(pool, opened).get("/api/0/tile?head=L0H0&level=1&y=0&x=0")
+    assert answer.content == want.tobytes()
 
 
 def test_cross_attention_is_served_by_the_name_of_its_stack(tmp_path, pool):

@@ -38,6 +38,21 @@ def test_what_is_larger_than_the_cache_is_not_kept():
     assert cache.used == 0
 
 
+def test_what_is_kept_is_had_without_waiting():
+    cache, made = Cache(8), []
+    assert cache.kept("a") is None
+    _ask(cache, "a", made)
+    _ask(cache, "b", made)
+    assert cache.kept("a") == "aaaa"
+    _ask(cache, "c", made)  # "a" was asked for later than "b"
+    assert (cache.kept("a"), cache.kept("b"), made) == ("aaaa", None, ["a", "b", "c"])
+
+    def ask_meanwhile() -> str:
+        return str(cache.kept("slow"))
+
+    assert cache.get("slow", ask_meanwhile, len) == "None"
+
+
 def ask_at_once(cache, make, count=4):
     """Threads that all ask for one key; what each got, or why not."""
     found, begin = [], threading.Barrier(count)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.colour import TIMES_UNIFORM
-from regard.viewer.pixels import HIDDEN, TILE, Pixels, encode_times
+from regard.viewer.pixels import HIDDEN, TILE, Pixels, encode_times, join
 
 
 def test_codes_run_along_the_scale_and_clamp():
@@ -79,3 +79,55 @@ def test_nan_is_not_taken_for_hidden_silently():
     pixels = Pixels(1, 0, 0, "mean")
     pixels.fold(np.arange(1), 0, (scores, np.full((1, 2), np.nan)), np.array([2]))
     assert pixels.codes().nan == 2
+
+
+def _folded(level, top, left, how, cells, visible):
+    """The part of scores and weights that lies in one tile, folded in uneven pieces."""
+    pixels, (scores, weights) = Pixels(level, top, left, how), cells
+    rows, keys = (
+        range(start, min(start + TILE * level, n))
+        for start, n in zip((top, left), scores.shape, strict=True)
+    )
+    for first in range(rows.start, rows.stop, 100):
+        for start in range(keys.start, keys.stop, 333):
+            part = (
+                slice(first, min(first + 100, rows.stop)),
+                slice(start, min(start + 333, keys.stop)),
+            )
+            own = np.arange(first, part[0].stop)
+            pixels.fold(own, start, (scores[part], weights[part]), visible[own])
+    return pixels.sums()
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+@pytest.mark.parametrize("shape", [(1, 1), (257, 300), (512, 511), (600, 1023), (1024, 1024)])
+@pytest.mark.parametrize("level", [1, 2])
+def test_four_tiles_are_one_of_twice_the_tokens(level, shape, how):
+    dice = np.random.default_rng(shape[1])
+    seen = np.tri(*shape, k=shape[1] - shape[0] - 3) * (dice.random(shape) > 0.2) > 0
+    scores = np.where(seen, dice.normal(size=shape), -np.inf)
+    cells = scores, np.exp(scores) / np.maximum(np.exp(scores).sum(1, keepdims=True), 1e-9)
+    visible, side = seen.sum(1), TILE * level
+    quarters = {
+        (y, x): _folded(level, y * side, x * side, how, cells, visible)
+        for y in range(min(2, -(-shape[0] // side)))
+        for x in range(min(2, -(-shape[1] // side)))
+    }
+    found = join(quarters, how)
+    want = _folded(2 * level, 0, 0, how, cells, visible)
+    np.testing.assert_array_equal(found.even == 0, want.even == 0)
+    for mine, right in zip(found, want, strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-6)
+    assert np.abs(found.codes(how).codes.astype(int) - want.codes(how).codes).max() <= 1
+
+
+def test_tiles_that_show_nothing_take_no_memory():
+    nothing = Pixels(1, 0, 0, "mean").sums()
+    assert nothing.nbytes == 0
+    assert join({(0, 0): nothing, (1, 1): nothing}, "mean").nbytes == 0
+    assert not nothing.codes("mean").codes.any()
+    pixels = Pixels(1, 0, 0, "mean")
+    pixels.fold(np.arange(1), 0, (np.zeros((1, 1)), np.ones((1, 1))), np.ones(1, int))
+    assert pixels.sums().nbytes == 2 * 4 * TILE * TILE
+    whole = join({(0, 0): nothing, (1, 1): pixels.sums()}, "mean")
+    assert np.argwhere(whole.found).tolist() == [[TILE // 2, TILE // 2]]

@@ -12,6 +12,7 @@ from recording.test_head import CASES
 from regard.draw.pages.picture import make_picture
 from regard.errors import InputError, UnavailableError
 from regard.recording import Recording
+from regard.recording.replay import Replay
 from regard.viewer import tiles
 from regard.viewer.cache import Cache
 from regard.viewer.pixels import HIDDEN, TILE, encode_times
@@ -85,6 +86,76 @@ def test_every_level_over_several_tiles(level, how):
     assert levels_of(maps[0].head, how) == [1, 2, 4]
     want = _definition(made, 0, level, how, maps[0].head.recorded)
     _check(_whole(maps[0], level, how), want)
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+@pytest.mark.parametrize("name", NAMES)
+def test_levels_put_together_from_finer_ones_are_the_dense_matrix(name, how, monkeypatch):
+    monkeypatch.setattr(tiles, "_KEPT_LEVEL", 1)
+    _, maps, made = _maps(name, statistics=False)
+    for one in maps[::3]:
+        for level in levels_of(one.head, how)[1:]:
+            want = _definition(made, one.head.head, level, how, one.head.recorded)
+            _check(_whole(one, level, how), want)
+
+
+def test_no_cell_is_swept_twice_for_coarse_levels(monkeypatch):
+    monkeypatch.setattr(tiles, "_KEPT_LEVEL", 1)
+    _, maps, _ = _maps("causal", statistics=False)
+    calls = []
+    maps[0].tile(4, 0, 0, "mean", lambda: calls.append(1))
+    assert calls
+    del calls[:]
+    for level, y, x in ((2, 0, 0), (2, 1, 1), (1, 2, 0)):
+        assert maps[0].tile(level, y, x, "mean", lambda: calls.append(1)).codes.any()
+    assert not calls
+
+
+def test_what_was_done_for_a_tile_that_is_given_up_is_kept(monkeypatch):
+    monkeypatch.setattr(tiles, "_KEPT_LEVEL", 1)
+    _, alone, _ = _maps("causal", statistics=False)
+    calls = []
+    want = alone[0].tile(4, 0, 0, "mean", lambda: calls.append(1)).codes
+    whole, patience = len(calls), len(calls) // 2
+    _, maps, _ = _maps("causal", statistics=False)
+
+    def go_on():
+        calls.append(1)
+        if len(calls) > patience:
+            raise InterruptedError
+
+    del calls[:]
+    with pytest.raises(InterruptedError):
+        maps[0].tile(4, 0, 0, "mean", go_on)
+    del calls[:]
+    np.testing.assert_array_equal(
+        maps[0].tile(4, 0, 0, "mean", lambda: calls.append(1)).codes, want
+    )
+    assert 0 < len(calls) <= whole - patience
+
+
+def test_where_nothing_may_be_seen_nothing_is_computed(monkeypatch):
+    _, maps, _ = _maps("causal", statistics=False, lse=False)
+
+    def fail(*_):
+        raise AssertionError("a row was computed")
+
+    monkeypatch.setattr(Replay, "state", fail)
+    assert not maps[0].tile(1, 0, 2).codes.any()
+    with pytest.raises(AssertionError, match="a row was computed"):
+        maps[0].tile(1, 1, 1)
+
+
+def test_what_is_ready_is_what_is_stored_or_was_computed():
+    _, maps, _ = _maps("causal", pool_cell=2)
+    one = maps[0]
+    np.testing.assert_array_equal(one.ready_tile(4, 0, 0).codes, one.tile(4, 0, 0).codes)
+    for level, how in ((1, "mean"), (4, "max")):
+        assert one.ready_tile(level, 0, 0, how) is None
+        made = one.tile(level, 0, 0, how)
+        assert one.ready_tile(level, 0, 0, how) is made
+    with pytest.raises(InputError, match="does not exist"):
+        one.ready_tile(4, 1, 0)
 
 
 @pytest.mark.parametrize("rows", [(30, 500), (257, 258), (0, 700)])

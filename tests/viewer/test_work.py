@@ -18,15 +18,15 @@ def pool():
     one.close()
 
 
-def _busy(pool):
-    """Work that keeps the only thread until it is let go."""
+def _busy(pool, lane="tiles"):
+    """Work that keeps a thread until it is let go."""
     started, release = threading.Event(), threading.Event()
 
     def wait():
         started.set()
         return release.wait(5)
 
-    future = pool.submit(wait)
+    future = pool.submit(wait, lane)
     assert started.wait(5)
     return future, release
 
@@ -68,6 +68,29 @@ def test_closing_cancels_what_waits():
     release.set()
     with pytest.raises(CancelledError):
         waiting.result(5)
+
+
+def test_lanes_do_not_wait_for_each_other(pool):
+    (_, tiles), (_, long) = _busy(pool), _busy(pool, "long")
+    waiting = [pool.submit(lambda: 1, lane) for lane in ("tiles", "long")]
+    assert pool.submit(lambda: 2, "quick").result(5) == 2
+    long.set()
+    assert waiting[1].result(5) == 1
+    assert not waiting[0].done()
+    tiles.set()
+    assert waiting[0].result(5) == 1
+
+
+def test_closing_ends_every_lane():
+    pool = Pool(1)
+    held = [_busy(pool, "long"), _busy(pool, "tiles"), *(_busy(pool, "quick") for _ in range(2))]
+    waiting = [pool.submit(lambda: 1, lane) for lane in ("quick", "tiles", "long")]
+    pool.close()
+    for _, release in held:
+        release.set()
+    for one in waiting:
+        with pytest.raises(CancelledError):
+            one.result(5)
 
 
 def test_a_job_is_told_when_nobody_waits():

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import regard
 from each import conftest, test_definition, test_gradients
-from regard.engine.gpu import decode, prune, wanted
+from regard.engine.gpu import decode, prune, replay, wanted
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
 from regard.summary import (
@@ -74,6 +74,16 @@ def hasten() -> None:
 
     if hasattr(interpreter, "_patch_builtin") and hasattr(interpreter, "_patch_attr"):
         interpreter._patch_builtin = patch
+
+
+@contextmanager
+def as_if_long() -> Iterator[None]:
+    """Keys in more blocks than a grid's second axis takes."""
+    most, replay._SECOND_AXIS = replay._SECOND_AXIS, 0
+    try:
+        yield
+    finally:
+        replay._SECOND_AXIS = most
 
 
 @contextmanager
@@ -248,7 +258,8 @@ def decoded(case: Case) -> None:
 
 def mapped(case: Case) -> None:
     """Maps beside the mass of all queries, from one sweep: as defined, whatever the cell. Mass has
-    the same bits whichever map comes along, and a map whether mass was asked or not."""
+    the same bits whichever map comes along and whichever way the grid is turned, and a map whether
+    mass was asked or not."""
     sizes = {"queries": 70, "keys": 150, "heads": 1, "key_heads": 1}
     inputs = replace(case, **sizes).inputs(torch.bfloat16)
     call = conftest.call_of(inputs)
@@ -266,6 +277,8 @@ def mapped(case: Case) -> None:
             budget.check(value, f"{summary!r} with {one!r}")
         assert torch.equal(found[Received()], alone), f"mass with {one!r}: other bits"
         assert torch.equal(found[one], ask(one)[one]), f"{one!r} alone: other bits"
+    with as_if_long():
+        assert torch.equal(ask(Received())[Received()], alone), "grid not turned: other bits"
 
 
 CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
