@@ -1,4 +1,4 @@
-"""Every figure of the README's table is a row of bench/results.csv."""
+"""Every figure of the README's tables is a row of bench/results.csv."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("bare", "row stats", "everything", "afterwards", "eager with weights", "backward")
+ON_GPU = ("bare", "statistics", "everything", "eager with weights", "backward")
+MASKS = {"True": "causal", "False": "full"}
+
+
+def _rows() -> list[dict[str, str]]:
+    with (ROOT / "bench" / "results.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 def _measured() -> dict[tuple[str, ...], str]:
-    with (ROOT / "bench" / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["dtype"] == "float32"]
-    masks = {"True": "causal", "False": "full"}
     return {
-        (row["tokens"], row["dim"], masks[row["causal"]], row["what"]): row["ratio"] for row in rows
+        (row["tokens"], row["dim"], MASKS[row["causal"]], row["what"]): row["ratio"]
+        for row in _rows()
+        if row["dtype"] == "float32"
     }
 
 
@@ -28,3 +34,36 @@ def test_the_table_quotes_the_results() -> None:
     for tokens, dim, mask, figures in lines:
         for what, figure in zip(COLUMNS, figures.split(" | "), strict=True):
             assert measured[tokens, dim, mask, what] == figure
+
+
+def test_the_table_of_the_gpu_quotes_the_results() -> None:
+    lines = re.findall(
+        r"^\| (\d+) × (\d+) × (\d+) \| (\d+) \| (\w+) \| (.+) \|$",
+        (ROOT / "README.md").read_text(), re.MULTILINE,
+    )  # fmt: skip
+    assert len(lines) >= 8
+    measured = {
+        (row["batch"], row["heads"], row["tokens"], row["dim"], MASKS[row["causal"]], row["what"]):
+            (row["ratio"], row["peer"])
+        for row in _rows() if row["suite"] in ("gpu forward", "gpu backward")
+        and not (row["suite"] == "gpu backward" and row["what"] != "backward")
+    }  # fmt: skip
+    for *size, figures in lines:
+        for what, figure in zip(ON_GPU, figures.split(" | "), strict=True):
+            assert measured[(*size, what)] == (figure, "cudnn")
+
+
+def test_what_is_said_below_it_is_measured_too() -> None:
+    long, short = (
+        {row["what"]: row for row in _rows() if row["suite"] == "gpu length"
+         and row["tokens"] == tokens}
+        for tokens in ("131072", "1024")
+    )  # fmt: skip
+    said = " ".join((ROOT / "README.md").read_text().split())
+    all_of_it = long["everything"]
+    time, memory = round(float(all_of_it["median_ms"])), round(float(all_of_it["extra_mib"]))
+    assert f"131,072 tokens × {all_of_it['heads']} heads take {time} ms and {memory} MiB" in said
+    bare, peer, everything = (
+        short[what]["median_ms"] for what in ("bare", "cudnn", "everything")
+    )  # fmt: skip
+    assert f"a bare call takes {bare} ms (cuDNN {peer}), everything {everything} ms" in said

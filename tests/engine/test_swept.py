@@ -13,7 +13,20 @@ from regard.engine import choose, settled
 from regard.engine.problem import Call, RowState
 from regard.engine.sweeps import ColumnAnswers, RowAnswers, Sweeps
 from regard.engine.tiled import TiledSweeps
-from regard.summary import Entropy, Offsets, Peak, Pooled, Received, Summary, Top
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Offsets,
+    Peak,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+)
 
 MASS, COUNTED, MAP, LARGEST = Received(), Received(per="visible"), Pooled(4), Pooled(3, "max")
 
@@ -171,6 +184,48 @@ def test_gradients_of_mass_beside_a_map(sweeps: Apart) -> None:
         )
     for mine, right in zip(*found, strict=True):
         torch.testing.assert_close(mine, right, rtol=1e-10, atol=1e-10)
+
+
+EVERY = (
+    Entropy(), MaxScore(), MaxLogit(), Concentration(), Distance(), Visible(), Top(2), MASS,
+    COUNTED, Offsets(), MAP,
+)  # fmt: skip
+
+
+def flat(known: dict[Any, Any]) -> dict[str, Tensor]:
+    """Every tensor that was measured, by its place."""
+    parts = {
+        f"{name} {n}": part
+        for name, value in known.items()
+        for n, part in enumerate(value if isinstance(value, tuple) else (value,))
+    }
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+@pytest.mark.parametrize("implementation", ["cpu", "tiled"])
+@pytest.mark.parametrize("asked", [(), EVERY], ids=["bare", "everything"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_past_the_operator_all_is_as_through_it(
+    implementation: str, asked: tuple[Summary, ...], turned: bool
+) -> None:
+    """Without a gradient no operator is called: same bits, dtypes and strides, and no two answers
+    share memory, so that whoever writes into one changes no other."""
+    q, k, v = (torch.randn(2, 9, 4, 8).transpose(1, 2) for _ in range(3))
+    q, k, v = (q, k, v) if turned else (t.contiguous() for t in (q, k, v))
+    options: dict[str, Any] = {"mask": regard.Causal(), "summaries": asked}
+    past = regard.attend(q, k, v, implementation=implementation, **options)
+    through = regard.attend(
+        q.clone().requires_grad_(), k, v, implementation=implementation, **options
+    )
+    found = {"output": past.output, "lse": past.lse, **flat(past._known)}
+    other = {"output": through.output, "lse": through.lse, **flat(through._known)}
+    for name, value in found.items():
+        assert torch.equal(value, other[name].detach()), name
+        assert value.dtype == other[name].dtype and value.stride() == other[name].stride(), name
+        assert value.is_contiguous(), name
+    assert past._state is not None
+    held = [*found.values(), *past._state, q, k, v]
+    assert len({t.untyped_storage().data_ptr() for t in held}) == len(held)
 
 
 def test_a_peak_is_part_of_known_top_keys(sweeps: Apart) -> None:

@@ -70,8 +70,9 @@ def attend(
     query, key, value = in_autocast(query, key, value)
     changing = editors()
     alike = None
-    if bias is None and sink is None and not dropout and not changing:
-        alike = key_of(query, key, value, mask, summaries, scale, softcap, implementation)
+    if bias is None and sink is None and not changing:
+        numbers = (scale, softcap, dropout, implementation)
+        alike = key_of(query, key, value, mask, summaries, *numbers)
     settled = kept(alike)
     if settled is not None:
         call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
@@ -80,7 +81,7 @@ def attend(
         summaries = _check_summaries(summaries, call.shape)
         call = edited_call(call, changing) if changing else call
         chosen = _choose(call, summaries, implementation)
-        keep(alike, Settled(call.shape, call.mask, call.score, summaries, chosen))
+        keep(alike, Settled.of(call, summaries, chosen))
     heard = () if torch.compiler.is_compiling() else listeners()
     if heard and isinstance(chosen, Swept):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the

@@ -10,14 +10,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch import Tensor
 
+from regard.engine.eager import unwatched
 from regard.engine.problem import Call
 from regard.mask import Causal, Mask, Window
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
-from regard.summary import Matching, Summary
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Offsets,
+    Peak,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+)
 
 if TYPE_CHECKING:
     from regard.engine.choose import Implementation
@@ -25,7 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["Settled", "keep", "kept", "key_of"]
 
 _MANY = 4096  # kinds of calls
-_WITHOUT_TENSORS = (type(None), Causal, Window)  # masks
+
+# what has no tensor inside and is equal where it means the same
+_MASKS = frozenset({type(None), Causal, Window})
+_SUMMARIES = frozenset(
+    {Concentration, Distance, Entropy, MaxLogit, MaxScore, Offsets, Peak, Pooled, Received, Top,
+     Visible}
+)  # fmt: skip
+_NUMBERS = frozenset({type(None), bool, int, float, str})
 
 
 class Settled(NamedTuple):
@@ -34,14 +54,20 @@ class Settled(NamedTuple):
     shape: AttentionShape
     mask: Mask | None
     score: ScoreRule
+    dropout: float
     summaries: tuple[Summary, ...]
     chosen: Implementation
+
+    @classmethod
+    def of(cls, call: Call, summaries: tuple[Summary, ...], chosen: Implementation) -> Settled:
+        """What was found for this call."""
+        return cls(call.shape, call.mask, call.score, call.dropout, summaries, chosen)
 
     def call(self, query: Tensor, key: Tensor, value: Tensor) -> Call:
         """The call over these tensors."""
         if self.shape.headless:
             query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-        return Call(query, key, value, self.mask, self.score, self.shape)
+        return Call(query, key, value, self.mask, self.score, self.shape, self.dropout)
 
 
 _KEPT: dict[Any, Settled] = {}
@@ -51,14 +77,14 @@ def key_of(
     query: Tensor, key: Tensor, value: Tensor, mask: Any, summaries: Any, *numbers: Any
 ) -> tuple[Any, ...] | None:
     """What calls have in common that are settled alike; None where a call is to be settled by
-    itself: torch traces it, tensors are none or of a kind of their own, have gradients, or stand
-    elsewhere too."""
+    itself: somebody looks at it, tensors are none or of a kind of their own, have gradients, or
+    stand elsewhere too, or something is none of the kinds that are asked for."""
     tensors = (query, key, value)
-    if torch.compiler.is_compiling() or type(mask) not in _WITHOUT_TENSORS:
+    if not unwatched(tensors) or any(t.requires_grad for t in tensors):
         return None
-    if type(summaries) is not tuple or Matching in map(type, summaries):
+    if type(mask) not in _MASKS or not _NUMBERS.issuperset(map(type, numbers)):
         return None
-    if any(type(t) is not Tensor or t.requires_grad for t in tensors):
+    if type(summaries) is not tuple or not _SUMMARIES.issuperset(map(type, summaries)):
         return None
     sizes = [(t.shape, t.dtype, t.device) for t in tensors]
     return (*sizes, mask, summaries, *numbers)

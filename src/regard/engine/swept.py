@@ -12,8 +12,9 @@ gradient gets its graph when it is asked, around the known value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -79,7 +80,7 @@ class Swept:
         )
         known = _unflatten(flat, measures)
         state = RowState(peak.detach(), log.detach())
-        kept = {summary: _detached(value) for summary, value in known.items()}
+        kept = {summary: _mapped(value, Tensor.detach) for summary, value in known.items()}
         if in_graph:
             kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
         answers = Answers(output, lse, kept, state)
@@ -94,7 +95,7 @@ class Swept:
         measures: tuple[Summary, ...],
     ) -> Answers:
         """The same where nobody looks: no operator, no text, no graph. A mask that has no text is
-        refused here too."""
+        refused here too, and all that comes back is contiguous, as the operator says it is."""
         describe(call.mask)
         found = rows_and_columns(sweeps, call, True, measures, None)
         known: dict[Any, Any] = {}
@@ -106,9 +107,10 @@ class Swept:
             known[m] = value
             if isinstance(m, Top):
                 known["scores", m] = found.measured["scores", m]
-        self._fill_columns(call, found.state, everything, known)
-        output: Any = found.output
-        return Answers(output.to(call.query.dtype), found.state.lse, known, found.state)
+        known = {name: _mapped(value, Tensor.contiguous) for name, value in known.items()}
+        state, output = _mapped(found.state, Tensor.contiguous), cast(Tensor, found.output)
+        self._fill_columns(call, state, everything, known)
+        return Answers(output.to(call.query.dtype).contiguous(), state.lse, known, state)
 
     def state(self, call: Call) -> RowState:
         """The row state alone, where nobody has it yet."""
@@ -325,9 +327,9 @@ def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, A
     return found
 
 
-def _detached(value: Any) -> Any:
-    if isinstance(value, TopKeys):
-        return TopKeys(value.weights.detach(), value.keys)
-    if isinstance(value, tuple):
-        return tuple(None if part is None else part.detach() for part in value)
-    return value.detach()
+def _mapped(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:
+    """A value of one tensor or several, each converted."""
+    if isinstance(value, Tensor):
+        return convert(value)
+    parts: list[Any] = [None if part is None else convert(part) for part in value]
+    return type(value)(*parts) if isinstance(value, TopKeys | RowState) else tuple(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor
 import regard
 from regard.engine import api
 from regard.engine.dense import attend_densely
+from regard.engine.gpu import bind as bind_page
 from regard.engine.gpu.bind import Bound, Rule, bind, flat
 from regard.engine.problem import Call
 from regard.mask.part import Part
@@ -171,6 +173,64 @@ def test_numbers_travel_in_the_precision_computed_in() -> None:
         rule = bind(call_of(named("cap, alibi, sink, causal").inputs(dtype))).rule
         assert isinstance(rule.scale, kind) and isinstance(rule.softcap, kind)
         assert number(rule.scale) == 0.7 and number(rule.softcap) == 5.0
+
+
+@pytest.fixture
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bind_page, "_RULES", {})
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+@pytest.mark.parametrize("first", [1, True, 1.0])
+def test_equal_numbers_of_any_type_make_one_rule(first: float) -> None:
+    """Kernels are compiled by type, so what comes first must not decide for the others."""
+    x = torch.randn(1, 2, 6, 16)
+    for number in (first, 1.0, 1):
+        rule = bind(call_of(Inputs(x, x, x, {"scale": number, "softcap": number}))).rule
+        assert type(rule.scale) is float and type(rule.softcap) is float
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+def test_rules_that_differ_are_told_apart() -> None:
+    """Each in the company of all the others, whichever came before."""
+    wide, narrow = torch.randn(1, 4, 6, 16), torch.randn(1, 4, 9, 16)
+    grouped = torch.randn(1, 2, 9, 16)
+    options = [
+        {}, {"mask": regard.Causal()}, {"mask": regard.Causal(align="start")},
+        {"mask": regard.Window(2)}, {"mask": regard.Window(2, None)}, {"scale": 0.5},
+        {"softcap": 2.0}, {"mask": regard.Causal(), "softcap": 2.0},
+    ]  # fmt: skip
+    for _ in range(2):
+        for more in options:
+            for key in (wide, narrow, grouped):
+                assert_right(call_of(Inputs(wide, key, key, more)))
+    there = replace(call_of(Inputs(wide, narrow, narrow, {})), place=1)
+    assert bind(there).rule.position == 1
+    assert bind(replace(there, place=None)).rule.position == 3
+
+
+def test_a_rule_survives_that_others_forget_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another thread clears the memory between two lines."""
+
+    class Forgetful(dict[Any, Any]):
+        def __setitem__(self, name: Any, rule: Any) -> None:
+            pass
+
+    monkeypatch.setattr(bind_page, "_RULES", Forgetful())
+    x = torch.randn(1, 2, 6, 16)
+    assert bind(call_of(Inputs(x, x, x, {"mask": regard.Causal()}))).rule.most == 0
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+def test_rules_with_tensors_are_not_remembered() -> None:
+    x = torch.randn(1, 2, 6, 16)
+    for more in (
+        {"mask": torch.ones(6, 6, dtype=torch.bool)}, {"bias": torch.zeros(6, 6)},
+        {"sink": torch.zeros(2)}, {"mask": regard.Prefix(2)},
+    ):  # fmt: skip
+        bind(call_of(Inputs(x, x, x, more)))
+    bind(call_of(Inputs(x.double(), x.double(), x.double(), {})))
+    assert not bind_page._RULES
 
 
 def test_a_table_for_all_heads_is_not_copied() -> None:

@@ -104,11 +104,13 @@ def _remembered_rule(call: Call) -> Rule:
     if not bare or type(call.mask) not in (type(None), Causal, Window):
         return _rule(call)
     name = (shape.extent, shape.group, call.mask, score.scale, score.softcap, call.place)
-    if name not in _RULES:
+    rule = _RULES.get(name)
+    if rule is None:
+        rule = _rule(call)
         if len(_RULES) >= _MANY_RULES:
-            _RULES.clear()
-        _RULES[name] = _rule(call)
-    return _RULES[name]
+            _RULES.clear()  # others may do so at any time too
+        _RULES[name] = rule
+    return rule
 
 
 def flat(tensor: Tensor) -> Tensor:
@@ -139,8 +141,10 @@ def _rule(call: Call) -> Rule:
 
 def _number(value: float | None, call: Call) -> Any:
     """A number as kernels take it; those of Triton are single, so doubles travel in memory."""
-    if value is None or call.exact != torch.float64:
-        return value
+    if value is None:
+        return None
+    if call.exact != torch.float64:
+        return float(value)  # kernels are compiled by its type: 1 is none of 1.0
     return torch.full((1,), value, dtype=torch.float64, device=call.query.device)
 
 

@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.engine.gpu.bind import Bound
+from regard.engine.gpu.bind import Bound, Rule
 from regard.engine.gpu.launch import (
     EXACT,
     Shape,
@@ -51,6 +51,7 @@ __all__ = ["Replayed", "fits", "replay"]
 
 _TERMS = 1024  # rows a program prepares
 _JOINED = 256  # cells a program finishes
+_SECOND_AXIS = 65535  # CUDA's limit on programs there; the first takes 2³¹ − 1
 _STRIP = tl.constexpr(16)  # queries of one warp
 _ACROSS = tl.constexpr(64)  # keys of a strip, where cells are no smaller
 
@@ -190,14 +191,14 @@ def _replay(
     Q, K, rule, terms, chosen, bounds, asked, q_strides, k_strides, dim, padded, sizes,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CELL: tl.constexpr, SEVERAL: tl.constexpr,
     LARGEST: tl.constexpr, KAHAN: tl.constexpr, FAST: tl.constexpr, PLAIN: tl.constexpr,
-    PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
     """One block of keys of one query head."""
     ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
     block = tl.program_id(0)
     unit = tl.program_id(1)
     units = tl.num_programs(1)
-    if rule.most is not None:  # long walks first, of all heads: none of them starts late
+    if TURNED:
         block = tl.program_id(1)
         unit = tl.program_id(0)
         units = tl.num_programs(0)
@@ -295,8 +296,9 @@ def replay(
         None if pooled is None else bound.new(tall * down, wide * beside).zero_(),
     )
     found = None if pooled is None else bound.new(tall, wide)
-    grid = (blocks(rule.keys, tile.keys), bound.units)
-    grid = grid if rule.most is None else grid[::-1]
+    many = blocks(rule.keys, tile.keys)
+    turned = _is_turned(rule, many)
+    grid = (bound.units, many) if turned else (many, bound.units)
     if 0 in grid:
         return asked._replace(cells=found)
     prepare()
@@ -308,7 +310,7 @@ def replay(
         (cell, tall * down, wide * beside), BM=tile.rows, BN=tile.keys,
         CELL=min(cell, tile.rows), SEVERAL=cell > tile.rows, LARGEST=largest,
         KAHAN=bound.query.dtype == bound.exact,
-        TMA=across(bound.query) and across(bound.key), **options(bound, tile),
+        TMA=across(bound.query) and across(bound.key), TURNED=turned, **options(bound, tile),
     )  # fmt: skip
     if found is not None and found.numel():
         _join[bound.units * tall, blocks(wide, _JOINED)](
@@ -316,6 +318,12 @@ def replay(
             LARGEST=largest, BLOCK=_JOINED,
         )  # fmt: skip
     return asked._replace(cells=found)
+
+
+def _is_turned(rule: Rule, many: int) -> bool:
+    """Under a causal mask the long walks of all heads go first, so that none starts late: blocks of
+    keys are then the grid's second axis, which takes only so many."""
+    return rule.most is not None and many <= _SECOND_AXIS
 
 
 def _tile(bound: Bound) -> Shape:
