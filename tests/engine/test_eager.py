@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -56,3 +59,26 @@ def test_the_operator_is_called_where_somebody_looks(monkeypatch: pytest.MonkeyP
 
 def _spec(a: regard.Attention) -> str:
     return a._implementation._spec(a._call).asking(output=True)
+
+
+def test_forward_mode_is_refused_and_not_zero() -> None:
+    """An operator without a forward derivative would give a tangent of 0."""
+    q, k, v = (torch.randn(1, 2, 5, 4, dtype=torch.float64) for _ in range(3))
+    tangent = torch.ones_like(q)
+
+    def output(name: str | None) -> Callable[[Tensor], Tensor]:
+        return lambda query: regard.attend(query, k, v, implementation=name).output
+
+    regard.attend(q, k, v)  # settled before
+    for name in (None, "tiled", "cpu", "library"):
+        with pytest.raises(regard.errors.GradientError, match="forward-mode"):
+            torch.func.jvp(output(name), (q,), (tangent,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(q, tangent)
+        with pytest.raises(regard.errors.GradientError, match="implementation='dense'"):
+            regard.attend(dual, k, v)
+        assert regard.attend(q, k, v).output.shape == q.shape
+    _, found = torch.func.jvp(output("dense"), (q,), (tangent,))
+    step = 1e-6
+    near = (output("dense")(q + step * tangent) - output("dense")(q - step * tangent)) / (2 * step)
+    torch.testing.assert_close(found, near, rtol=1e-6, atol=1e-8)

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.engine.autocast import in_autocast
 from regard.engine.choose import MEASURING, Implementation, choose
 from regard.engine.dtensor import for_dtensors, placed_like
+from regard.engine.eager import has_tangent
 from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners
 from regard.engine.matrix import Attention
@@ -24,7 +25,7 @@ from regard.engine.problem import Answers, Call, RowState
 from regard.engine.settled import Settled, keep, kept, key_of
 from regard.engine.swept import Swept
 from regard.engine.whole import check_whole
-from regard.errors import DeviceError, DTypeError, InputError, ShapeError
+from regard.errors import DeviceError, DTypeError, GradientError, InputError, ShapeError
 from regard.mask import Causal, Mask, as_mask
 from regard.mask.part import Part
 from regard.score import Bias, BiasTable, PartBias, ScoreRule, as_bias
@@ -240,6 +241,11 @@ def _choose(
         return over_ranks
     if torch.compiler.is_compiling() and (implementation is None or implementation in MEASURING):
         return Swept(None, implementation)  # the operator itself chooses, or checks, when it runs
+    if implementation != "dense" and has_tangent(call.tensors()):
+        raise GradientError(
+            "forward-mode derivatives (torch.func.jvp, forward_ad) are asked for; only "
+            "implementation='dense' has them, every other has gradients by backward()"
+        )
     chosen = choose(call.problem(summaries), implementation)
     return Swept(None) if questions_only and chosen.name == "library" else chosen
 

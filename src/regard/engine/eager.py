@@ -13,16 +13,29 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-__all__ = ["unwatched"]
+__all__ = ["has_tangent", "unwatched"]
 
 
 def unwatched(tensors: Iterable[Tensor]) -> bool:
     """No gradient, no trace, no transform, no mode, no subclass of Tensor."""
-    if torch.compiler.is_compiling() or _TRACED() or _MODES() or _LEVELS():
+    if torch.compiler.is_compiling() or _TRACED() or _MODES() or _LEVELS() or _is_dual():
         return False
     graph = torch.is_grad_enabled()
     return all(type(t) is Tensor and not (graph and t.requires_grad) for t in tensors)
+
+
+def has_tangent(tensors: Iterable[Tensor]) -> bool:
+    """Whether a forward-mode derivative travels with one of them."""
+    unpack: Callable[[Tensor], Any] = forward_ad.unpack_dual
+    return any(unpack(t).tangent is not None for t in tensors)
+
+
+def _is_dual() -> bool:
+    """Inside `forward_ad.dual_level`, where any tensor may carry a tangent."""
+    level: int = getattr(forward_ad, "_current_level", 0)
+    return level >= 0
 
 
 def _somebody() -> bool:

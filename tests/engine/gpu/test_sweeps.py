@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import regard
 from regard.engine.gpu import sweeps
@@ -119,3 +124,26 @@ def test_binding_says_what_is_fast_and_what_is_plain():
     two = bound("two batch axes")
     assert two.query.shape[0] == 6 and two.batch == (2, 3) and two.units == 24
     assert two.batched(two.new(5)).shape == (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("name", ["rows", "columns", "columns_with_maps", "cells", "backward"])
+def test_kernels_start_where_the_tensors_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton launches on the current GPU; models are spread over several."""
+    seen: list[Any] = []
+
+    @contextmanager
+    def device_of(tensor: Tensor) -> Iterator[None]:
+        seen.append(tensor)
+        yield
+
+    def bind(call: Any) -> Any:
+        seen.append("bound")
+        raise LookupError
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    monkeypatch.setattr(sweeps, "bind", bind)
+    query = torch.zeros(1)
+    given = inspect.signature(getattr(TRITON, name)).parameters
+    with pytest.raises(LookupError):
+        getattr(TRITON, name)(SimpleNamespace(query=query, shape=None), *[()] * (len(given) - 1))
+    assert seen[0] is query and seen[1:] == ["bound"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -47,6 +49,20 @@ _ROW_NUMBERS: dict[type[Summary], str] = {
 }
 
 
+_Sweep = TypeVar("_Sweep", bound=Callable[..., Any])
+
+
+def _there(sweep: _Sweep) -> _Sweep:
+    """On the GPU that holds the tensors: Triton launches on the current one, whichever it is."""
+
+    @wraps(sweep)
+    def run(self: Any, call: Call, *args: Any, **options: Any) -> Any:
+        with torch.cuda.device_of(call.query):  # type: ignore[no-untyped-call]
+            return sweep(self, call, *args, **options)
+
+    return cast(_Sweep, run)
+
+
 class TritonSweeps:
     """Attention on NVIDIA GPUs, with everything measured on the way."""
 
@@ -87,6 +103,7 @@ class TritonSweeps:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
+    @_there
     def rows(
         self,
         call: Call,
@@ -161,6 +178,7 @@ class TritonSweeps:
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 
+    @_there
     def columns(
         self,
         call: Call,
@@ -183,6 +201,7 @@ class TritonSweeps:
             bound.batched(diagonals(bound, state, chosen)) if offsets else None,
         )
 
+    @_there
     def columns_with_maps(
         self,
         call: Call,
@@ -214,6 +233,7 @@ class TritonSweeps:
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 
+    @_there
     def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores."""
         from regard.engine.gpu.cells import cells
@@ -222,6 +242,7 @@ class TritonSweeps:
 
     # ── backward ─────────────────────────────────────────────────────────────────────────────
 
+    @_there
     def backward(
         self,
         call: Call,
