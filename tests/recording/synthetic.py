@@ -81,13 +81,14 @@ class Truth(Yardstick):
             "sink": torch.zeros(cells[:2], dtype=precision),
             "context": torch.zeros(*cells[:2], self.v.shape[-1], dtype=precision),
         }
+        by_cell = ("scaled", "visible", "masked", "weights")  # not by shape: S may equal Dv
         for one in self.chunks:
             i, j = slice(*one.rows), slice(*one.keys)
             q, k, v = self.q[:, i], self.k[:, j], self.v[:, j]
             steps = attend_densely(q, k, v, one.mask, one.score, precision)
             for name, whole in full.items():
                 part = getattr(steps, name)
-                (whole[:, i, j] if whole.shape == cells else whole[:, i])[...] = part
+                (whole[:, i, j] if name in by_cell else whole[:, i])[...] = part
         unused = torch.empty(0)
         names = ("queries", "keys", "values", "scores", "capped", "biased")
         return Steps(**dict.fromkeys(names, unused), **full, position=0)

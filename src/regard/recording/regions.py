@@ -10,7 +10,7 @@ from regard.recording.collect import Collector
 from regard.recording.replay import Replay, Tile
 from regard.recording.store import Array
 
-__all__ = ["Columns", "Diagonals", "Map", "Products", "TransposedProducts", "areas"]
+__all__ = ["Columns", "Diagonals", "Map", "Products", "TransposedProducts", "areas", "pool"]
 
 
 class Columns(Collector):
@@ -49,21 +49,14 @@ class Map(Collector):
         self.found = np.zeros(tuple(-(-n // cell) for n in self.shape))
 
     def fold(self, tile: Tile, weights: Array) -> None:
-        """Reduced by rows, then by columns."""
+        """Into the cells it touches."""
         width = min(weights.shape[1], self.shape[1] - tile.start)
         reduce = np.add if self.how == "mean" else np.maximum
-        down, row_cells = self._starts(int(tile.rows[0]), tile.rows.size)
-        across, col_cells = self._starts(tile.start, width)
-        part = reduce.reduceat(weights[:, :width], down, axis=0)
-        part = reduce.reduceat(part, across, axis=1)
-        view = self.found[row_cells, col_cells]
+        first = int(tile.rows[0]), tile.start
+        part = pool(reduce, weights[:, :width], self.cell, first)
+        y, x = (at // self.cell for at in first)
+        view = self.found[y : y + part.shape[0], x : x + part.shape[1]]
         reduce(view, part, out=view)
-
-    def _starts(self, first: int, count: int) -> tuple[Array, slice]:
-        """Where cells start among `count` tokens from `first` on, and which cells they are."""
-        cells = slice(first // self.cell, (first + count - 1) // self.cell + 1)
-        starts = np.arange(cells.start, cells.stop) * self.cell - first
-        return np.maximum(starts, 0), cells
 
     def answer(self) -> Array:
         """(⌈L/cell⌉, ⌈S/cell⌉)."""
@@ -76,6 +69,25 @@ def areas(shape: tuple[int, int], cell: int) -> Array:
     """(R, C): how much of the matrix lies in each cell × cell square."""
     sides = [np.minimum(np.arange(cell, n + cell, cell), n) - np.arange(0, n, cell) for n in shape]
     return sides[0][:, None] * sides[1]
+
+
+def pool(reduce: np.ufunc, table: Array, cell: int, first: tuple[int, int]) -> Array:
+    """(R, W) numbers from row and key `first` on → one for each cell × cell square they touch."""
+    for axis, start in enumerate(first):
+        table = _pool_axis(reduce, table, axis, cell, start % cell)
+    return table
+
+
+def _pool_axis(reduce: np.ufunc, table: Array, axis: int, cell: int, missing: int) -> Array:
+    """Without the `missing` first numbers of the first cell."""
+    count = table.shape[axis]
+    if cell == 1:
+        return table
+    if missing == 0 and count % cell == 0:  # many times faster than reduceat
+        shape = (*table.shape[:axis], count // cell, cell, *table.shape[axis + 1 :])
+        return np.asarray(reduce.reduce(table.reshape(shape), axis=axis + 1))
+    starts = np.maximum(np.arange(-missing, count, cell), 0)
+    return np.asarray(reduce.reduceat(table, starts, axis=axis))
 
 
 class Diagonals(Collector):

@@ -211,8 +211,9 @@ class Block:
         self.replay, self.part, self.rows = replay, part, rows
         self._local = rows - part.first_row
         units = rows // _UNIT
-        self._unit, self._at = np.unique(units, return_inverse=True)
-        self._lane = rows % _UNIT
+        self._unit, at = np.unique(units, return_inverse=True)
+        self._place = at * _UNIT + rows % _UNIT  # of each row among those of the units
+        self._is_whole = np.array_equal(self._place, np.arange(self._unit.size * _UNIT))
         self._low, self._high = int(self._local.min()), int(self._local.max()) + 1
 
     @cached_property
@@ -286,8 +287,10 @@ class Block:
             padded[: len(keys)] = keys
             keys = padded
         stacked = keys.reshape(-1, _LANE, keys.shape[1]).swapaxes(1, 2)  # (T, D, 128)
-        product = np.matmul(self._queries, stacked)  # (U, T, 8, 128)
-        return product[self._at, :, self._lane].reshape(self.rows.size, count * _KEYS)
+        found = np.empty((self._unit.size * _UNIT, count * _KEYS), replay.dtype)
+        lanes = found.reshape(self._unit.size, _UNIT, -1, _LANE)
+        np.matmul(self._queries, stacked, out=lanes.swapaxes(1, 2))  # (U, T, 8, 128), in place
+        return found if self._is_whole else found[self._place]
 
     def state(self) -> RowState:
         """log Σ exp(score), the sink among them; −∞ where a row sees no key."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,9 +21,9 @@ from regard.viewer.download import download
 from regard.viewer.files import PageFile, load_page
 from regard.viewer.guard import Guard
 from regard.viewer.opened import Opened
-from regard.viewer.pixels import How
+from regard.viewer.pixels import Codes, How
 from regard.viewer.thumbnails import SIDE
-from regard.viewer.work import GivenUpError, Job, Pool
+from regard.viewer.work import GivenUpError, Job, Lane, Pool
 
 __all__ = ["Asked", "build_app"]
 
@@ -97,6 +97,7 @@ class Asked:
 
 
 _Answer = Callable[[Opened, Asked, Job], Response]
+_Found = TypeVar("_Found")
 
 
 def build_app(
@@ -110,8 +111,8 @@ def build_app(
     """The app behind its guard."""
     kept, workers = load_page() if page is None else page, pool or Pool()
     of_one = [
-        Route(f"/api/{{number}}/{name}", _endpoint(opened, workers, answer), methods=["GET"])
-        for name, answer in _ANSWERS.items()
+        Route(f"/api/{{number}}/{name}", _endpoint(opened, workers, name), methods=["GET"])
+        for name in _ANSWERS
     ]
     compared = _compared(opened, workers)
     of_one.append(Route("/api/{number}/compare", compared, methods=["GET"]))
@@ -134,7 +135,17 @@ def _json(value: Any) -> Response:
 def _tile(one: Opened, asked: Asked, job: Job) -> Response:
     level, y, x = (asked.whole(name) for name in ("level", "y", "x"))
     head_map = one.head_map(asked.prompt, asked.label)
-    made = head_map.tile(level, y, x, asked.how, job.go_on)
+    return _codes(head_map.tile(level, y, x, asked.how, job.go_on))
+
+
+def _ready_tile(one: Opened, asked: Asked) -> Response | None:
+    """One that is stored, or was computed before."""
+    level, y, x = (asked.whole(name) for name in ("level", "y", "x"))
+    made = one.head_map(asked.prompt, asked.label).ready_tile(level, y, x, asked.how)
+    return None if made is None else _codes(made)
+
+
+def _codes(made: Codes) -> Response:
     return Response(
         made.codes.tobytes(), media_type=_BINARY, headers={"x-regard-nan": str(made.nan)}
     )
@@ -185,12 +196,25 @@ _ANSWERS: Final[dict[str, _Answer]] = {
     "page": lambda one, asked, _: download(one, asked.prompt, asked.name("head")),
 }
 
+# what needs no computing, asked before the answer of the same name; None where there is no such
+_READY: Final[dict[str, Callable[[Opened, Asked], Response | None]]] = {"tile": _ready_tile}
+_LANES: Final[dict[str, Lane]] = {
+    "overview": "quick", "tokens": "quick", "head": "quick", "row": "quick", "weights": "quick",
+    "cells": "quick", "findings": "long",
+}  # fmt: skip
 
-def _endpoint(opened: Sequence[Opened], pool: Pool, answer: _Answer) -> Callable[..., Any]:
+
+def _endpoint(opened: Sequence[Opened], pool: Pool, name: str) -> Callable[..., Any]:
+    answer, lane = _ANSWERS[name], _LANES.get(name, "tiles")
+
     async def endpoint(request: Request) -> Response:
         one = _named(opened, Asked(request.path_params).whole("number"))
         asked = Asked(request.query_params)
-        return await _work(request, pool, lambda job: answer(one, asked, job))
+        ready = _READY.get(name)
+        return await _work(
+            request, pool, lane, lambda job: answer(one, asked, job),
+            ready and (lambda _: ready(one, asked)),
+        )  # fmt: skip
 
     return endpoint
 
@@ -200,7 +224,7 @@ def _compared(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
         one, asked = Asked(request.path_params), Asked(request.query_params)
         a = Side(_named(opened, one.whole("number")), asked.prompt)
         b = Side(_named(opened, asked.whole("other")), asked.whole("other_prompt", 0))
-        return await _work(request, pool, lambda job: _json(comparison(a, b, job.go_on)))
+        return await _work(request, pool, "tiles", lambda job: _json(comparison(a, b, job.go_on)))
 
     return endpoint
 
@@ -216,7 +240,7 @@ def _listed(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
         def answer(_: Job) -> Response:
             return _json([answers.listing(one) for one in opened])
 
-        return await _work(request, pool, answer)
+        return await _work(request, pool, "quick", answer)
 
     return endpoint
 
@@ -224,10 +248,21 @@ def _listed(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
 # ── work ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _work(request: Request, pool: Pool, answer: Callable[[Job], Response]) -> Response:
-    """In a thread of the pool, as long as somebody waits for it."""
+async def _work(
+    request: Request,
+    pool: Pool,
+    lane: Lane,
+    answer: Callable[[Job], Response],
+    ready: Callable[[Job], Response | None] | None = None,
+) -> Response:
+    """In threads of the pool, as long as somebody waits: what is ready, else the answer."""
     job = Job()
-    made = asyncio.ensure_future(asyncio.wrap_future(pool.submit(lambda: _said(answer, job))))
+
+    async def first() -> Response:
+        found = None if ready is None else await _said_in(pool, "quick", ready, job)
+        return await _said_in(pool, lane, answer, job) if found is None else found
+
+    made = asyncio.ensure_future(first())
     gone = asyncio.ensure_future(_until_gone(request))
     try:
         await asyncio.wait((made, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -240,12 +275,18 @@ async def _work(request: Request, pool: Pool, answer: Callable[[Job], Response])
         gone.cancel()
 
 
+async def _said_in(
+    pool: Pool, lane: Lane, answer: Callable[[Job], _Found], job: Job
+) -> _Found | Response:
+    return await asyncio.wrap_future(pool.submit(lambda: _said(answer, job), lane))
+
+
 async def _until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _said(answer: Callable[[Job], Response], job: Job) -> Response:
+def _said(answer: Callable[[Job], _Found], job: Job) -> _Found | Response:
     """The answer, or in one line why there is none."""
     try:
         job.go_on()

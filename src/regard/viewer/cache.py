@@ -38,6 +38,14 @@ class Cache:
             self._keep(key, made, size(made))
             return made
 
+    def kept(self, key: Hashable) -> Any:
+        """The value, where it is kept; else None, without waiting for who makes it."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
     def __len__(self) -> int:
         return len(self._kept)
 

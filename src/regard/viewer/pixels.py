@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.colour import TIMES_UNIFORM
+from regard.recording.regions import pool
 
-__all__ = ["HIDDEN", "TILE", "Codes", "How", "Pixels", "encode_times"]
+__all__ = ["HIDDEN", "TILE", "Codes", "How", "Pixels", "Sums", "encode_times", "join"]
 
 TILE: Final = 256  # pixels a side
 HIDDEN: Final = 0  # the code of what no recorded row may see, and of what lies beyond the matrix
@@ -35,6 +37,41 @@ def encode_times(times: _Array, hidden: _Array) -> Codes:
     return Codes(codes, int(np.count_nonzero(broken)))
 
 
+class Sums(NamedTuple):
+    """What the pixels of a tile hold; those of four tiles make one of twice the tokens a pixel."""
+
+    found: NDArray[np.float32]  # (TILE, TILE): Σ p, or the largest p × visible
+    even: NDArray[np.float32]  # (TILE, TILE): Σ 1/visible, 0 where nothing may be seen
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes; nothing where nothing may be seen, which all such tiles share."""
+        return 0 if self is _NOTHING else self.found.nbytes + self.even.nbytes
+
+    def codes(self, how: How) -> Codes:
+        """What is drawn of it."""
+        hidden = self.even == 0
+        if how == "mean":
+            return encode_times(self.found / np.where(hidden, 1.0, self.even), hidden)
+        return encode_times(self.found, hidden)
+
+
+_NOTHING: Final = Sums(np.zeros((TILE, TILE), np.float32), np.zeros((TILE, TILE), np.float32))
+
+
+def join(quarters: Mapping[tuple[int, int], Sums], how: How) -> Sums:
+    """Tiles by where they lie, (0, 0) to (1, 1), as one of half as many pixels a token; those that
+    are not there lie beyond the matrix."""
+    if all(one is _NOTHING for one in quarters.values()):
+        return _NOTHING
+    whole, half = Sums(*(np.zeros((TILE, TILE), np.float32) for _ in Sums._fields)), TILE // 2
+    for (y, x), one in quarters.items():
+        part = np.s_[y * half : (y + 1) * half, x * half : (x + 1) * half]
+        whole.found[part] = pool(np.add if how == "mean" else np.maximum, one.found, 2, (0, 0))
+        whole.even[part] = pool(np.add, one.even, 2, (0, 0))
+    return whole
+
+
 class Pixels:
     """TILE × TILE pixels of `level` × `level` tokens, from row `top` and key `left` on.
 
@@ -44,47 +81,41 @@ class Pixels:
 
     def __init__(self, level: int, top: int, left: int, how: How) -> None:
         self.level, self.top, self.left, self.how = level, top, left, how
-        self._found = np.zeros((TILE, TILE))  # Σ p, or the largest p × visible
-        self._even = np.zeros((TILE, TILE))  # Σ 1/visible: 0 where nothing may be seen
+        self._found, self._even = np.zeros((TILE, TILE)), np.zeros((TILE, TILE))
 
     def fold(self, rows: _Array, start: int, cells: tuple[_Array, _Array], visible: _Array) -> None:
         """Some following rows at keys from `start` on: their scores and weights, (R, W) each, and
         how many keys each row may see."""
         scores, weights = cells
-        down, tall = self._starts(int(rows[0]) - self.top, rows.size)
-        across, wide = self._starts(start - self.left, scores.shape[1])
-        self._even[tall, wide] += self._share(scores, visible, down, across)
-        view = self._found[tall, wide]
+        first = int(rows[0]) - self.top, start - self.left
+        share = self._share(scores, visible, first)
+        y, x = (at // self.level for at in first)
+        part = np.s_[y : y + share.shape[0], x : x + share.shape[1]]
+        self._even[part] += share
         if self.how == "mean":
-            view += self._pool(np.add, weights, down, across)
+            self._found[part] += pool(np.add, weights, self.level, first)
         else:
             times = weights * visible[:, None].astype(weights.dtype)
-            np.maximum(view, self._pool(np.maximum, times, down, across), out=view)
+            largest = pool(np.maximum, times, self.level, first)
+            np.maximum(self._found[part], largest, out=self._found[part])
+
+    def sums(self) -> Sums:
+        """What was folded."""
+        if not self._even.any():
+            return _NOTHING
+        return Sums(self._found.astype(np.float32), self._even.astype(np.float32))
 
     def codes(self) -> Codes:
-        """What was folded."""
-        hidden = self._even == 0
-        if self.how == "mean":
-            return encode_times(self._found / np.where(hidden, 1.0, self._even), hidden)
-        return encode_times(self._found, hidden)
+        """What is drawn of it."""
+        return self.sums().codes(self.how)
 
-    def _share(self, scores: _Array, visible: _Array, down: _Array, across: _Array) -> _Array:
-        each = (1.0 / np.maximum(visible, 1)).astype(scores.dtype)
+    def _share(self, scores: _Array, visible: _Array, first: tuple[int, int]) -> _Array:
+        each = (1.0 / np.maximum(visible, 1)).astype(scores.dtype)[:, None]
         # a NaN is no smaller than anything: rows that hold one are looked at cell by cell
         if scores.min() > -np.inf:
-            widths = np.diff(np.append(across, scores.shape[1]))
-            whole: _Array = np.add.reduceat(each, down)[:, None] * widths
+            down = pool(np.add, each, self.level, (first[0], 0))
+            ones = np.ones((1, scores.shape[1]), scores.dtype)
+            widths = pool(np.add, ones, self.level, (0, first[1]))
+            whole: _Array = down * widths
             return whole
-        return self._pool(np.add, (scores != -np.inf) * each[:, None], down, across)
-
-    def _pool(self, reduce: np.ufunc, cells: _Array, down: _Array, across: _Array) -> _Array:
-        if self.level == 1:
-            return cells
-        found: _Array = reduce.reduceat(reduce.reduceat(cells, down, axis=0), across, axis=1)
-        return found
-
-    def _starts(self, first: int, count: int) -> tuple[_Array, slice]:
-        """Where pixels start among `count` tokens from `first` on, and which pixels they are."""
-        pixels = slice(first // self.level, (first + count - 1) // self.level + 1)
-        starts = np.arange(pixels.start, pixels.stop) * self.level - first
-        return np.maximum(starts, 0), pixels
+        return pool(np.add, (scores != -np.inf) * each, self.level, first)

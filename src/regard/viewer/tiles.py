@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from regard.draw.pages.sight import uniform_cells
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
-from regard.recording.replay import BLOCK_ROWS, Block, Replay
+from regard.recording.replay import BLOCK_ROWS, Block, Replay, RowState
 from regard.recording.sight import Sight
 from regard.viewer.cache import Cache
-from regard.viewer.pixels import HIDDEN, TILE, Codes, How, Pixels, encode_times
+from regard.viewer.pixels import HIDDEN, TILE, Codes, How, Pixels, Sums, encode_times, join
 
 __all__ = ["HeadMap", "levels_of"]
 
 _MOST_CELLS: Final = 2**30  # of the matrix in one computed tile: some seconds
+_KEPT_LEVEL: Final = 32  # tokens a pixel of the sums that are kept, from which coarser tiles come
 _Array: TypeAlias = NDArray[Any]
 
 
@@ -58,14 +59,20 @@ def _fits(level: int, head: Head) -> bool:
 
 
 class HeadMap:
-    """The map of one head. Threads may share it."""
+    """The map of one head. Threads may share it.
+
+    A level comes from the stored map where that is fine enough. Else it is computed: up to
+    _KEPT_LEVEL tokens a pixel tile by tile; a coarser tile is four of the next finer level, down to
+    that one, whose sums are kept. So no part of the matrix is swept twice for coarse levels, a
+    step in or out costs nothing, and what was done for a tile that was given up is not lost.
+    """
 
     def __init__(self, prompt: PromptView, head: Head, cache: Cache, name: Hashable) -> None:
         self.head, self.sight = head, Sight(prompt.held(head.place.label), head.head)
         self._replay = Replay(self.sight.held, head.head) if head.exact else None
         self._visible: _Array | None = None
         self._cache, self._name = cache, name
-        self._lock = Lock()
+        self._lock, self._stored_lock = Lock(), Lock()  # what is stored waits for no replay
 
     def size(self, level: int) -> tuple[int, int]:
         """(rows, keys) in pixels."""
@@ -84,10 +91,21 @@ class HeadMap:
         now and then, and may raise."""
         self._check(level, y, x, how)
         return self._cache.get(
-            (self._name, self.head.label, level, y, x, how),
+            self._key(level, y, x, how),
             lambda: self._make(level, y, x, how, go_on),
             lambda made: made.codes.nbytes,
         )
+
+    def ready_tile(self, level: int, y: int, x: int, how: How = "mean") -> Codes | None:
+        """The tile, where nothing has to be computed from q and k; else None."""
+        self._check(level, y, x, how)
+        if self._is_stored(level, how):
+            return self.tile(level, y, x, how)
+        kept: Codes | None = self._cache.kept(self._key(level, y, x, how))
+        return kept
+
+    def _key(self, level: int, y: int, x: int, how: How) -> Hashable:
+        return self._name, self.head.label, level, y, x, how
 
     def _check(self, level: int, y: int, x: int, how: How) -> None:
         label, levels = self.head.label, levels_of(self.head, how)
@@ -104,13 +122,14 @@ class HeadMap:
             )
 
     def _make(self, level: int, y: int, x: int, how: How, go_on: Callable[[], None]) -> Codes:
-        own = self.head.place.pool_cell
-        is_stored = how == "mean" and own and self.head.has("pooled") and level % own == 0
-        if self._replay is None or is_stored:
+        if self._replay is None or self._is_stored(level, how):
             return self._cut(level, y, x)
-        return self._computed(
-            self._replay, Pixels(level, y * TILE * level, x * TILE * level, how), go_on
-        )
+        return self._sums(self._replay, level, (y, x), how, go_on).codes(how)
+
+    def _is_stored(self, level: int, how: How) -> bool:
+        """Whether the level is the stored map's, or several of its cells are a pixel."""
+        own = self.head.place.pool_cell
+        return how == "mean" and own > 0 and self.head.has("pooled") and level % own == 0
 
     # ── stored ───────────────────────────────────────────────────────────────────────────────
 
@@ -126,7 +145,7 @@ class HeadMap:
         return Codes(codes, whole.nan)
 
     def _stored(self, level: int) -> Codes:
-        with self._lock:
+        with self._stored_lock:
             weights = np.asarray(self.head.pooled(level), np.float64)
         held = self.sight.held
         kind = self.head.label if held.masks_differ else held.place.label
@@ -140,7 +159,29 @@ class HeadMap:
 
     # ── computed ─────────────────────────────────────────────────────────────────────────────
 
-    def _computed(self, replay: Replay, pixels: Pixels, go_on: Callable[[], None]) -> Codes:
+    def _sums(
+        self, replay: Replay, level: int, at: tuple[int, int], how: How, go_on: Callable[[], None]
+    ) -> Sums:
+        """Of one tile."""
+        (y, x), side = at, TILE * level
+        if level > _KEPT_LEVEL:
+            down, across = (-(-2 * n // side) for n in self.head.shape)  # tiles of half the level
+            quarters = {
+                (v, u): self._sums(replay, level // 2, (2 * y + v, 2 * x + u), how, go_on)
+                for v in range(min(2, down - 2 * y))
+                for u in range(min(2, across - 2 * x))
+            }
+            return join(quarters, how)
+        pixels = Pixels(level, y * side, x * side, how)
+        if level < _KEPT_LEVEL:
+            return self._computed(replay, pixels, go_on)
+        return self._cache.get(
+            ("sums", self._key(level, y, x, how)),
+            lambda: self._computed(replay, pixels, go_on),
+            lambda made: made.nbytes,
+        )
+
+    def _computed(self, replay: Replay, pixels: Pixels, go_on: Callable[[], None]) -> Sums:
         side, recorded = TILE * pixels.level, self.head.recorded
         first, last = max(pixels.top, recorded.start), min(pixels.top + side, recorded.stop)
         for start in range(first // BLOCK_ROWS * BLOCK_ROWS, last, BLOCK_ROWS):
@@ -148,17 +189,22 @@ class HeadMap:
             for _, block in replay.blocks(band):
                 go_on()
                 self._fold(replay, block, pixels)
-        return pixels.codes()
+        return pixels.sums()
 
     def _fold(self, replay: Replay, block: Block, pixels: Pixels) -> None:
         left, right = pixels.left, min(pixels.left + TILE * pixels.level, self.head.shape[1])
-        with self._lock:  # a replay fills in what it computes of rows
-            state = replay.state(block.rows)
-            visible = self._counts()[block.rows - self.head.recorded.start]
+        known: tuple[RowState, _Array] | None = None  # not asked for where nothing may be seen
         for tile in block.tiles(left, right):
+            known = known or self._rows(replay, block.rows)
+            state, visible = known
             low, high = max(left - tile.start, 0), min(right, tile.stop) - tile.start
             scores = tile.scores[:, low:high]
             pixels.fold(block.rows, tile.start + low, (scores, state.weights(scores)), visible)
+
+    def _rows(self, replay: Replay, rows: _Array) -> tuple[RowState, _Array]:
+        """What weights need of their rows, and how many keys each may see."""
+        with self._lock:  # a replay fills in what it computes of rows
+            return replay.state(rows), self._counts()[rows - self.head.recorded.start]
 
     def _counts(self) -> _Array:
         """(rows,): how many keys each recorded row may see."""

@@ -15,7 +15,7 @@ __all__ = ["warm_up"]
 def warm_up(opened: Sequence[Opened], pool: Pool) -> Future[None]:
     """The overview and the small pictures of the first recording's first prompt. What goes wrong
     is said when it is asked for."""
-    return pool.submit(lambda: _first_page(opened[0]))
+    return pool.submit(lambda: _first_page(opened[0]), "long")  # whoever asks may wait for it
 
 
 def _first_page(one: Opened) -> None:
