@@ -7,6 +7,7 @@ from functools import partial as bind
 from typing import Any
 
 import pytest
+import setuptools  # noqa: F401 - inductor imports it late, when others may have touched distutils
 import torch
 from torch import Tensor, library, nn
 from torch.utils.checkpoint import checkpoint
