@@ -41,7 +41,7 @@ demo.regard:
 # once, and neither waits for the other at the end
 test: page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows
