@@ -124,7 +124,7 @@ class Attention(Asking):
         found = self.dense().detach().cpu().numpy()
         return found.astype(found.dtype if dtype is None else dtype, copy=bool(copy))
 
-    # ── summaries ───────────────────────────────────────────────────────────────────
+    # ── summaries ────────────────────────────────────────────────────────────────────────────
 
     def sink_mass(self) -> Tensor:
         """(…, Hq, L): the share of each row that the sink took; 0 without a sink."""

@@ -35,12 +35,12 @@ from regard.summary import (
 if TYPE_CHECKING:
     from regard.engine.choose import Implementation
 
-__all__ = ["Settled", "keep", "kept", "key_of"]
+__all__ = ["TENSORLESS", "Settled", "keep", "kept", "key_of"]
 
 _MANY = 4096  # kinds of calls
 
 # what has no tensor inside and is equal where it means the same
-_MASKS = frozenset({type(None), Causal, Window})
+TENSORLESS = frozenset({type(None), Causal, Window})  # masks that numbers alone define
 _SUMMARIES = frozenset(
     {Concentration, Distance, Entropy, MaxLogit, MaxScore, Offsets, Peak, Pooled, Received, Top,
      Visible}
@@ -82,7 +82,7 @@ def key_of(
     tensors = (query, key, value)
     if not unwatched(tensors) or any(t.requires_grad for t in tensors):
         return None
-    if type(mask) not in _MASKS or not _NUMBERS.issuperset(map(type, numbers)):
+    if type(mask) not in TENSORLESS or not _NUMBERS.issuperset(map(type, numbers)):
         return None
     if type(summaries) is not tuple or not _SUMMARIES.issuperset(map(type, summaries)):
         return None

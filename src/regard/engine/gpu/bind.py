@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.engine.gpu.seen import Span, seen_by
 from regard.engine.problem import Call
-from regard.mask import Causal, Window
+from regard.engine.settled import TENSORLESS
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 __all__ = ["Bound", "Rule", "bind", "flat"]
@@ -101,7 +101,7 @@ def _remembered_rule(call: Call) -> Rule:
     """Once for all calls whose rule is numbers alone; one with tensors is made every time."""
     shape, score = call.shape, call.score
     bare = score.bias is None and score.sink is None and call.exact != torch.float64
-    if not bare or type(call.mask) not in (type(None), Causal, Window):
+    if not bare or type(call.mask) not in TENSORLESS:
         return _rule(call)
     name = (shape.extent, shape.group, call.mask, score.scale, score.softcap, call.place)
     rule = _RULES.get(name)

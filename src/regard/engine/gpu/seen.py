@@ -68,16 +68,7 @@ def seen_by(mask: Mask | None, extent: Extent, device: torch.device) -> Seen:
     """The mask's normal form; UnavailableError where it has none."""
     if mask is None:
         return Seen()
-    # one without arrays is known by its value, and holds no tensor that a memory would keep alive
-    lasting = isinstance(mask, Causal | Window)
-    return (_remembered if lasting else _seen_by)(mask, extent, device)
-
-
-def _seen_by(mask: Mask, extent: Extent, device: torch.device) -> Seen:
     return _add(Seen(), mask, _Frame(extent.queries, extent.keys, 0, 0, extent, device))
-
-
-_remembered = lru_cache(maxsize=1024)(_seen_by)
 
 
 @lru_cache(maxsize=1024)

@@ -1,5 +1,5 @@
 """What the compiler makes of the kernel, without a GPU. Gluon cannot be interpreted; what it
-computes is compared with the definition on a GPU (tools/gpu_check.py)."""
+computes is compared with the definition on a GPU (`make test-gpu`)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from regard.engine.gpu.hopper.finish import finish
 from regard.engine.gpu.hopper.fold import along, fold, nothing
 from regard.engine.gpu.hopper.gluon import copy_in
-from regard.engine.gpu.hopper.rescale import rescaled, settled
+from regard.engine.gpu.hopper.rescale import rescaled, voted
 from regard.engine.gpu.hopper.walk import deal, turns_of, walk
 from regard.engine.gpu.hopper.work import Pipe, Plan, Sight, Work
 
@@ -104,7 +104,7 @@ def _step(n, count, weights, context, numbers, q, pipe, work, unit, i,
     if OUTPUT:
         top, m, total, centred, squares, away = numbers
         p = p.to(q.dtype)
-        by = settled(along(a), total, centred)
+        by = voted(along(a), total, centred)
         before = (count - 1) % STAGES
         # long over; but the compiler moves no softmax below a barrier
         mbarrier.wait(pipe.v_full.index(before), ((count - 1) // STAGES) & 1)

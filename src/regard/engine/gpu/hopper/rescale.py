@@ -6,7 +6,7 @@ every tile multiplies the context by 1: 64 products a thread that change no bit.
 rows all stay where they are leaves them out. Such a branch cannot be said in Gluon, so it is said
 in PTX.
 
-`settled` asks before the product that is under way is waited for, and its vote needs the sums: so
+`voted` asks before the product that is under way is waited for, and its vote needs the sums: so
 the compiler, which would gladly wait first and take the powers afterwards, cannot.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-__all__ = ["rescaled", "settled"]
+__all__ = ["rescaled", "voted"]
 
 # of two rows: $2 $3 what they shrink by, $4 $5 sums of powers, $6 $7 other sums. The sums always
 # pass, unless they are NaN or infinite; then multiplying does no harm either.
@@ -34,7 +34,7 @@ selp.f32 $1, 0fBF800000, $3, all;
 
 
 @gluon.jit
-def settled(shrink, total, centred):
+def voted(shrink, total, centred):
     """(64, 4), as sums lie: what rows shrink by; −1 in a warp none of whose rows does."""
     return gl.inline_asm_elementwise(
         _VOTE, "=f,=f,f,f,f,f,f,f", [shrink, total, centred], gl.float32, is_pure=False, pack=2
@@ -57,7 +57,7 @@ def _in_place(many):
 
 @gluon.jit
 def rescaled(context, by, D: gl.constexpr, VALUES: gl.constexpr):
-    """(64, D) times what `settled` says of its rows."""
+    """(64, D) times what `voted` says of its rows."""
     MANY: gl.constexpr = D // 2  # a thread's numbers, of two rows
     wide = gl.reshape(by, [64, 4, 1]).broadcast_to([64, 4, D // 4])
     wide = gl.permute(gl.reshape(wide, [64, 4, D // 8, 2]), (0, 2, 1, 3))
