@@ -194,28 +194,37 @@ def _run(
     name: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Output, and lse (B, H, L) in natural logarithms."""
-    operator = getattr(torch.ops.aten, _CUDA[name])
+    operator = _operator(name)
     if name == "cudnn":
-        output, lse, *_ = operator(q, k, v, None, True, 0.0, causal, False, scale=scale)
+        found = operator(q, k, v, None, True, 0.0, causal, False, scale=scale)
     else:
-        output, lse, *_ = operator(q, k, v, 0.0, causal, False, scale=scale)
-    return output, lse.reshape(q.shape[:-1])
+        found = operator(q, k, v, 0.0, causal, False, scale=scale)
+    return found[0], found[1].reshape(q.shape[:-1])
 
 
-def _pick(q: Tensor) -> str:
-    return next(name for name in _CUDA if q.shape[-1] <= _LARGEST[name] and works(name))
+@cache
+def _operator(name: str) -> Any:
+    """torch's own binding is called in half the time of the operator's."""
+    return getattr(torch, _CUDA[name], None) or getattr(torch.ops.aten, _CUDA[name])
+
+
+@cache
+def _pick(dim: int) -> str:
+    return next(name for name in _CUDA if dim <= _LARGEST[name] and works(name))
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
-    output, lse = _run(_pick(q), q, k, v, causal, scale)
-    return output.contiguous(), lse.float().contiguous()
+    """The output's strides are torch's: those of q, where heads and tokens have changed places."""
+    if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
+        q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
+    return _run(_pick(q.shape[-1]), q, k, v, causal, scale)
 
 
 @library.custom_op("regard::fused", mutates_args=())
 def fused(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
     """Output and lse of the operator that serves this head dim."""
-    return list(_fused(q, k, v, causal, Spec.parse(spec).call(q, k, v, []).score.scale))
+    found = _fused(q, k, v, causal, Spec.parse(spec).call(q, k, v, []).score.scale)
+    return [part.contiguous() for part in found]
 
 
 @fused.register_fake
@@ -235,7 +244,7 @@ def fused_backward(
     scale: float,
 ) -> list[Tensor]:
     """dQ, dK, dV of the operator's own backward; without dropout it needs no random state."""
-    name = _pick(q)
+    name = _pick(q.shape[-1])
     operator = getattr(torch.ops.aten, f"{_CUDA[name]}_backward")
     state = torch.zeros((), dtype=torch.int64, device=q.device)
     sizes = (None, None, q.shape[-2], k.shape[-2], 0.0, causal)

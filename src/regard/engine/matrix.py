@@ -304,9 +304,9 @@ def _versions(call: Call) -> tuple[int, ...]:
     Inference tensors do not count; compiled code does not count at all."""
     if torch.compiler.is_compiling():
         return ()
-    mask = [] if call.mask is None else list(call.mask.arrays())
-    watched = [call.query, call.key, *call.score.arrays(), *mask]
-    return tuple(-1 if t.is_inference() else t._version for t in watched)
+    mask = () if call.mask is None else call.mask.arrays()
+    watched = (call.query, call.key, *call.score.arrays(), *mask)
+    return tuple([-1 if t.is_inference() else t._version for t in watched])
 
 
 def _carries_graph(value: Any) -> bool:

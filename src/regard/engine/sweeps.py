@@ -131,21 +131,23 @@ def rows_and_columns(
     given: RowState | None,
 ) -> RowAnswers:
     """Rows, then columns; maps come with either, as is cheaper for these sweeps."""
-    received = next((m for m in measures if isinstance(m, Received)), None)
+    received = next((m for m in measures if type(m) is Received), None)
     if received is None:
         return sweeps.rows(call, output, measures, given)
     together = _has_maps(type(sweeps))
-    maps = tuple(m for m in measures if together and isinstance(m, Pooled))
-    rest = tuple(m for m in measures if m not in (received, Offsets(), *maps))
+    maps = tuple(m for m in measures if together and type(m) is Pooled)
+    elsewhere = (Received, Offsets, Pooled) if together else (Received, Offsets)
+    rest = tuple(m for m in measures if type(m) not in elsewhere)
     found = sweeps.rows(call, output, rest, given)
-    matrix, state = call.with_value(call.value[..., :0]), given or found.state
+    state = given or found.state
     seen, offsets = received.per == "visible", Offsets() in measures
     if together:
         sums, cells = cast(ColumnsWithMaps, sweeps).columns_with_maps(
-            matrix, state, maps, seen, offsets
+            call, state, maps, seen, offsets
         )
         found.measured.update(cells)
     else:
+        matrix = call.with_value(call.value[..., :0])
         sums = sweeps.columns(matrix, state, None, None, seen, offsets)
     found.measured[received] = sums.mass if sums.seen is None else (sums.mass, sums.seen)
     found.measured[Offsets()] = sums.offsets

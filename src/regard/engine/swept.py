@@ -197,7 +197,7 @@ class Swept:
         summary: Received,
         known: dict[Any, Any],
         offsets: bool = False,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Column mass and, where the summary divides by it, how many may see each key."""
         graph, seen = _has_graph(call), summary.per == "visible"
         name = ("mass", summary.queries)
@@ -215,7 +215,7 @@ class Swept:
             if offsets:
                 known[Offsets()] = diagonals
             known[name] = (mass.detach(), count if seen else None)
-        return mass, mass.new_ones(()) if count is None else count
+        return mass, count if seen else None
 
     def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""

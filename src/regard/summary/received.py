@@ -52,9 +52,11 @@ class Received(Summary):
         seen = matrix.visible[..., rows, :].sum(-2)
         return self.finish(mass, seen, shape)
 
-    def finish(self, mass: Tensor, seen: Tensor, shape: AttentionShape) -> Tensor:
-        """From mass and count of seeing queries, both (…, Hq, S), to what was asked."""
+    def finish(self, mass: Tensor, seen: Tensor | None, shape: AttentionShape) -> Tensor:
+        """From mass and, where it is divided by it, the count of seeing queries, both (…, Hq, S),
+        to what was asked."""
         if self.per == "visible":
+            assert seen is not None
             mass = mass / seen.clamp(min=1)
         if self.groups is None:
             return mass

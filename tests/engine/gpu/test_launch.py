@@ -1,9 +1,6 @@
-"""How kernels are launched: tiles, what the copy engine can read, memory in every thread."""
+"""How kernels are launched: tiles, what the copy engine can read."""
 
 from __future__ import annotations
-
-import importlib
-import threading
 
 import pytest
 import torch
@@ -17,7 +14,6 @@ from regard.engine.gpu.launch import (
     interpreting,
     options,
     padded,
-    prepare,
     replay_shape,
     room,
     row_shape,
@@ -37,25 +33,6 @@ def problem(dim: int, dtype: torch.dtype = HALF) -> Problem:
         mask="Window(left=4, right=0, align='end')", bias="", softcap=False, sink=False,
         dropout=False, gradients=True, bias_gradient=False, summaries=frozenset(),
     )  # fmt: skip
-
-
-def test_whoever_launches_has_memory_for_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton keeps it per thread; the first launch may come from the thread of a backward."""
-    allocation = importlib.import_module("triton.runtime._allocation")
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    found = {}
-
-    def launch(name: str) -> None:
-        prepare()
-        found[name] = allocation._allocator.get()
-
-    for name in ("backward", "another"):
-        thread = threading.Thread(target=launch, args=(name,))
-        thread.start()
-        thread.join()
-    launch("main")
-    assert len(found) == 3
-    assert not any(isinstance(who, allocation.NullAllocator) for who in found.values())
 
 
 def test_the_interpreter_is_asked_for_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

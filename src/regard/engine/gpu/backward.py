@@ -18,7 +18,8 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound, flat
-from regard.engine.gpu.launch import Shape, blocks, options, padded, prepare, strides_of
+from regard.engine.gpu.launch import Shape, blocks, options, padded, strides_of
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
     key_range,
@@ -210,12 +211,12 @@ def backward(
         (blocks(rule.queries, shapes.rows.rows), bound.units),
         (blocks(rule.keys, shapes.columns.keys), k.shape[0] * k.shape[1], max(1, chunks)),
     )
-    prepare()
     for kernel, shape, targets, grid in zip(
         (_query_gradient, _key_gradients), shapes, (grads[:1], grads[1:]), grids, strict=True
     ):
         if 0 not in grid:
-            kernel[grid](
+            run(
+                kernel, grid,
                 *tensors, rule, *told, *targets, *strides, dim, value_dim, DV=chunk,
                 CHUNKS=chunks, BM=shape.rows, BN=shape.keys, **options(bound, shape),
             )  # fmt: skip

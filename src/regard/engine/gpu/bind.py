@@ -79,6 +79,8 @@ class Bound(NamedTuple):
 
     def batched(self, tensor: Tensor) -> Tensor:
         """(B, …) → (*batch, …)."""
+        if len(self.batch) == 1:  # a view takes as long as a question
+            return tensor
         return tensor.reshape(*self.batch, *tensor.shape[1:])
 
 
@@ -115,7 +117,9 @@ def _remembered_rule(call: Call) -> Rule:
 
 def flat(tensor: Tensor) -> Tensor:
     """(*batch, H, N, D) → (B, H, N, D), the last axis contiguous."""
-    made = tensor.detach().reshape(prod(tensor.shape[:-3]), *tensor.shape[-3:])
+    made = tensor.detach() if tensor.requires_grad else tensor
+    if made.ndim != 4:
+        made = made.reshape(prod(made.shape[:-3]), *made.shape[-3:])
     return made if made.stride(-1) == 1 or made.shape[-1] <= 1 else made.contiguous()
 
 

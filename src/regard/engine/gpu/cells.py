@@ -9,7 +9,8 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
-from regard.engine.gpu.launch import Shape, blocks, options, prepare, strides_of
+from regard.engine.gpu.launch import Shape, blocks, options, strides_of
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
     load_state,
@@ -72,9 +73,9 @@ def cells(bound: Bound, state: RowState | None, place: Place, what: What) -> Ten
     # the kernel reads no state where scores are asked for
     peak, log = (found, found) if state is None else (p.to(bound.exact).contiguous() for p in state)
     if 0 not in size:
-        prepare()
         grid = (blocks(size[1], shape.rows), blocks(size[2], shape.keys), size[0])
-        _cells[grid](
+        run(
+            _cells, grid,
             bound.query, bound.key, bound.rule, peak, log, units, rows, cols, found,
             size[1], size[2], strides_of(bound.query), strides_of(bound.key), dim,
             BM=shape.rows, BN=shape.keys, SCORES=what == "scores", **options(bound, shape),

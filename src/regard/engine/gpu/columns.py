@@ -24,10 +24,10 @@ from regard.engine.gpu.launch import (
     column_shape,
     options,
     padded,
-    prepare,
     strides_of,
 )  # fmt: skip
 from regard.engine.gpu.replay import replay
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
     load_rows,
@@ -148,8 +148,8 @@ def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor)
     peak, log = (part.to(bound.exact).contiguous() for part in state)
     taken: Any = None if chosen is None else chosen.contiguous().view(torch.uint8)
     if 0 not in grid:
-        prepare()
-        _columns[grid](
+        run(
+            _columns, grid,
             bound.query, bound.key, y, bound.rule, peak, log, taken, found,
             strides_of(bound.query), strides_of(bound.key), strides_of(y),
             bound.query.shape[-1], width, DY=chunk, BM=shape.rows, BN=shape.keys,

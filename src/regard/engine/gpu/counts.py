@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import Shape, blocks, options
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import query_range, score
 
 __all__ = ["counts"]
@@ -76,5 +77,7 @@ def counts(bound: Bound, chosen: Tensor | None) -> Tensor:
     grid = (blocks(rule.keys, _TILE.keys), bound.units)
     if 0 not in grid:
         flags = None if chosen is None else chosen.contiguous().view(torch.uint8)
-        _counts[grid](rule, flags, found, BM=_TILE.rows, BN=_TILE.keys, **options(bound, _TILE))
+        run(
+            _counts, grid, rule, flags, found, BM=_TILE.rows, BN=_TILE.keys, **options(bound, _TILE)
+        )
     return found

@@ -30,10 +30,10 @@ from regard.engine.gpu.launch import (
     blocks,
     options,
     padded,
-    prepare,
     strides_of,
     value_chunk,
 )
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, factor, key_range, log2e
 from regard.engine.problem import RowState
 
@@ -253,14 +253,15 @@ def _launch(bound: Bound, found: Found, asked: Asked, given: RowState | None) ->
         given_state = tuple(part.to(bound.exact).contiguous() for part in given)
     parts = _parts(bound, asked, splits)
     tall = 0 if asked.maxima is None else asked.maxima.shape[-1]
-    prepare()
     fixed = {"DV": chunk, "BN": shape.keys, "SPLIT": _SPLIT, "QUERIES": _MOST_QUERIES}
-    _part[(splits, bound.units // rule.group * tiles, chunks)](
+    run(
+        _part, (splits, bound.units // rule.group * tiles, chunks),
         bound.query, bound.key, bound.value if value_dim else bound.key, rule, asked, parts,
         strides_of(bound.query), strides_of(bound.key), strides_of(bound.value), dim, value_dim,
         tiles, tall, BM=shape.rows, **fixed, **options(bound, shape),
     )  # fmt: skip
-    _combine[(bound.units * rule.queries, chunks)](
+    run(
+        _combine, (bound.units * rule.queries, chunks),
         rule, asked, parts, *found.state, *given_state, splits, value_dim,
         SPLITS=_SPLITS, FAST=bound.fast, num_warps=4, **fixed, **EXACT,
     )  # fmt: skip

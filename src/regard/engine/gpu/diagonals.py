@@ -14,7 +14,8 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
-from regard.engine.gpu.launch import Shape, blocks, options, prepare, strides_of
+from regard.engine.gpu.launch import Shape, blocks, options, strides_of
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
     load_rows,
@@ -96,8 +97,8 @@ def diagonals(bound: Bound, state: RowState, chosen: Tensor | None) -> Tensor:
     peak, log = (part.to(bound.exact).contiguous() for part in state)
     grid = (blocks(wide, shape.rows), bound.units)
     if 0 not in grid:
-        prepare()
-        _diagonals[grid](
+        run(
+            _diagonals, grid,
             bound.query, bound.key, rule, peak, log,
             None if chosen is None else chosen.contiguous().view(torch.uint8), found,
             strides_of(bound.query), strides_of(bound.key), dim, BM=shape.rows, BN=shape.keys,

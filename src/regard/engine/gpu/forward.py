@@ -25,11 +25,11 @@ from regard.engine.gpu.launch import (
     blocks,
     options,
     padded,
-    prepare,
     row_shape,
     strides_of,
     value_chunk,
 )  # fmt: skip
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     FLOOR,
     HIDDEN,
@@ -313,8 +313,8 @@ def _launch(
         parts = tuple(part.to(bound.exact).contiguous() for part in given)
     if 0 in grid:
         return
-    prepare()
-    _forward[grid](
+    run(
+        _forward, grid,
         bound.query, bound.key, bound.value if value_dim else bound.key, bound.rule, asked,
         *found.state, *parts, strides_of(bound.query), strides_of(bound.key),
         strides_of(bound.value), dim, value_dim, start // shape.rows, tall,

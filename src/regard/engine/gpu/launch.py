@@ -7,6 +7,7 @@ same bits in whatever company it is computed.
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from regard.engine.gpu.bind import Bound
 __all__ = [
     "EXACT",
     "Shape", "across", "blocks", "column_shape", "interpreting", "options", "padded",
-    "prepare", "replay_shape", "room", "row_shape", "strides_of", "value_chunk",
+    "replay_shape", "room", "row_shape", "strides_of", "value_chunk",
 ]  # fmt: skip
 
 
@@ -101,11 +102,11 @@ def room(dim: int, dtype: torch.dtype) -> int:
 
 def across(tensor: Tensor) -> bool:
     """Whether the copy engine can fetch its rows: aligned, and a dim apart from nothing."""
-    item = tensor.element_size()
-    apart = all(stride * item % 16 == 0 for stride in tensor.stride()[:-1])
+    batch, head, token, along = tensor.stride()
+    apart = (batch | head | token) * tensor.element_size()  # 16 divides all of them or not this
     return (
-        apart and tensor.data_ptr() % 16 == 0 and tensor.stride(-2) > 0 and tensor.numel() > 0
-        and tensor.stride(-1) == 1 and padded(tensor.shape[-1]) * item >= 16
+        along == 1 and token > 0 and apart % 16 == 0 and tensor.data_ptr() % 16 == 0
+        and tensor.numel() > 0
     )  # fmt: skip
 
 
@@ -116,29 +117,25 @@ def strides_of(tensor: Tensor) -> tuple[int, int, int]:
 
 
 def options(bound: Bound, shape: Shape) -> dict[str, Any]:
-    """What every kernel is compiled for. Single precision is six half-precision products, which
-    lose no more than fused multiply-adds do and run on tensor cores."""
+    """What every kernel is compiled for; not to be changed."""
+    dim = padded(bound.query.shape[-1])
+    return _options(dim, bound.fast, bound.plain, bound.exact, shape, interpreting())
+
+
+@cache
+def _options(
+    dim: int, fast: bool, plain: bool, exact: torch.dtype, shape: Shape, interpreted: bool
+) -> dict[str, Any]:
+    """Single precision is six half-precision products, which lose no more than fused multiply-adds
+    do and run on tensor cores."""
     return {
-        "D": padded(bound.query.shape[-1]),
-        "FAST": bound.fast,
-        "PLAIN": bound.plain,
-        "PRECISION": "bf16x6" if bound.exact == torch.float32 and not interpreting() else "ieee",
-        "WIDE": interpreting(),
+        "D": dim,
+        "FAST": fast,
+        "PLAIN": plain,
+        "PRECISION": "bf16x6" if exact == torch.float32 and not interpreted else "ieee",
+        "WIDE": interpreted,
         "num_warps": shape.warps,
         "num_stages": shape.stages,
         **({} if shape.registers is None else {"maxnreg": shape.registers}),
         **EXACT,
     }
-
-
-def prepare() -> None:
-    """Before every launch: memory for the descriptors that kernels make of their tensors. Triton
-    keeps who gives it per thread, and gradients are computed in threads of their own."""
-    import triton
-
-    if not interpreting():
-        triton.set_allocator(_allocate)
-
-
-def _allocate(size: int, align: int, stream: int | None) -> Tensor:
-    return torch.empty(size, dtype=torch.int8, device="cuda")

@@ -8,7 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
-from regard.engine.gpu.launch import across, blocks, options, prepare, row_shape, strides_of
+from regard.engine.gpu.launch import across, blocks, options, row_shape, strides_of
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
     key_range,
@@ -79,8 +80,8 @@ def matching(bound: Bound, state: RowState, summary: Matching) -> Tensor:
     grid = (blocks(bound.rule.queries, shape.rows), bound.units)
     peak, log = (part.to(bound.exact).contiguous() for part in state)
     if 0 not in grid:
-        prepare()
-        _matching[grid](
+        run(
+            _matching, grid,
             bound.query, bound.key, bound.rule, peak, log, *marks, found, strides_of(bound.query),
             strides_of(bound.key), bound.query.shape[-1], BM=shape.rows, BN=shape.keys,
             TMA=across(bound.query) and across(bound.key), **options(bound, shape),

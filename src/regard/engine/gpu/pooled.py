@@ -20,10 +20,10 @@ from regard.engine.gpu.launch import (
     blocks,
     options,
     padded,
-    prepare,
     strides_of,
 )
 from regard.engine.gpu.replay import fits, replay
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import factor, load_state, log2e, score, times, weight
 from regard.engine.problem import RowState
 from regard.shapes import AttentionShape
@@ -148,8 +148,8 @@ def _gathered(bound: Bound, state: RowState, cell: int, largest: bool) -> Tensor
     grid = (blocks(tall, tile // slots), bound.units)
     peak, log = (part.to(bound.exact).contiguous() for part in state)
     if 0 not in (*grid, wide):
-        prepare()
-        _pooled[grid](
+        run(
+            _pooled, grid,
             bound.query, bound.key, rule, peak, log, found, cell, parts, tall, wide,
             strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1], TILE=tile,
             SLOTS=slots, LARGEST=largest, **options(bound, layout),

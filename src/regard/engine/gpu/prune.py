@@ -23,7 +23,8 @@ from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.decode import decodes
-from regard.engine.gpu.launch import EXACT, Shape, blocks, options, prepare, row_shape, strides_of
+from regard.engine.gpu.launch import EXACT, Shape, blocks, options, row_shape, strides_of
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, load_state, score, times
 from regard.engine.gpu.top import new_best, write
 from regard.engine.gpu.wanted import BLOCK, RUN, Wanted, wanted
@@ -181,11 +182,11 @@ class Pruner:
         bound = self.bound
         if bound.units * bound.rule.queries * bound.rule.keys == 0:
             return
-        prepare()
         want = wanted(bound, maxima, start, self.count)
         survivors = self._gather(want, start)
         peak, log = (part.to(bound.exact).contiguous() for part in state)
-        _merge[(blocks(self.tall, _ROWS), bound.units)](
+        run(
+            _merge, (blocks(self.tall, _ROWS), bound.units),
             bound.rule, *survivors, peak, log, self.best, start, self.tall,
             ROWS=_ROWS, COUNT=self.count, FAST=bound.fast, num_warps=2, **EXACT,
         )  # fmt: skip
@@ -197,7 +198,8 @@ class Pruner:
         held = torch.zeros((bound.units, self.tall), dtype=torch.int32, device=device)
         values = torch.empty(size, device=device)
         keys = torch.empty(size, dtype=torch.int32, device=device)
-        _gather[(want.most, bound.units)](
+        run(
+            _gather, (want.most, bound.units),
             bound.query, bound.key, bound.rule, want, held, values, keys, start, self.tall,
             strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1],
             BM=_SHAPE.rows, BN=_SHAPE.keys, RUN=RUN, COUNT=self.count, **options(bound, _SHAPE),

@@ -30,10 +30,10 @@ from regard.engine.gpu.launch import (
     across,
     blocks,
     options,
-    prepare,
     replay_shape,
     strides_of,
 )
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
     load_rows,
@@ -301,10 +301,10 @@ def replay(
     grid = (bound.units, many) if turned else (many, bound.units)
     if 0 in grid:
         return asked._replace(cells=found)
-    prepare()
     terms, padded = _row_terms(bound, state, tile.rows)
     flags, bounds = (None, None) if chosen is None or not rule.queries else _taken(chosen)
-    _replay[grid](
+    run(
+        _replay, grid,
         bound.query, bound.key, rule, terms, flags, bounds, asked, strides_of(bound.query),
         strides_of(bound.key), bound.query.shape[-1], padded,
         (cell, tall * down, wide * beside), BM=tile.rows, BN=tile.keys,
@@ -313,7 +313,8 @@ def replay(
         TMA=across(bound.query) and across(bound.key), TURNED=turned, **options(bound, tile),
     )  # fmt: skip
     if found is not None and found.numel():
-        _join[bound.units * tall, blocks(wide, _JOINED)](
+        run(
+            _join, (bound.units * tall, blocks(wide, _JOINED)),
             asked.cells, found, tall, wide, rule.queries, rule.keys, cell, down, beside,
             LARGEST=largest, BLOCK=_JOINED,
         )  # fmt: skip
@@ -346,7 +347,8 @@ def _row_terms(bound: Bound, state: RowState, rows: int) -> tuple[Tensor, int]:
     terms = torch.empty((2, bound.units, padded), dtype=bound.exact, device=bound.query.device)
     if padded:
         peak, log = (part.to(bound.exact).contiguous() for part in state)
-        _terms[blocks(padded, _TERMS), bound.units](
-            peak, log, terms, queries, padded, BLOCK=_TERMS, **EXACT
-        )
+        run(
+            _terms, (blocks(padded, _TERMS), bound.units), peak, log, terms, queries, padded,
+            BLOCK=_TERMS, **EXACT,
+        )  # fmt: skip
     return terms, padded

@@ -116,7 +116,7 @@ class TritonSweeps:
 
         bound = bind(call)
         names = {_ROW_NUMBERS[type(m)] for m in measures if type(m) in _ROW_NUMBERS}
-        pruned = next((m for m in measures if isinstance(m, Top) and prunes(bound, m.k)), None)
+        pruned = next((m for m in measures if type(m) is Top and prunes(bound, m.k)), None)
         pruner = None if pruned is None else Pruner(bound, pruned.k)
         made, numbers = None, {}
         if given is not None and not (output or names or pruner):
@@ -132,8 +132,9 @@ class TritonSweeps:
             if type(m) in _ROW_NUMBERS
         }
         for m in measures:
-            best = pruner if m is pruned else None
-            measured |= self._replayed(bound, call, lse, m, best)
+            if m not in measured:
+                best = pruner if m is pruned else None
+                measured |= self._replayed(bound, call, lse, m, best)
         return RowAnswers(made, state, measured)
 
     def _forward(

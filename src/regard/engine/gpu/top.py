@@ -18,7 +18,8 @@ from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.cells import cells
-from regard.engine.gpu.launch import Shape, across, blocks, options, prepare, strides_of
+from regard.engine.gpu.launch import Shape, across, blocks, options, strides_of
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     FLOOR,
     factor,
@@ -150,8 +151,8 @@ def top(bound: Bound, state: RowState, count: int) -> Best:
     grid = (blocks(rows, shape.rows), bound.units)
     peak, log = (part.to(bound.exact).contiguous() for part in state)
     if 0 not in grid:
-        prepare()
-        _top[grid](
+        run(
+            _top, grid,
             bound.query, bound.key, bound.rule, peak, log, found, count, strides_of(bound.query),
             strides_of(bound.key), dim, BM=shape.rows, BN=shape.keys,
             PLACES=1 << (count - 1).bit_length(),

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import EXACT, blocks
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, key_range
 
 __all__ = ["BLOCK", "RUN", "Wanted", "wanted"]
@@ -202,11 +203,13 @@ def wanted(bound: Bound, maxima: Tensor, start: int, count: int) -> Wanted:
     )  # fmt: skip
     turn = new(count, tall)
     _launch_select(bound, maxima, start, made, turn)
-    _arrange[(units,)](
+    run(
+        _arrange, (units,),
         made.counts, made.first, made.work_block, made.work_first, made.work_count, many, most,
         RUN=RUN, TILE=1024, num_warps=4,
     )  # fmt: skip
-    _list[(blocks(count * tall, _ENTRIES), units)](
+    run(
+        _list, (blocks(count * tall, _ENTRIES), units),
         made.names, turn, made.first, made.rows, many, tall, COUNT=count, TILE=_ENTRIES,
     )  # fmt: skip
     return made
@@ -218,10 +221,12 @@ def _launch_select(bound: Bound, maxima: Tensor, start: int, made: Wanted, turn:
     count = made.names.shape[1]
     if tall <= _FEW_ROWS and many <= _MOST_BLOCKS:
         wide = 1 << (many - 1).bit_length()
-        _select_alone[(tall, bound.units)](
-            *args, COUNT=count, BLOCKS=wide, num_warps=8 if wide > 4096 else 4, **EXACT
-        )
+        run(
+            _select_alone, (tall, bound.units), *args, COUNT=count, BLOCKS=wide,
+            num_warps=8 if wide > 4096 else 4, **EXACT,
+        )  # fmt: skip
     else:
-        _select[(blocks(tall, _ROWS), bound.units)](
-            *args, ROWS=_ROWS, COUNT=count, num_warps=2, **EXACT
-        )
+        run(
+            _select, (blocks(tall, _ROWS), bound.units), *args, ROWS=_ROWS, COUNT=count,
+            num_warps=2, **EXACT,
+        )  # fmt: skip

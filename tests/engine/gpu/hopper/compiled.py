@@ -57,7 +57,8 @@ def words(
     found = new_found(bound, output, set(names))
     spans = None if bound.rule.low is None else torch.zeros(1, 2, 4, dtype=torch.int32)
     best = bound.new(5, 128) if maxima else None
-    return arguments(bound, found, found.state if given else None, best, spans, 0, 128)
+    told, constants = arguments(bound, found, found.state if given else None, best, spans, 0, 128)
+    return dict(zip(attention.arg_names, told, strict=False)) | constants
 
 
 def compiled(launch: dict[str, Any]) -> Any:

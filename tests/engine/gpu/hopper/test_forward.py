@@ -36,18 +36,21 @@ def zeros(*shape: int) -> Tensor:
 class Kernel:
     """Remembers how it was launched."""
 
-    def __init__(self) -> None:
-        self.launches: list[tuple[int, dict[str, Any]]] = []
+    def __init__(self, names: list[str]) -> None:
+        self.names, self.launches = names, list[tuple[int, dict[str, Any]]]()
 
     def __getitem__(self, grid: tuple[int]) -> Any:
-        return lambda **words: self.launches.append((grid[0], words))
+        def launch(*told: Any, **constants: Any) -> None:
+            words = dict(zip(self.names, told, strict=False)) | constants
+            self.launches.append((grid[0], words))
+
+        return launch
 
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    made = Kernel()
+    made = Kernel([param.name for param in page.attention.params])
     monkeypatch.setattr(page, "attention", made)
-    monkeypatch.setattr(page, "prepare", lambda: None)
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132)
     )

@@ -13,7 +13,8 @@ from regard.engine.gpu.forward import Asked, Found, Watcher, new_found
 from regard.engine.gpu.hopper.kernel import attention
 from regard.engine.gpu.hopper.sweeps import DIMS, DTYPES
 from regard.engine.gpu.hopper.walk import ranges_of
-from regard.engine.gpu.launch import EXACT, across, blocks, prepare
+from regard.engine.gpu.launch import EXACT, across, blocks
+from regard.engine.gpu.running import run
 from regard.engine.problem import RowState
 
 __all__ = ["arguments", "fits", "forward"]
@@ -67,10 +68,10 @@ def forward(
         maxima = bound.new(blocks(bound.rule.keys, 64), tall)
     ranges = ranges_of(bound.rule, (_ROWS, _KEYS))
     programs = _multiprocessors(bound.query.device)
-    prepare()
     for start in range(0, rows, tall):
-        words = arguments(bound, found, given, maxima, ranges, start, tall)
-        attention[(min(programs, words["items"]),)](**words)
+        told, constants = arguments(bound, found, given, maxima, ranges, start, tall)
+        items = blocks(min(tall, rows - start), _ROWS) * bound.units
+        run(attention, (min(programs, items),), *told, **constants)
         if watcher is not None and maxima is not None:
             watcher.see(maxima, start, found.state if given is None else given)
     return found
@@ -90,27 +91,22 @@ def arguments(
     ranges: Tensor | None,
     start: int,
     tall: int,
-) -> dict[str, Any]:
-    """Of one launch: rows from `start` on, at most `tall` of them."""
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Of one launch, for rows from `start` on, at most `tall` of them: what the kernel is told, in
+    its order, and what it is compiled for."""
     rule, query, key = bound.rule, bound.query, bound.key
     value = key if found.output is None else bound.value
     parts = (None, None) if given is None else tuple(t.to(bound.exact).contiguous() for t in given)
     many = blocks(min(tall, rule.queries - start), _ROWS)
-    strides = {
-        f"{name}_{axis}": stride
-        for name, tensor in (("q", query), ("k", key), ("v", value))
-        for axis, stride in zip(("batch", "head", "token"), _apart(tensor), strict=True)
-    }
-    return {
-        "Q": query, "K": key, "V": value, "asked": Asked.of(found, found.output, maxima),
-        "state": tuple(found.state), "given": parts, "low": rule.low, "high": rule.high,
-        "ranges": ranges, "sink": rule.sink, "scale": rule.scale, "batch": query.shape[0],
-        "heads": rule.heads, "group": rule.group,
-        "queries": rule.queries, "keys": rule.keys, "position": rule.position,
-        "least": rule.least, "most": rule.most, "span_stride": rule.span_stride,
-        "range_stride": 0 if ranges is None or ranges.shape[0] == 1 else ranges.stride(0),
-        "items": many * bound.units, "blocks": many, "base": start // _ROWS, "tall": tall,
-        "crowd": 1 if rule.most is None else bound.units, **strides,
+    items, crowd = many * bound.units, 1 if rule.most is None else bound.units
+    apart = 0 if ranges is None or ranges.shape[0] == 1 else ranges.stride(0)
+    told = (
+        query, key, value, Asked.of(found, found.output, maxima), tuple(found.state), parts,
+        rule.low, rule.high, ranges, rule.sink, rule.scale, query.shape[0], rule.heads, rule.group,
+        rule.queries, rule.keys, rule.position, rule.least, rule.most, rule.span_stride, apart,
+        items, many, start // _ROWS, tall, crowd, *_apart(query), *_apart(key), *_apart(value),
+    )  # fmt: skip
+    return told, {
         "D": query.shape[-1], "KEYS": _KEYS, "STAGES": _STAGES,
         "OUTPUT": found.output is not None, "REGISTERS": _REGISTERS, "num_warps": 4,
         "maxnreg": 168, **EXACT,

@@ -21,6 +21,7 @@ from triton.experimental.gluon import language as gl
 
 from regard.engine.gpu.bind import Rule
 from regard.engine.gpu.launch import EXACT, blocks
+from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import key_range
 
 __all__ = ["deal", "ranges_of", "turns_of", "walk"]
@@ -106,5 +107,5 @@ def ranges_of(rule: Rule, shape: tuple[int, int]) -> Tensor | None:
     rows, keys = shape
     many, entries = blocks(rule.queries, rows), rule.low.shape[0]
     made = torch.empty((entries, many, 4), dtype=torch.int32, device=rule.low.device)
-    _ranges[(many, entries)](rule, made, many, ROWS=rows, KEYS=keys, num_warps=4, **EXACT)
+    run(_ranges, (many, entries), rule, made, many, ROWS=rows, KEYS=keys, num_warps=4, **EXACT)
     return made
