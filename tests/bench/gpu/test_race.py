@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.attention import _cur_sdpa_kernel_backends
+from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 from bench.gpu.stages import Host
@@ -152,6 +156,28 @@ def test_a_peer_that_cannot_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(contenders, "scaled_dot_product_attention", broken)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         peers(stage, FULL, FULL.inputs("cpu"))
+
+
+def test_a_backend_is_named_once_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Naming it takes longer than a small call, and a model does not do so either."""
+    named, inside, plain = [0], [], contenders.sdpa_kernel
+
+    @contextmanager
+    def naming(backend: Any) -> Iterator[None]:
+        named[0] += 1
+        with plain(backend):
+            yield
+
+    def attention(*given: Any, **options: Any) -> Any:
+        inside.append(contenders.SDPBackend.MATH in _cur_sdpa_kernel_backends())
+        return scaled_dot_product_attention(*given, **options)
+
+    monkeypatch.setattr(contenders, "sdpa_kernel", naming)
+    monkeypatch.setattr(contenders, "scaled_dot_product_attention", attention)
+    monkeypatch.setattr(race, "_SAMPLE", 1.0)  # as many calls a sample as there may be
+    race_forward(Host(), FULL, suite="s", seconds=0, only=("cudnn",))
+    assert inside.count(False) == 1  # the other backend, whether it can at all
+    assert len(inside) > 10 * named[0]
 
 
 def test_flex_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ everything            … and received mass, a pooled map, each query's top 8 ke
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache, partial
 
 import torch
@@ -23,7 +25,9 @@ from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
 from regard.summary import Summary
 
-__all__ = ["SUMMARIES", "Backward", "Said", "backwards", "eager_fits", "flex", "forwards", "peers"]
+__all__ = [
+    "SUMMARIES", "Backward", "Peer", "Said", "backwards", "eager_fits", "flex", "forwards", "peers",
+]  # fmt: skip
 
 Said = Tensor | regard.Attention  # an output, or one that answers questions
 
@@ -55,25 +59,39 @@ def _asking(
     return lambda: regard.attend(*given, mask=size.mask, summaries=summaries)
 
 
-def peers(stage: Stage, size: Size, given: list[Tensor]) -> dict[str, Callable[[], Tensor]]:
+@dataclass(frozen=True)
+class Peer:
+    """torch's attention by one backend. Naming the backend takes as long as a small call, so
+    whoever takes the time names it once and then computes."""
+
+    compute: Callable[[], Tensor]
+    backend: SDPBackend
+
+    def __call__(self) -> Tensor:
+        with self.named():
+            return self.compute()
+
+    def named(self) -> AbstractContextManager[None]:
+        """Within the block, torch has this backend alone."""
+        return sdpa_kernel(self.backend)
+
+
+def peers(stage: Stage, size: Size, given: list[Tensor]) -> dict[str, Peer]:
     """torch's own kernels, as far as they serve this problem."""
     q, k, v = given
-
-    def run(backend: SDPBackend) -> Tensor:
-        with sdpa_kernel(backend):
-            return scaled_dot_product_attention(
-                q, k, v, is_causal=size.causal, enable_gqa=size.groups > 1
-            )
-
-    made: dict[str, Callable[[], Tensor]] = {}
+    compute = partial(
+        scaled_dot_product_attention, q, k, v, is_causal=size.causal, enable_gqa=size.groups > 1
+    )
+    made: dict[str, Peer] = {}
     for name, backend in stage.backends.items():
+        peer = Peer(compute, backend)
         try:
-            run(backend)
+            peer()
         except RuntimeError as error:
             if not any(words in str(error) for words in _REFUSALS):
                 raise
             continue
-        made[name] = partial(run, backend)
+        made[name] = peer
     return made
 
 

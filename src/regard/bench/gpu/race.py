@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.gpu.contenders import Said, backwards, eager_fits, flex, forwards
+from regard.bench.gpu.contenders import Peer, Said, backwards, eager_fits, flex, forwards
 from regard.bench.gpu.reference import Truth, expect, gradients, truth
 from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
@@ -119,11 +119,18 @@ def _timed(
 ) -> dict[str, Samples]:
     """Samples of about the same length on every size: short calls come many in a row."""
     first = next(iter(runs.values()))
-    calls = int(_SAMPLE / max(stage.seconds(first, 1), 1e-9))
+    calls = int(_SAMPLE / max(_sample(stage, first, 1), 1e-9))
     calls = min(max(calls, 1), _MOST_CALLS)
     return take_turns(
-        runs, seconds=seconds, rounds=_ROUNDS, clock=lambda run: stage.seconds(run, calls)
+        runs, seconds=seconds, rounds=_ROUNDS, clock=lambda run: _sample(stage, run, calls)
     )
+
+
+def _sample(stage: Stage, run: Callable[[], object], calls: int) -> float:
+    if not isinstance(run, Peer):
+        return stage.seconds(run, calls)
+    with run.named():
+        return stage.seconds(run.compute, calls)
 
 
 def _output(run: Callable[[], Said]) -> list[Tensor]:

@@ -19,6 +19,7 @@ __all__ = ["run"]
 
 _MANY = 4096  # launches
 _NUMBERS = frozenset({type(None), bool, int, float})
+_STRIDES = _NUMBERS | {tuple}
 _ALIGNED = 16  # bytes; kernels are compiled for pointers that are so, and for others
 
 # by everything a compiled kernel depends on: the kernel, and the values of its last parameters
@@ -54,9 +55,17 @@ def _kind(given: Any) -> Any:
     pointer, of a number all of it."""
     if isinstance(given, Tensor):
         return given.dtype, given.data_ptr() % _ALIGNED == 0
-    if isinstance(given, tuple) and not _NUMBERS.issuperset(map(type, given)):
+    if isinstance(given, tuple) and not _is_numbers(given):
         return tuple(map(_kind, given))
     return given
+
+
+def _is_numbers(given: tuple[Any, ...]) -> bool:
+    """All the way down. Asked at every launch, of rules of thirty numbers."""
+    kinds = set(map(type, given))
+    if kinds <= _NUMBERS:
+        return True
+    return kinds <= _STRIDES and all(_is_numbers(one) for one in given if type(one) is tuple)
 
 
 def _allocate(size: int, align: int, stream: int | None) -> Tensor:
