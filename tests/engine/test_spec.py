@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import regard
 from regard.engine import api, ops
@@ -32,6 +33,8 @@ SPECS = [
     Spec("('causal','end')", "(0.125,2.5,('alibi','end'),True)", "cpu", output=True),
     Spec("None", "(1.0,None,None,False)", "tiled", asked="entropy,top:3", seen=True),
     Spec("None", "(1.0,None,None,False)", what="scores", dropout=0.1, place=-7),
+    Spec("None", "(1.0,None,None,False)", output=True, aside=True),
+    Spec("None", "(1.0,None,None,False)", output=True, mass=True),
     Spec("('both',('causal','end'),('padding',True))", "(0.3333333333333333,None,None,False)"),
 ]
 
@@ -111,3 +114,27 @@ def test_shapes_told_while_tracing_are_the_real_ones(
     real = ops.rows(q, k, k, [], [], [], None, spec.text())
     traced = spec.fake_measures(q, k, torch.promote_types(dtype, torch.float32))
     assert [(t.shape, t.dtype) for t in traced] == [(t.shape, t.dtype) for t in real[4:]]
+
+
+@pytest.mark.parametrize("kind", ["output", "product"])
+@pytest.mark.parametrize("mass", [False, True])
+@pytest.mark.parametrize("implementation", ["cpu", "tiled"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_gradients_told_while_tracing_are_the_real_ones(
+    implementation: str, mass: bool, kind: str, dtype: torch.dtype
+) -> None:
+    """The mass comes last, with the gradient of an output alone."""
+    q, k = torch.randn(2, 4, 7, 3).to(dtype), torch.randn(2, 2, 11, 3).to(dtype)
+    exact = torch.promote_types(dtype, torch.float32)
+    row = torch.zeros(2, 4, 7, dtype=exact)
+    told = [torch.ones_like(q), row, row.new_empty(0)]
+    if kind == "product":
+        told = [row.new_ones(2, 4, 11, 1), row.unsqueeze(-1)]
+    spec = Spec("None", "(1.0,None,None,False)", implementation, mass=mass).text()
+    real = ops.gradient(q, k, k, [], [row, row + 2.4], told, kind, spec)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        traced = ops.gradient(q, k, k, [], [row, row + 2.4], told, kind, spec)
+    assert [(t.shape, t.dtype) for t in traced] == [(t.shape, t.dtype) for t in real]
+    assert len(real) == 3 + (mass or kind == "product")
+    if mass and kind == "output":
+        assert real[-1].shape == (2, 4, 11) and real[-1].dtype == exact

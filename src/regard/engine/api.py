@@ -31,7 +31,7 @@ from regard.mask.part import Part
 from regard.score import Bias, BiasTable, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial, TopScores, rounded_off
-from regard.summary import Summary, Top, as_summaries
+from regard.summary import Received, Summary, Top, as_summaries
 
 __all__ = ["attend", "attend_partial", "replay", "scaled_dot_product_attention"]
 
@@ -50,6 +50,7 @@ def attend(
     sink: Tensor | None = None,
     dropout: float = 0.0,
     summaries: tuple[Summary, ...] = (),
+    in_backward: tuple[Summary, ...] = (),
     implementation: str | None = None,
 ) -> Attention:
     """Softmax attention whose result answers questions about where it looked.
@@ -63,12 +64,15 @@ def attend(
     sink            (Hq,): one more key per head whose value is zero
     dropout         on the weights that make the output; statistics never see it
     summaries       what to measure during the forward, such as regard.Entropy()
+    in_backward     (regard.Received(),): measured by the backward, which has the weights anyway;
+                    asked before it, or where none comes, it is swept for as always
     implementation  a name to insist on; without it the fastest that can serve the call
 
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
     check_whole()
     query, key, value = in_autocast(query, key, value)
+    later = bool(_check_in_backward(in_backward))
     changing = editors()
     alike = None
     if bias is None and sink is None and not changing:
@@ -77,18 +81,21 @@ def attend(
     settled = kept(alike)
     if settled is not None:
         call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
+        later = False  # nothing is settled for calls with gradients
     else:
         call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
         summaries = _check_summaries(summaries, call.shape)
         call = edited_call(call, changing) if changing else call
-        chosen = _choose(call, summaries, implementation)
+        later = later and call.gradients
+        wanted = (*summaries, Received()) if later else summaries
+        chosen = _choose(call, wanted, implementation)
         keep(alike, Settled.of(call, summaries, chosen))
     heard = () if torch.compiler.is_compiling() else listeners()
-    if heard and isinstance(chosen, Swept):
+    if isinstance(chosen, Swept) and (heard or later):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
         # same tensors in the graph
-        wanted = dict.fromkeys(one for listener in heard for one in listener.wants(call))
-        answers = chosen.attend(call, summaries, tuple(wanted))
+        aside = dict.fromkeys(one for listener in heard for one in listener.wants(call))
+        answers = chosen.attend(call, summaries, tuple(aside), later)
     else:
         answers = chosen.attend(call, summaries)
     if changing:
@@ -374,6 +381,16 @@ def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ..
     for summary in summaries:
         summary.check(shape)
     return summaries
+
+
+def _check_in_backward(given: Any) -> tuple[Summary, ...]:
+    for summary in (asked := as_summaries(given)):
+        if not isinstance(summary, Received) or summary.queries is not None:
+            raise InputError(
+                f"in_backward: {summary!r}; the backward measures what keys received from all "
+                "queries: give (regard.Received(),) there, and all else to summaries="
+            )
+    return asked
 
 
 def _broadcast(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> tuple[Tensor, ...]:

@@ -30,16 +30,18 @@ def by_output(
     grad_output: Tensor,
     shift: Tensor,
     slope: Tensor | None,
+    mass: bool = False,
 ) -> list[Tensor]:
-    """q, k, v, then one per array of the rule."""
-    found = sweeps.backward(call, state, grad_output, shift, slope)
+    """q, k, v, then one per array of the rule; last the mass, where asked for."""
+    found = sweeps.backward(call, state, grad_output, shift, slope, mass)
     rule = [
         torch.zeros_like(array) if grad is None else grad
         for array, grad in zip(call.score.arrays(), found.rule, strict=True)
     ]
     if call.score.sink is not None:
         rule[-1] = _sink_gradient(call.score.sink, state, shift, slope)
-    return [found.query, found.key, found.value, *rule]
+    brought = [] if found.mass is None else [found.mass]
+    return [found.query, found.key, found.value, *rule, *brought]
 
 
 def _sink_gradient(sink: Tensor, state: RowState, shift: Tensor, slope: Tensor | None) -> Tensor:

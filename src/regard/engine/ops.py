@@ -8,9 +8,9 @@ nodes, and nothing about a mask's values is looked at while tracing.
                                      columns too, where maps keep them company
     columns    q, k, arrays, state   mass, seen, product, offsets
     cells      q, k, arrays, state   a rectangle of weights or scores
-    attach     a known value         the same value, with its gradient
+    attach     a known value         the same value, with its gradient: entropy, top weights, mass
     refuse     a known value         the same value; asking for its gradient is an error
-    gradient   what arrived          gradients of q, k, v and the arrays
+    gradient   what arrived          gradients of q, k, v and the arrays; the mass where asked for
 
 `state` is a row sweep's (peak, log). lse is a constant to these operators: a weight is
 exp(s − lse) and lse moves with every score of its row, so each gradient puts lse's part in by
@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, library
 
 from regard.engine import carry
+from regard.engine.brought import expected
 from regard.engine.choose import sweeps_for
 from regard.engine.eager import unwatched
 from regard.engine.problem import Place, RowState
@@ -185,7 +186,8 @@ def attach(
     keys: Tensor | None,
     spec: str,
 ) -> Tensor:
-    """A known entropy (no keys) or known weights of top keys, with their gradient."""
+    """A known entropy (no keys), known weights of top keys, or the mass of all queries where the
+    text says so, with their gradient."""
     return value.clone()
 
 
@@ -227,7 +229,8 @@ def gradient(
     kind: str,
     spec: str,
 ) -> list[Tensor]:
-    """q, k, v, the arrays; for a product also that of its other factor. `told` by kind:
+    """q, k, v, the arrays; for a product also that of its other factor, for an output the mass each
+    key received where the text asks for it. `told` by kind:
 
     output   grad_output, shift, seed or empty, and slope where entropy takes part
     product  g, outer
@@ -239,11 +242,16 @@ def gradient(
     call = said.call(q, k, v, arrays, seed)
     sweeps, rows_state = sweeps_for(call, said.implementation), RowState(*state)
     masks = len(arrays) - len(list(call.score.arrays()))
+    more: list[Tensor] = []
     if kind == "output":
         slope = told[3] if len(told) > 3 else None
-        dq, dk, dv, *rule = carry.by_output(sweeps, call, rows_state, told[0], told[1], slope)
+        dq, dk, dv, *rule = carry.by_output(
+            sweeps, call, rows_state, told[0], told[1], slope, said.mass
+        )
+        more = [rule.pop()] if said.mass else []
     elif kind == "product":
         dq, dk, *rule, other = carry.by_product(sweeps, call, rows_state, told[0], told[1])
+        more = [other]
     elif kind == "cells":
         place = Place(*told[:3])
         dq, dk, *rule = carry.by_cells(sweeps, call, rows_state, place, told[3], told[4])
@@ -252,8 +260,7 @@ def gradient(
     dv = dv if kind == "output" else torch.zeros_like(v)
     none = [torch.zeros_like(mask) for mask in arrays[:masks]]
     made = zip((q, k, v, *arrays), (dq, dk, dv, *none, *rule), strict=True)
-    found = [grad.to(given.dtype).contiguous() for given, grad in made]
-    return [*found, other] if kind == "product" else found
+    return [*(grad.to(given.dtype).contiguous() for given, grad in made), *more]
 
 
 @gradient.register_fake
@@ -268,7 +275,11 @@ def _(
     spec: str,
 ) -> list[Tensor]:
     found = [t.new_empty(t.shape) for t in (q, k, v, *arrays)]
-    return [*found, told[1].new_empty(told[1].shape)] if kind == "product" else found
+    if kind == "product":
+        found.append(told[1].new_empty(told[1].shape))
+    elif kind == "output" and Spec.parse(spec).mass:
+        found.append(q.new_empty((*q.shape[:-2], k.shape[-2]), dtype=state[0].dtype))
+    return found
 
 
 # ── gradients ────────────────────────────────────────────────────────────────────────────────
@@ -311,6 +322,7 @@ def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     offered = (output[0], output[3], entropy)
     ctx.mark_non_differentiable(*(t for t in output if not any(t is o for o in offered)))
     ctx.given, ctx.marks = len(given), len(marks)
+    ctx.brought = expected() if Spec.parse(spec).mass else None
 
 
 def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
@@ -328,6 +340,8 @@ def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     if g_entropy is not None:
         told = [g_output, shift + g_entropy * entropy, told[2], g_entropy]
     found = gradient(q, k, values, arrays, [peak, log], told, "output", ctx.spec)
+    if ctx.brought is not None:
+        ctx.brought.mass = found.pop().detach()
     dv = found[2] if grads[0] is not None else None
     lists = _floats(arrays, found[3:]), [None] * ctx.given, [None] * ctx.marks
     return found[0], found[1], dv, *lists, None, None
@@ -391,13 +405,16 @@ def _save_attached(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _attached_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     (q, k, peak, log, value, keys), arrays = _recall(ctx)
-    if keys is None:
+    if Spec.parse(ctx.spec).mass:
+        told, kind = [grad.unsqueeze(-1), torch.ones_like(peak).unsqueeze(-1)], "product"
+    elif keys is None:
         nothing = q.new_zeros((*q.shape[:-1], 0))
         told, kind = [nothing, grad * value, peak.new_empty(0), grad], "output"
     else:
         told, kind = [keys, grad * value], "top"
     found = gradient(q, k, k[..., :0], arrays, [peak, log], told, kind, ctx.spec)
-    return found[0], found[1], _floats(arrays, found[3:]), [None, None], None, None, None
+    of_arrays = found[3 : 3 + len(arrays)]
+    return found[0], found[1], _floats(arrays, of_arrays), [None, None], None, None, None
 
 
 def _no_gradient(what: str) -> str:

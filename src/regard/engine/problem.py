@@ -60,6 +60,11 @@ class Call:
         """What is computed in: float32, or float64 for float64 inputs."""
         return torch.promote_types(self.query.dtype, torch.float32)
 
+    @property
+    def gradients(self) -> bool:
+        """Whether a graph begins here."""
+        return torch.is_grad_enabled() and any(t.requires_grad for t in self.tensors())
+
     def tensors(self) -> list[Tensor]:
         """Everything a gradient may flow into: q, k, v, then the rule's arrays."""
         return [self.query, self.key, self.value, *self.score.arrays()]
@@ -94,7 +99,7 @@ class Call:
             softcap=self.score.softcap is not None,
             sink=self.score.sink is not None,
             dropout=self.dropout > 0,
-            gradients=torch.is_grad_enabled() and any(t.requires_grad for t in self.tensors()),
+            gradients=self.gradients,
             bias_gradient=torch.is_grad_enabled() and self._bias_learns(),
             summaries=frozenset(summaries),
         )

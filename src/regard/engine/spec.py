@@ -1,7 +1,7 @@
 """A call without its tensors, as one line of text: what torch's operators carry along.
 
 mask | score rule | implementation | output? | measures | seen? | offsets? | what | dropout |
-place | aside?
+place | aside? | mass?
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Spec:
     dropout: float = 0.0
     place: int | None = None
     aside: bool = False  # entropy is measured for a listener and takes no part in the graph
+    mass: bool = False  # the backward brings the mass of all queries; an attached value is that
 
     @classmethod
     def of(cls, mask: masks.Mask | None, score: scores.ScoreRule) -> Spec:
@@ -79,7 +80,7 @@ class Spec:
         return (
             f"{self.mask}|{self.score}|{self.implementation}|{int(self.output)}|{self.asked}|"
             f"{int(self.seen)}|{int(self.offsets)}|{self.what}|{float(self.dropout)}|{self.place}|"
-            f"{int(self.aside)}"
+            f"{int(self.aside)}|{int(self.mass)}"
         )
 
     @staticmethod
@@ -91,7 +92,7 @@ class Spec:
         place = None if rest[1] == "None" else int(rest[1])
         return Spec(
             mask, score, implementation, output == "1", asked, seen == "1", offsets == "1", kind,
-            float(rest[0]), place, rest[2] == "1",
+            float(rest[0]), place, rest[2] == "1", rest[3] == "1",
         )  # fmt: skip
 
     def call(

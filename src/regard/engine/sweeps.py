@@ -52,6 +52,7 @@ class Gradients(NamedTuple):
     key: Tensor
     value: Tensor
     rule: list[Tensor | None]  # for the arrays of the bias and, last, the sink
+    mass: Tensor | None = None  # (*batch, Hq, S), where asked for: what each key received
 
 
 class Sweeps(Protocol):
@@ -101,8 +102,10 @@ class Sweeps(Protocol):
         grad_output: Tensor,
         shift: Tensor,
         slope: Tensor | None,
+        mass: bool = False,
     ) -> Gradients:
-        """dS = p (dP − shift − slope (s − lse)), carried on to q, k, v and the rule's arrays."""
+        """dS = p (dP − shift − slope (s − lse)), carried on to q, k, v and the rule's arrays. The
+        weights are there anyway: their sums over all queries, before dropout, come along."""
         ...
 
 

@@ -3,7 +3,8 @@
     row sweep      entropy, max score, max logit, concentration, distance, visible, matching,
                    top, pooled
     column sweep   received, offsets; pooled, where these sweeps have it cheaper there
-    neither        peak and smaller top-k come out of a larger top-k; normalised entropy and
+    backward       received by all queries, where asked for there
+    none of them   peak and smaller top-k come out of a larger top-k; normalised entropy and
                    sink mass out of lse
 
 What a sweep brought is kept (detached) with the attention it belongs to. A question with a
@@ -13,6 +14,7 @@ gradient gets its graph when it is asked, around the known value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Literal, cast
 
@@ -20,6 +22,7 @@ import torch
 from torch import Tensor
 
 from regard.engine import ops
+from regard.engine.brought import Brought, bringing
 from regard.engine.eager import unwatched
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
 from regard.engine.spec import Spec, marks_of, measure_text
@@ -62,27 +65,37 @@ class Swept:
     # ── the forward ──────────────────────────────────────────────────────────────────────────
 
     def attend(
-        self, call: Call, summaries: tuple[Summary, ...], aside: tuple[Summary, ...] = ()
+        self,
+        call: Call,
+        summaries: tuple[Summary, ...],
+        aside: tuple[Summary, ...] = (),
+        in_backward: bool = False,
     ) -> Answers:
         """One row sweep with everything that fits into it; a column sweep where asked for. What is
-        measured aside leaves no trace in the graph."""
+        measured aside leaves no trace in the graph. The mass of all queries may be left to the
+        backward, where nobody but autograd will see that."""
         everything = (*summaries, *aside)
         measures = _measures(everything)
         if self.sweeps is not None and not call.dropout and unwatched(_all_tensors(call)):
             return self._attend_now(self.sweeps, call, everything, measures)
         in_graph = Entropy() in summaries
+        brought = Brought() if in_backward and unwatched(()) else None
         spec = self._spec(call).asking(
-            output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph
-        )
+            output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph,
+            mass=brought is not None,
+        )  # fmt: skip
         seed = torch.randint(2**31, ()) if call.dropout > 0 else None
-        output, peak, log, lse, *flat = ops.sweep_rows(
-            call.query, call.key, call.value, _arrays(call), [], marks_of(measures), seed, spec
-        )
+        with nullcontext() if brought is None else bringing(brought):
+            output, peak, log, lse, *flat = ops.sweep_rows(
+                call.query, call.key, call.value, _arrays(call), [], marks_of(measures), seed, spec
+            )
         known = _unflatten(flat, measures)
         state = RowState(peak.detach(), log.detach())
         kept = {summary: _mapped(value, Tensor.detach) for summary, value in known.items()}
         if in_graph:
             kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
+        if brought is not None:
+            kept[_BROUGHT] = brought
         answers = Answers(output, lse, kept, state)
         self._fill_columns(_detached_call(call), state, everything, kept)
         return answers
@@ -131,8 +144,9 @@ class Swept:
         known: dict[Any, Any],
     ) -> dict[Summary, Any]:
         """The summaries: known ones as they are, the rest in one sweep of each kind. Columns with
-        a gradient are swept when they are answered."""
-        graph = _has_graph(call)
+        a gradient are swept when they are answered, where they are not known."""
+        _look_for_mass(known)
+        graph = call.gradients
         alone = tuple(s for s in summaries if not (graph and isinstance(s, Received)))
         self._fill(_detached_call(call), state, alone, known)
         if not graph:
@@ -168,7 +182,7 @@ class Swept:
             self._mass(call, state, Received(), known, offsets=True)
 
     def _answer(self, call: Call, state: RowState, summary: Summary, known: dict[Any, Any]) -> Any:
-        graph = _has_graph(call)
+        graph = call.gradients
         if isinstance(summary, Received):
             mass, seen = self._mass(call, state, summary, known)
             return summary.finish(mass, seen, call.shape)
@@ -186,8 +200,10 @@ class Swept:
             return TopKeys(self._attach(call, state, value.weights, value.keys), value.keys)
         return ops.refuse(value, call.query, call.key, type(summary).__name__)
 
-    def _attach(self, call: Call, state: RowState, value: Tensor, keys: Tensor | None) -> Tensor:
-        spec = self._spec(call).asking()
+    def _attach(
+        self, call: Call, state: RowState, value: Tensor, keys: Tensor | None, mass: bool = False
+    ) -> Tensor:
+        spec = self._spec(call).asking(mass=mass)
         return ops.attach(call.query, call.key, _arrays(call), list(state), value, keys, spec)
 
     def _mass(
@@ -199,10 +215,11 @@ class Swept:
         offsets: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Column mass and, where the summary divides by it, how many may see each key."""
-        graph, seen = _has_graph(call), summary.per == "visible"
+        graph, seen = call.gradients, summary.per == "visible"
         name = ("mass", summary.queries)
         mass, count = known.get(name, (None, None))
-        if mass is None or graph or offsets or (seen and count is None):
+        swept_anew = graph and summary.queries is not None  # no gradient is attached to these
+        if mass is None or swept_anew or offsets or (seen and count is None):
             chosen = None
             if summary.queries is not None:
                 rows = query_indices(summary.queries, call.shape.queries, call.query.device)
@@ -215,6 +232,8 @@ class Swept:
             if offsets:
                 known[Offsets()] = diagonals
             known[name] = (mass.detach(), count if seen else None)
+        elif graph:
+            mass = self._attach(call, state, mass, None, mass=True)
         return mass, count if seen else None
 
     def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
@@ -243,6 +262,7 @@ class Swept:
 
 
 _GRAPH = "entropy with its graph"
+_BROUGHT = "what a backward brings"
 
 
 def _arrays(call: Call) -> list[Tensor]:
@@ -252,10 +272,6 @@ def _arrays(call: Call) -> list[Tensor]:
 
 def _all_tensors(call: Call) -> list[Tensor]:
     return [call.query, call.key, call.value, *_arrays(call)]
-
-
-def _has_graph(call: Call) -> bool:
-    return torch.is_grad_enabled() and any(t.requires_grad for t in call.tensors())
 
 
 def _detached_call(call: Call) -> Call:
@@ -311,6 +327,13 @@ def _lookup(known: dict[Any, Any], summary: Summary) -> Any:
         if isinstance(other, Top) and other.k >= summary.k:
             return TopKeys(value.weights[..., : summary.k], value.keys[..., : summary.k])
     return None
+
+
+def _look_for_mass(known: dict[Any, Any]) -> None:
+    """A mass that a backward has brought is known; one that was swept for before stays."""
+    brought: Brought | None = known.get(_BROUGHT)
+    if brought is not None and brought.mass is not None:
+        known.setdefault(("mass", None), (brought.mass, None))
 
 
 def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, Any]:

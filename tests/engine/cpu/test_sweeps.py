@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 import regard
+from regard.engine import api
 from regard.engine.cpu.load import Kernels, _find
+from regard.engine.cpu.sweeps import CPU
 from regard.summary import Pooled, Top, Visible
 from regard.testing import poisoned_memory
 
@@ -299,3 +301,46 @@ def test_transposed_and_spread_inputs(isa: str, dtype: torch.dtype) -> None:
     found = attend(q, k, v, mask=regard.Causal())
     right = attend(q.contiguous(), k.contiguous(), v.contiguous(), mask=regard.Causal())
     assert torch.equal(found.output, right.output) and torch.equal(found.dense(), right.dense())
+
+
+# ── mass out of the backward ─────────────────────────────────────────────────────────────────
+
+
+@each_type
+@pytest.mark.parametrize("strips", [False, True], ids=["whole", "strips"])
+def test_mass_from_the_backward(
+    isa: str, dtype: torch.dtype, strips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several tiles of keys, several blocks of queries, heads that share keys, threads; and a mask
+    that comes in strips of queries."""
+    if strips:
+        monkeypatch.setattr("regard.engine.cpu.bind._STRIP_BYTES", 1)
+    q = random(2, 6, 200, 8, dtype=dtype).requires_grad_()
+    k, v = random(2, 2, 530, 8, dtype=dtype, seed=1), random(2, 2, 530, 3, dtype=dtype, seed=2)
+    mask = regard.Rule(lambda i, j: (i + 2 * j) % 5 != 0) if strips else regard.Causal()
+    found, threads = [], torch.get_num_threads()
+    for count in (1, 3):
+        torch.set_num_threads(count)
+        try:
+            with poisoned_memory():
+                a = attend(q, k, v, mask=mask, in_backward=(regard.Received(),))
+                a.output.square().sum().backward()
+        finally:
+            torch.set_num_threads(threads)
+        found.append(a._known["what a backward brings"].mass)
+    assert torch.equal(found[0], found[1]), "the number of threads changes no bit"
+    assert found[0].shape == (2, 6, 530) and found[0].dtype == dtype
+    swept = attend(q.detach(), k, v, mask=mask).received()
+    torch.testing.assert_close(found[0], swept)
+    assert strips or torch.equal(found[0], swept)
+
+
+def test_only_mass_that_is_asked_for_is_added_up(isa: str) -> None:
+    q, k = random(1, 2, 9, 4), random(1, 2, 20, 4, seed=1)
+    call = api._call(q, k, k, None, None, None, None, None, 0.0)
+    state = CPU.rows(call, False, ()).state
+    told = torch.ones(1, 2, 9, 4), torch.zeros(1, 2, 9), None
+    assert CPU.backward(call, state, *told).mass is None
+    mass = CPU.backward(call, state, *told, mass=True).mass
+    assert mass is not None
+    torch.testing.assert_close(mass.sum(-1), torch.full((1, 2), 9.0))

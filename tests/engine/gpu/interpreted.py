@@ -22,7 +22,7 @@ from triton.runtime import interpreter
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import regard
-from each import conftest, test_definition, test_gradients
+from each import conftest, test_brought, test_definition, test_gradients
 from regard.engine.gpu import decode, prune, replay, wanted
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
@@ -52,6 +52,11 @@ DECODED = (
     "causal at the end", "window both sides", "lengths", "documents", "not a window",
     "boolean table", "bias table", "cap, alibi, sink, causal", "wide values", "one query",
     "no keys", "no queries", "two batch axes",
+)  # fmt: skip
+BROUGHT = (
+    "causal at the end", "more queries than keys", "window both sides", "lengths", "documents",
+    "boolean table", "bias table", "sink", "cap, alibi, sink, causal", "wide values", "head dim 5",
+    "one query", "no keys", "no queries", "two batch axes",
 )  # fmt: skip
 LATER = ("causal at the end", "lengths", "sink", "flat")
 MAPPED = ("causal at the end", "window both sides", "bias table")
@@ -183,6 +188,17 @@ def gradients(case: Case) -> None:
     test_gradients.test_gradients(case, "triton")
 
 
+def brought(case: Case) -> None:
+    """The mass of each head of a group, from the backward: several tiles of queries a head, several
+    blocks of keys, values in chunks."""
+    test_brought.test_mass_from_the_backward(case, torch.float64, "triton")
+    if case.name in GRADIENTS:
+        sizes = {"queries": 70, "keys": 140, "value_dim": case.value_dim * 8}
+        long = replace(case, **sizes)
+        for dtype in (torch.float32, torch.bfloat16):
+            test_brought.test_mass_from_the_backward(long, dtype, "triton")
+
+
 def pruned(case: Case) -> None:
     """The heaviest keys by block maxima, some rows at a time, with equal keys among them; in
     whatever order the programs come."""
@@ -288,6 +304,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "later": (later, LATER),
     "keys": (keys, KEYS),
     "gradients": (gradients, GRADIENTS),
+    "brought": (brought, BROUGHT),
     "pruned": (pruned, ("causal at the end", "sink")),
     "listed": (listed, ("causal at the end",)),
     "mapped": (mapped, MAPPED),

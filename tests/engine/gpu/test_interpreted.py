@@ -21,6 +21,7 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
         "later",
         "keys",
         "gradients",
+        "brought",
         "pruned",
         "listed",
         "decoded",

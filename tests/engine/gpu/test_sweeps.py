@@ -57,6 +57,10 @@ def test_without_triton_there_is_a_reason(monkeypatch):
         ({"bias_gradient": True}, "its backward gives no gradient to a bias"),
         ({"mask": "Rule(fn=<f>, entry=None)"}, "of masks it knows no Rule"),
         ({"shape": AttentionShape.of(*[(1, 2, 8, 300)] * 3)}, "head dim 300 is above 256"),
+        (
+            {"shape": AttentionShape.of(*[(64, 64, 16, 8, 64)] * 3)},
+            "batch × heads is 65536, CUDA takes 65535",
+        ),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )  # fmt: skip

@@ -120,5 +120,5 @@ class Backward(Structure):
 
     _fields_ = tuple(
         (n, c_void_p)
-        for n in "row_max row_log grad_output shift slope grad_q grad_k grad_v".split()
+        for n in "row_max row_log grad_output shift slope grad_q grad_k grad_v mass".split()
     )

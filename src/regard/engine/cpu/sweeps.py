@@ -167,6 +167,7 @@ class CpuSweeps:
         grad_output: Tensor,
         shift: Tensor,
         slope: Tensor | None,
+        mass: bool = False,
     ) -> Gradients:
         """dS = p (dP − shift − slope (s − lse)), carried on to q, k and v."""
         shape, binding = call.shape, Binding(call)
@@ -178,9 +179,15 @@ class CpuSweeps:
         keep = [t.detach().to(binding.dtype).contiguous() for t in given]
         ask = structures.Backward(*(t.data_ptr() for t in keep))
         ask.grad_q, ask.grad_k, ask.grad_v = (g.data_ptr() for g in (grad_q, grad_k, grad_v))
+        columns = (*shape.batch, shape.query_heads, shape.keys) if mass else (0,)
+        received = torch.zeros(columns, dtype=torch.float64)
+        if mass:
+            ask.mass = received.data_ptr()
         for piece in binding.strips():
             load().run("backward", piece, ask, binding.wide)
-        return Gradients(grad_q, grad_k, grad_v, [None] * len(list(call.score.arrays())))
+        rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
+        found = received.to(binding.dtype) if mass else None
+        return Gradients(grad_q, grad_k, grad_v, rule, found)
 
 
 class _RowBuffers:

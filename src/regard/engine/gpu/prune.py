@@ -7,8 +7,8 @@ O(tokens). Then, for these rows:
     wanted   the k blocks with the largest maxima, and the rows that want each block; the least
              of a row's maxima bounds its k-th score
     gather   a block's scores for the rows that want it; those that reach a row's bound are
-             listed, the largest first: at most k of a block, so k lists of at most k for a row
-    merge    every row walks its lists with k places in registers
+             appended to its list: at most k of a block, so at most k·k
+    merge    every row walks its list with k places in registers
 
 Only a sixteenth of QKᵀ is computed twice at 8,192 keys and k = 8. Equal scores go to the lower
 key: equal maxima to the lower block, equal survivors to the lower key.
@@ -46,18 +46,20 @@ def prunes(bound: Bound, count: int) -> bool:
 
 
 @triton.jit
-def _list_best(x, j, least, held, values, keys, at, tall, COUNT: tl.constexpr):
-    """The best COUNT of the scores that reach their row's bound, the largest first; lower keys
-    first among equals. A row's list begins `at`, `tall` from place to place."""
+def _append(x, j, row, least, held, values, keys, tall, COUNT: tl.constexpr):
+    """The best COUNT of the scores that reach their row's bound, to that row's list; lower keys
+    first among equals."""
     NONE: tl.constexpr = 2147483647
-    many = tl.minimum(tl.sum((x >= least[:, None]).to(tl.int32), 1), COUNT)
-    tl.store(held, many, mask=many > 0)
-    for n in range(tl.max(many, 0)):
+    most = tl.max(tl.sum((x >= least[:, None]).to(tl.int32), 1), 0)
+    for _ in range(tl.minimum(most, COUNT)):
         best = tl.max(x, 1)
         key = tl.min(tl.where(x == best[:, None], j[None, :], NONE), 1)
-        to = at + n * tall
-        tl.store(values + to, best, mask=n < many)
-        tl.store(keys + to, key, mask=n < many)
+        reaches = best >= least
+        # in any order: the list is sorted later
+        turn = tl.atomic_add(held + row, 1, mask=reaches, sem="relaxed")
+        at = turn.to(tl.int64) * tall + row
+        tl.store(values + at, best, mask=reaches)
+        tl.store(keys + at, key, mask=reaches)
         x = tl.where(j[None, :] == key[:, None], FLOOR, x)
 
 
@@ -87,15 +89,14 @@ def _gather(
         other += (h // rule.group).to(tl.int64) * k_strides[1]
         k = tl.load(other + j.to(tl.int64)[:, None] * k_strides[2] + d[None, :],
                     mask=(j < rule.keys)[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
-        entries = wide * COUNT * tall
-        lists = entries * COUNT
+        rows = want.rows + wide * COUNT * tall
+        lists = wide * COUNT * COUNT * tall
         # tiles pass no vector on to each other: Triton 3.6 takes one that is wanted in several
         # layouts for what it was before the loop, and rows then get the bounds of others
         for start in tl.range(first, behind, BM):
             at = start + tl.arange(0, BM)
             inside = at < behind
-            entry = tl.load(want.entries + entries + at, mask=inside, other=0)
-            row = entry % tall
+            row = tl.load(rows + at, mask=inside, other=0)
             i = base + row
             q = tl.load(own + i.to(tl.int64)[:, None] * q_strides[2] + d[None, :],
                         mask=inside[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
@@ -104,9 +105,8 @@ def _gather(
             least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-5, FLOOR * 0.99)
             s = times(q, k.T, PRECISION, WIDE)
             x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
-            place = (entry // tall).to(tl.int64)
-            _list_best(x, j, least, held + entries + entry, values, keys,
-                       lists + place * COUNT * tall + row, tall, COUNT)  # fmt: skip
+            _append(x, j, row, least, held + wide * tall, values + lists, keys + lists, tall,
+                    COUNT)  # fmt: skip
 
 
 @triton.jit
@@ -138,26 +138,19 @@ def _merge(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     unit = tl.program_id(1).to(tl.int64)
     inside = (row < tall) & (base + row < rule.queries)
+    many = tl.load(held + unit * tall + row, mask=inside, other=0)
     best = (tl.zeros([ROWS], tl.float32) + FLOOR,) * COUNT
     names = (tl.zeros([ROWS], tl.int32) + NONE,) * COUNT
     lists = unit * COUNT * COUNT * tall + row
-    held += unit * COUNT * tall + row
-    # the first of every list at once; few lists have a second
-    firsts = best[:0]
-    first_keys = best[:0]
-    for place in tl.static_range(COUNT):
-        some = tl.load(held + place * tall, mask=inside, other=0) > 0
-        firsts += (tl.load(values + lists + place * COUNT * tall, mask=some, other=FLOOR),)
-        first_keys += (tl.load(keys + lists + place * COUNT * tall, mask=some, other=NONE),)
-    for place in tl.static_range(COUNT):
-        best, names = _insert(best, names, firsts[place], first_keys[place], COUNT)
-    for place in range(COUNT):
-        many = tl.load(held + place * tall, mask=inside, other=0)
-        for n in range(1, tl.max(many, 0)):
-            at = lists + (place * COUNT + n) * tall
-            x = tl.load(values + at, mask=n < many, other=FLOOR)
-            key = tl.load(keys + at, mask=n < many, other=NONE)
-            best, names = _insert(best, names, x, key, COUNT)
+    x = tl.load(values + lists, mask=many > 0, other=FLOOR)
+    key = tl.load(keys + lists, mask=many > 0, other=NONE)
+    for n in range(1, tl.max(many, 0) + 1):
+        lists += tall
+        later = tl.load(values + lists, mask=many > n, other=FLOOR)
+        later_key = tl.load(keys + lists, mask=many > n, other=NONE)
+        best, names = _insert(best, names, x, key, COUNT)
+        x = later
+        key = later_key
     at = unit * rule.queries + base + row
     p_row, l_row = load_state(peak, log, at, inside)
     for place in tl.static_range(COUNT):
@@ -179,7 +172,7 @@ class Pruner:
         if decodes(bound):
             return bound.rule.queries
         least = row_shape(bound.query.shape[-1], bound.query.dtype).rows
-        row = blocks(bound.rule.keys, BLOCK) * 4 + self.count * (self.count * 8 + 16)
+        row = blocks(bound.rule.keys, BLOCK) * 4 + self.count * (self.count * 8 + 12)
         fit = max(1, _BUFFER // max(1, bound.units * row))
         fit = max(least, 1 << (fit.bit_length() - 1))
         return min(fit, blocks(bound.rule.queries, least) * least)
@@ -199,11 +192,10 @@ class Pruner:
         )  # fmt: skip
 
     def _gather(self, want: Wanted, start: int) -> tuple[Tensor, Tensor, Tensor]:
-        """How many survivors rows have of each of their blocks (units, k, rows); their scores and
-        keys (units, k·k, rows)."""
+        """How many survivors rows have (units, rows), their scores and keys (units, k·k, rows)."""
         bound, device = self.bound, self.bound.query.device
         size = (bound.units, self.count * self.count, self.tall)
-        held = torch.zeros((bound.units, self.count, self.tall), dtype=torch.int32, device=device)
+        held = torch.zeros((bound.units, self.tall), dtype=torch.int32, device=device)
         values = torch.empty(size, device=device)
         keys = torch.empty(size, dtype=torch.int32, device=device)
         run(

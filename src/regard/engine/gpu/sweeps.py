@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
@@ -37,6 +38,7 @@ __all__ = ["TRITON", "TritonSweeps"]
 
 _LARGEST_DIM = 256
 _OLDEST = (8, 0)  # compute capability
+_MOST_UNITS = 65535  # CUDA's limit on a grid's second axis, where batch entries × heads stand
 
 # statistics that are one number a row, by the forward kernel's name
 _ROW_NUMBERS: dict[type[Summary], str] = {
@@ -87,6 +89,7 @@ class TritonSweeps:
         hidden = why_not(problem.mask, shape.extent)
         need = room(shape.dim, problem.dtype)
         there = _shared_memory() if home == "cuda" else None
+        units = prod(shape.batch) * shape.query_heads
         limits = {
             f"the tensors are on {problem.device}, these kernels run on {home}": (
                 problem.device != home
@@ -95,6 +98,7 @@ class TritonSweeps:
             f"head dim {shape.dim} takes {need} KiB of shared memory, this GPU has {there}": (
                 there is not None and there < need
             ),
+            f"batch × heads is {units}, CUDA takes {_MOST_UNITS}": units > _MOST_UNITS,
             "it has no dropout": problem.dropout,
             "its backward gives no gradient to a bias": problem.bias_gradient,
             str(hidden): hidden is not None,
@@ -251,14 +255,17 @@ class TritonSweeps:
         grad_output: Tensor,
         shift: Tensor,
         slope: Tensor | None,
+        mass: bool = False,
     ) -> Gradients:
         """dS = p (dP − shift − slope (s − lse)), carried on to q, k and v."""
         from regard.engine.gpu.backward import backward
 
         bound = bind(call)
-        grads = backward(bound, state, grad_output, shift, slope)
+        *grads, received = backward(bound, state, grad_output, shift, slope, mass)
         query, key, value = (bound.batched(grad) for grad in grads)
-        return Gradients(query, key, value, [None] * len(list(call.score.arrays())))
+        rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
+        found = None if received is None else bound.batched(received)
+        return Gradients(query, key, value, rule, found)
 
 
 def _shared_memory() -> int | None:

@@ -160,8 +160,8 @@ def _arrange(
 
 
 @triton.jit
-def _list(names, turn, first, entries_out, many, tall, COUNT: tl.constexpr, TILE: tl.constexpr):
-    """Some (place, row) of one head, written as place · tall + row."""
+def _list(names, turn, first, rows_out, many, tall, COUNT: tl.constexpr, TILE: tl.constexpr):
+    """Some (place, row) of one head."""
     unit = tl.program_id(1).to(tl.int64)
     entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
     inside = entry < COUNT * tall
@@ -170,7 +170,7 @@ def _list(names, turn, first, entries_out, many, tall, COUNT: tl.constexpr, TILE
     some = name >= 0
     to = tl.load(first + unit * many + name, mask=some, other=0)
     to += tl.load(turn + at, mask=some, other=0)
-    tl.store(entries_out + unit * COUNT * tall + to, entry, mask=some)
+    tl.store(rows_out + unit * COUNT * tall + to, entry % tall, mask=some)
 
 
 class Wanted(NamedTuple):
@@ -178,8 +178,8 @@ class Wanted(NamedTuple):
 
     least: Tensor  # (units, tall): bounds the k-th score from below
     names: Tensor  # (units, k, tall): blocks, −1 where there are fewer
-    entries: Tensor  # (units, k·tall): place · tall + row, in the order of blocks
-    first: Tensor  # (units, blocks): where a block's entries begin
+    rows: Tensor  # (units, k·tall): in the order of blocks
+    first: Tensor  # (units, blocks): where a block's rows begin
     counts: Tensor  # (units, blocks)
     work_block: Tensor  # (units, most)
     work_first: Tensor  # (units, most): the first of at most RUN rows
@@ -197,7 +197,7 @@ def wanted(bound: Bound, maxima: Tensor, start: int, count: int) -> Wanted:
         return torch.empty((units, *size), dtype=dtype, device=device)
 
     made = Wanted(
-        least=new(tall, dtype=torch.float32), names=new(count, tall), entries=new(count * tall),
+        least=new(tall, dtype=torch.float32), names=new(count, tall), rows=new(count * tall),
         first=new(many), counts=torch.zeros((units, many), dtype=torch.int32, device=device),
         work_block=new(most), work_first=new(most), work_count=new(), most=most,
     )  # fmt: skip
@@ -210,7 +210,7 @@ def wanted(bound: Bound, maxima: Tensor, start: int, count: int) -> Wanted:
     )  # fmt: skip
     run(
         _list, (blocks(count * tall, _ENTRIES), units),
-        made.names, turn, made.first, made.entries, many, tall, COUNT=count, TILE=_ENTRIES,
+        made.names, turn, made.first, made.rows, many, tall, COUNT=count, TILE=_ENTRIES,
     )  # fmt: skip
     return made
 

@@ -119,12 +119,15 @@ class TiledSweeps:
         grad_output: Tensor,
         shift: Tensor,
         slope: Tensor | None,
+        mass: bool = False,
     ) -> Gradients:
         """dS = p (dP − shift − slope (s − lse)); every tile adds its part to each gradient."""
         shape, exact = call.shape, call.exact
         query, key, value = (t.detach().to(exact) for t in (call.query, call.key, call.value))
         grads = [torch.zeros_like(t) for t in (query, key, value)]
         bias = BiasGradient(call.score.bias, shape.extent, exact)
+        columns = (*shape.batch, shape.query_heads, shape.keys) if mass else (0,)
+        received = query.new_zeros(columns, dtype=torch.float64)
         for rows in blocks_of(shape.queries):
             here = slice(rows.start, rows.stop)
             go = grad_output[..., here, :].to(exact)
@@ -132,6 +135,8 @@ class TiledSweeps:
                 there = slice(tile.cols.start, tile.cols.stop)
                 k, v = (t[..., there, :].repeat_interleave(shape.group, -3) for t in (key, value))
                 p = inside(weights_of(tile, state), tile)
+                if mass:
+                    received[..., there] += p.sum(-2)
                 kept = kept_by_dropout(call, tile)
                 dp = go @ v.mT if kept is None else (go @ v.mT) * kept
                 inner = dp - shift[..., here, None]
@@ -150,7 +155,8 @@ class TiledSweeps:
                 pv = p if kept is None else p * kept
                 grads[2][..., there, :] += grouped(pv.mT @ go, shape.group)
         sink = [] if call.score.sink is None else [None]  # no key here; see carry.py
-        return Gradients(grads[0], grads[1], grads[2], [*bias.sums, *sink])
+        found = received.to(exact) if mass else None
+        return Gradients(grads[0], grads[1], grads[2], [*bias.sums, *sink], found)
 
 
 def _add_diagonals(

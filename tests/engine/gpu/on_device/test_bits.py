@@ -115,3 +115,25 @@ def test_the_default_is_deterministic() -> None:
     first, second = (regard.attend(*given, mask=regard.Causal()) for _ in range(2))
     assert torch.equal(first.output, second.output) and torch.equal(first.lse, second.lse)
     expect_same_bits(named(second), named(first))
+
+
+@DIMS
+def test_mass_from_the_backward(attend: Attend, implementation: str, dim: int) -> None:
+    """The same run after run, as the column sweep says, and gradients are those without it."""
+    given = [t.requires_grad_() for t in tensors(tokens=2100, dim=dim)]
+    run = {"mask": regard.Causal(), "implementation": implementation}
+
+    def learned(a: regard.Attention) -> dict[str, Tensor]:
+        loss = a.output.float().square().sum() + a.lse.sum()
+        return dict(zip("qkv", torch.autograd.grad(loss, given), strict=True))
+
+    bare = attend(*given, **run)
+    right, swept, before = learned(bare), bare.received().detach(), None
+    for _ in range(2):
+        with poisoned_memory():
+            a = attend(*given, in_backward=(regard.Received(),), **run)
+            expect_same_bits(learned(a), right)
+        mass = a._known["what a backward brings"].mass
+        torch.testing.assert_close(mass, swept, rtol=1e-5, atol=1e-5)
+        assert before is None or torch.equal(mass, before)
+        before = mass

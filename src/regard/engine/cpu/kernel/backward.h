@@ -38,6 +38,19 @@ static void FN(turn_tile)(FN(BackwardState) *w, const Backward *ask, int64_t wid
     }
 }
 
+/* what each of `real` keys received from the block's rows, once s holds weights; added up in the
+ * order of the column sweep */
+static void FN(add_mass)(const FN(BackwardState) *w, int64_t real, double *mass) {
+    T column[TILE_KEYS];
+    for (int64_t j = 0; j < FN(padded)(real); j += LANES) {
+        VEC sum = FN(splat)(0);
+        for (int64_t n = 0; n < w->block.count; n++)
+            sum = sum + FN(load)(w->s + n * TILE_KEYS + j);
+        FN(store)(column + j, sum);
+    }
+    for (int64_t j = 0; j < real; j++) mass[j] += column[j];
+}
+
 static void FN(backward_block)(FN(BackwardState) *w, const Backward *ask) {
     FN(Block) *block = &w->block;
     const Call *c = block->call;
@@ -64,6 +77,9 @@ static void FN(backward_block)(FN(BackwardState) *w, const Backward *ask) {
                              w->value_panels + (first + p) * c->value_dim, PANEL,
                              w->ds + n * TILE_KEYS + p, TILE_KEYS, NULL);
         FN(turn_tile)(w, ask, width);
+        if (ask->mass)
+            FN(add_mass)(w, real,
+                         ask->mass + (block->batch * c->heads + block->head) * c->keys + first);
         for (int64_t x = 0; x < wide; x += PANEL) {
             for (int64_t n = 0; n < block->count; n += GROUP)
                 FN(multiply)(real, w->ds + n * TILE_KEYS, TILE_KEYS, 1,

@@ -89,12 +89,14 @@ typedef struct {
     void *cells;                /* (units, rows, cols) */
 } Rectangle;
 
-/* dS = p (dP − shift − slope·(s − lse)), with dP = grad_output · v. */
+/* dS = p (dP − shift − slope·(s − lse)), with dP = grad_output · v; and the mass each key received,
+ * whose weights are here anyway. */
 typedef struct {
     const void *row_max, *row_log;
     const void *grad_output;   /* (batch, heads, queries, value_dim), contiguous */
     const void *shift, *slope; /* (batch, heads, queries); slope null: 0 */
     void *grad_q, *grad_k, *grad_v; /* contiguous; grad_k and grad_v per key head */
+    double *mass;                   /* (batch, heads, keys), added to */
 } Backward;
 
 #endif

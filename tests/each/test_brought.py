@@ -1,0 +1,67 @@
+"""The mass each key received, out of the backward sweep, against the definition in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import regard
+from each.conftest import DEFAULT, HERE, attend, inputs_and_truth, serves
+from regard.engine import ops
+from regard.engine.choose import MEASURING
+from regard.summary import Received
+from regard.testing import Case, Inputs, poisoned_memory
+
+TYPES = (torch.float32, torch.float64, torch.bfloat16)
+HEADS_JOINED = (Received(), Received(groups="sum"), Received(groups="mean"))
+
+
+@contextmanager
+def nothing_swept() -> Iterator[None]:
+    """Whoever sweeps over columns fails."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a column sweep")
+
+    sweep, ops.sweep_columns = ops.sweep_columns, refuse
+    try:
+        yield
+    finally:
+        ops.sweep_columns = sweep
+
+
+def learned(
+    inputs: Inputs, implementation: str, **more: Any
+) -> tuple[regard.Attention, list[Tensor]]:
+    """The attention after its backward, and the gradients of q, k and v."""
+    leaves = [t.detach().clone().requires_grad_() for t in (inputs.query, inputs.key, inputs.value)]
+    a = attend(Inputs(*leaves, inputs.options), implementation, **more)
+    outer = torch.linspace(-1, 1, a.output.numel(), device=a.device).reshape(a.output.shape)
+    return a, list(torch.autograd.grad(a.output, leaves, outer.to(a.output.dtype)))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
+def test_mass_from_the_backward(case: Case, dtype: torch.dtype, implementation: str) -> None:
+    inputs, right = inputs_and_truth(case, dtype)
+    if implementation not in (*MEASURING, DEFAULT) or not serves(implementation, inputs):
+        return
+    with poisoned_memory():
+        a, grads = learned(inputs, implementation, in_backward=(Received(),))
+    plain, expected = learned(inputs, a.implementation)
+    for name, mine, theirs in zip("qkv", grads, expected, strict=True):
+        assert torch.equal(mine, theirs), f"d output / d {name}: other bits"
+    if a.implementation == "dense":  # small, and served by no kernel: it has the matrix
+        return
+    with nothing_swept():
+        found = a.summarize(*HEADS_JOINED)
+    for summary, value in found.items():
+        budget = right.budget(lambda steps, s=summary: s.define(steps, right.call.shape))
+        budget.check(value.detach(), repr(summary))
+    if a.implementation in ("cpu", "tiled"):  # which add up in one order wherever they add up
+        assert torch.equal(found[Received()], plain.received()), "other bits"
