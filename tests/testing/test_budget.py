@@ -77,6 +77,21 @@ def lse(steps: Any) -> Tensor:
     return steps.lse
 
 
+@pytest.mark.parametrize("keys", [50, 5000])
+def test_double_precision_may_lose_what_its_sums_lose(keys: int) -> None:
+    """Backwards is as right a way to add as forwards; 1e-13 of what there is may not go missing."""
+    dice = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(1, 2, n, 8, generator=dice).double() for n in (9, keys))
+    shape = AttentionShape.of(q.shape, k.shape, k.shape)
+    right = Yardstick(Call(q, k, k, None, ScoreRule(0.4), shape))
+    x = torch.linspace(-1, 1, keys).double()
+    budget = right.budget(lambda steps: steps.weights @ x.to(steps.weights.dtype))
+    terms = right.exact.weights * x
+    budget.check(terms.flip(-1).cumsum(-1)[..., -1])
+    budget.check(terms.cumsum(-1)[..., -1])
+    assert budget.excess(terms.sum(-1) + 1e-13) > 1
+
+
 def test_coarser_numbers_are_allowed_more() -> None:
     allowed = [
         Yardstick(call_of(dtype)).budget(lambda steps: steps.context).allowed

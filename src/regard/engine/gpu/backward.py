@@ -352,6 +352,9 @@ def backward(
     shapes = _shapes(max(padded(dim), chunk), q.dtype)
     tensors = (q, k, v if value_dim else k, g)
     strides = tuple(strides_of(t) for t in tensors)
+    fine = q.dtype == bound.exact
+    # tiles of wide numbers have no room for what the copy engine brings
+    fetched = not fine and chunks == 1 and all(across(t) for t in tensors)
     tall = max(shape.rows for shape in shapes)
     terms, padding = _row_terms(bound, state, shift, slope, tall)
     grids = (
@@ -365,8 +368,8 @@ def backward(
         if 0 not in grid:
             run(
                 kernel, grid, *tensors, rule, terms, padding, *to, *strides, dim, value_dim,
-                DV=chunk, CHUNKS=chunks, BM=shape.rows, BN=shape.keys, FINE=q.dtype == bound.exact,
-                STEEP=slope is not None, TMA=chunks == 1 and all(across(t) for t in tensors),
+                DV=chunk, CHUNKS=chunks, BM=shape.rows, BN=shape.keys, FINE=fine,
+                STEEP=slope is not None, TMA=fetched,
                 **options(bound, shape),
             )  # fmt: skip
     return grads[0], grads[1], grads[2], received
