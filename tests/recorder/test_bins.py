@@ -43,6 +43,38 @@ def test_bins() -> None:
     assert binned(row, 1, "mean") is row
 
 
+@given(count=st.integers(0, 40), size=st.sampled_from([2, 4, 16]))
+def test_bins_against_their_definition(count: int, size: int) -> None:
+    rows = np.random.default_rng(0).random((2, count, 3)).astype(np.float32)
+    cuts = [rows[:, at : at + size] for at in range(0, count, size)]
+    for how, one in (("mean", np.mean), ("max", np.max), ("sum", np.sum)):
+        found = binned(rows, size, how)
+        assert found.dtype == np.float32 and found.shape == (2, len(cuts), 3)
+        for at, cut in enumerate(cuts):
+            np.testing.assert_allclose(found[:, at], one(cut, axis=1), rtol=1e-6)
+
+
+def test_what_is_left_out_is_not_held() -> None:
+    rows = np.zeros((2, 64), np.float32)
+    assert not np.shares_memory(binned(rows, 4, "every"), rows)
+
+
+def test_made_bins_and_rows_behind_them() -> None:
+    held = Gathered(4, "mean")
+    held.put(np.full((1, 3), 5.0), np.array([[1.0, 2.0]]))
+    assert held.held == 11
+    first = held.take()
+    assert first is not None and first[0] == 0 and first[1].tolist() == [[1, 2]]
+    assert held.take() is None and held.held == 3
+    with pytest.raises(ValueError, match="behind 3 tokens"):
+        held.put(bins=np.ones((1, 1)))
+    held.put(np.full((1, 1), 9.0))
+    held.put(bins=None)
+    last = held.take(last=True)
+    assert last is not None and last[0] == 8 and last[1].tolist() == [[6]]
+    assert (held.held, held.taken) == (0, 12)
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (2, 5), (4, 5)])
 def test_growing_keeps_what_is_there(shape: tuple[int, int]) -> None:
     before = np.ones((2, 3))

@@ -129,9 +129,9 @@ def test_blanks_are_no_punctuation_and_line_breaks_are() -> None:
 
 def test_earlier_copies_need_as_many_tokens_as_keys() -> None:
     shape = AttentionShape.of((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4))
-    ids = [np.array([7, 8, 7, 9], np.int64)]
-    assert matchings(ids, [range(3)], [range(5)], shape) == (None, None)
-    copies, after = matchings([np.arange(5)], [range(3)], [range(5)], shape)
+    ids, here = [np.array([7, 8, 7, 9], np.int64)], torch.device("cpu")
+    assert matchings(ids, [range(3)], [range(5)], shape, here) == (None, None)
+    copies, after = matchings([np.arange(5)], [range(3)], [range(5)], shape, here)
     assert copies is not None and after is not None
 
 

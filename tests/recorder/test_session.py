@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 import regard
 from recorder.models import Plain, Stack, tiny, tokens
 from regard.errors import FileError, InputError
+from regard.recorder.prompt import Prompts
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -435,3 +438,58 @@ def test_tokens_written_one_by_one_share_pieces() -> None:
         out = model.generate(tokens(10), max_new_tokens=30, do_sample=False, eos_token_id=None)
     assert rec.prompts[0].ids.tolist() == out[0, :-1].tolist()
     assert sum(name.startswith("P0/tokens/ids") for name in rec.recording.store.entries) == 2
+
+
+# ── a GPU's host works on one attention while the next is computed ───────────────────────────
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From then on every page is entered late, as if it came from a GPU."""
+    real = Prompts.take
+
+    def take(self: Prompts, spot: Any, pages: Any, late: bool) -> None:
+        real(self, spot, pages, late=True)
+
+    return lambda: monkeypatch.setattr(Prompts, "take", take)
+
+
+def everything(path: Path) -> dict[str, Any]:
+    with regard.recording.Reader(path) as reader:
+        tensors = {n: (str(e.metadata), reader.words(n)) for n, e in reader.entries.items()}
+        found = {name: (facts, words.tobytes()) for name, (facts, words) in tensors.items()}
+        return found | {"notes": {k: v for k, v in reader.metadata.items() if k != "made"}}
+
+
+def test_what_is_entered_late_is_the_same_file(late: Callable[[], None], tmp_path: Path) -> None:
+    """Chunks, single rows and two prompts, with bins of rows that they do not fill."""
+    model, ids = tiny("llama"), tokens(90)
+    edges = [0, 50, 81, *range(82, 90)]
+
+    def run(path: Path) -> tuple[int, int]:
+        with torch.no_grad(), regard.record(model, path, budget=130_000) as rec:
+            for _ in range(2):
+                cache = None
+                for start, stop in itertools.pairwise(edges):
+                    part = model(ids[:, start:stop], past_key_values=cache, use_cache=True)
+                    cache = part.past_key_values
+                rec.note(thought="between two prompts")
+            with rec.so_far() as found:
+                assert found["L0H0"].place.row_bin > 1
+                return len(found.store.entries), rec.written_bytes
+
+    said = run(tmp_path / "at once")
+    late()
+    assert run(tmp_path / "late") == said
+    first, second = (everything(tmp_path / name) for name in ("at once", "late"))
+    assert list(first) == list(second) and first == second
+
+
+def test_ctrl_c_keeps_what_was_heard_last(late: Callable[[], None], tmp_path: Path) -> None:
+    model, path = tiny("llama"), tmp_path / "a.regard"
+    late()
+    with pytest.raises(KeyboardInterrupt), torch.no_grad(), regard.record(model, path):
+        model(tokens(20))
+        raise KeyboardInterrupt
+    with regard.open(path) as found:
+        assert found["L1H0"].shape == (20, 20) and found["L1H0"].entropy().shape == (20,)

@@ -59,17 +59,13 @@ class Truth(Yardstick):
         self.shape = AttentionShape.of(query.shape, key.shape, value.shape)
 
     @cached_property
-    def exact(self) -> Steps:
-        return self._together(torch.float64)
-
-    @cached_property
     def eager(self) -> Steps:
         if self.q.dtype != torch.float64:
-            return self._together(self.q.dtype)
+            return self._steps(self.q.dtype)
         nudged = self.q * (1 + torch.finfo(torch.float64).eps)
-        return Truth(nudged, self.k, self.v, self.chunks)._together(torch.float64)
+        return Truth(nudged, self.k, self.v, self.chunks)._steps(torch.float64)
 
-    def _together(self, precision: torch.dtype) -> Steps:
+    def _steps(self, precision: torch.dtype) -> Steps:
         heads, rows, keys = self.q.shape[0], self.q.shape[1], self.k.shape[1]
         cells = (heads, rows, keys)
         full = {

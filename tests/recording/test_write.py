@@ -194,6 +194,88 @@ def test_a_limit_on_the_file_size_is_met_in_earnest(tmp_path):
     assert report.is_whole and report.tensors == 7
 
 
+@pytest.mark.parametrize("heads", [3, 1200])
+def test_a_slice_is_written_as_its_copy_is(tmp_path, monkeypatch, heads):
+    """Where its rows are long they are not copied; one call of the system takes only so many."""
+    monkeypatch.setattr(write, "_LONG_RUN", 16)
+    whole = np.random.default_rng(0).integers(0, 9000, (heads, 12, 5)).astype(np.uint16)
+    slices = [
+        whole[:, 2:9],
+        whole[:, ::2],
+        whole[1:, :, 1:4],
+        whole.T,
+        whole[:0, 1:],
+        whole[:, 3:3],
+    ]
+    for name, made in (("slices", lambda a: a), ("copies", np.ascontiguousarray)):
+        with Writer(tmp_path / name) as writer:
+            for number, part in enumerate(slices):
+                writer.add(str(number), made(part), dtype="BF16")
+    assert (tmp_path / "slices").read_bytes() == (tmp_path / "copies").read_bytes()
+    with Reader(tmp_path / "slices") as reader:
+        np.testing.assert_array_equal(reader.words("0"), slices[0])
+    assert check(tmp_path / "slices").is_whole
+
+
+def test_long_rows_of_a_slice_are_not_copied(tmp_path, monkeypatch):
+    seen = []
+    real = append._write_some
+    monkeypatch.setattr(
+        append, "_write_some", lambda d, parts: seen.extend(parts) or real(d, parts)
+    )
+    whole = np.zeros((3, 40_000), np.float32)
+    with Writer(tmp_path / "a.regard") as writer:
+        writer.add("x", whole[:, 100:30_000])
+        assert sum(np.shares_memory(np.asarray(part), whole) for part in seen) == 3
+
+
+# ── durable, while more is written ───────────────────────────────────────────────────────────
+
+
+def test_writing_goes_on_while_the_disk_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "_INDEX_EVERY", 1000)
+    monkeypatch.setattr(write, "_INDEX_SHARE", 0)
+    may_end, synced = threading.Event(), []
+
+    def fsync(descriptor):
+        if threading.current_thread() is not threading.main_thread():
+            assert may_end.wait(30)
+        synced.append(threading.current_thread().name)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    writer = Writer(tmp_path / "a.regard")
+    writer.add("x", np.zeros(1000, np.uint8))  # an index is due
+    writer.add("y", np.zeros(8, np.uint8))
+    assert synced == []
+    with Reader(tmp_path / "a.regard") as reader:
+        assert list(reader) == ["x", "y"]
+    may_end.set()
+    writer.close()
+    assert synced == ["regard-sync", "MainThread"]
+    assert check(tmp_path / "a.regard").is_whole
+
+
+@pytest.mark.parametrize("then", ["close", "add"])
+def test_a_disk_that_fails_meanwhile_is_told_of_once(tmp_path, monkeypatch, then):
+    monkeypatch.setattr(write, "_INDEX_EVERY", 1000)
+    monkeypatch.setattr(write, "_INDEX_SHARE", 0)
+    troubles = [OSError(errno.EIO, os.strerror(errno.EIO))]
+
+    def fsync(descriptor):
+        if troubles:
+            raise troubles.pop()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    writer = Writer(tmp_path / "a.regard")
+    writer.add("x", np.zeros(1000, np.uint8))
+    with pytest.raises(FileError, match=r"cannot be written \(Input/output error\)"):
+        writer.close() if then == "close" else writer.add("y", np.zeros(1000, np.uint8))
+    writer.close()
+    assert check(tmp_path / "a.regard").damage == ()
+    with Reader(tmp_path / "a.regard") as reader:
+        assert list(reader) == ["x"] + ["y"] * (then == "add")
+
+
 KILLED = """
 import sys, numpy as np
 from regard.recording import Writer

@@ -2,66 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Gathered", "binned", "grown"]
+from regard.recorder.plan import Plan
+
+__all__ = ["Gathered", "binned", "folded", "grain", "grown"]
 
 _Array = NDArray[Any]
 _How = Literal["mean", "max", "sum", "every"]
+_Any = TypeVar("_Any")
 
 
 class Gathered:
-    """Pieces along axis 1 of (H, n, …). `full` pieces come out in whole bins, the rest at last.
+    """Pieces along axis 1 of (H, n, …). They come out in whole bins, the rest at last.
 
+    size  a power of two
     how   "mean" or "max" of a bin, or "every": the first of each bin
     """
 
     def __init__(self, size: int = 1, how: _How = "mean") -> None:
         self.size, self._how = size, how
-        self._parts: list[_Array] = []
-        self._held = 0
+        self._bins: list[_Array] = []
+        self._loose: list[_Array] = []  # behind the bins, tokens that fill none yet
+        self._waiting = 0  # tokens among the loose
+        self.held = 0  # tokens in all
         self.taken = 0  # tokens that have come out
 
-    def put(self, part: _Array) -> None:
-        """More tokens."""
-        self._parts.append(part)
-        self._held += part.shape[1]
-
-    @property
-    def held(self) -> int:
-        """Tokens waiting."""
-        return self._held
+    def put(self, loose: _Array | None = None, bins: _Array | None = None) -> None:
+        """More tokens. Of those that begin a bin, the whole bins may be made already."""
+        if bins is not None:
+            if self._waiting % self.size:
+                raise ValueError(f"whole bins behind {self._waiting} tokens that fill none")
+            self._fold(self._waiting)
+            self._bins.append(bins)
+            self.held += bins.shape[1] * self.size
+        if loose is not None:
+            self._loose.append(loose)
+            self._waiting += loose.shape[1]
+            self.held += loose.shape[1]
 
     def take(self, last: bool = False) -> tuple[int, _Array] | None:
         """(first token, bins) of all whole bins held; at last, of a ragged one as well."""
-        count = self._held if last else self._held // self.size * self.size
-        if count == 0:
-            return None
-        whole = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts, axis=1)
-        self._parts = [] if count == self._held else [whole[:, count:]]
-        self._held -= count
-        start, self.taken = self.taken, self.taken + count
-        return start, binned(whole[:, :count], self.size, self._how)
+        left = 0 if last else self._waiting % self.size
+        self._fold(self._waiting - left)
+        found, self._bins = self._bins, []
+        start = self.taken
+        self.taken, self.held = start + self.held - left, left
+        return (start, _joined(found)) if found else None
+
+    def _fold(self, count: int) -> None:
+        """The first so many of the loose become bins."""
+        if count:
+            loose = _joined(self._loose)
+            self._bins.append(binned(loose[:, :count], self.size, self._how))
+            self._waiting -= count
+            self._loose = [loose[:, count:]] if self._waiting else []
+
+
+def _joined(parts: list[_Array]) -> _Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
 def binned(array: _Array, size: int, how: _How) -> _Array:
     """(H, n, …) → (H, ⌈n/size⌉, …)."""
     if size == 1:
         return array
-    if how == "every":
-        return array[:, ::size]
-    starts = np.arange(0, array.shape[1], size)
-    if how == "max":
-        return np.maximum.reduceat(array, starts, axis=1)
-    sums = np.add.reduceat(array, starts, axis=1, dtype=np.float64)
+    if how == "every":  # a copy: what is left out need not be kept
+        return np.ascontiguousarray(array[:, ::size])
+    together = np.maximum if how == "max" else np.add
+    numbers = array if how == "max" else array.astype(np.float64)
+    count = array.shape[1]
+    ragged = count % size
+    made = folded(numbers[:, : count - ragged], size, together)
     if how == "mean":
-        sums /= np.diff(np.append(starts, array.shape[1]))[:, None].reshape(
-            -1, *[1] * (array.ndim - 2)
-        )
-    return sums.astype(array.dtype)
+        made /= size
+    if ragged:
+        last = together.reduce(numbers[:, count - ragged :], axis=1, keepdims=True)
+        made = np.concatenate([made, last / ragged if how == "mean" else last], axis=1)
+    return made.astype(array.dtype, copy=False)
+
+
+def folded(tokens: _Any, size: int, together: Callable[[Any, Any], Any]) -> _Any:
+    """(H, n, …) → (H, n/size, …), of numpy or torch: each `size` tokens become one. Halving again
+    and again is many times faster than a reduction over a short axis."""
+    some: Any = tokens
+    for _ in range(size.bit_length() - 1):
+        some = together(some[:, ::2], some[:, 1::2])
+    found: _Any = some
+    return found
+
+
+def grain(name: str, plan: Plan) -> tuple[int, _How]:
+    """How many rows of what is measured stand in one bin, and how they become one."""
+    if name in ("top_weights", "top_keys"):
+        return plan.top_every, "every"
+    return 1 if name == "lse" else plan.row_bin, "max" if name == "max_score" else "mean"
 
 
 def grown(array: _Array, *shape: int) -> _Array:

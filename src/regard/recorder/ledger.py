@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.recorder.bins import Gathered, binned, grown
+from regard.recorder.bins import Gathered, binned, grain, grown
 from regard.recorder.distances import Profile
 from regard.recorder.plan import Plan
 from regard.recorder.rules import Rules
 from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
 
-__all__ = ["TOTALS", "Ledger", "Page", "Store"]
+__all__ = ["SHARP", "TOTALS", "Ledger", "Page", "Store"]
 
 _Array = NDArray[Any]
 
@@ -25,7 +25,7 @@ TOTALS = (
     "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
     "duplicate", "prefix", "concentration", "output_norm", "max_score",
 )  # fmt: skip
-_SHARP = 0.99
+SHARP = 0.99  # a row is, whose heaviest weight is above this
 
 
 class Store(Protocol):
@@ -55,11 +55,10 @@ class Store(Protocol):
 class Page:
     """One call's part of one prompt: n rows against m keys. H recorded heads, K key heads."""
 
-    rows: dict[str, _Array]  # (H, n) by name
-    normalized: _Array  # (H, n)
-    visible: _Array  # (H or 1, n)
-    top_weights: _Array  # (H, n, k)
-    top_keys: _Array  # global keys
+    count: int  # n
+    bins: dict[str, _Array]  # (H, b, …) by name: the whole bins of the rows, where made already
+    rows: dict[str, _Array]  # (H, r, …) by name: the rows behind them, where there are any
+    totals: _Array  # (H, TOTALS): of all n rows
     received: _Array  # (H, m)
     offsets: _Array  # (H, diagonals)
     offset_shift: int  # entry e of offsets has distance shift − e
@@ -95,9 +94,8 @@ class Ledger:
 
     def take(self, page: Page) -> None:
         """One more page."""
-        rows = page.normalized.shape[1]
-        if rows:
-            self._take_rows(page, rows)
+        if page.count:
+            self._take_rows(page)
         if page.new_keys:
             self._gather("value_norm", self._plan.key_bin, "mean").put(page.value_norm)
         for name, held in (("q", page.query), ("k", page.key)):
@@ -107,16 +105,13 @@ class Ledger:
         if self.place.segments:  # a place of which no row is ever recorded leaves nothing behind
             self._write(last=False)
 
-    def _take_rows(self, page: Page, rows: int) -> None:
-        self._enter(page, rows)
-        for name, numbers in page.rows.items():
+    def _take_rows(self, page: Page) -> None:
+        self._enter(page, page.count)
+        for name in page.bins | page.rows:
             if name == "lse" and self._plan.row_bin > 1 and not self.place.exact:
                 continue  # of use with q and k only, and large
-            how = "max" if name == "max_score" else "mean"
-            self._gather(name, 1 if name == "lse" else self._plan.row_bin, how).put(numbers)
-        every = self._plan.top_every
-        self._gather("top_weights", every, "every").put(page.top_weights)
-        self._gather("top_keys", every, "every").put(page.top_keys)
+            pieces = self._gather(name, *grain(name, self._plan))
+            pieces.put(page.rows.get(name), page.bins.get(name))
         self._sum(page)
 
     def finish(self, queries: int, keys: int) -> None:
@@ -201,22 +196,8 @@ class Ledger:
         _, tall, wide = page.pooled.shape
         self._pooled = grown(self._pooled, len(self._pooled), down + tall, across + wide)
         self._pooled[:, down : down + tall, across : across + wide] += page.pooled
-        self._total(page)
-
-    def _total(self, page: Page) -> None:
-        sees = np.broadcast_to(page.visible > 0, page.normalized.shape)
-        several = np.broadcast_to(page.visible > 1, page.normalized.shape)
-        sums = {
-            "rows": sees,
-            "normalized_entropy": np.where(several, page.normalized, 0),
-            "normalized_rows": several,
-            "sharp": page.rows["peak"] > _SHARP,
-        } | {name: page.rows[name] for name in TOTALS if name in page.rows}
-        for at, name in enumerate(TOTALS[:-1]):
-            if name in sums:
-                self._totals[:, at] += sums[name].sum(axis=1, dtype=np.float64)
-        most = page.rows["max_score"].max(axis=1, initial=-np.inf)
-        self._totals[:, -1] = np.maximum(self._totals[:, -1], most)
+        self._totals[:, :-1] += page.totals[:, :-1]
+        self._totals[:, -1] = np.maximum(self._totals[:, -1], page.totals[:, -1])
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +219,7 @@ class Ledger:
     def _add_pieces(self, name: str, start: int, array: _Array, size: int) -> None:
         """Cut where it is long; `size` tokens stand in one bin."""
         for at in range(0, array.shape[1], _LARGEST_PIECE):
-            part = np.ascontiguousarray(array[:, at : at + _LARGEST_PIECE])
+            part = array[:, at : at + _LARGEST_PIECE]  # whoever writes it makes it contiguous
             self._add(name, start + at * size, part, self._dtypes.get(name))
 
     def _add(self, what: str, start: int | None, array: _Array, dtype: str | None = None) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.recorder.host import send
 from regard.shapes import AttentionShape
 from regard.summary import Matching
 
@@ -17,7 +18,11 @@ _Ids = NDArray[np.int64]
 
 
 def matchings(
-    ids: list[_Ids], rows: list[range], keys: list[range], shape: AttentionShape
+    ids: list[_Ids],
+    rows: list[range],
+    keys: list[range],
+    shape: AttentionShape,
+    device: torch.device,
 ) -> tuple[Matching | None, Matching | None]:
     """For each sequence its token ids up to its last row; which rows and keys of the call are
     real. Nothing where the ids are not those of the keys."""
@@ -25,7 +30,7 @@ def matchings(
     if any(marks is None for marks in made):
         return None, None
     queries, copies, after = (
-        torch.from_numpy(np.stack(marks)).reshape(*shape.batch, -1)
+        send(torch.from_numpy(np.stack(marks)).reshape(*shape.batch, -1), device)
         for marks in zip(*(m for m in made if m is not None), strict=True)
     )
     return Matching(queries, copies), Matching(queries, after)

@@ -1,4 +1,4 @@
-"""One attention in numbers: what a recording keeps of it, as numpy arrays.
+"""One attention in numbers: what a recording keeps of it, where the attention itself is.
 
 `wanted` names what the forward sweep brings along, so that nearly all of it costs no sweep of its
 own; `measured` reads it. Shapes: E batch entries, H query heads, K key heads, L queries, S keys.
@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.mask.spans import spans_of
-from regard.recorder.host import on_host
+from regard.recorder.host import send
 from regard.summary import (
     Concentration,
     Entropy,
@@ -33,8 +32,6 @@ from regard.summary import (
 )
 
 __all__ = ["Measured", "Wanted", "matched", "measured", "visible_keys"]
-
-_Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -62,17 +59,17 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything about one call, on the host."""
+    """Everything about one call, in float32 or whole numbers."""
 
-    rows: dict[str, _Array]  # (E, H, L) each, by the names of `contents.ROW_NUMBERS`
-    normalized: _Array  # (E, H, L): entropy ÷ log(visible keys)
-    visible: _Array  # (E or 1, H or 1, L): how many keys each row may see
-    top_weights: _Array  # (E, H, L, k)
-    top_keys: _Array
-    received: _Array  # (E, H, S)
-    offsets: _Array  # (E, H, L + S − 1)
-    pooled: _Array | None  # (E, H, ⌈L/cell⌉, ⌈S/cell⌉): sums over cells
-    value_norm: _Array  # (E, K, S)
+    rows: dict[str, Tensor]  # (E, H, L) each, by the names of `contents.ROW_NUMBERS`
+    normalized: Tensor  # (E, H, L): entropy ÷ log(visible keys)
+    visible: Tensor  # (E or 1, H or 1, L): how many keys each row may see
+    top_weights: Tensor  # (E, H, L, k)
+    top_keys: Tensor
+    received: Tensor  # (E, H, S)
+    offsets: Tensor  # (E, H, L + S − 1)
+    pooled: Tensor | None  # (E, H, ⌈L/cell⌉, ⌈S/cell⌉): sums over cells
+    value_norm: Tensor  # (E, K, S)
 
 
 def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor) -> Measured:
@@ -80,9 +77,9 @@ def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor
     call = attention._call
     with torch.no_grad():
         found = attention.summarize(*wanted.summaries())
-        seen = visible_keys(call)
         entropy = found[Entropy()]
-        even = normalize(entropy, seen.to(entropy.device), call.score.sink is not None)
+        seen = send(visible_keys(call), entropy.device)
+        even = normalize(entropy, seen, call.score.sink is not None)
         top = found[Top(wanted.top)]
         rows = {
             "lse": attention.lse,
@@ -99,24 +96,24 @@ def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor
             pooled = found[kind] * kind.area(call.shape, found[kind])
         entries = -1, call.shape.query_heads
         return Measured(
-            {name: _host(value, *entries, call.shape.queries) for name, value in rows.items()},
-            _host(even, *entries, call.shape.queries),
-            seen.reshape(-1, *seen.shape[-2:]).numpy(),
-            _host(top.weights, *entries, call.shape.queries, wanted.top),
-            _host(top.keys.to(torch.int32), *entries, call.shape.queries, wanted.top),
-            _host(found[Received()], *entries, call.shape.keys),
-            _host(found[Offsets()], *entries, max(call.shape.queries + call.shape.keys - 1, 0)),
-            None if pooled is None else _host(pooled, *entries, *pooled.shape[-2:]),
-            _host(value.float().norm(dim=-1), -1, call.shape.key_heads, call.shape.keys),
+            {name: _plain(value, *entries, call.shape.queries) for name, value in rows.items()},
+            _plain(even, *entries, call.shape.queries),
+            seen.reshape(-1, *seen.shape[-2:]),
+            _plain(top.weights, *entries, call.shape.queries, wanted.top),
+            _plain(top.keys.to(torch.int32), *entries, call.shape.queries, wanted.top),
+            _plain(found[Received()], *entries, call.shape.keys),
+            _plain(found[Offsets()], *entries, max(call.shape.queries + call.shape.keys - 1, 0)),
+            None if pooled is None else _plain(pooled, *entries, *pooled.shape[-2:]),
+            _plain(value.float().norm(dim=-1), -1, call.shape.key_heads, call.shape.keys),
         )
 
 
-def matched(attention: Attention, wanted: Wanted) -> dict[str, _Array]:
+def matched(attention: Attention, wanted: Wanted) -> dict[str, Tensor]:
     """(E, H, L) of what depends on token ids."""
     found = attention.summarize(*wanted.matches.values()) if wanted.matches else {}
     shape = attention._call.shape
     size = (-1, shape.query_heads, shape.queries)
-    return {name: _host(found[match], *size) for name, match in wanted.matches.items()}
+    return {name: _plain(found[match], *size) for name, match in wanted.matches.items()}
 
 
 def visible_keys(call: Call) -> Tensor:
@@ -143,7 +140,7 @@ def _probe(call: Call) -> tuple[Any, ...]:
     return call, Answers(call.query[..., :0], state.lse, {}, state), chosen
 
 
-def _host(tensor: Tensor, *shape: int) -> _Array:
-    """On the host in float32 (or as whole numbers), with the batch as one axis."""
-    plain = on_host(tensor.float() if tensor.is_floating_point() else tensor)
-    return plain.reshape(shape).numpy()
+def _plain(tensor: Tensor, *shape: int) -> Tensor:
+    """In float32 (or as whole numbers), with the batch as one axis."""
+    plain = tensor.detach()
+    return (plain.float() if plain.is_floating_point() else plain).reshape(shape)

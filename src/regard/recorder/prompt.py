@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,12 +16,12 @@ from regard.engine.problem import Call
 from regard.errors import InputError
 from regard.recorder.atlas import Spot, part_of
 from regard.recorder.choice import Choice
-from regard.recorder.ledger import Ledger, Page, Store
+from regard.recorder.ledger import Ledger, Store
 from regard.recorder.marks import matchings
 from regard.recorder.padding import margin, real_in
 from regard.recorder.plan import Plan, human
 from regard.recorder.tokens import Stream
-from regard.recorder.turn import Share, entry_of
+from regard.recorder.turn import Coming, Share, entry_of
 from regard.recorder.whereabouts import Caller, Pass
 from regard.recording.contents import PROMPT_NOTE, Place, Prompt
 from regard.summary import Matching
@@ -66,6 +67,7 @@ class _One:
         self.streams: dict[str, Stream] = {}
         self.ledgers: dict[Spot, Ledger] = {}
         self.rows: dict[Spot, int] = {}  # rows of each place that calls have shown so far
+        self.kept: dict[Spot, int] = {}  # those of them that are recorded
         self.keys: dict[Spot, int] = {}
         self.last_key: dict[Spot, Tensor] = {}  # (K, D): the last key of each place so far
         self.lengths: dict[Spot, int] = {}  # rows of each place's first call, or those to come
@@ -87,6 +89,7 @@ class Prompts:
         # of one prompt over several recordings: its tokens that stand before this one's
         self.before: NDArray[np.int64] = np.zeros(0, np.int64)
         self.pages = 0  # how much was taken down, ever
+        self._coming: tuple[Spot, list[Coming]] | None = None
 
     @property
     def spent(self) -> int:
@@ -129,6 +132,7 @@ class Prompts:
 
     def _read_tokens(self, now: Pass) -> None:
         """The streams of this pass that were not read yet: a decoder's come after its encoder."""
+        self.settle()
         for name, ids in list(now.streams.items())[self._read :]:
             for number, (one, row) in enumerate(zip(self._open, ids.cpu().numpy(), strict=False)):
                 if name not in one.streams:
@@ -148,6 +152,7 @@ class Prompts:
 
     def finish(self, complete: bool = True) -> None:
         """The sequences that are open are at their end."""
+        self.settle()
         complete = complete and not (self._now is not None and self._now.failed)
         for one in self._open:
             for stream in one.streams.values():
@@ -165,6 +170,7 @@ class Prompts:
 
     def say(self, number: int, **facts: Any) -> None:
         """More about an open prompt: its title, the model's own next tokens …"""
+        self.settle()
         for one in self._open:
             if one.number == number:
                 one.prompt = replace(one.prompt, **facts)
@@ -188,7 +194,8 @@ class Prompts:
             ids.append(one.streams[name].ids)
             if len(ids[-1]) != share.row_start + len(share.rows):
                 return None, None
-        return matchings(ids, [s.rows for s in shares], [s.keys for s in shares], call.shape)
+        rows, keys = [s.rows for s in shares], [s.keys for s in shares]
+        return matchings(ids, rows, keys, call.shape, call.query.device)
 
     def shares(
         self,
@@ -220,8 +227,9 @@ class Prompts:
             kept = choice.rows(start, start + len(rows), length)
             local = range(kept.start - start + rows.start, kept.stop - start + rows.start)
             known = one.keys.get(spot, len(self.before))
+            begins = one.kept.get(spot, 0) % math.lcm(plan.row_bin, plan.top_every) == 0
             share = Share(
-                number * per, per, rows, keys, start, key_start, known, local,
+                number * per, per, rows, keys, start, key_start, known, local, begins,
                 heads, "cross" if cross else "self", exact, local == rows and hidden,
             )  # fmt: skip
             made.append(share)
@@ -230,6 +238,7 @@ class Prompts:
             if not cross:
                 _check_cache(one, spot, call.key, share)
             one.rows[spot] = start + len(rows)
+            one.kept[spot] = one.kept.get(spot, 0) + len(local)
             one.keys[spot] = max(one.keys.get(spot, 0), key_start + len(keys))
         return made
 
@@ -273,11 +282,22 @@ class Prompts:
             len(self.before),
         )
 
-    def take(self, spot: Spot, pages: list[Page]) -> None:
-        """What was measured, one page for each sequence."""
-        for one, page in zip(self._open, pages, strict=True):
-            one.ledgers[spot].take(page)
-            self.pages += page.normalized.shape[1] > 0
+    def take(self, spot: Spot, pages: list[Coming], late: bool) -> None:
+        """What was measured, one page for each sequence; `late`: not before the next one or the
+        next question, so that a GPU works while its host does."""
+        self.settle()
+        self._coming = spot, pages
+        self.pages += sum(page.rows > 0 for page in pages)
+        if not late:
+            self.settle()
+
+    def settle(self) -> None:
+        """Enter what is still on its way."""
+        coming, self._coming = self._coming, None
+        if coming is not None:
+            spot, pages = coming
+            for one, page in zip(self._open, pages, strict=True):
+                one.ledgers[spot].take(page.arrived())
 
 
 def _laid_out(

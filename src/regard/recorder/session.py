@@ -214,6 +214,7 @@ class Recorder:
 
     def so_far(self) -> Recording:
         """What is written already, while the recording goes on."""
+        self._prompts.settle()
         if isinstance(self._store, Behind):
             self._store.flush()
         if isinstance(self._kept, Memory):
@@ -222,6 +223,7 @@ class Recorder:
 
     def note(self, **facts: Any) -> None:
         """More about the whole recording, as JSON."""
+        self._prompts.settle()
         self._store.note({name: json.dumps(value) for name, value in facts.items()})
 
     @property
@@ -272,9 +274,9 @@ class Recorder:
             self._where.called(caller)
 
     def _take(self, attention: Attention, output: Tensor, value: Tensor, turn: _Turn) -> None:
-        cell = turn.plan.pool_cell
-        pages = read_pages(attention, output, value, turn.wanted, turn.shares, cell)
-        self._prompts.take(turn.spot, pages)
+        pages = read_pages(attention, output, value, turn.wanted, turn.shares, turn.plan)
+        # what comes from a GPU is a copy, which nobody changes behind our back
+        self._prompts.take(turn.spot, pages, late=attention.device.type == "cuda")
         if self.watcher is not None:
             self.watcher()
 

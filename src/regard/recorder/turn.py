@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,14 +17,16 @@ from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.mask import Extent, Mask
 from regard.mask.part import Part
-from regard.recorder.host import on_host
-from regard.recorder.ledger import Page
+from regard.recorder.host import bring
+from regard.recorder.ledger import TOTALS, Page
 from regard.recorder.measure import Measured, Wanted, matched, measured
 from regard.recorder.padding import without_padding
+from regard.recorder.plan import Plan
+from regard.recorder.reduce import in_bins, totals
 from regard.recorder.rules import Rules, as_heads, follows, rules_for
 from regard.score import PartBias, ScoreRule
 
-__all__ = ["Share", "entry_of", "read_pages"]
+__all__ = ["Coming", "Share", "entry_of", "read_pages"]
 
 _Array = NDArray[Any]
 
@@ -41,10 +44,19 @@ class Share:
     key_start: int  # of keys[0]
     known_keys: int  # keys of the prompt that earlier calls have shown
     kept: range  # those of `rows` that are recorded
+    begins: bool  # the first of them begins a bin
     heads: tuple[int, ...]  # recorded, of count × heads
     kind: Literal["self", "cross"]
     exact: bool
     whole: bool  # every real row is recorded, and no other row saw anything
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A page whose numbers are on their way to the host."""
+
+    rows: int
+    arrived: Callable[[], Page]  # waits for them
 
 
 def read_pages(
@@ -53,11 +65,11 @@ def read_pages(
     value: Tensor,
     wanted: Wanted,
     shares: list[Share],
-    cell: int,
-) -> list[Page]:
-    """What to write down for each prompt."""
+    plan: Plan,
+) -> list[Coming]:
+    """What to write down for each prompt. Nothing of the attention itself is held."""
     call = attention._call
-    pages: list[Page] = []
+    pages: list[Coming] = []
     everything: Measured | None = None
     with unheard(), torch.no_grad():
         for share in shares:
@@ -66,11 +78,11 @@ def read_pages(
             elif share.whole:
                 if everything is None:
                     everything = measured(attention, wanted, output, value)
-                pages.append(_page(attention, everything, wanted, share, cell, 0))
+                pages.append(_page(attention, everything, share, plan, 0))
             else:
                 part, numbers = _part(attention, output, value, wanted, share)
                 alone = replace(share, first=0, count=1)
-                pages.append(_page(part, numbers, wanted, alone, cell, share.kept.start))
+                pages.append(_page(part, numbers, alone, plan, share.kept.start))
     return pages
 
 
@@ -90,19 +102,27 @@ def _part(
     return part, numbers
 
 
-def _keys_alone(call: Call, value: Tensor, share: Share) -> Page:
+def _keys_alone(call: Call, value: Tensor, share: Share) -> Coming:
     """No row of a call is recorded, but rows that are may look at its keys."""
     entries = slice(share.first, share.first + share.count)
     fresh = _fresh(share)
     norm = _flat(value)[entries, :, fresh].float().norm(dim=-1).flatten(0, 1)
-    none = np.zeros((len(share.heads), 0), np.float32)
-    flat = none[:, :, None]
-    return Page(
-        {}, none, none, flat, flat, none, none, 0, flat, norm.cpu().numpy(), None,
-        _words(call.key, entries, fresh, None) if share.exact else None,
-        share.row_start, share.key_start, fresh.stop - fresh.start, Rules("None", "", ()), False,
-        False,
-    )  # fmt: skip
+    words = _words(call.key, entries, fresh, None) if share.exact else None
+    coming = bring({"value_norm": norm} | ({} if words is None else {"k": words[0]}))
+    kind = None if words is None else words[1]
+    heads = len(share.heads)
+    none = np.zeros((heads, 0), np.float32)
+
+    def arrived() -> Page:
+        found = coming()
+        return Page(
+            0, {}, {}, np.zeros((heads, len(TOTALS))), none, none, 0, none[:, :, None],
+            found["value_norm"], None, (found["k"], kind) if "k" in found else None,
+            share.row_start, share.key_start, fresh.stop - fresh.start, Rules("None", "", ()),
+            False, False,
+        )  # fmt: skip
+
+    return Coming(0, arrived)
 
 
 def _fresh(share: Share) -> slice:
@@ -147,118 +167,168 @@ def entry_of(call: Call, number: int) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(number, batch)) if batch else ()
 
 
-def _page(
-    attention: Attention, numbers: Measured, wanted: Wanted, share: Share, cell: int, down: int
-) -> Page:
+def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, down: int) -> Coming:
     """`down` is the call's row that stands first in `numbers`."""
     call = attention._call
-    entries = slice(share.first, share.first + share.count)
-    heads = list(share.heads)
     rows = slice(share.kept.start - down, share.kept.stop - down)
+    per_head, per_row = _picker(numbers, share), _picker(numbers, share, rows)
     keys = slice(share.keys.start, share.keys.stop)
-
-    def per_head(array: _Array) -> _Array:
-        """(E, H, …) → recorded heads of this prompt."""
-        every = array[entries].reshape(-1, *array.shape[2:])
-        return every if heads == list(range(len(every))) else every[heads]
-
     row_start = share.row_start + (share.kept.start - share.rows.start)
     queries = numbers.normalized.shape[-1]
-    shift = row_start - (rows.start) - share.key_start + keys.start + queries - 1
-    seen = numbers.visible[entries if len(numbers.visible) > 1 else slice(0, 1)]
-    seen = np.broadcast_to(seen, (share.count, call.shape.query_heads, queries))
+    shift = row_start - rows.start - share.key_start + keys.start + queries - 1
     fresh = _fresh(share)
-    top_keys = per_head(numbers.top_keys)[:, rows]
-    ahead = share.key_start - keys.start
-    if ahead:  # nearly never, and a pass over the largest array there is
-        top_keys = np.where(top_keys < 0, -1, top_keys + ahead).astype(np.int32)
+    kept = {name: per_row(value) for name, value in numbers.rows.items()}
+    kept["first"] = per_row(_first(attention, numbers, share))
+    even, seen = per_row(numbers.normalized), _seen(numbers, share)[:, rows]
+    mass, summed = _pooled(attention, numbers, share, plan.pool_cell, rows, row_start)
+    words = _all_words(call, share, rows, fresh)
+    fields = {
+        "totals": totals(kept, even, seen),
+        "received": per_head(numbers.received)[:, keys],
+        "offsets": per_head(numbers.offsets),
+        "pooled": mass,
+        "value_norm": numbers.value_norm[_entries(share)].flatten(0, 1)[:, fresh],
+    }
+    kept["top_weights"] = per_row(numbers.top_weights)
+    kept["top_keys"] = _moved(per_row(numbers.top_keys), share.key_start - keys.start)
+    if plan.row_bin > 1 and not share.exact:
+        del kept["lse"]  # of use with q and k only, and large
+    bins, loose = map(bring, in_bins(kept, plan, share.begins))
+    others = bring(fields | {name: tensor for name, (tensor, _) in words.items()})
+    kinds = {name: kind for name, (_, kind) in words.items()}
     rules, joins, step = _rules(call, share, down)
-    return Page(
-        rows={name: per_head(value)[:, rows] for name, value in numbers.rows.items()}
-        | {"first": _first(attention, numbers, share)[heads][:, rows]},
-        normalized=per_head(numbers.normalized)[:, rows],
-        visible=seen.reshape(-1, queries)[heads][:, rows],
-        top_weights=per_head(numbers.top_weights)[:, rows],
-        top_keys=top_keys,
-        received=per_head(numbers.received)[:, keys],
-        offsets=per_head(numbers.offsets),
-        offset_shift=shift,
-        pooled=_pooled(attention, numbers, share, cell, rows, keys, row_start, per_head),
-        value_norm=_key_heads(numbers.value_norm, entries)[:, fresh],
-        query=_words(call.query, entries, rows, heads) if share.exact else None,
-        key=_words(call.key, entries, fresh, None) if share.exact else None,
-        row_start=row_start,
-        key_start=share.key_start,
-        new_keys=fresh.stop - fresh.start,
-        rules=rules,
-        joins=joins,
-        causal_step=step,
-    )
+
+    def arrived() -> Page:  # holds no tensor of a GPU
+        found = others()
+        return Page(
+            count=len(share.kept),
+            bins=bins(),
+            rows=loose(),
+            totals=found["totals"],
+            received=found["received"],
+            offsets=found["offsets"],
+            offset_shift=shift,
+            pooled=summed(found["pooled"]),
+            value_norm=found["value_norm"],
+            query=(found["query"], kinds["query"]) if kinds else None,
+            key=(found["key"], kinds["key"]) if kinds else None,
+            row_start=row_start,
+            key_start=share.key_start,
+            new_keys=fresh.stop - fresh.start,
+            rules=rules,
+            joins=joins,
+            causal_step=step,
+        )
+
+    return Coming(len(share.kept), arrived)
 
 
-def _first(attention: Attention, numbers: Measured, share: Share) -> _Array:
-    """(count × H, L): the weight of the prompt's first key in every row; 0 where it is gone from
-    a sliding cache."""
-    shape = attention._call.shape
-    heads, queries = share.count * shape.query_heads, shape.queries
+def _entries(share: Share) -> slice:
+    return slice(share.first, share.first + share.count)
+
+
+def _picker(
+    numbers: Measured, share: Share, rows: slice | None = None
+) -> Callable[[Tensor], Tensor]:
+    """(E, H, …) → recorded heads of this prompt; of (E, H, L, …) these rows where given."""
+    entries, total, queries = numbers.normalized.shape
+    heads = None if share.heads == tuple(range(share.count * total)) else list(share.heads)
+    some = None if rows == slice(0, queries) else rows
+
+    # as few calls as can be: for a single row they cost more than what they do
+    def pick(tensor: Tensor) -> Tensor:
+        every = tensor[0] if entries == 1 else tensor[_entries(share)].flatten(0, 1)
+        every = every if heads is None else every[heads]
+        return every if some is None else every[:, some]
+
+    return pick
+
+
+def _first(attention: Attention, numbers: Measured, share: Share) -> Tensor:
+    """(E, H, L): the weight of the prompt's first key in every row; 0 where it is gone from a
+    sliding cache."""
     if share.key_start > 0 or not len(share.keys):
-        return np.zeros((heads, queries), np.float32)
-    if queries == 1:  # what the keys received is the row itself
-        column = numbers.received[..., share.keys.start]
-    else:
-        column = attention[..., share.keys.start].float().cpu().numpy()
-    every = column.reshape(-1, shape.query_heads, queries)
-    return every[share.first : share.first + share.count].reshape(heads, queries)
+        return torch.zeros_like(numbers.normalized)
+    if numbers.normalized.shape[-1] == 1:  # what the keys received is the row itself
+        return numbers.received[..., share.keys.start, None]
+    return attention[..., share.keys.start].float().reshape(numbers.normalized.shape)
 
 
-def _key_heads(array: _Array, entries: slice) -> _Array:
-    """(E, K, S) → (count × K, S)."""
-    return array[entries].reshape(-1, array.shape[-1])
+def _seen(numbers: Measured, share: Share) -> Tensor:
+    """(H or 1, L): how many keys the rows of this prompt may see."""
+    visible = numbers.visible
+    if share.count == 1 and visible.shape[1] == 1:
+        return visible[share.first if len(visible) > 1 else 0]
+    return _picker(numbers, share)(visible.expand_as(numbers.normalized))
+
+
+def _moved(keys: Tensor, ahead: int) -> Tensor:
+    """Keys of the call as keys of the prompt; −1 is none."""
+    # nearly never, and a pass over the largest array there is
+    return torch.where(keys < 0, -1, keys + ahead) if ahead else keys
+
+
+def _all_words(
+    call: Call, share: Share, rows: slice, fresh: slice
+) -> dict[str, tuple[Tensor, str | None]]:
+    """q of the recorded rows and heads, k of the new keys, where they are kept."""
+    if not share.exact:
+        return {}
+    entries = _entries(share)
+    return {
+        "query": _words(call.query, entries, rows, list(share.heads)),
+        "key": _words(call.key, entries, fresh, None),
+    }
 
 
 def _words(
     tensor: Tensor, entries: slice, tokens: slice, heads: list[int] | None
-) -> tuple[_Array, str | None]:
-    """(heads, tokens, D) on the host, bf16 as its 16-bit words."""
-    flat = _flat(tensor)[entries, :, tokens].flatten(0, 1)
+) -> tuple[Tensor, str | None]:
+    """(heads, tokens, D), bf16 as its 16-bit words."""
+    flat = _flat(tensor)[entries, :, tokens].flatten(0, 1).detach()
     every = heads is None or heads == list(range(len(flat)))
-    plain = on_host(flat if every else flat[heads]).contiguous()
+    plain = (flat if every else flat[heads]).contiguous()
     if plain.dtype == torch.bfloat16:
-        return plain.view(torch.uint16).numpy(), "BF16"
-    return plain.numpy(), None
+        return plain.view(torch.uint16), "BF16"
+    return plain, None
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Sums of what lies in one cell: those that begin at `starts` of an axis, or all are made."""
+
+    starts: _Array | None = None
+    axis: int = 0
+
+    def __call__(self, mass: _Array) -> _Array:
+        return mass if self.starts is None else np.add.reduceat(mass, self.starts, axis=self.axis)
 
 
 def _pooled(
-    attention: Attention,
-    numbers: Measured,
-    share: Share,
-    cell: int,
-    rows: slice,
-    keys: slice,
-    row_start: int,
-    per_head: Any,
-) -> _Array:
-    """(H, R, C): sums over cells that are counted from the prompt's first row and key."""
+    attention: Attention, numbers: Measured, share: Share, cell: int, rows: slice, row_start: int
+) -> tuple[Tensor, _Cells]:
+    """(H, R, C): mass in cells that are counted from the prompt's first row and key, or in parts
+    of such, and how they become whole on the host."""
+    per_head = _picker(numbers, share)
     if numbers.pooled is not None:
         tall, wide = -(-len(share.rows) // cell), -(-len(share.keys) // cell)
-        return np.asarray(per_head(numbers.pooled)[:, :tall, :wide])
-    columns = (np.arange(keys.stop - keys.start) + share.key_start) // cell
-    if attention._call.shape.queries == 1 and len(columns):
-        received = per_head(numbers.received)[:, keys]
-        return np.add.reduceat(received, np.flatnonzero(np.diff(columns, prepend=-1)), axis=1)[
-            :, None
-        ]
-    first = share.key_start // cell
-    indicator = np.zeros((attention.shape[-1], columns[-1] - first + 1 if len(columns) else 0))
-    indicator[np.arange(keys.start, keys.stop), columns - first] = 1
+        return per_head(numbers.pooled)[:, :tall, :wide], _Cells()
+    keys = slice(share.keys.start, share.keys.stop)
+    if attention._call.shape.queries == 1 and len(share.keys):
+        received = per_head(numbers.received)[:, None, keys]
+        return received, _Cells(_starts(share.key_start, len(share.keys), cell), 2)
+    columns = (np.arange(len(share.keys)) + share.key_start) // cell - share.key_start // cell
+    indicator = np.zeros((attention.shape[-1], columns[-1] + 1 if len(columns) else 0))
+    indicator[np.arange(keys.start, keys.stop), columns] = 1
     mass = attention @ torch.as_tensor(indicator, dtype=attention.dtype, device=attention.device)
     by_row = mass.reshape(-1, attention._call.shape.query_heads, *mass.shape[-2:])
-    picked = per_head(by_row.float().cpu().numpy())[:, rows]
-    at = (np.arange(picked.shape[1]) + row_start) // cell
-    starts = np.flatnonzero(np.diff(at, prepend=-1))
-    if not len(starts):
-        return picked[:, :0]
-    return np.add.reduceat(picked, starts, axis=1)
+    picked = _picker(numbers, share, rows)(by_row.float())
+    return picked, _Cells(_starts(row_start, len(share.kept), cell), 1)
+
+
+def _starts(first: int, count: int, cell: int) -> _Array:
+    """Where cells begin among so many tokens, at least one, from the `first` on."""
+    return np.append(0, np.arange(cell - first % cell, count, cell))
 
 
 def _rules(call: Call, share: Share, down: int) -> tuple[Rules, bool, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import suppress
 from zlib import crc32
 
@@ -22,23 +23,31 @@ class Log:
         self.end = end
         self.headers: list[bytes] = []
         self.heads: list[bytes] = []
+        self._syncing: threading.Thread | None = None
+        self._trouble: OSError | None = None  # that the thread met
 
-    def append(self, kind: bytes, head: bytes, data: bytes | memoryview) -> None:
+    def append(self, kind: bytes, head: bytes, *data: bytes | memoryview) -> None:
         """One frame, in one call. What cannot be written whole is taken back."""
-        head_crc = crc32(head)
-        length = len(head) + len(data)
-        frame = Frame(kind, self.end, len(head), length, head_crc, crc32(data, head_crc))
-        self.write(frame.pack(), head, data, bytes(padding(length)))
+        head_crc = crc = crc32(head)
+        for part in data:
+            crc = crc32(part, crc)
+        length = len(head) + sum(map(len, data))
+        frame = Frame(kind, self.end, len(head), length, head_crc, crc)
+        self.write(frame.pack(), head, *data, bytes(padding(length)))
         self.headers.append(frame.pack())
         self.heads.append(head)
 
-    def append_index(self) -> int:
-        """An index of everything so far, made durable with all before it; its size in bytes."""
+    def append_index(self, wait: bool = True) -> int:
+        """An index of everything so far, made durable with all before it; its size in bytes.
+        Without waiting for the disk, more can be written meanwhile."""
         head, data = index_payload(self.end, self.headers, self.heads)
         if len(head) + len(data) > MAX_INDEX:
             return len(data)  # too many frames: opening walks the headers
         self.append(INDX, head, data)
-        self.sync()
+        if wait:
+            self.sync()
+        else:
+            self.sync_soon()
         return len(data)
 
     def write(self, *parts: bytes | memoryview) -> None:
@@ -60,10 +69,35 @@ class Log:
 
     def sync(self) -> None:
         """On the disk, as far as the system can promise."""
+        self._settle()
+        self._sync()
+        self._settle()
+
+    def sync_soon(self) -> None:
+        """The same in a thread, one at a time; the next of these calls tells what went wrong."""
+        self._settle()
+        self._syncing = threading.Thread(target=self._sync, name="regard-sync", daemon=True)
+        self._syncing.start()
+
+    def close(self) -> None:
+        """Let the file go."""
+        try:
+            self._settle()  # nobody may sync a descriptor that is another file's by then
+        finally:
+            os.close(self.descriptor)
+
+    def _sync(self) -> None:
         try:
             os.fsync(self.descriptor)
         except OSError as error:
-            raise FileError(f"{self.name}: cannot be written ({error.strerror})") from error
+            self._trouble = error  # the system tells of it once
+
+    def _settle(self) -> None:
+        if self._syncing is not None:
+            self._syncing.join()
+        trouble, self._syncing, self._trouble = self._trouble, None, None
+        if trouble is not None:
+            raise FileError(f"{self.name}: cannot be written ({trouble.strerror})") from trouble
 
     def _cut_back(self) -> None:
         with suppress(OSError):  # else the next frame is written over the torn one

@@ -23,6 +23,8 @@ __all__ = ["Writer", "as_words", "check_facts", "check_name", "note_head"]
 
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
+_LONG_RUN = 64_000  # bytes; shorter ones are quicker copied together than written apart
+_MOST_RUNS = 1000  # one call of the system takes 1024 pieces
 _NAMES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 
 
@@ -59,13 +61,14 @@ class Writer:
         dtype: str | None = None,
     ) -> None:
         """One tensor under a new name. `dtype="BF16"` takes the 16-bit words of a bf16 tensor."""
-        words, kind = as_words(array, dtype)
-        data = words.reshape(-1).view(np.uint8).data
-        head = _head([Tensor(check_name(name), kind, words.shape, 0, len(data))], metadata)
+        given = np.asarray(array)
+        data, kind = _as_runs(given, dtype)
+        size = sum(map(len, data))
+        head = _head([Tensor(check_name(name), kind, given.shape, 0, size)], metadata)
         with self._guard:
             if name in self._names:
                 raise InputError(f"the name {name!r} is in the recording already; give another")
-            self._append(TENS, head, data)
+            self._append(TENS, head, *data)
             self._names.add(name)
             self._index_when_due()
 
@@ -73,7 +76,7 @@ class Writer:
         """Facts about the whole recording; a later value of a key replaces an earlier one."""
         head = note_head(metadata)
         with self._guard:
-            self._append(META, head, b"")
+            self._append(META, head)
             self._index_when_due()
 
     def close(self) -> None:
@@ -85,7 +88,7 @@ class Writer:
             try:
                 log.append_index()
             finally:
-                os.close(log.descriptor)
+                log.close()
 
     def __enter__(self) -> Writer:
         return self
@@ -99,16 +102,17 @@ class Writer:
             if kind is None:  # else the first error is the one to tell
                 raise
 
-    def _append(self, kind: bytes, head: bytes, data: bytes | memoryview) -> None:
+    def _append(self, kind: bytes, head: bytes, *data: memoryview) -> None:
         if self._log is None:
             raise InputError(f"{shown(self.path)}: this writer is closed; open a new one")
         before = self._log.end
-        self._log.append(kind, head, data)
+        self._log.append(kind, head, *data)
         self._since_index += self._log.end - before
 
     def _index_when_due(self) -> None:
         if self._log is not None and self._since_index >= self._wait:
-            self._wait = max(_INDEX_EVERY, _INDEX_SHARE * self._log.append_index())
+            size = self._log.append_index(wait=False)
+            self._wait = max(_INDEX_EVERY, _INDEX_SHARE * size)
             self._since_index = 0
 
 
@@ -178,6 +182,17 @@ def as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any],
             f"numpy arrays of {', '.join(sorted(_NAMES.values()))} can, and uint16 as BF16"
         )
     return words, kind
+
+
+def _as_runs(array: npt.NDArray[Any], dtype: str | None) -> tuple[list[memoryview], str]:
+    """The bytes as they are stored, in the runs in which they lie where those are long: a slice of
+    the second axis is not copied."""
+    rows = [array]
+    if array.ndim > 1 and not array.flags.c_contiguous and 0 < len(array) <= _MOST_RUNS:
+        first = array[0]
+        rows = list(array) if first.flags.c_contiguous and first.nbytes >= _LONG_RUN else rows
+    words = [as_words(row, dtype) for row in rows]
+    return [one.reshape(-1).view(np.uint8).data for one, _ in words], words[0][1]
 
 
 def check_name(name: str) -> str:

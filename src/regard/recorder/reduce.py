@@ -1,0 +1,67 @@
+"""Rows become bins and sums where they are measured, so that a GPU hands over little.
+
+Shapes: H recorded heads, n rows.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.recorder.bins import folded, grain
+from regard.recorder.ledger import SHARP, TOTALS
+from regard.recorder.plan import Plan
+
+__all__ = ["in_bins", "totals"]
+
+
+def in_bins(
+    rows: dict[str, Tensor], plan: Plan, begins: bool
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """By name, whole bins (H, b, …) and the rows behind them, which fill none; of each only those
+    that are there. Where the first row does not begin a bin, all rows are such."""
+    bins, loose = {}, {}
+    for name, numbers in rows.items():
+        size, how = grain(name, plan)
+        count = numbers.shape[1]
+        whole = count // size * size if begins or size == 1 else 0
+        if whole < count:
+            loose[name] = numbers[:, whole:] if whole else numbers
+        if whole:
+            bins[name] = _binned(numbers if whole == count else numbers[:, :whole], size, how)
+    return bins, loose
+
+
+def _binned(numbers: Tensor, size: int, how: str) -> Tensor:
+    if size == 1:
+        return numbers
+    if how == "every":
+        return numbers[:, ::size]
+    if how == "max":
+        return folded(numbers, size, torch.maximum)
+    # means of sums in float64
+    return folded(numbers.double(), size, torch.add).div_(size).to(numbers.dtype)
+
+
+def totals(rows: dict[str, Tensor], normalized: Tensor, visible: Tensor) -> Tensor:
+    """(H, TOTALS) in float64: the sums of the rows, and the largest score.
+
+    normalized   (H, n)
+    visible      (H or 1, n): how many keys each row may see
+    """
+    heads, several = len(normalized), visible > 1
+    known = rows | {
+        "normalized_entropy": torch.where(several, normalized, 0.0),
+        "sharp": rows["peak"] > SHARP,
+    }
+    sums = {name: _sum(known[name]) for name in TOTALS[:-1] if name in known}
+    for name, which in (("rows", visible > 0), ("normalized_rows", several)):
+        sums[name] = _sum(which).expand(heads)
+    sums[TOTALS[-1]] = rows[TOTALS[-1]].amax(dim=1).double()
+    for name in set(TOTALS) - set(sums):  # what depends on token ids, without them
+        sums[name] = normalized.new_zeros(heads, dtype=torch.float64)
+    return torch.stack([sums[name] for name in TOTALS], dim=1)
+
+
+def _sum(numbers: Tensor) -> Tensor:
+    return numbers.sum(dim=1, dtype=torch.float64)
