@@ -3,13 +3,14 @@
 "Eager" is the definition computed in the inputs' own precision; its distance from the definition
 in float64 is the yardstick. A tolerance therefore comes from the data of the case at hand.
 
-Nothing is above float64. There the yardstick is the larger of two: what the definition makes of
-inputs that were rounded once more, and what eager loses in float32, in proportion; for sums of many
-terms lose more than their inputs do. The definition's own do too: that is allowed on top.
+Nothing is above float64. There eager is the definition of inputs that were rounded once more, and
+the definition itself is not exact: a sum of n terms, rounded n times this way or that, is off by
+about √n halves of a grain. As much is allowed on top.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,11 +77,6 @@ class Yardstick:
         q, k, v = (rounded(t.detach()) for t in (call.query, call.key, call.value))
         return attend_densely(q, k, v, call.mask, call.score, torch.float64)
 
-    @cached_property
-    def single(self) -> Steps:
-        """In float32."""
-        return self._steps(torch.float32)
-
     def _steps(self, precision: torch.dtype) -> Steps:
         call = self.call
         return attend_densely(call.query, call.key, call.value, call.mask, call.score, precision)
@@ -92,16 +88,12 @@ class Yardstick:
         grain = torch.finfo(dtype).eps
         finite = exact[exact.isfinite()]
         largest = float(finite.abs().max()) if finite.numel() else 0.0
-        loss, own = _finite(_distance(eager, exact)), 0.0
+        loss = _distance(eager, exact)
+        loss = loss if loss < float("inf") else 0.0  # where eager overflows it is no yardstick
+        grains = GRAINS
         if dtype == torch.float64:
-            below = _finite(_distance(measure(self.single), exact))
-            own = below * grain / torch.finfo(torch.float32).eps
-        return Budget(exact, FACTOR * max(loss, own) + own + GRAINS * grain * max(largest, 1.0))
-
-
-def _finite(loss: float) -> float:
-    """Where eager overflows it is no yardstick."""
-    return loss if loss < float("inf") else 0.0
+            grains += math.sqrt(max(self.exact.weights.shape[-2:])) / 2
+        return Budget(exact, FACTOR * loss + grains * grain * max(largest, 1.0))
 
 
 def _distance(found: Tensor, exact: Tensor) -> float:
