@@ -72,7 +72,7 @@ def attend(
     """
     check_whole()
     query, key, value = in_autocast(query, key, value)
-    later = bool(_check_in_backward(in_backward))
+    later = in_backward != () and bool(_check_in_backward(in_backward))
     changing = editors()
     alike = None
     if bias is None and sink is None and not changing:

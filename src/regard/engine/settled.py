@@ -79,15 +79,18 @@ def key_of(
     """What calls have in common that are settled alike; None where a call is to be settled by
     itself: somebody looks at it, tensors are none or of a kind of their own, have gradients, or
     stand elsewhere too, or something is none of the kinds that are asked for."""
-    tensors = (query, key, value)
-    if not unwatched(tensors) or any(t.requires_grad for t in tensors):
+    if not unwatched((query, key, value)):
+        return None
+    if query.requires_grad or key.requires_grad or value.requires_grad:
         return None
     if type(mask) not in TENSORLESS or not _NUMBERS.issuperset(map(type, numbers)):
         return None
     if type(summaries) is not tuple or not _SUMMARIES.issuperset(map(type, summaries)):
         return None
-    sizes = [(t.shape, t.dtype, t.device) for t in tensors]
-    return (*sizes, mask, summaries, *numbers)
+    return (
+        query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, query.device,
+        key.device, value.device, mask, summaries, *numbers,
+    )  # fmt: skip
 
 
 def kept(key: tuple[Any, ...] | None) -> Settled | None:
