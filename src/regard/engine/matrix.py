@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.display import as_html
 from regard.engine.index import read_cells
-from regard.engine.problem import Answers, Call, RowState, What
+from regard.engine.problem import Answers, Call, RowState, What, map_answer
 from regard.errors import (
     DeviceError,
     DTypeError,
@@ -47,7 +47,14 @@ class Attention(Asking):
         self._known = answers.known
         self._state = answers.state
         self._versions = _versions(call)
+        self._written = _written(self._known) if self._known else ()
         self._headless = call.shape.headless
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy, or one from a file: its tensors are new, and count from now."""
+        self.__dict__.update(state)
+        self._versions = () if self._held is None else _versions(self._held)
+        self._written = _written(self._known)
 
     # ── what the forward gave ────────────────────────────────────────────────────────────────
 
@@ -99,6 +106,10 @@ class Attention(Asking):
     def __getitem__(self, index: Any) -> Tensor:
         """Weights of any slice, indexed as a tensor of shape `a.shape` would be."""
         return Cells(self, "weights")[index]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Along the first axis, as a tensor is walked."""
+        return (self[n] for n in range(self.shape[0]))
 
     @property
     def scores(self) -> Cells:
@@ -194,22 +205,29 @@ class Attention(Asking):
     def detach(self) -> Attention:
         """The same attention without gradients: it keeps no graph alive."""
         self._fresh()
-        return self._over(self._call.map(lambda tensor: tensor.detach()))
+        return self._over(Tensor.detach)
 
     def clone(self) -> Attention:
-        """The same attention over copies: later changes of q or k in place cannot reach it."""
+        """The same attention over copies: later changes of q, k or answers in place cannot reach
+        it."""
         self._fresh()
-        return self._over(self._call.map(lambda tensor: tensor.detach().clone()))
+        return self._over(lambda tensor: tensor.detach().clone())
 
     def release(self) -> None:
         """Let go of q, k, v and all that was measured; output and lse stay."""
         self._held, self._state, self._known = None, None, {}
 
-    def _over(self, call: Call) -> Attention:
-        output = self._output if self._output is None else self._output.detach()
-        known = {name: value for name, value in self._known.items() if not _carries_graph(value)}
-        answers = Answers(cast(Tensor, output), self._lse.detach(), known, self._state)
-        return Attention(call, answers, self._implementation)
+    def _over(self, keep: Callable[[Tensor], Tensor]) -> Attention:
+        """The same with every tensor as it is to be kept; what carries a graph is left behind."""
+        output = self._output if self._output is None else keep(self._output)
+        known = {
+            name: map_answer(value, keep)
+            for name, value in self._known.items()
+            if not _carries_graph(value)
+        }
+        state = None if self._state is None else map_answer(self._state, keep)
+        answers = Answers(cast(Tensor, output), keep(self._lse), known, state)
+        return Attention(self._call.map(keep), answers, self._implementation)
 
     def _fresh(self) -> None:
         """Raise StaleError where q, k, mask or bias changed in place since the forward."""
@@ -218,6 +236,11 @@ class Attention(Asking):
                 "query, key, mask or bias was changed in place after this attention was "
                 "computed, so its weights can no longer be recovered; ask before the change, "
                 "or pass clones to attend"
+            )
+        if self._written and self._written != _written(self._known):
+            raise StaleError(
+                "an answer of this attention was changed in place, and later answers come from it; "
+                "change a copy: a.received().clone()"
             )
 
     def _rows(self) -> RowState:
@@ -235,6 +258,7 @@ class Attention(Asking):
                 raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
             summary.check(self._call.shape)
         found = self._implementation.measure(self._call, self._rows(), summaries, self._known)
+        self._written = _written(self._known)
         return {summary: self._public_answer(found[summary]) for summary in summaries}
 
     def _public_answer(self, value: Any) -> Any:
@@ -307,6 +331,14 @@ def _versions(call: Call) -> tuple[int, ...]:
     mask = () if call.mask is None else call.mask.arrays()
     watched = (call.query, call.key, *call.score.arrays(), *mask)
     return tuple([-1 if t.is_inference() else t._version for t in watched])
+
+
+def _written(known: dict[Any, Any]) -> tuple[int, ...]:
+    """The same of everything measured, which callers are given without a copy."""
+    if torch.compiler.is_compiling():
+        return ()
+    parts = [p for v in known.values() for p in (v if isinstance(v, tuple) else (v,))]
+    return tuple([p._version for p in parts if isinstance(p, Tensor) and not p.is_inference()])
 
 
 def _carries_graph(value: Any) -> bool:

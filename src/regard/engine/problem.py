@@ -12,9 +12,9 @@ from torch import Tensor
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
-from regard.summary import Summary
+from regard.summary import Summary, TopKeys
 
-__all__ = ["Answers", "Call", "Place", "Problem", "RowState", "What"]
+__all__ = ["Answers", "Call", "Place", "Problem", "RowState", "What", "map_answer"]
 
 What: TypeAlias = Literal["weights", "scores"]
 
@@ -130,6 +130,16 @@ class Answers(NamedTuple):
     lse: Tensor  # (*batch, Hq, L)
     known: dict[Any, Any]  # what was measured on the way, detached
     state: RowState | None = None  # for later sweeps, where the implementation keeps one
+
+
+def map_answer(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:
+    """An answer of one tensor or several, each converted; what is none stays as it is."""
+    if isinstance(value, Tensor):
+        return convert(value)
+    if not isinstance(value, tuple):
+        return value
+    parts: list[Any] = [None if part is None else convert(part) for part in value]
+    return type(value)(*parts) if isinstance(value, TopKeys | RowState) else tuple(parts)
 
 
 class Place(NamedTuple):

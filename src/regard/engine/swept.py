@@ -13,7 +13,6 @@ gradient gets its graph when it is asked, around the known value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -24,7 +23,7 @@ from torch import Tensor
 from regard.engine import ops
 from regard.engine.brought import Brought, bringing
 from regard.engine.eager import unwatched
-from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
+from regard.engine.problem import Answers, Call, Place, Problem, RowState, What, map_answer
 from regard.engine.spec import Spec, marks_of, measure_text
 from regard.engine.sweeps import Sweeps, rows_and_columns
 from regard.mask.spec import describe
@@ -91,7 +90,7 @@ class Swept:
             )
         known = _unflatten(flat, measures)
         state = RowState(peak.detach(), log.detach())
-        kept = {summary: _mapped(value, Tensor.detach) for summary, value in known.items()}
+        kept = {summary: map_answer(value, Tensor.detach) for summary, value in known.items()}
         if in_graph:
             kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
         if brought is not None:
@@ -120,8 +119,8 @@ class Swept:
             known[m] = value
             if isinstance(m, Top):
                 known["scores", m] = found.measured["scores", m]
-        known = {name: _mapped(value, Tensor.contiguous) for name, value in known.items()}
-        state, output = _mapped(found.state, Tensor.contiguous), cast(Tensor, found.output)
+        known = {name: map_answer(value, Tensor.contiguous) for name, value in known.items()}
+        state, output = map_answer(found.state, Tensor.contiguous), cast(Tensor, found.output)
         self._fill_columns(call, state, everything, known)
         return Answers(output.to(call.query.dtype).contiguous(), state.lse, known, state)
 
@@ -348,11 +347,3 @@ def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, A
         else:
             found[m] = next(parts)
     return found
-
-
-def _mapped(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:
-    """A value of one tensor or several, each converted."""
-    if isinstance(value, Tensor):
-        return convert(value)
-    parts: list[Any] = [None if part is None else convert(part) for part in value]
-    return type(value)(*parts) if isinstance(value, TopKeys | RowState) else tuple(parts)
