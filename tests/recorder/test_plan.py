@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,14 @@ def test_a_long_prompt_of_a_large_model_is_binned_and_some_layers_are_exact() ->
     assert plan.row_bin > 1
     assert plan.statistics_bytes <= 5 * 10**8
     assert 0 < len(plan.exact) < 32
+
+
+def test_where_no_layer_fits_statistics_take_more() -> None:
+    """A quarter is theirs where q and k take the rest; nothing is saved for what cannot be kept."""
+    for budget in (10**7, 10**8, 10**9):
+        plan = make_plan(budget, [LARGE] * 32)
+        assert not plan.exact
+        assert 0.25 * budget < plan.statistics_bytes <= 0.6 * budget
 
 
 def test_the_layers_that_fit_are_spread() -> None:
@@ -81,12 +90,13 @@ def test_no_budgets(text: str | int) -> None:
 
 
 def test_bytes_for_people() -> None:
-    assert [human(n) for n in (5, 2500, 3_000_000, 4.2e9)] == [
-        "5 bytes", "2.5 kB", "3.0 MB", "4.2 GB",
+    assert [human(n) for n in (0, 1, 5, 2500, 3_000_000, 4.2e9)] == [
+        "0 bytes", "1 byte", "5 bytes", "2.5 kB", "3.0 MB", "4.2 GB",
     ]  # fmt: skip
 
 
 def test_a_plan_says_which_places_are_exact() -> None:
     plan = Plan(10, 3, 1, 1, 1, 16, 0, frozenset({1}), 5, 5)
     assert [plan.is_exact(n) for n in range(3)] == [False, True, False]
-    assert "1 of 3" in plan.lines()[1]
+    assert "q and k of 1 of 3 attention layers" in plan.lines()[1]
+    assert "q and k of no attention layers" in replace(plan, exact=frozenset()).lines()[1]
