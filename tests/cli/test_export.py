@@ -51,6 +51,14 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+def test_numbers_left_empty_are_explained_once(export, tmp_path, monkeypatch):
+    file = on_disk(tmp_path / "run.regard", prompts=2)
+    why = "for want of keys"
+    monkeypatch.setattr("regard.draw.pages.why_unknown", lambda *_: why)
+    assert export(file, "--to", "csv")[2] == f"{why}\n"
+    assert export(file, "--to", "csv", "--what", "rows")[2] == ""
+
+
 def test_statistics_as_csv(export, file, tmp_path):
     status, out, err = export(file, "--to", "csv")
     path = tmp_path / "run.statistics.csv"

@@ -75,6 +75,16 @@ def test_it_says_scale_and_pooling(plot, file):
     assert "previous: mass on the token before" in plot(file, "--grid", "previous")[1]
 
 
+def test_a_grid_with_holes_says_why(plot, file, monkeypatch):
+    assert plot(file)[2] == ""
+    why = "for want of keys"
+    monkeypatch.setattr(
+        "regard.draw.pages.why_unknown", lambda _, name: why if name == "non_sink" else ""
+    )
+    assert plot(file, "--overwrite")[2] == f"{why}\n"
+    assert plot(file, "--grid", "previous")[2] == plot(file, "L0H1")[2] == ""
+
+
 def test_svg_by_its_name(plot, file, tmp_path):
     path = tmp_path / "figure.svg"
     assert plot(file, "L0H1", "-o", path)[0] == 0

@@ -22,7 +22,7 @@ def test_few_heads_have_two_decimals():
         "        0     1",
         "L0   0.50  1.00",
         "L1   0.04     ·",
-        "scale: sink, linear, 0–1 · not recorded: ·",
+        "scale: sink, linear, 0–1 · not known: ·",
     ]
 
 

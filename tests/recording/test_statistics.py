@@ -114,12 +114,25 @@ def test_norms_and_scores():
     assert rec.grid("max_score")[0, 2] == pytest.approx(head.max_score().max(), rel=1e-6)
 
 
-def test_bins_of_keys_find_the_same_sink():
-    rec, _ = made(key_bin=16)
-    fine, _ = made()
-    np.testing.assert_allclose(rec.grid("sink")[0, 0], fine.grid("sink")[0, 0], atol=0.1)
-    assert rec.grid("sink")[0, 0] > 0.5 and (rec.grid("sink")[0, 1:] == 0).all()
+@pytest.mark.parametrize("key_bin", [2, 3, 16, 64, N])
+def test_bins_of_keys_find_the_same_sink_or_none(key_bin):
+    """A bin is never taken for a key: the numbers are those of single keys, or not known."""
+    rec, fine = made(key_bin=key_bin)[0], made()[0]
+    for name in ("sink", "non_sink"):
+        found, right = rec.grid(name)[0], fine.grid(name)[0]
+        is_told = ~np.isnan(found)
+        np.testing.assert_allclose(found[is_told], right[is_told], atol=1e-6)
+        assert is_told[0] and right[0] > 0  # the head that parks on key 0
+        assert is_told.all() if key_bin < 16 else True
+        assert not is_told[1:].any() if key_bin == N else True
     assert np.isnan(rec.grid("delimiter")).all()
+
+
+def test_a_sink_inside_a_bin_is_not_known():
+    query, key = sinking(key=60)
+    rec, _ = made(query=query, key=key, key_bin=16)
+    assert np.isnan(rec.grid("sink")[0, 0]) and np.isnan(rec.grid("non_sink")[0, 0])
+    assert rec.grid("first")[0, 0] < 0.3
 
 
 def test_windows_count_who_sees_a_key():

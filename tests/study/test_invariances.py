@@ -152,7 +152,7 @@ def test_intervals_count_as_cells_do(
 @given(arrays.arrays(np.float64, 20, elements=st.floats(0, 1)), st.integers(1, 200))
 def test_mass_on_sinks_and_beside_them_is_all_of_it(shares: np.ndarray, rows: int) -> None:
     seen = np.full(20, rows)
-    found = from_columns(shares * rows, seen, 1, range(rows), rows)
+    found = from_columns(shares * rows, seen, range(rows), rows)
     assert found.mass + found.rest == pytest.approx(shares.sum())
     assert found.keys.tolist() == np.flatnonzero(shares > SINK).tolist()
     assert found.highest == pytest.approx(shares.max()) and few_rows(rows) <= max(rows, 1)

@@ -50,10 +50,22 @@ def test_a_label_needs_mass_that_is_not_on_sinks() -> None:
     assert says("previous", Measure(0.5, 0.0), 0.09) == (
         "0.09 of the mass is not on sinks; 0.1 needed"
     )
-    assert "nobody knows" in says("previous", Measure(0.5, 0.0), NAN)
+    for named in ("delimiter", "sharp", "saturated"):
+        assert "nobody knows" in says(named, Measure(0.6, 0.0), NAN)
     for free in ("sink", "uniform"):
         assert says(free, Measure(0.97, NAN), 0.0) == ""
     assert says("inactive", Measure(0.05), 0.0) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["previous", "self", "offset", "local-8", "local-64", "duplicate-token",
+             "prefix-matching"],
+)  # fmt: skip
+def test_a_label_that_a_few_keys_cannot_make_needs_no_sinks(name: str) -> None:
+    """Few rows have a given key at a given distance, or as a copy of their token."""
+    assert says(name, Measure(0.6, 0.0), NAN) == ""
+    assert "not on sinks" in says(name, Measure(0.6, 0.0), 0.05)
+    assert "below the threshold" in says(name, Measure(0.2, 0.0), NAN)
 
 
 def test_what_falls_on_sinks_does_not_count() -> None:

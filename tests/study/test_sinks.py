@@ -12,10 +12,20 @@ from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
 from regard.study.reach import Reach
-from regard.study.sinks import SINK, UNKNOWN_SINKS, Tops, few_rows, from_columns, from_lists
+from regard.study.sinks import (
+    SINK,
+    UNKNOWN_SINKS,
+    Sinks,
+    Tops,
+    few_rows,
+    from_bins,
+    from_columns,
+    from_lists,
+)
 from study.planted import causal, record_planted, text
 
 N = 200
+SEEN = N - np.arange(N)
 
 
 def parked(*shares: tuple[int, float]) -> np.ndarray:
@@ -34,7 +44,7 @@ def listed(weights: np.ndarray, every: int = 1, k: int = 8) -> Tops:
 
 
 def columns(weights: np.ndarray) -> Any:
-    return from_columns(weights.sum(0), N - np.arange(N), 1, range(N), N)
+    return from_columns(weights.sum(0), SEEN, range(N), N)
 
 
 @pytest.mark.parametrize("shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)]])
@@ -65,10 +75,37 @@ def test_the_rest_of_an_all_but_total_sink_is_a_sum() -> None:
 def test_which_of_some_keys_are_sinks() -> None:
     found = columns(parked((7, 0.6)))
     assert found.among(np.array([[7, 3], [-1, 7]])).tolist() == [[True, False], [False, True]]
-    bins = found._replace(marks=np.array([False, True]), size=8)
-    assert bins.among(np.array([7, 8, 15, 100])).tolist() == [False, True, True, True]
-    assert bins.keys.tolist() == [8]
     assert not UNKNOWN_SINKS.among(np.array([0, 5])).any()
+
+
+def binned(weights: np.ndarray, size: int) -> Sinks | None:
+    got = weights.sum(0)
+    bins = np.add.reduceat(got, np.arange(0, N, size))
+    return from_bins(bins, size, float(got[0]), SEEN, range(N), N)
+
+
+@pytest.mark.parametrize("size", [2, 3, 16, 64, 199, 200, 256])
+@pytest.mark.parametrize("shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)], [(0, 1)]])
+def test_bins_say_the_same_as_keys_or_nothing(size: int, shares: list[tuple[int, float]]) -> None:
+    weights = parked(*shares)
+    found, right = binned(weights, size), columns(weights)
+    if found is not None:
+        assert found.keys.tolist() == right.keys.tolist()
+        assert found.mass == pytest.approx(right.mass)
+        assert found.rest == pytest.approx(right.rest, abs=1e-9)
+        assert found.among(np.array([0, N - 1, -1])).tolist() == [right.marks[0], False, False]
+
+
+def test_what_bins_can_tell() -> None:
+    """Key 0 however coarse they are, as long as nothing else holds enough for a sink."""
+    near = np.eye(N)  # each key gets 1: no more than few_rows · SINK = 19 in any bin of 16
+    for size, is_known in ((2, True), (16, True), (64, False), (N, False)):
+        assert (binned(near, size) is not None) == is_known
+    for size in (2, 16, 64, N):
+        found = binned(parked((0, 0.95)), size)
+        assert found is not None and found.keys.tolist() == [0]
+        assert binned(parked((90, 0.9)), size) is None  # which key of the bin it is, nobody knows
+    assert from_bins(np.ones(2), N // 2, np.nan, SEEN, range(N), N) is None
 
 
 def test_a_coarse_recording_still_names_the_key() -> None:
@@ -85,6 +122,21 @@ def test_too_few_bins_tell_nothing() -> None:
     store, _ = write_recording(chunks=[chunk], key_bin=64, top_every=64, row_bin=64)
     for head in study.patterns(Recording(store)):
         assert "too few bins" in head["sink"].why_not
-        assert np.isnan(head.non_sink) and head.labels == ()
+        assert np.isnan(head.non_sink) and np.isnan(head.sink)
         if head["sharp"].score >= 0.5:
             assert "nobody knows" in head["sharp"].why_not
+
+
+def test_labels_that_need_no_sinks_are_given_without_them() -> None:
+    """As of the same text with every key; none is invented."""
+    ids = text(N)
+    before = np.eye(N, k=-1)
+    before[0, 0] = 1
+    weights = np.stack([0.6 * before + 0.4 * parked(), 0.6 * np.eye(N) + 0.4 * parked()])
+    fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", "20kB"))
+    assert fine["L0H0"].place.key_bin == 1 and coarse["L0H0"].place.key_bin > 32
+    for one, other in zip(study.patterns(fine), study.patterns(coarse), strict=True):
+        assert np.isnan(other.non_sink) and one.non_sink == pytest.approx(1)
+        assert other.labels == one.labels != ()
+    report = study.make_report(coarse)
+    assert "too few bins" in report.unknown()["sink"]

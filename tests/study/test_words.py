@@ -53,7 +53,6 @@ def test_offsets(detail: dict[str, int], words: str) -> None:
         ({"keys": [0], "tokens": ["<s>"]}, "parks on key 0 '<s>'"),
         ({"keys": [0, 7], "tokens": ["<s>", "."]}, "parks on keys 0 '<s>', 7 '.'"),
         ({"keys": [0]}, "parks on key 0"),
-        ({"keys": [8, 16], "key_bin": 8}, "parks on keys 8–15, 16–23"),
         ({"keys": [1, 2, 3, 4, 5]}, "parks on keys 1, 2, 3 and 2 more"),
         ({"keys": [], "learned": 0.9}, "parks on a learned sink"),
         ({"keys": [0], "learned": 0.4}, "parks on key 0 and a learned sink"),

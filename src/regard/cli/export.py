@@ -132,6 +132,7 @@ def _export(file: Path, path: Path, wish: _Wish, overwrite: bool) -> _Written:
 
     with regard.recording.open(file) as recording:
         chosen = _choose(recording, wish)
+        _tell_if_unknown(chosen, wish)
         with appearing(path, overwrite=overwrite) as part:
             if wish.to in _TABLES:
                 return _write_table(chosen, part, wish)
@@ -152,6 +153,17 @@ def _choose(recording: Recording, wish: _Wish) -> list[Chosen]:
         for one in wanted
         for head in matching(one, wish.heads)
     ]  # fmt: skip
+
+
+def _tell_if_unknown(chosen: Sequence[Chosen], wish: _Wish) -> None:
+    """Numbers that are left empty for want of single keys are explained once."""
+    from regard.draw.pages import why_unknown
+
+    if "statistics" in (wish.what or ("statistics",)):
+        prompts = {one.prompt.number: one.prompt for one in chosen}.values()
+        reasons = filter(None, (why_unknown(one, "sink") for one in prompts))
+        for reason in sorted(set(reasons)):
+            status().print(reason)
 
 
 def _write_table(chosen: Sequence[Chosen], part: Path, wish: _Wish) -> _Written:

@@ -173,6 +173,7 @@ def _draw(file: Path, wish: _Wish, style: Style, path: Path, kind: str, overwrit
 
     with regard.recording.open(file) as recording:
         figure = _figure(recording, wish, style)
+        _tell_if_unknown(recording, wish)
     with appearing(path, overwrite=overwrite) as part:
         write_picture(figure, part, kind)
     return figure
@@ -202,6 +203,16 @@ def _check_stack(recording: Recording, wish: _Wish) -> None:
     known = recording.prompts[wish.prompt].stacks if _has_prompt(recording, wish) else {}
     if wish.stack is None and len(known) > 1 and "" not in known:
         raise InputError(f"--grid: there are the stacks {', '.join(known)}; give one with --stack")
+
+
+def _tell_if_unknown(recording: Recording, wish: _Wish) -> None:
+    """A grid with holes says why."""
+    from regard.draw.pages import why_unknown
+
+    prompt = recording.prompt(wish.prompt)
+    reason = why_unknown(prompt, wish.grid or _STATISTIC) if wish.kind == "grid" else ""
+    if reason:
+        status().print(reason)
 
 
 def _tell_if_slow(recording: Recording, label: str, wish: _Wish) -> None:

@@ -36,7 +36,7 @@ class _Figures:
 def head_grid(
     values: ArrayLike, name: str, paper: Paper, *, is_share: bool = False
 ) -> list[StyledLine]:
-    """The grid (layers, heads) of a statistic and its scale; NaN is not recorded.
+    """The grid (layers, heads) of a statistic and its scale; NaN is not known.
 
     `is_share`: the values lie between 0 and 1, and so does the scale.
     """
@@ -50,7 +50,7 @@ def head_grid(
         for layer, row in enumerate(given[:, heads.start : heads.stop]):
             name_of_layer = f"L{layer}".rjust(left - 1) + " "
             lines.append([(name_of_layer, "dim"), *_cells(row, scale, figures, paper)])
-    missing = f"not recorded: {paper.hidden}" if np.isnan(given).any() else ""
+    missing = f"not known: {paper.hidden}" if np.isnan(given).any() else ""
     remarks = [remark for remark in (figures.remark, missing) if remark]
     return [*lines, *scale_lines(scale, paper, *remarks, legend=paper.colours != "none")]
 

@@ -56,8 +56,8 @@ STATISTICS: Final[dict[str, Statistic]] = {
 class PlaceStatistics:
     """The statistics of the recorded heads of one place, (H,) each; NaN where they are not known.
 
-    With `key_bin` > 1 sinks are looked for among bins instead of keys, which takes a bin for one
-    key, and the mass on delimiters is not known.
+    With `key_bin` > 1 sinks are known where no key but key 0, which is summed by itself, can be
+    one: no bin holds enough for another. The mass on delimiters is not known.
     """
 
     def __init__(self, held: Held, streams: Mapping[str, Stream]) -> None:
@@ -146,24 +146,39 @@ class PlaceStatistics:
         received = self.held.columns("received")
         if received is None:
             return self._unknown, self._unknown
-        seen = self._seen
-        few = np.minimum(_FEW, np.maximum(len(self.held.rows) // 2, 1))
+        if self._place.key_bin > 1:
+            return self._masses_of_bins(received.astype(np.float64))
         with np.errstate(invalid="ignore"):
-            is_sink = (received > _SINK * seen) & (seen >= few)
+            is_sink = received > self._needed
             sink, others = (np.where(which, received, 0).sum(-1, dtype=np.float64)
                             for which in (is_sink, ~is_sink))  # fmt: skip
         return sink, others
 
+    def _masses_of_bins(self, received: Array) -> tuple[Array, Array]:
+        """The same from (H, bins); NaN where a bin may hold a sink other than key 0."""
+        needed, first = self._needed, self._total("first")
+        others = needed.copy()
+        others[:, 0] = np.inf
+        starts = np.arange(0, self._place.keys, self._place.key_bin)
+        left = received.copy()
+        left[:, 0] -= first
+        is_told = (left <= np.minimum.reduceat(others, starts, axis=1)).all(-1)
+        sink = np.where(first > needed[:, 0], first, 0.0)
+        rest = np.maximum(left.sum(-1) + first - sink, 0.0)
+        return np.where(is_told, sink, np.nan), np.where(is_told, rest, np.nan)
+
+    @property
+    def _needed(self) -> Array:
+        """(H or 1, keys): a key is a sink if it gets more; no mass is enough where few see it."""
+        few = min(_FEW, max(len(self.held.rows) // 2, 1))
+        return np.where(self._seen >= few, _SINK * self._seen, np.inf)
+
     @cached_property
     def _seen(self) -> Array:
-        """(H or 1, bins): how many recorded rows see the key of a bin that most of them see; all
-        of them where no mask tells."""
-        place, rows = self._place, self.held.rows
+        """(H or 1, keys): how many recorded rows see each key; all of them where no mask tells."""
         if not self._tells:
-            return np.full((1, -(-place.keys // place.key_bin)), len(rows))
-        starts = np.arange(0, place.keys, place.key_bin)
-        each = [Sight(self.held, head).seen() for head in self._kinds]
-        return np.stack([np.maximum.reduceat(one, starts) if one.size else one for one in each])
+            return np.full((1, self._place.keys), len(self.held.rows))
+        return np.stack([Sight(self.held, head).seen() for head in self._kinds])
 
     @cached_property
     def _tells(self) -> bool:

@@ -23,6 +23,7 @@ from regard.study.sinks import (
     Sinks,
     Tops,
     few_rows,
+    from_bins,
     from_columns,
     from_lists,
 )
@@ -31,7 +32,7 @@ __all__ = ["HeadFacts", "PlaceFacts", "RowNumbers"]
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 _LEARNED: Final = 1e-3  # mass that no key got, beyond rounding
-_ENOUGH: Final = 16  # rows, or bins of keys, that sinks can be judged by
+_ENOUGH: Final = 16  # rows that sinks can be judged by
 
 
 class RowNumbers(NamedTuple):
@@ -66,19 +67,18 @@ class PlaceFacts:
         return self.held.columns("received")
 
     def seen(self, slot: int) -> Array:
-        """(bins,): how many of the rows see the key of a bin that most of them see."""
+        """(keys,): how many of the rows see each key; all of them where no mask tells."""
         found: Array = self._seen[self.kind(slot) if len(self._seen) > 1 else 0]
         return found
 
     @cached_property
     def _seen(self) -> Array:
-        """(H or 1, bins): how many recorded rows see the key of a bin that most of them see."""
-        starts = np.arange(0, self.place.keys, self.place.key_bin)
+        """(H or 1, keys)."""
         sights = [Sight(self.held, head) for head in self._kinds]
         told = sights[0].is_complete and sights[0].cells() <= _MOST_CELLS
-        if not told or not starts.size:
-            return np.full((1, starts.size), len(self.rows))
-        return np.stack([np.maximum.reduceat(one.seen(), starts) for one in sights])
+        if not told:
+            return np.full((1, self.place.keys), len(self.rows))
+        return np.stack([one.seen() for one in sights])
 
     @property
     def _kinds(self) -> tuple[int, ...]:
@@ -195,15 +195,18 @@ class HeadFacts:
     @cached_property
     def sinks(self) -> Sinks:
         """Which keys are sinks; not known where nothing tells."""
-        place, got = self.place.place, self.received
+        place, got, rows = self.place.place, self.received, self.place.rows
         if got is None or not self.rows > 0:
             return UNKNOWN_SINKS
-        if place.key_bin > 1 and self.tops is not None and len(self.tops.rows) >= _ENOUGH:
-            return from_lists(self.tops, self.reach, place.keys, self.learned_sink)
-        if place.key_bin > 1 and got.size < _ENOUGH:  # any bin of so few gets a large share
-            return UNKNOWN_SINKS
         seen = self.place.seen(self.slot)
-        return from_columns(got, seen, place.key_bin, self.place.rows, self.rows)
+        if place.key_bin == 1:
+            return from_columns(got, seen, rows, self.rows)
+        found = from_bins(got, place.key_bin, self.total("first"), seen, rows, self.rows)
+        if found is not None:
+            return found
+        if self.tops is not None and len(self.tops.rows) >= _ENOUGH:
+            return from_lists(self.tops, self.reach, place.keys, self.learned_sink)
+        return UNKNOWN_SINKS
 
     @cached_property
     def learned_sink(self) -> float:

@@ -84,11 +84,13 @@ class Report:
         return sorted(named, key=lambda pair: sign * pair[1])[:most]
 
     def unknown(self) -> dict[str, str]:
-        """Patterns that no head could be asked for, and why."""
+        """Patterns that not every head could be asked for, and why."""
         found = {}
-        for n, finding in enumerate(self.heads[0].findings if self.heads else ()):
-            if not any(head.findings[n].known for head in self.heads):
-                found[finding.pattern] = finding.why_not
+        for n in range(len(self.heads[0].findings) if self.heads else 0):
+            dark = [head.findings[n] for head in self.heads if not head.findings[n].known]
+            if dark:
+                some = f" (of {len(dark)} heads)" if len(dark) < len(self.heads) else ""
+                found[dark[0].pattern] = dark[0].why_not + some
         return found
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Sinks: keys that the rows which see them give a large share to, whatever the rows are about.
 
 α_k = mass that key k received ÷ rows that see it, of keys that enough rows see; a sink has
-α_k > 0.3. Where the mass is known for bins of keys only, single keys are judged by the rows whose
-heaviest keys are listed.
+α_k > 0.3. Where the mass is known for bins of keys only, key 0, which is always summed by itself,
+is the only sink if no bin holds enough for another. Else single keys are judged by the rows whose
+heaviest keys are listed. A bin is never taken for a key.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = [
     "Sinks",
     "Tops",
     "few_rows",
+    "from_bins",
     "from_columns",
     "from_lists",
 ]
@@ -41,8 +43,7 @@ class Tops(NamedTuple):
 class Sinks(NamedTuple):
     """Which keys are sinks, and what they get."""
 
-    marks: Array  # (n,) booleans: entry e stands for keys e · size … e · size + size − 1
-    size: int
+    marks: Array  # (keys,) booleans; none where they are not known
     mass: float  # mean over rows
     rest: float  # of all other keys; summed where it can be, 1 − a sink of 0.9999 is noise
     highest: float  # the largest α: unlike the mass, it does not jump where a key becomes a sink
@@ -51,17 +52,16 @@ class Sinks(NamedTuple):
         """Which of the keys (−1: none) are sinks."""
         if not self.marks.size:
             return np.zeros(keys.shape, bool)
-        at = np.minimum(np.maximum(keys, 0) // self.size, self.marks.size - 1)
-        found: Array = self.marks[at] & (keys >= 0)
+        found: Array = self.marks[np.maximum(keys, 0)] & (keys >= 0)
         return found
 
     @property
     def keys(self) -> Array:
-        """The sinks; the first key of each where keys are binned."""
-        return np.flatnonzero(self.marks) * self.size
+        """The sinks."""
+        return np.flatnonzero(self.marks)
 
 
-UNKNOWN_SINKS: Final = Sinks(np.zeros(0, bool), 1, math.nan, math.nan, math.nan)
+UNKNOWN_SINKS: Final = Sinks(np.zeros(0, bool), math.nan, math.nan, math.nan)
 
 
 def few_rows(count: int) -> int:
@@ -69,12 +69,29 @@ def few_rows(count: int) -> int:
     return min(FEW_ROWS, max(count // 2, 1))
 
 
-def from_columns(received: Array, seen: Array, size: int, rows: range, count: float) -> Sinks:
-    """From the mass that keys, or bins of keys, received, (n,) each; `count` rows see any key."""
+def from_columns(received: Array, seen: Array, rows: range, count: float) -> Sinks:
+    """From the mass that keys received and the rows that see them, (keys,) each; `count` rows see
+    any key."""
     shares = np.where(seen >= few_rows(len(rows)), received / np.maximum(seen, 1), 0)
     marks = shares > SINK
     mass, rest = (float(received[which].sum()) / count for which in (marks, ~marks))
-    return Sinks(marks, size, mass, rest, float(shares.max(initial=0)))
+    return Sinks(marks, mass, rest, float(shares.max(initial=0)))
+
+
+def from_bins(
+    received: Array, size: int, first: float, seen: Array, rows: range, count: float
+) -> Sinks | None:
+    """From the mass that bins of `size` keys received, (bins,), and key 0 alone; `seen` is (keys,).
+    None where a bin holds so much that another of its keys may be a sink."""
+    needed = np.where(seen >= few_rows(len(rows)), SINK * seen, np.inf)
+    others = np.append(np.inf, needed[1:])
+    left = np.append(received[0] - first, received[1:])
+    if not (left <= np.minimum.reduceat(others, np.arange(0, seen.size, size))).all():
+        return None
+    marks = np.arange(seen.size) == np.where(first > needed[0], 0, -1)
+    mass, rest = (first, 0.0) if marks[0] else (0.0, first)
+    highest = SINK * first / needed[0]  # of key 0; no other is above SINK
+    return Sinks(marks, mass / count, max(rest + float(left.sum()), 0.0) / count, highest)
 
 
 def from_lists(tops: Tops, reach: Reach | None, keys: int, learned: float) -> Sinks:
@@ -91,4 +108,4 @@ def from_lists(tops: Tops, reach: Reach | None, keys: int, learned: float) -> Si
     shares = np.where(seen >= few_rows(len(tops.rows)), got / np.maximum(seen, 1), 0)
     marks = shares > SINK
     mass = float(got[marks].sum()) / max(len(tops.rows), 1)
-    return Sinks(marks, 1, mass, max(1 - learned - mass, 0.0), float(shares.max(initial=0)))
+    return Sinks(marks, mass, max(1 - learned - mass, 0.0), float(shares.max(initial=0)))

@@ -71,14 +71,13 @@ def what_it_does(finding: Finding, spell: Callable[[str], str] = repr) -> tuple[
 
 def _sinks(finding: Finding, spell: Callable[[str], str]) -> str:
     detail = finding.detail
-    keys, size = detail.get("keys", []), detail.get("key_bin", 1)
+    keys = detail.get("keys", [])
     texts = [*detail.get("tokens", []), *[None] * len(keys)]
     shown = [
-        f"{key}{_spelt(text, spell)}" if size == 1 else f"{key}–{key + size - 1}"
-        for key, text in zip(keys[:_MOST_KEYS], texts, strict=False)
+        f"{key}{_spelt(text, spell)}" for key, text in zip(keys[:_MOST_KEYS], texts, strict=False)
     ]
     more = f" and {len(keys) - _MOST_KEYS} more" if len(keys) > _MOST_KEYS else ""
-    word = "key" if len(keys) == 1 and size == 1 else "keys"
+    word = "key" if len(keys) == 1 else "keys"
     named = [f"{word} {', '.join(shown)}{more}"] if keys else []
     learned = ["a learned sink"] if "learned" in detail else []
     return " and ".join(named + learned) or "nothing"

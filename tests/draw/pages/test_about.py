@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -84,6 +85,38 @@ def test_other_prompts_are_listed():
 def test_what_was_kept(exact, words):
     rec, _ = in_memory(layers=3, exact=exact)
     assert plain(kept_lines(rec.prompts[0], PAPER))[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "every cell of layer 0 can be computed; of the others summaries are kept"),
+        (
+            {"recorded": (0, 2), "rows": (3, 9), "exact": (0, 1, 2)},
+            "every cell of rows 3–8 of heads 0, 2 can be computed; nothing else was recorded",
+        ),
+        (
+            {"recorded": (0, 2), "exact": (1,), "said": 6},
+            "every cell of heads 0, 2 of layer 1 can be computed; of layers 0, 2 summaries are "
+            "kept; nothing else was recorded",
+        ),
+        (
+            {"exact": (0, 1, 2), "said": 6},
+            "every cell of layers 0–2 can be computed; nothing else was recorded",
+        ),
+        (
+            {"exact": (), "said": 6},
+            "summaries are kept of layers 0–2, but no single cells; nothing else was recorded",
+        ),
+    ],
+)
+def test_what_was_not_chosen_is_not_there(options, words):
+    store, said = Memory(), options.pop("said", 3)
+    write(store, layers=3, **options)
+    store.note({"model": json.dumps({"name": "tiny", "layers": said})})
+    store.close()
+    lines = plain(kept_lines(Recording(store).prompts[0], PAPER))
+    assert " ".join(line.strip() for line in lines) == words
 
 
 def test_json():

@@ -15,6 +15,7 @@ from regard.draw.spelling import cells
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import STATISTICS, Finding, Memory, Recording
+from regard.recording.statistics import PlaceStatistics
 
 PAPER = Paper()
 
@@ -27,7 +28,7 @@ def text(page, paper=PAPER) -> str:
 def test_model_prompt_what_was_kept_and_the_grid():
     rec, _ = in_memory()
     shown = text(make_overview(rec, 0, "entropy"))
-    for words in ("tiny ·", "prompt 0,", "every cell of layers 0", "entropy: mean entropy"):
+    for words in ("tiny ·", "prompt 0,", "every cell of layer 0 ", "entropy: mean entropy"):
         assert words in shown
     grid = rec.grid("entropy")
     assert f"L1  {grid[1, 0]:.3f} {grid[1, 1]:.3f}" in shown
@@ -100,3 +101,24 @@ def test_every_paper_holds_the_page(paper):
     for line in text(make_overview(rec, 0, "first"), paper).splitlines():
         assert cells(line) <= paper.width and line.isprintable()
         assert line.isascii() or not paper.is_ascii
+
+
+def test_sinks_that_bins_cannot_tell_are_explained(monkeypatch):
+    chunk = Chunk((0, 80), (0, 80), Causal())
+    page = make_overview(Recording(write_recording(chunks=[chunk], key_bin=64)[0]), 0, "previous")
+    assert page.why_unknown == "" and page.as_dict()["why_unknown"] is None
+    known = PlaceStatistics.sums
+
+    def unknown(self, name):
+        mass, count = known(self, name)
+        return (mass * np.nan if name.endswith("sink") else mass), count
+
+    monkeypatch.setattr(PlaceStatistics, "sums", unknown)
+    for key_bin, said in ((64, True), (1, False)):
+        rec = Recording(write_recording(chunks=[chunk], key_bin=key_bin)[0])
+        page = make_overview(rec, 0, "non_sink")
+        assert ("sinks cannot be told" in text(page)) == said
+        assert bool(page.as_dict()["why_unknown"]) == said
+        assert "not known: ·" in text(page)
+    bare = Recording(write_recording(chunks=[chunk], key_bin=64, statistics=False)[0])
+    assert make_overview(bare, 0, "sink").why_unknown == ""  # not kept: bins are not the reason

@@ -25,6 +25,7 @@ from regard.draw.pages.picture import Look, fitting_cell
 from regard.draw.pages.region import RegionPage, make_region
 from regard.draw.pages.row import RowPage, find_row, make_row
 from regard.draw.pages.run import RunPage, make_run
+from regard.draw.pages.words import why_unknown
 
 __all__ = [
     "HeadPage",
@@ -43,4 +44,5 @@ __all__ = [
     "make_region",
     "make_row",
     "make_run",
+    "why_unknown",
 ]

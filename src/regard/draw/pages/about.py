@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from regard.draw.paper import Paper, StyledLine, plain
 from regard.draw.passage import Passage, shaded_text
 from regard.draw.spelling import count, fitted, flowing, visible
 from regard.recording import PromptView, Recording
+from regard.recording.contents import Place
 from regard.recording.prompt import listed
 
 __all__ = ["kept_lines", "model_lines", "prompt_dict", "prompt_lines", "stack_dict"]
@@ -99,17 +101,45 @@ def _excerpt(prompt: PromptView, paper: Paper) -> list[StyledLine]:
 def kept_lines(prompt: PromptView, paper: Paper) -> list[StyledLine]:
     """Of which layers any cell can be computed."""
     lines: list[StyledLine] = []
-    for name, (layers, _) in prompt.stacks.items():
-        exact = _exact_layers(prompt, name)
-        if len(exact) == layers:
-            words = "every cell of every head can be computed"
-        elif exact:
-            some = listed(exact).replace("–", paper.dash)
-            words = f"every cell of layers {some} can be computed; of the others summaries are kept"
-        else:
-            words = "summaries are kept of every head, but no single cells"
+    for name in prompt.stacks:
+        words = _kept_words(prompt, name).replace("–", paper.dash)
         lines += wrapped(f"{name}: {words}" if name else words, paper, indent=2)
     return lines
+
+
+def _kept_words(prompt: PromptView, stack: str) -> str:
+    places = [place for place in prompt.places.values() if place.stack == stack]
+    recorded, exact = [place.layer for place in places], _exact_layers(prompt, stack)
+    is_whole = len(recorded) == prompt.stacks[stack][0]
+    parts = _chosen_parts(places)
+    ending = "" if is_whole and not parts else "; nothing else was recorded"
+    whose = parts or " of every head"
+    if not exact:
+        some = whose if is_whole else f"{parts} of {_layers(recorded)}"
+        return f"summaries are kept{some}, but no single cells{ending}"
+    if len(exact) == len(recorded):
+        some = whose if is_whole else f"{parts} of {_layers(exact)}"
+        return f"every cell{some} can be computed{ending}"
+    summed = [layer for layer in recorded if layer not in exact]
+    rest = "the others" if is_whole else _layers(summed)
+    words = f"every cell{parts} of {_layers(exact)} can be computed; of {rest} summaries are kept"
+    return words + ending
+
+
+def _chosen_parts(places: Sequence[Place]) -> str:
+    """of rows … of heads …, where not all of them were to be recorded."""
+    heads, rows = {place.heads for place in places}, {place.rows for place in places}
+    words = ""
+    if any(place.rows != (0, place.queries) for place in places):
+        start, stop = next(iter(rows))
+        words += f" of rows {start}–{stop - 1}" if len(rows) == 1 else " of some rows"
+    if any(len(place.heads) < place.total_heads for place in places):
+        words += f" of heads {listed(next(iter(heads)))}" if len(heads) == 1 else " of some heads"
+    return words
+
+
+def _layers(numbers: Sequence[int]) -> str:
+    return f"layer{'s' if len(numbers) > 1 else ''} {listed(numbers)}"
 
 
 def _exact_layers(prompt: PromptView, stack: str) -> list[int]:

@@ -19,7 +19,7 @@ from regard.draw.pages.about import (
     stack_dict,
 )
 from regard.draw.pages.run import RunPage, make_run
-from regard.draw.pages.words import as_json, facts_for_json, sentence_of
+from regard.draw.pages.words import as_json, facts_for_json, sentence_of, why_unknown
 from regard.draw.paper import Paper, StyledLine
 from regard.recording import STATISTICS, Finding, PromptView, Recording, most_surprising
 
@@ -39,6 +39,7 @@ class Overview:
     grids: dict[str, NDArray[np.float64]]  # by stack
     findings: Sequence[Finding]
     run: RunPage | None = None
+    why_unknown: str = ""  # why recorded heads lack the number
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; what is not known is null."""
@@ -54,6 +55,7 @@ class Overview:
             "stacks": [stack_dict(prompt, name) for name in prompt.stacks] if prompt else [],
             "statistic": self.statistic,
             "meaning": STATISTICS[self.statistic].words,
+            "why_unknown": self.why_unknown or None,
             "grid": {name: as_json(grid) for name, grid in self.grids.items()},
             "surprising": [one._asdict() | {"sentence": sentence_of(one)} for one in self.findings],
             "training": None if self.run is None else self.run.as_dict(),
@@ -70,6 +72,8 @@ class Overview:
         lines += [[], *kept_lines(self.prompt, paper)]
         for name, grid in self.grids.items():
             lines += [[], *grid_lines(self.statistic, name, grid, paper)]
+        if self.why_unknown:
+            lines += wrapped(self.why_unknown, paper, "dim", indent=2)
         if self.findings:
             lines += [[], [("heads that stand out in their layer", "bold")]]
         lines += [line for one in self.findings for line in finding_lines(one, paper)]
@@ -84,7 +88,7 @@ def make_overview(recording: Recording, prompt: int, statistic: str) -> Overview
     one = recording.prompts[prompt]
     grids = {name: recording.grid(statistic, name, prompt) for name in one.stacks}
     found = most_surprising(recording, _FINDINGS, prompt)
-    return Overview(recording, one, statistic, grids, found, run)
+    return Overview(recording, one, statistic, grids, found, run, why_unknown(one, statistic))
 
 
 def grid_lines(

@@ -10,12 +10,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.draw.spelling import number
-from regard.recording import STATISTICS, Finding
+from regard.recording import STATISTICS, Finding, PromptView
 
-__all__ = ["CAVEAT", "as_json", "bytes_in_words", "facts_for_json", "large_number", "sentence_of"]
+__all__ = [
+    "CAVEAT",
+    "as_json",
+    "bytes_in_words",
+    "facts_for_json",
+    "large_number",
+    "sentence_of",
+    "why_unknown",
+]
 
 CAVEAT = "weights show where a head looks, not why the model answers"
 
+_SINKS: Final = ("sink", "non_sink")
+_NO_SINKS: Final = (
+    "sinks cannot be told where too many keys share a bin; the number `first`, the mass on key 0, "
+    "is known, and a larger budget keeps every key"
+)
 _MOST_NESTED: Final = 64  # lists and objects in one fact
 _SENTENCES: Final = {
     "first": "gives {} of its attention to the first token",
@@ -77,3 +90,16 @@ def sentence_of(one: Finding) -> str:
     is_share = STATISTICS[one.statistic].span == "one"
     value, usual = (f"{x:.3f}" if is_share else number(x) for x in (one.value, one.median))
     return f"{words.format(value)}; its layer's median is {usual}"
+
+
+def why_unknown(prompt: PromptView, statistic: str) -> str:
+    """Why recorded heads lack a number for want of single keys; "" where they do not."""
+    if statistic not in _SINKS:
+        return ""
+    dark = (
+        place.key_bin > 1
+        and prompt.held(label).columns("received") is not None
+        and np.isnan(prompt.statistics(label)[statistic]).any()
+        for label, place in prompt.places.items()
+    )
+    return _NO_SINKS if any(dark) else ""

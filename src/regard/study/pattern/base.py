@@ -60,6 +60,8 @@ class Pattern(ABC):
     name: str
     threshold: float
     needs_rest: ClassVar[bool] = True  # whether a label needs mass outside sinks
+    # … and sinks to be known; not where so high a number cannot come from a few keys
+    needs_sinks: ClassVar[bool] = True
     lower: ClassVar[bool] = False  # whether a low number is the finding
 
     @abstractmethod
@@ -80,10 +82,16 @@ class Pattern(ABC):
             return measure.unknown
         if not self.passes(measure):
             return self._missed(measure)
-        if self.needs_rest and not head.non_sink >= LEAST_NON_SINK:
-            some = "nobody knows how much" if math.isnan(head.non_sink) else f"{head.non_sink:.3g}"
-            return f"{some} of the mass is not on sinks; {LEAST_NON_SINK} needed"
+        if self.needs_rest:
+            return self._lacks_rest(head.non_sink) or measure.objection
         return measure.objection
+
+    def _lacks_rest(self, non_sink: float) -> str:
+        """Too little mass outside sinks, or nobody knows how much where that matters."""
+        if non_sink >= LEAST_NON_SINK or (math.isnan(non_sink) and not self.needs_sinks):
+            return ""
+        some = "nobody knows how much" if math.isnan(non_sink) else f"{non_sink:.3g}"
+        return f"{some} of the mass is not on sinks; {LEAST_NON_SINK} needed"
 
     def _missed(self, measure: Measure) -> str:
         """By how much."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ __all__ = ["Copies"]
 class Copies(MassPattern):
     """Over rows that have such a key j < i: mean mass on the keys j with t(j − lag) = t(i)."""
 
+    needs_sinks: ClassVar[bool] = False
     threshold = 0.3  # on repeated random tokens the median head of a real model is at 0.01
 
     def __init__(self, name: str, statistic: str, lag: int) -> None:
@@ -52,7 +53,7 @@ class Copies(MassPattern):
     def _on_sinks(self, head: HeadFacts, rows: Array) -> float:
         """Mass on matching keys that are sinks: it is the sink's, not the token's."""
         tops = head.tops
-        if tops is None or not head.sinks.keys.size or head.sinks.size > 1:
+        if tops is None or not head.sinks.keys.size:
             return 0.0
         hits = head.sinks.among(tops.keys) & self.match(head, {}, tops.rows[:, None], tops.keys)
         mass = float(np.where(hits, tops.weights, 0).sum())

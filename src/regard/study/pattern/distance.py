@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class AtDistance(MassPattern):
     """mean over i ≥ o of p(i, i − o), for one distance o."""
 
     threshold = _SINGLE
+    needs_sinks: ClassVar[bool] = False
 
     def __init__(self, name: str, offset: int) -> None:
         self.name, self._offset = name, offset
@@ -98,6 +99,7 @@ class Near(MassPattern):
     """
 
     threshold = 0.5  # of many keys: more is asked than of one
+    needs_sinks: ClassVar[bool] = False
 
     def __init__(self, width: int, inner: Near | None = None) -> None:
         self.name, self._width, self._inner = f"local-{width}", width, inner

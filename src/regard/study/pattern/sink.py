@@ -33,11 +33,9 @@ class Sink(MassPattern):
 
     def _detail(self, head: HeadFacts) -> dict[str, Any]:
         """Which keys, and their tokens."""
-        keys, size, texts = head.sinks.keys.tolist(), head.sinks.size, head.place.texts
+        keys, texts = head.sinks.keys.tolist(), head.place.texts
         detail: dict[str, Any] = {"keys": keys}
-        if size > 1:
-            detail["key_bin"] = size
-        elif texts is not None:
+        if texts is not None:
             detail["tokens"] = [texts[key] for key in keys]
         return detail | ({"learned": head.learned_sink} if head.learned_sink else {})
 
@@ -45,8 +43,7 @@ class Sink(MassPattern):
         """Sinks that each row sees."""
         if head.reach is None:
             return None
-        every = np.repeat(head.sinks.marks, head.sinks.size)
-        return head.reach.among(every[: head.place.place.keys])
+        return head.reach.among(head.sinks.marks)
 
     def match(self, head: HeadFacts, detail: Mapping[str, Any], rows: Array, keys: Array) -> Array:
         """Sinks are the same for every row."""
