@@ -17,7 +17,7 @@ from torch import Tensor
 import regard
 from each.conftest import call_of
 from mask import cases as masks
-from regard.errors import InputError, ShapeError
+from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask import Extent
 from regard.mask.part import Part
 from regard.score import PartBias, as_bias
@@ -430,6 +430,16 @@ def test_received_over_key_ranges_concatenates_and_over_query_ranges_adds(proble
 def test_nothing_cannot_be_merged():
     with pytest.raises(InputError, match="needs at least one Partial"):
         regard.merge()
+
+
+@pytest.mark.parametrize(("given", "kind"), [(3, "int"), (None, "NoneType"), ([], "list")])
+def test_only_partials_merge(given: Any, kind: str) -> None:
+    part = Partial(torch.zeros(1, 2, 3), torch.zeros(1, 2))
+    for parts in ((given,), (part, given), (given, part)):
+        with pytest.raises(
+            DTypeError, match=rf"merge: a {kind} was given; give Partials.*merge\(a"
+        ):
+            regard.merge(*parts)
 
 
 def test_parts_must_be_of_the_same_queries():

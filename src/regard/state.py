@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from regard.errors import InputError, ShapeError
+from regard.errors import DTypeError, InputError, ShapeError
 
 __all__ = [
     "Finished",
@@ -166,6 +166,12 @@ def merge(*partials: Partial) -> Partial:
     """Attention over the union of the parts' keys; the order does not matter."""
     if not partials:
         raise InputError("merge() needs at least one Partial")
+    for one in partials:
+        if not isinstance(one, Partial):
+            raise DTypeError(
+                f"merge: a {type(one).__name__} was given; give Partials, as attend_partial makes "
+                "them, one after another: merge(a, b)"
+            )
     found = partials[0]
     for other in partials[1:]:
         found = _merge(found, other)

@@ -109,6 +109,28 @@ def test_a_model_that_cannot_be_seen_is_one_line_and_no_file(
     assert [path.name for path in tmp_path.iterdir()] == ["blind"]
 
 
+@pytest.mark.parametrize("more", [(), ("--plan",)])
+def test_an_encoder_writes_nothing(record, tmp_path, more):
+    from transformers import BertConfig, BertModel
+
+    words = save_words(tmp_path / "encoder")
+    config = BertConfig(
+        hidden_size=32, num_attention_heads=4, num_hidden_layers=2, intermediate_size=48,
+        vocab_size=words,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(tmp_path / "encoder")
+    status, out, err = record("encoder", "--text", "the sea", "--generate", 3, *more)
+    assert (status, out) == (2, "")
+    last = err.splitlines()[-1]
+    assert last.startswith(
+        "regard: --generate 3: encoder (BertModel) only reads, it writes no text"
+    )
+    assert "leave out --generate, or give a model that writes" in last
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder"]
+    status, out, err = record("encoder", "--text", "sea", *more)
+    assert status == 0 and "encoder: 1 token, nothing put in front" in err
+
+
 def test_falcon_is_heard_at_torchs_own_function(record, tmp_path):
     from transformers import FalconForCausalLM
 

@@ -110,6 +110,8 @@ def test_what_is_wrong(fails, file, tmp_path):
     assert "prompt 7 does not exist; this recording has 0" in fails(file, "--prompt", "7")
     assert "no such file" in fails(tmp_path / "none.regard", status=3)
     assert "cannot write there" in fails(file, "-o", tmp_path / "no" / "a.md")
+    assert "give .md, .json, .html or .txt" in fails(file, "-o", tmp_path / "page.xyz")
+    assert not (tmp_path / "page.xyz").exists()
 
 
 def test_no_token_steers_a_terminal(report, tmp_path):

@@ -17,6 +17,7 @@ import pytest
 from draw.recorded import HOSTILE, WORDS, causal, on_disk, write
 from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.recording import Writer, open
+from regard.recording.contents import Prompt
 
 VIEWS = {
     "overview": [],
@@ -328,6 +329,19 @@ def test_nothing_recorded_yet(show, fails, tmp_path):
         writer.note({"contents": "attention/1"})
     assert "nothing was recorded yet" in show(path)[1]
     assert "nothing was recorded yet" in fails(path, "L0H1")
+
+
+def test_a_prompt_that_was_stopped_before_its_heads(show, fails, tmp_path):
+    path = tmp_path / "stopped.regard"
+    with Writer(path) as writer:
+        write(writer)
+        writer.note({"prompt/1": Prompt(7).to_json()})
+    words = "no head of prompt 1 was recorded: the recording was stopped before the first"
+    assert f"{words}; those of prompt 0 were" in fails(path, "L1H2", "--prompt", 1)
+    status, out, _ = show(path, "--prompt", 1)
+    assert status == 0 and f"{words}; those of prompt 0 were" in " ".join(out.split())
+    assert json.loads(show(path, "--prompt", 1, "--json")[1])["stacks"] == []
+    assert "no head" not in show(path)[1]
 
 
 def test_damage_is_shown_and_the_rest_too(show, tmp_path):

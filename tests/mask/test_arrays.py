@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import ShapeError
+from regard.errors import InputError, ShapeError
 from regard.mask import Documents, Extent, Padding, Prefix, Verdict, as_mask
 from regard.mask.arrays import brief, check_broadcast, host, is_bool, is_integer, like, pick
 
@@ -25,6 +25,26 @@ from regard.mask.arrays import brief, check_broadcast, host, is_bool, is_integer
 )
 def test_kinds_of_numbers_in_either_library(array, boolean, whole):
     assert (is_bool(array), is_integer(array)) == (boolean, whole)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Padding([-3, 5]), r"Padding\(keys\) has -3; give"),
+        (lambda: Padding([[4], [-2]]), r"Padding\(keys\) has -2; give"),
+        (lambda: Padding([3], (-1,)), r"Padding\(queries\) has -1; give"),
+        (lambda: Prefix(-1), r"Prefix\(n\) has -1; give how many keys or queries, 0 or more"),
+    ],
+)
+def test_a_number_of_tokens_is_not_negative(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_the_values_of_arrays_are_not_looked_at():
+    Prefix(torch.empty(2, dtype=torch.int64, device="meta"))
+    Padding(torch.empty(2, dtype=torch.int64, device="meta"))
+    assert Prefix(0).n == 0 and Padding([0, 3]).keys.tolist() == [0, 3]
 
 
 def test_like_follows_the_index():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -30,6 +31,20 @@ def test_left_padded_prompts_write_what_they_write_alone():
     written = model.generate(batch, tokens=6, attention_mask=(batch > 0).long())
     assert torch.equal(written[0, 2:], model.generate(torch.tensor([4, 5]), tokens=6))
     assert torch.equal(written[1], model.generate(batch[1], tokens=6))
+
+
+@pytest.mark.parametrize("tokens", [-1, -3, 1.5, True, "4", None])
+def test_how_many_tokens_is_a_whole_number(tokens):
+    model = language_model()
+    for cache in (None, model.new_cache()):
+        with pytest.raises(InputError, match=r"tokens=.*; give how many to write, a whole number"):
+            model.generate(ids(1, 4), tokens=tokens, cache=cache)
+
+
+def test_no_tokens_and_numpys_numbers_are_fine():
+    model, text = language_model(), ids(1, 4)
+    assert torch.equal(model.generate(text, tokens=0), text)
+    assert torch.equal(model.generate(text, tokens=np.int64(2)), model.generate(text, tokens=2))
 
 
 def test_a_stop_ends_its_own_sequence():

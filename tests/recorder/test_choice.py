@@ -43,6 +43,11 @@ def test_no_rows(given: Any) -> None:
         parse_queries(given)
 
 
+def test_what_is_wrong_is_said_as_it_was_written() -> None:
+    with pytest.raises(InputError, match=r"queries='5:1'; give a range of rows"):
+        parse_queries("5:1")
+
+
 def test_heads_that_do_not_exist() -> None:
     choice = Choice.of(None, [0, 5], None)
     assert choice.heads_of(6) == (0, 5)

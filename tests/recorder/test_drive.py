@@ -38,6 +38,14 @@ def test_a_survey_finds_every_attention() -> None:
     assert model.config._attn_implementation == "sdpa"
 
 
+def test_a_model_that_only_reads_is_not_asked_to_write() -> None:
+    model = tiny("bert")
+    with regard.record(model) as rec:
+        with pytest.raises(InputError, match=r"--generate 2: .*\(Bert.*\) only reads"):
+            drive(rec, encoded(5), generate=2)
+        assert drive(rec, encoded(5)) == []
+
+
 def test_chunks_and_generation_are_one_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driving, "CHUNK", 64)
     model = tiny("llama", num_key_value_heads=2)

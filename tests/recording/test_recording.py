@@ -176,6 +176,23 @@ def test_an_empty_recording_opens():
         rec["L0H0"]
 
 
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_prompt_without_heads_says_so_and_which_have_some(stopped):
+    store, _ = write_recording(chunks=[Chunk((0, 9), (0, 9))])
+    store.note({f"prompt/{n}": Prompt(1).to_json() for n in (1, 2)})
+    write_prompt(store, [Chunk((0, 9), (0, 9))], prompt=3)
+    if stopped:
+        store.close()
+    rec = Recording(store)
+    why = ": the recording was stopped before the first" if stopped else " so far"
+    words = f"no head of prompt 1 was recorded{why}; those of prompts 0, 3 were"
+    assert (rec.prompt(0).why_not, rec.prompt(1).why_not) == ("", words)
+    assert repr(rec.prompt(1)) == "PromptView(1, '', 1 token)"
+    for ask in (lambda one: one["L0H0"], lambda one: one["x", 0, 0], lambda one: one.grid("sink")):
+        with pytest.raises(InputError, match=words):
+            ask(rec.prompt(1))
+
+
 def test_a_growing_recording_is_followed(tmp_path):
     _, made = write_recording(chunks=[Chunk((0, 90), (0, 90), Causal())])
     full, _ = write_recording(chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)

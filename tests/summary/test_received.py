@@ -81,6 +81,10 @@ def test_groups_are_neighbours() -> None:
         (torch.tensor([5, -7, 5]), [0, 5]),
         (np.array([3, 1]), [1, 3]),
         (np.arange(3, dtype=np.int32), [0, 1, 2]),
+        (np.int64(3), [4, 5, 6]),
+        (torch.tensor(3), [4, 5, 6]),
+        ([np.int64(3), 1], [1, 3]),
+        (slice(np.int64(1), np.int32(6), np.int8(2)), [1, 3, 5]),
     ],
     ids=repr,
 )
@@ -108,6 +112,19 @@ def test_anything_else_is_refused(given: Any) -> None:
         Received(given)
 
 
+@pytest.mark.parametrize("given", [True, np.bool_(True), np.float64(3), torch.tensor(2.0)])
+def test_a_number_that_is_not_whole_is_refused(given: Any) -> None:
+    with pytest.raises(InputError, match="or a number n for the last n queries"):
+        Received(given)
+
+
+def test_a_slice_is_of_whole_numbers_and_steps() -> None:
+    with pytest.raises(InputError, match=r"queries=slice\('a', 'b', None\); give a slice of whole"):
+        Received(slice("a", "b"))
+    with pytest.raises(InputError, match=r"queries=slice\(0, 5, 0\); the step of a slice is not 0"):
+        Received(slice(0, 5, 0))
+
+
 def test_the_words_are_checked() -> None:
     with pytest.raises(InputError, match=r"Received\(per='mean'\); give 'sum' or 'visible'"):
         Received(per="mean")  # type: ignore[arg-type]
@@ -119,4 +136,4 @@ def test_the_same_queries_are_the_same_summary() -> None:
     assert Received([1, 2]) == Received(torch.tensor([1, 2])) == Received(np.array([1, 2]))
     assert hash(Received(slice(1, 2))) == hash(Received(slice(1, 2)))
     assert Received(slice(1, 2)) == Received(slice(1, 2)) != Received(slice(1, 3))
-    assert Received(5) != Received([5])
+    assert Received(5) == Received(np.int64(5)) != Received([5])

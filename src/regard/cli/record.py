@@ -124,7 +124,7 @@ def _record_prompts(
 ) -> None:
     """A few prompts into one file."""
     from regard.recorder import record as recorder_for
-    from regard.recorder.drive import drive
+    from regard.recorder.drive import check_writes, drive
     from regard.recorder.encode import check_length, check_reads_text, encode
 
     if not plan_only:
@@ -137,6 +137,7 @@ def _record_prompts(
     for one in encoded:
         check_length(loaded.model, one.tokens, manner.generate)
     plans, seconds = _plans(loaded.model, encoded, manner)
+    check_writes(loaded.model, maker.model, manner.generate)
     _tell_plan(maker.model, encoded, plans, seconds)
     if plan_only:
         _print_plan(plans, seconds, as_json)
@@ -218,7 +219,7 @@ def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: fl
     bos = encoded[0].bos
     front = f"{bos} put in front" if bos else "nothing put in front (no BOS)"
     several = f"{len(encoded)} prompts, " if len(encoded) > 1 else ""
-    write(f"{name}: {several}{tokens} tokens, {front}", error=True)
+    write(f"{name}: {several}{tokens} token{'' if tokens == 1 else 's'}, {front}", error=True)
     if len(plans) == 1:
         for line in plans[0].lines():
             write(f"  {line}", error=True)

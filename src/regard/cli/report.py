@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+_FORMS = {".md": "markdown", ".json": "json", ".html": "page", ".txt": "text"}  # by ending
 _PAGE = 100  # columns of a text file
 _KNOCKED = 256  # tokens of the prompt that a knocked-out model reads
 
@@ -45,7 +46,7 @@ def report(
     markdown: bool = typer.Option(False, "--markdown", help="As Markdown."),
     as_json: bool = typer.Option(False, "--json", help="As JSON, with the scores of all heads."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="Write there; .md, .json and .html say in which form."
+        None, "--output", "-o", help="Write there; .md, .json, .html or .txt says in which form."
     ),
     heads: str | None = typer.Option(
         None,
@@ -168,8 +169,13 @@ def _form(markdown: bool, as_json: bool, output: Path | None) -> str:
         raise InputError("--markdown and --json are two forms; give one of them")
     if markdown or as_json:
         return "markdown" if markdown else "json"
-    known = {".md": "markdown", ".json": "json", ".html": "page"}
-    return known.get(output.suffix.lower(), "text") if output is not None else "text"
+    if output is None or not output.suffix:
+        return "text"
+    form = _FORMS.get(output.suffix.lower())
+    if form is None:
+        *most, last = _FORMS
+        raise InputError(f"-o {output}: the ending says the form; give {', '.join(most)} or {last}")
+    return form
 
 
 def _needle(recording: Recording, prompt: int, text: str | None) -> range | None:
@@ -261,10 +267,12 @@ def _lines(found: Report, paper: Paper) -> list[StyledLine]:
 
 
 def _about(found: Report) -> str:
+    from regard.draw.spelling import count
+
     title = f" {found.title!r}" if found.title else ""
     return (
-        f"{found.model or found.file}: prompt {found.prompt}{title}, {found.tokens:,} tokens, "
-        f"{len(found.heads):,} heads"
+        f"{found.model or found.file}: prompt {found.prompt}{title}, "
+        f"{count(found.tokens, 'token')}, {count(len(found.heads), 'head')}"
     )
 
 

@@ -112,13 +112,13 @@ def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
 def _show(
     recording: Recording, asked: int | None, head: str | None, stat: str, wish: _Wish
 ) -> None:
-    from regard.draw import finished, paper_of
+    from regard.draw import finished, paper_of, wrapped
     from regard.draw.pages import make_many, make_overview
 
     console = results()
     paper = paper_of(console, is_ascii=ascii_only(console))
     page: Page
-    number = asked or 0
+    number, missing = asked or 0, ""
     if head is None and asked is None and recording.files:
         with status().status(f"merging {len(recording.files)} files"):
             page = make_many(recording, stat)
@@ -129,10 +129,13 @@ def _show(
         if number:  # else an empty recording has an overview too
             pick_prompt(recording, number)
         page = make_overview(recording, number, stat)
+        missing = recording.prompt(number).why_not if recording.prompts else ""
     if wish.as_json:
         write_json(page.as_dict())
     else:
         print_lines(console, finished(page.lines(paper), paper))
+        if missing:
+            print_lines(console, finished(wrapped(missing, paper, "bold"), paper))
 
 
 def _head_page(prompt: PromptView, head: Head, wish: _Wish, paper: Paper) -> Page:

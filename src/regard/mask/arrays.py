@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import DTypeError, ShapeError
+from regard.errors import DTypeError, InputError, ShapeError
 
 __all__ = [
     "as_array",
@@ -65,6 +65,7 @@ def counts(given: Any, name: str) -> Any:
     array = as_array(given)
     if not is_integer(array):
         raise DTypeError(f"{name} has dtype {array.dtype}; give a whole number")
+    _refuse_negative(given, name)
     return array
 
 
@@ -75,7 +76,17 @@ def counts_or_flags(given: Any, name: str) -> Any:
         raise ShapeError(f"{name} is a single boolean; give one per token, or lengths")
     if not (is_bool(array) or is_integer(array)):
         raise DTypeError(f"{name} has dtype {array.dtype}; give lengths or booleans")
+    _refuse_negative(given, name)
     return array
+
+
+def _refuse_negative(given: Any, name: str) -> None:
+    """Of Python's numbers alone: the values of an array may be on a device, or not there yet."""
+    if isinstance(given, list | tuple):
+        for one in given:
+            _refuse_negative(one, name)
+    elif type(given) is int and given < 0:
+        raise InputError(f"{name} has {given}; give how many keys or queries, 0 or more")
 
 
 def real(given: Any, index: Any) -> Any:

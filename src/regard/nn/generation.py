@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from operator import index
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -59,6 +60,7 @@ def generate(
     """
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0:
         raise ShapeError(f"ids have shape {tuple(ids.shape)}; give (batch, tokens), a token each")
+    tokens = _how_many(tokens)
     _check_left_padded(attention_mask)
     choose = choose_token(temperature, top_k, top_p, generator)
     batch = ids if ids.ndim == 2 else ids[None]
@@ -81,6 +83,7 @@ def write_on(
 ) -> Tensor:
     """(batch, ≤ tokens): what comes after ids. `step` reads new ids (batch, n) and gives the
     logits (batch, vocabulary) of the next one."""
+    tokens = _how_many(tokens)
     ends = ids.new_tensor([stop] if isinstance(stop, int) else list(stop))
     written = ids.new_empty(ids.shape[0], 0)
     done = torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
@@ -147,6 +150,14 @@ def _with_padding(
         return logits[:, -1]
 
     return step
+
+
+def _how_many(tokens: Any) -> int:
+    """A whole number of tokens, Python's or numpy's."""
+    is_whole = hasattr(tokens, "__index__") and not isinstance(tokens, bool | Tensor)
+    if not is_whole or index(tokens) < 0:
+        raise InputError(f"tokens={tokens!r}; give how many to write, a whole number ≥ 0")
+    return index(tokens)
 
 
 def _check_left_padded(mask: Tensor | None) -> None:

@@ -93,14 +93,15 @@ def parse_queries(given: slice | range | int | str | None) -> range | int | None
     """Rows from … to, or the last so many."""
     if given is None or (type(given) is int and given > 0):
         return given
+    wanted = given
     if isinstance(given, str):
         match = re.fullmatch(r"\s*(\d{0,18})\s*:\s*(\d{0,18})\s*", given)
         if match:
-            given = slice(int(match[1] or 0), int(match[2]) if match[2] else None)
+            wanted = slice(int(match[1] or 0), int(match[2]) if match[2] else None)
         elif re.fullmatch(r"\d{1,18}", given.strip()) and int(given) > 0:
             return int(given)
-    if isinstance(given, slice) and given.step in (None, 1):
-        start, stop = given.start or 0, 2**62 if given.stop is None else given.stop
+    if isinstance(wanted, slice) and wanted.step in (None, 1):
+        start, stop = wanted.start or 0, 2**62 if wanted.stop is None else wanted.stop
         if all(hasattr(end, "__index__") for end in (start, stop)) and 0 <= start < stop:
             return range(start, stop)
     if isinstance(given, range) and given.step == 1 and 0 <= given.start < given.stop:

@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
+from regard.errors import InputError
 from regard.recorder.atlas import Atlas
 from regard.recorder.encode import Encoded
 from regard.recorder.hearing import audible
@@ -24,8 +25,8 @@ from regard.recorder.whereabouts import Whereabouts
 from regard.summary import Summary
 
 __all__ = [
-    "CHUNK", "Ear", "Survey", "drive", "eager", "guesses", "is_causal_model", "is_encoder_decoder",
-    "keeps_last_logits", "survey",
+    "CHUNK", "Ear", "Survey", "check_writes", "drive", "eager", "guesses", "is_causal_model",
+    "is_encoder_decoder", "keeps_last_logits", "survey",
 ]  # fmt: skip
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
@@ -114,6 +115,15 @@ def is_causal_model(model: Any) -> bool:
     return bool(getattr(model, "can_generate", lambda: False)()) and not is_encoder_decoder(model)
 
 
+def check_writes(model: Any, name: str, generate: int) -> None:
+    """Refuse to have tokens written by a model that only reads."""
+    if generate and not (is_causal_model(model) or is_encoder_decoder(model)):
+        raise InputError(
+            f"--generate {generate}: {name} ({type(model).__name__}) only reads, it writes no "
+            "text; leave out --generate, or give a model that writes, such as smollm2"
+        )
+
+
 def _device(model: Any) -> torch.device:
     return next(model.parameters()).device
 
@@ -131,6 +141,7 @@ def drive(
     `advanced` is told of tokens that are done, in parts of one as well: a layer's share of a chunk.
     """
     model = recorder.model
+    check_writes(model, recorder.name, generate)
     ids = encoded.ids.to(_device(model))
     recorder.expect(encoded.tokens, plan, generate=generate)
     number = recorder.begun

@@ -41,6 +41,7 @@ class PromptView:
         self.note = notes.prompts.get(number, Prompt(tokens=0, streams=()))
         self.knocked = notes.knocked.get(number, {})  # what knock-outs changed, where it was kept
         self.places = dict(sorted(notes.places.get(number, {}).items(), key=_order))
+        self._all_places = notes.places
         self._pieces = pieces
         self._heads: dict[str, Head] = {}
         self._held: dict[str, Held] = {}
@@ -119,6 +120,19 @@ class PromptView:
         count = self._model.get(what)
         return count if type(count) is int and 0 < count <= _MOST else 0
 
+    @property
+    def why_not(self) -> str:
+        """Why it has no heads, and which texts have some; "" where it has."""
+        if self.places:
+            return ""
+        stopped = "" if self.finished else ": the recording was stopped before the first"
+        when = " so far" if self._store.is_live else stopped
+        before = self.number - self.filed
+        others = sorted(before + n for n, places in self._all_places.items() if places)
+        some = "s" if len(others) > 1 else ""
+        have = f"; those of prompt{some} {listed(others)} were" if others else ""
+        return f"no head of prompt {self.number} was recorded{when}{have}"
+
     def labels(self) -> list[str]:
         """Every recorded head: L0H0, L0H1 …"""
         return [f"{label}H{head}" for label, place in self.places.items() for head in place.heads]
@@ -181,7 +195,8 @@ class PromptView:
     _repr_html_ = as_html
 
     def __repr__(self) -> str:
-        return f"PromptView({self.number}, {self.title!r}, {self.note.tokens} tokens)"
+        tokens = f"{self.note.tokens} token{'' if self.note.tokens == 1 else 's'}"
+        return f"PromptView({self.number}, {self.title!r}, {tokens})"
 
     def __len__(self) -> int:
         return len(self.labels())
@@ -213,18 +228,20 @@ class PromptView:
     def _stack(self, name: str) -> str:
         """A stack as the recording spells it; without a name, the only one."""
         names = list(self.stacks)
+        if not names:
+            raise InputError(self.why_not)
         if not name and "" not in names:
             if len(names) == 1:
                 return names[0]
             raise InputError(
-                f"this recording has the stacks {', '.join(names) or '(none)'}; give one, as in "
+                f"this recording has the stacks {', '.join(names)}; give one, as in "
                 "['cross', 0, 0] or 'cross.L0H0'"
             )
         spelt = {one.lower(): one for one in names}
         if name in names:
             return name
         if name.lower() not in spelt:
-            named = ", ".join(one or "one without a name" for one in names) or "none"
+            named = ", ".join(one or "one without a name" for one in names)
             raise InputError(f"there is no stack {name!r}; this recording has {named}")
         return spelt[name.lower()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Literal
 
 import torch
@@ -71,20 +72,34 @@ class Received(Summary):
 
 def _frozen(queries: Any) -> Any:
     """A hashable form: None, an int, a range, a Span, or a tuple of indices."""
-    if queries is None or isinstance(queries, range | Span) or type(queries) is int:
+    if queries is None or isinstance(queries, range | Span):
         return queries
     if isinstance(queries, slice):
-        return Span(queries.start, queries.stop, queries.step)
-    if isinstance(queries, Tensor):
+        return _frozen_slice(queries)
+    if hasattr(queries, "tolist"):  # of torch or numpy, a single number too
         queries = queries.tolist()
-    if hasattr(queries, "tolist"):
-        queries = queries.tolist()
-    if isinstance(queries, Sequence) and all(type(n) is int for n in queries):
-        return tuple(queries)
+    if _is_whole(queries):
+        return index(queries)
+    if isinstance(queries, Sequence) and all(map(_is_whole, queries)):
+        return tuple(map(index, queries))
     raise InputError(
         f"queries={queries!r}; give a slice, a range, whole-number indices, "
         "or a number n for the last n queries"
     )
+
+
+def _frozen_slice(queries: slice) -> Span:
+    ends = queries.start, queries.stop, queries.step
+    if not all(end is None or _is_whole(end) for end in ends):
+        raise InputError(f"queries={queries!r}; give a slice of whole numbers, such as slice(0, 5)")
+    if queries.step == 0:
+        raise InputError(f"queries={queries!r}; the step of a slice is not 0: give 1 or more")
+    start, stop, step = (None if end is None else index(end) for end in ends)
+    return Span(start, stop, step)
+
+
+def _is_whole(number: Any) -> bool:
+    return hasattr(number, "__index__") and not isinstance(number, bool | Tensor)
 
 
 def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
