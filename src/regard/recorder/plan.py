@@ -85,18 +85,14 @@ class Plan:
 def make_plan(budget: int, sizes: Iterable[Size], wanted: Iterable[int] | None = None) -> Plan:
     """The finest plan that fits. `wanted` are the places to keep q and k of, where chosen."""
     every = list(sizes)
-    plans = [_at(level, budget, every) for level in range(_COARSEST + 1)]
-    # a quarter for statistics and the rest for q and k of some layers; where none fit, more
-    for share in (0.25, 0.6):
-        plan = next((p for p in plans if p.statistics_bytes <= share * budget), None)
-        found = None if plan is None else _with_exact(plan, every, wanted)
-        if found is not None and (found.exact or share > 0.25):
-            return found
-    if plans[-1].statistics_bytes <= budget:
-        return _with_exact(plans[-1], every, wanted)
+    for level in range(_COARSEST + 1):
+        plan = _at(level, budget, every)
+        most = budget if level == _COARSEST else budget // 4
+        if plan.statistics_bytes <= most:
+            return _with_exact(plan, every, wanted)
     raise InputError(
         f"a budget of {human(budget)} is too small for anything: the coarsest statistics of "
-        f"{len(every)} layers take {human(plans[-1].statistics_bytes)}; give at least that"
+        f"{len(every)} layers take {human(plan.statistics_bytes)}; give at least that"
     )
 
 
