@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -356,15 +355,6 @@ def test_calls_settled_without_gradients_do_not_settle_those_with(sweeps: Counte
 
 
 # ── lifetime ─────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def no_collector() -> Iterator[None]:
-    """Whatever dies now dies by reference counts alone."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @each_sweep
