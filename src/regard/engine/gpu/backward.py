@@ -27,6 +27,7 @@ from regard.engine.gpu.bind import Bound, flat
 from regard.engine.gpu.launch import EXACT, Shape, across, blocks, options, padded, strides_of
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
+    clear_queries,
     factor,
     key_range,
     ln2,
@@ -281,11 +282,7 @@ def _key_gradients(
         held = (dk, dv, nothing, nothing)
         start, full, partial, end = query_range(rule, first, BM, BN)
         if PLAIN and rule.low is None:
-            if rule.least is None:
-                partial = end  # rows beyond the last weigh nothing
-            ragged = first + BN > rule.keys  # keys beyond the last do weigh: all tiles are masked
-            full = tl.where(ragged, end, full)
-            partial = tl.where(ragged, end, partial)
+            full, partial = clear_queries(rule, first, full, partial, end, BN)
             for n in tl.range(start, tl.minimum(full, end), BM):
                 held = _by_queries(held, n, k, v, values, queries, outer, line, step, rule, sizes,
                                    b, h, j, first, chunk, D, DV, CHUNKS, BM, BN, FAST, True, FINE,

@@ -35,6 +35,7 @@ from regard.engine.gpu.launch import (
 )
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
+    clear_queries,
     factor,
     load_rows,
     load_state,
@@ -229,11 +230,7 @@ def _replay(
         full = tl.maximum(full, start)
         partial = tl.minimum(partial, end)
     if PLAIN and rule.low is None:
-        if rule.least is None:
-            partial = end  # rows beyond the last weigh nothing
-        ragged = first + BN > rule.keys  # keys beyond the last do weigh: all tiles are masked
-        full = tl.where(ragged, end, full)
-        partial = tl.where(ragged, end, partial)
+        full, partial = clear_queries(rule, first, full, partial, end, BN)
         for n in tl.range(start, tl.minimum(full, end), BM):
             held = _fold(held, n, k, queries, stride, lines, chosen, cells, rule, dim, asked,
                          sizes, place, D, BM, BN, CELL, SEVERAL, LARGEST, KAHAN, FAST, True,

@@ -17,8 +17,9 @@ import triton
 import triton.language as tl
 
 __all__ = [
-    "FLOOR", "HIDDEN", "LOWEST", "allowed", "factor", "key_range", "ln2", "load_rows",
-    "load_state", "log2e", "number", "query_range", "score", "source", "times", "weight",
+    "FLOOR", "HIDDEN", "LOWEST", "allowed", "clear_queries", "factor", "key_range", "ln2",
+    "load_rows", "load_state", "log2e", "number", "query_range", "score", "source", "times",
+    "weight",
 ]  # fmt: skip
 
 HIDDEN = tl.constexpr(-2.0e38)
@@ -235,3 +236,13 @@ def query_range(rule, first, QUERIES: tl.constexpr, KEYS: tl.constexpr):
     full = tl.maximum((full + QUERIES - 1) // QUERIES * QUERIES, start)
     partial = tl.maximum(partial // QUERIES * QUERIES, full)
     return start, full, partial, end
+
+
+@triton.jit
+def clear_queries(rule, first, full, partial, end, KEYS: tl.constexpr):
+    """(full, partial) where a band is all there is: rows beyond the last weigh nothing and
+    need no mask; keys beyond the last do weigh, and every tile of their block needs one."""
+    if rule.least is None:
+        partial = end
+    ragged = first + KEYS > rule.keys
+    return tl.where(ragged, end, full), tl.where(ragged, end, partial)
