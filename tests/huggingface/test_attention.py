@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import LlamaConfig, SplinterConfig
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.models.splinter import modeling_splinter  # noqa: F401
 
 import regard
 from regard.engine import api
 from regard.errors import ShapeError, StaleError, UnavailableError
 from regard.huggingface import regard_attention, regard_mask
+from regard.huggingface.reference import standing_for
 
 B, HQ, HKV, L, D, DV = 2, 4, 2, 6, 8, 5
 
@@ -116,15 +120,58 @@ def test_masks_of_users_are_booleans_or_numbers() -> None:
     check(regard_attention(Layer(), *qkv, slopes), definition(qkv, EVERY, bias=slopes))
 
 
-def test_rows_that_see_nothing_are_zero() -> None:
+def test_rows_that_see_no_key_are_the_references() -> None:
+    """Booleans: 0, as in sdpa. Numbers that are added, or a position bias: even over all keys."""
     qkv, low = tensors(), torch.finfo(torch.float32).min
     allowed = EVERY.expand(B, 1, L, L).clone()
     allowed[0, :, 2] = False
-    for mask in (allowed, torch.zeros(B, 1, L, L).masked_fill(~allowed, low)):
-        output, attention = regard_attention(Layer(), *qkv, mask)
-        assert attention is not None and output.isfinite().all()
-        assert not output[0, 2].any() and not attention.dense()[0, :, 2].any()
+    numbers = torch.zeros(B, 1, L, L).masked_fill(~allowed, low)
+    mixed = numbers.clone()
+    mixed[0, :, 2, 1:] = -torch.inf
+    bias = torch.randn(1, HQ, L, L)
+    for mask, more in (
+        (allowed, {}),
+        (numbers, {}),
+        (mixed, {}),
+        (allowed, {"position_bias": bias}),
+    ):
+        repeated = [t.repeat_interleave(HQ // t.shape[1], 1) for t in qkv]
+        wanted, _ = sdpa_attention_forward(Layer(), *repeated, mask, **more)
+        output, attention = regard_attention(Layer(), *qkv, mask, **more)
+        torch.testing.assert_close(output, wanted)
+        assert attention is not None and not attention.dense()[0, :, 2].any()
         assert output[0, 1].any() and output[1, 2].any()
+
+
+def test_a_row_of_minus_infinity_is_nan_in_eager_and_nothing_in_sdpa() -> None:
+    mask = torch.zeros(B, 1, L, L)
+    mask[0, :, 2] = -torch.inf
+    layer = Layer()
+    output, _ = regard_attention(layer, *tensors(), mask)
+    assert not output[0, 2].any()
+    layer.config = LlamaConfig()  # type: ignore[assignment]
+    with standing_for(layer.config, "eager"):
+        output, _ = regard_attention(layer, *tensors(), mask)
+    assert output[0, 2].isnan().all() and output[1].isfinite().all()
+
+
+def test_flash_attention_leaves_padding_out() -> None:
+    layer, padding = Layer(), torch.ones(B, L, dtype=torch.bool)
+    padding[0, -1] = False
+    layer.config = LlamaConfig()  # type: ignore[assignment]
+    mask = regard_mask(B, L, L, attention_mask=padding)
+    for name, zero in (("flash_attention_2", True), ("sdpa", False), ("eager", False)):
+        with standing_for(layer.config, name):
+            output, _ = regard_attention(layer, *tensors(), mask)
+        assert (not output[0, -1].any()) is zero and output[0, -2].any() and output[1, -1].any()
+
+
+def test_without_a_mask_eager_attention_is_never_causal() -> None:
+    """Splinter says nothing of causality, and has eager attention alone."""
+    layer = Layer()
+    layer.config = SplinterConfig()  # type: ignore[assignment]
+    _, attention = regard_attention(layer, *tensors(), None)
+    assert attention is not None and attention.dense().all()
 
 
 def test_attention_is_computed_by_attend_alone(monkeypatch: pytest.MonkeyPatch) -> None:

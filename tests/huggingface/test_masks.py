@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import BloomConfig, LlamaConfig, masking_utils
+from transformers import BigBirdPegasusConfig, BloomConfig, LlamaConfig, masking_utils
+from transformers.models.bigbird_pegasus import modeling_bigbird_pegasus  # noqa: F401
 from transformers.models.bloom import modeling_bloom  # noqa: F401
 
 from huggingface.cells import descriptor_cells, is_intervals, theirs
@@ -45,10 +48,10 @@ def test_a_descriptor_says_what_transformers_mask_says(these: dict[str, Any]) ->
     found, wanted = regard_mask(**these), theirs(**these)
     assert found is not None
     assert torch.equal(found.dense[:, 0], wanted)
-    if "attention_mask" in these:  # padded queries see nothing
-        past, last = these["q_offset"], these["q_offset"] + these["q_length"]
-        wanted = wanted & these["attention_mask"][:, past:last, None]
     assert torch.equal(descriptor_cells(found, *size), wanted)
+    past, last = these["q_offset"], these["q_offset"] + these["q_length"]
+    rows = these.get("attention_mask", torch.ones(2, last, dtype=torch.bool))[:, past:last]
+    assert rows.all() if found.counted is None else torch.equal(found.counted, rows)
 
 
 def test_left_and_right_padding_are_intervals() -> None:
@@ -95,37 +98,63 @@ def test_short_padding_says_nothing_of_later_keys() -> None:
     assert torch.equal(descriptor_cells(regard_mask(**these), 1, 4, 9), theirs(**these))
 
 
-def create_bidirectional_mask(encoder_hidden_states: Tensor | None, these: Any) -> Any:
-    """Asks as transformers' function of that name does."""
-    return regard_mask(**these)
-
-
 def test_queries_of_cross_attention_are_not_padding() -> None:
-    padding = torch.tensor([[True, True, False]])
-    these = asked(1, 3, 3, mask_function=BOTH_WAYS, attention_mask=padding)
-    own, cross = (create_bidirectional_mask(states, these) for states in (None, torch.ones(1)))
-    assert own.mask.queries.tolist() == [[True, True, False]]
-    assert cross.mask.queries is None
-    assert regard_mask(**these).mask.queries is None  # nobody says which it is
-
-
-def test_queries_elsewhere_than_at_the_end_of_the_keys_are_not_padding() -> None:
-    """A learned prefix stands before the tokens, and positions do not count it."""
-    padding = torch.tensor([[True, False, True, True, True]])
-    these = asked(1, 3, 5, mask_function=BOTH_WAYS, attention_mask=padding)
-    assert create_bidirectional_mask(None, these).mask.queries is None
-
-
-def test_transformers_functions_ask_as_expected() -> None:
-    """The word by which cross-attention is told from self-attention is still there."""
+    """The word by which transformers tells the two apart is still there."""
     config = LlamaConfig(attn_implementation="regard")
     states, padding = torch.zeros(1, 3, 4), torch.tensor([[1, 1, 0]])
     make = masking_utils.create_bidirectional_mask
     own = make(config, states, padding)
     cross = make(config, states, padding, encoder_hidden_states=states)
     assert isinstance(own, MaskDescriptor) and isinstance(cross, MaskDescriptor)
-    assert isinstance(own.mask, Padding) and isinstance(cross.mask, Padding)
-    assert own.mask.queries is not None and cross.mask.queries is None
+    for found in (own, cross):  # of keys alone, in either case
+        assert isinstance(found.mask, Padding) and found.mask.queries is None
+    assert own.counted is not None and own.counted.tolist() == [[True, True, False]]
+    assert cross.counted is None
+    by_hand = asked(1, 3, 3, mask_function=BOTH_WAYS, attention_mask=padding.bool())
+    assert regard_mask(**by_hand).counted is None  # nothing says which it is
+
+
+def test_queries_elsewhere_than_at_the_end_of_the_keys_are_not_padding() -> None:
+    """A learned prefix stands before the tokens, and positions do not count it."""
+    config = LlamaConfig(attn_implementation="regard")
+    found = masking_utils.create_bidirectional_mask(
+        config, torch.zeros(1, 3, 4), torch.tensor([[1, 0, 1, 1, 1]])
+    )
+    assert found.counted is None
+
+
+def test_the_first_forward_of_a_process_is_like_the_later_ones() -> None:
+    """The name is registered before our adapter is loaded: the first call comes another way."""
+    code = """
+import regard, torch, transformers.modeling_utils
+from transformers import LlamaConfig, masking_utils
+config = LlamaConfig(attn_implementation="regard")
+make = masking_utils.create_bidirectional_mask
+for _ in range(2):
+    print(make(config, torch.zeros(1, 3, 4), torch.tensor([[1, 1, 0]])).counted)
+"""
+    first, later = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert first == later == "tensor([[ True,  True, False]])"
+
+
+def test_a_window_of_none_shows_nothing() -> None:
+    none = masking_utils.sliding_window_causal_mask_function(0)
+    these = asked(1, 4, 4, mask_function=none)
+    assert not descriptor_cells(regard_mask(**these), 1, 4, 4).any()
+
+
+def test_a_mask_that_is_added_to_scores_is_eagers() -> None:
+    """BigBird-Pegasus has eager attention alone, and adds its mask in an encoder of its own."""
+    config = BigBirdPegasusConfig(attn_implementation="regard")
+    states, padding = torch.zeros(1, 3, 4, dtype=torch.float64), torch.tensor([[1, 1, 0]])
+    found = masking_utils.create_causal_mask(config, states, padding, None)
+    low = torch.finfo(torch.float64).min
+    assert found.dtype == torch.float64 and found.is_floating_point()
+    assert (torch.ones(1, 1, 3, 3) + found)[0, 0].tolist() == [
+        [1, low, low], [1, 1, low], [1, 1, low],
+    ]  # fmt: skip
 
 
 def test_a_users_function_is_combined_with_the_causal_one() -> None:

@@ -1,6 +1,6 @@
-"""Every family: the same answer as eager, and the same weights in every layer.
+"""Every family: the same answer as the implementation it had, and eager's weights in every layer.
 
-Rows of padding are left out: eager makes them uniform, here they see nothing.
+Rows that see no key are left out of the weights, where eager makes them uniform.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ PADDINGS = {
     "vision": ("none",),
     "audio": ("none",),
 }
+PADDED = ("decoder", "encoder", "seq2seq", "dual")
 PREFILLS = [
     pytest.param(name, padding, id=f"{name}-{padding}")
     for name, family in FAMILIES.items()
@@ -50,50 +51,95 @@ def seen(model: Any) -> Iterator[None]:
             yield
 
 
-def close(found: Tensor, wanted: Tensor, real: Tensor | None = None) -> None:
-    """Equal up to rounding, in the rows that are real (batch, tokens)."""
+def close(found: Tensor, wanted: Tensor) -> None:
+    """Equal up to rounding."""
     assert found.shape == wanted.shape
-    if real is not None:
-        found, wanted = found[real], wanted[real]
     scale = max(1.0, float(wanted.abs().max()))
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5 * scale)
-
-
-def rows_of(inputs: dict[str, Tensor], name: str) -> Tensor | None:
-    """(batch, tokens): the real rows of the layers that outputs call `name`."""
-    if name.startswith(("decoder", "cross", "vision")) or "attention_mask" not in inputs:
-        return None
-    return inputs["attention_mask"].bool()
 
 
 @pytest.mark.parametrize(("name", "padding"), PREFILLS)
 @torch.no_grad()
 def test_a_forward_pass_is_eagers(name: str, padding: str) -> None:
+    """Every row of the answer, those of padding too."""
     model, inputs = model_of(name), inputs_of(FAMILIES[name].kind, padding)
     wanted = model(**inputs, output_attentions=True)
     with seen(model):
         found = model(**inputs, output_attentions=True)
-    rows = rows_of(inputs, "") if FAMILIES[name].kind in ("decoder", "encoder") else None
-    close(answer_of(found), answer_of(wanted), rows)
-    assert answer_of(found).isfinite().all()
+    same_numbers(found, wanted)
     layers, eager = dict(attentions(found)), dict(attentions(wanted))
     assert list(layers) == list(eager) and layers
     for place, layer in layers.items():
         assert isinstance(layer, regard.Attention)
-        compare(layer, eager[place], rows_of(inputs, place))
+        compare(layer, eager[place])
 
 
-def compare(layer: regard.Attention, wanted: Tensor, rows: Tensor | None) -> None:
-    """One layer's weights; padded rows see nothing."""
+def same_numbers(found: Any, wanted: Any) -> None:
+    """Everything a model computed, but its attention."""
+    for name, value in wanted.items():
+        if isinstance(value, Tensor):
+            close(found[name], value)
+        elif hasattr(value, "items"):
+            same_numbers(found[name], value)
+
+
+def compare(layer: regard.Attention, wanted: Tensor) -> None:
+    """One layer's weights, in the rows that see a key."""
     assert layer.shape == tuple(wanted.shape)
     found = torch.from_numpy(np.asarray(layer, np.float32))
-    found = found.transpose(1, 2)  # (batch, queries, heads, keys)
-    close(found, wanted.transpose(1, 2), rows)
-    if rows is not None:
-        assert not found[~rows].any()
+    sees = found.any(-1)
+    close(found[sees], wanted[sees])
     assert wanted.amax(-1).mean() > 1.5 / wanted.shape[-1], (
         "rows so even that mistakes hide in them"
     )
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", [n for n in FAMILIES if FAMILIES[n].kind in PADDED])
+@torch.no_grad()
+def test_a_forward_pass_is_sdpas_where_the_model_ran_on_sdpa(name: str, side: str) -> None:
+    model, inputs = model_of(name), inputs_of(FAMILIES[name].kind, side)
+    try:
+        model.set_attn_implementation("sdpa")
+    except ValueError:  # gpt_oss: no such implementation
+        assert not model._supports_sdpa
+        return
+    try:
+        if reads_softcap(model):
+            return
+        wanted = model(**inputs)
+        with seen(model):
+            same_numbers(model(**inputs), wanted)
+            assert model.config._attn_implementation == "regard"
+        assert model.config._attn_implementation == "sdpa"
+    finally:
+        model.set_attn_implementation("eager")
+
+
+def reads_softcap(model: Any) -> bool:
+    """Gemma 2: transformers' sdpa raises."""
+    return getattr(model.config, "attn_logit_softcapping", None) is not None
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ["bert", "llama", "t5", "siglip"])
+@torch.no_grad()
+def test_statistics_count_real_rows_alone(name: str, side: str) -> None:
+    """Received mass, entropy, top keys and maps are those of the sequence without its padding."""
+    model, inputs = model_of(name), inputs_of(FAMILIES[name].kind, side)
+    real = inputs["attention_mask"][0].bool()
+    with seen(model):
+        found = dict(attentions(model(**inputs, output_attentions=True)))
+    own = [place for place in found if not place.startswith(("decoder", "cross", "vision"))]
+    for layer in (found[place] for place in own):
+        weights = layer.dense()[0][:, real]  # (heads, real rows, keys)
+        close(layer.received()[0], weights.sum(-2))
+        close(layer.entropy()[0][:, real], -torch.xlogy(weights, weights).sum(-1))
+        assert not layer.entropy()[0][:, ~real].any()
+        assert (layer.top(2).keys[0][:, ~real] == -1).all()
+        close(layer.pooled(TOKENS)[0].flatten(), weights.sum((-1, -2)) / TOKENS**2)
+        copy = layer.clone()
+        assert torch.equal(copy.received(), layer.received())
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -120,19 +166,18 @@ def same_generation(name: str, **options: Any) -> None:
     for one, other in zip(found.logits, wanted.logits, strict=True):
         close(one, other)
     own = "attentions" if kind == "decoder" else "decoder_attentions"
-    for step, (one, other) in enumerate(zip(found[own], wanted[own], strict=True)):
-        rows = inputs["attention_mask"].bool() if kind == "decoder" and step == 0 else None
+    for one, other in zip(found[own], wanted[own], strict=True):
         for layer, eager in zip(one, other, strict=True):
-            same_step(layer, eager, rows)
+            same_step(layer, eager)
 
 
-def same_step(layer: regard.Attention | Tensor, eager: Tensor, rows: Tensor | None) -> None:
+def same_step(layer: regard.Attention | Tensor, eager: Tensor) -> None:
     """A step's weights. Eager also lists the slots of a static cache that nobody wrote to."""
     # Whisper's own generate takes attentions apart by indexing, which gives tensors
     found = layer if isinstance(layer, Tensor) else layer.dense()
-    unwritten = eager[..., layer.shape[-1] :]
-    close(found.transpose(1, 2), eager[..., : layer.shape[-1]].transpose(1, 2), rows)
-    assert not (unwritten if rows is None else unwritten.transpose(1, 2)[rows]).any()
+    sees = found.any(-1)
+    close(found[sees], eager[..., : layer.shape[-1]][sees])
+    assert not eager[..., layer.shape[-1] :][sees].any()
 
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if n != "glm_moe_dsa"])
@@ -155,4 +200,6 @@ def test_a_mask_of_the_encoder_is_not_taken_for_one_of_decoder_queries() -> None
         assert (layer.dense().sum(-1) - 1).abs().max() < 1e-5
         assert not layer.dense()[0, :, :, -3:].any()
     for layer in found.encoder_attentions:
-        assert not layer.dense()[0, :, -3:].any()
+        assert not layer.entropy()[0, :, -3:].any() and layer.entropy()[0, :, :-3].any()
+    for layer in found.cross_attentions:
+        assert (layer.entropy() > 0).all()

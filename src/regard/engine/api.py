@@ -19,7 +19,7 @@ from regard.engine.choose import MEASURING, Implementation, choose
 from regard.engine.dtensor import for_dtensors, placed_like
 from regard.engine.eager import has_tangent
 from regard.engine.edit import edited_call, edited_output, editors
-from regard.engine.listen import listeners
+from regard.engine.listen import listeners, unheard
 from regard.engine.matrix import Attention
 from regard.engine.problem import Answers, Call, RowState
 from regard.engine.settled import Settled, keep, kept, key_of
@@ -33,7 +33,13 @@ from regard.shapes import AttentionShape
 from regard.state import Partial, TopScores, rounded_off
 from regard.summary import Received, Summary, Top, as_summaries
 
-__all__ = ["attend", "attend_partial", "replay", "scaled_dot_product_attention"]
+__all__ = [
+    "attend",
+    "attend_counting",
+    "attend_partial",
+    "replay",
+    "scaled_dot_product_attention",
+]
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -103,6 +109,28 @@ def attend(
     found = Attention(call, answers, chosen)
     for listener in heard:
         listener.heard(found)
+    return found
+
+
+def attend_counting(
+    query: Tensor, key: Tensor, value: Tensor, *, counted: Tensor | None, **options: Any
+) -> Attention:
+    """`attend`, whose statistics are of the rows `counted` (B, L) alone; None counts all."""
+    if counted is None:
+        return attend(query, key, value, **options)
+    if torch.compiler.is_compiling():  # where nothing listens
+        found = attend(query, key, value, **options)
+        found._rows_counted = counted
+        return found
+    with unheard():
+        found = attend(query, key, value, **options)
+    found._rows_counted = counted
+    for listener in listeners():
+        twin = found._counting()
+        wanted = listener.wants(twin._call)
+        with torch.no_grad():  # aside, as in `attend`
+            twin._ask_all(wanted)
+        listener.heard(twin)
     return found
 
 

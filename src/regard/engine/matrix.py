@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.display import as_html
+from regard.engine.counted import counting_call, counting_lse, counting_state
 from regard.engine.index import read_cells
 from regard.engine.problem import Answers, Call, RowState, What, map_answer
 from regard.errors import (
@@ -49,6 +50,8 @@ class Attention(Asking):
         self._versions = _versions(call)
         self._written = _written(self._known) if self._known else ()
         self._headless = call.shape.headless
+        self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
+        self._twin: Attention | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy, or one from a file: its tensors are new, and count from now."""
@@ -215,7 +218,7 @@ class Attention(Asking):
 
     def release(self) -> None:
         """Let go of q, k, v and all that was measured; output and lse stay."""
-        self._held, self._state, self._known = None, None, {}
+        self._held, self._state, self._known, self._twin = None, None, {}, None
 
     def _over(self, keep: Callable[[Tensor], Tensor]) -> Attention:
         """The same with every tensor as it is to be kept; what carries a graph is left behind."""
@@ -227,7 +230,9 @@ class Attention(Asking):
         }
         state = None if self._state is None else map_answer(self._state, keep)
         answers = Answers(cast(Tensor, output), keep(self._lse), known, state)
-        return Attention(self._call.map(keep), answers, self._implementation)
+        found = Attention(self._call.map(keep), answers, self._implementation)
+        found._rows_counted = None if self._rows_counted is None else keep(self._rows_counted)
+        return found
 
     def _fresh(self) -> None:
         """Raise StaleError where q, k, mask or bias changed in place since the forward."""
@@ -251,8 +256,21 @@ class Attention(Asking):
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────
 
+    def _counting(self) -> Attention:
+        """The attention that statistics are asked of: rows that do not count see no key."""
+        if self._rows_counted is None:
+            return self
+        if self._twin is None:
+            call, rows, state = self._call, self._rows_counted, self._state
+            state = None if state is None else counting_state(state, rows)
+            answers = Answers(cast(Tensor, self._output), counting_lse(self._lse, rows), {}, state)
+            self._twin = Attention(counting_call(call, rows), answers, self._implementation)
+        return self._twin
+
     def _ask_all(self, summaries: tuple[Summary, ...]) -> dict[Summary, Any]:
         self._fresh()
+        if self._rows_counted is not None:
+            return self._counting()._ask_all(summaries)
         for summary in summaries:
             if not isinstance(summary, Summary):
                 raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")

@@ -12,7 +12,9 @@ from regard.engine.matrix import Attention
 from regard.errors import UnavailableError
 from regard.huggingface.asked import is_wanted
 from regard.huggingface.descriptor import MaskDescriptor
+from regard.huggingface.reference import Reference, reference_of
 from regard.huggingface.restrict import Extent, restriction
+from regard.huggingface.unseen import with_unseen_rows
 
 __all__ = ["regard_attention"]
 
@@ -39,10 +41,11 @@ def regard_attention(
     The keyword `is_causal` wins over the module's own.
     """
     _refuse(cache, kwargs.get("block_indices"))
+    reference = reference_of(module)
     told = restriction(
         attention_mask,
         Extent(query.shape[0], query.shape[2], key.shape[2]),
-        causal=getattr(module, "is_causal", True) if is_causal is None else is_causal,
+        causal=_is_causal(module, is_causal, reference),
         window=sliding_window,
         position_bias=position_bias,
         cu_seq_lens_q=kwargs.get("cu_seq_lens_q"),
@@ -51,10 +54,11 @@ def regard_attention(
         positions=kwargs.get("position_ids"),
     )
     wanted = is_wanted(kwargs)
-    found = api.attend(
+    found = api.attend_counting(
         query,
         _kept(key, told.reach) if wanted else key[:, :, : told.reach],
         value[:, :, : told.reach],
+        counted=told.counted,
         mask=told.mask,
         scale=scaling,
         bias=told.bias,
@@ -62,8 +66,16 @@ def regard_attention(
         sink=s_aux,
         dropout=dropout,
     )
-    output = found.output.transpose(1, 2).contiguous()  # (B, Hq, L, Dv) → (B, L, Hq, Dv)
-    return output, found if wanted else None
+    output = with_unseen_rows(found, value, told, reference)
+    # (B, Hq, L, Dv) → (B, L, Hq, Dv)
+    return output.transpose(1, 2).contiguous(), found if wanted else None
+
+
+def _is_causal(module: nn.Module, given: bool | None, reference: Reference) -> bool:
+    """Whether a call without a mask is causal. Eager attention never is."""
+    if reference == "eager":
+        return False
+    return getattr(module, "is_causal", True) if given is None else given
 
 
 def _kept(key: Tensor, reach: int) -> Tensor:

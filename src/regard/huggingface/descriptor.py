@@ -15,7 +15,8 @@ __all__ = ["MaskDescriptor"]
 
 
 class MaskDescriptor:
-    """A regard mask dressed as the boolean tensor (batch, 1, queries, keys) it stands for.
+    """A regard mask dressed as the tensor (batch, 1, queries, keys) it stands for: booleans, or
+    numbers to add to scores, as the implementation that regard stands for would have built it.
 
     Models hand it on untouched. One that computes with its mask, as sparse attention does, gets
     the tensor, which is built then and only then.
@@ -28,22 +29,21 @@ class MaskDescriptor:
         device: torch.device,
         dense: Callable[[], Tensor],
         reach: int | None = None,
+        counted: Tensor | None = None,
+        dtype: torch.dtype = torch.bool,
     ) -> None:
-        self.mask = mask  # None: everybody sees every key
+        self.mask = mask  # of keys alone: a query that is padding sees what any other would
         self.shape = torch.Size(shape)
         self.device = device
-        self.reach = shape[-1] if reach is None else reach  # keys beyond are seen by nobody
+        self.reach = shape[-1] if reach is None else reach  # keys beyond are seen by no query
+        self.counted = counted  # (batch, queries): those that are no padding; None: all of them
+        self.dtype = dtype  # bool: True = may attend
         self._dense = dense
 
     @property
     def ndim(self) -> int:
         """Four, as the tensor's."""
         return 4
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Boolean, as the tensor's: True = may attend."""
-        return torch.bool
 
     def dim(self) -> int:
         """Four."""
@@ -54,8 +54,8 @@ class MaskDescriptor:
         return self.shape if axis is None else self.shape[axis]
 
     def is_floating_point(self) -> bool:
-        """It is boolean."""
-        return False
+        """Whether it is added to scores."""
+        return self.dtype.is_floating_point
 
     def contiguous(self) -> MaskDescriptor:
         """Itself."""
@@ -73,7 +73,10 @@ class MaskDescriptor:
             return self
         mask = None if self.mask is None else self.mask.map(lambda array: array.to(device))
         shape = (self.shape[0], self.shape[1], self.shape[2], self.shape[3])
-        return MaskDescriptor(mask, shape, device, lambda: self.dense.to(device), self.reach)
+        counted = None if self.counted is None else self.counted.to(device)
+        return MaskDescriptor(
+            mask, shape, device, lambda: self.dense.to(device), self.reach, counted, self.dtype
+        )
 
     @cached_property
     def dense(self) -> Tensor:

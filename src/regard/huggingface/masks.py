@@ -14,6 +14,7 @@ from transformers import masking_utils
 from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import check_config
 from regard.huggingface.recognise import MaskFunction, Stand, recognise
+from regard.huggingface.reference import reference_of
 from regard.mask import Mask, Padding
 
 __all__ = ["regard_mask"]
@@ -31,12 +32,14 @@ def regard_mask(
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
     config: Any = None,
+    dtype: torch.dtype = torch.float32,
     **kwargs: Any,
 ) -> MaskDescriptor | None:
     """The mask of one forward pass; None where every query sees every key and None may say so.
 
-    attention_mask  (batch, tokens so far): True = real. Padded queries see no key, so that they
-                    add nothing to any statistic. A descriptor is handed back as it is.
+    attention_mask  (batch, tokens so far): True = real. The mask hides padded keys alone; which
+                    queries are padding, so that no statistic counts them, is noted beside it.
+                    A descriptor is handed back as it is.
     q_offset        tokens before the first query. A static cache counts them in a tensor that
                     it changes in place, so its value is read now.
     """
@@ -50,15 +53,22 @@ def regard_mask(
     padding = _padded(attention_mask, at)
     mask: Mask | None
     if isinstance(at.q_offset, Tensor):
-        mask, reach = _row(mask_function, padding, at), kv_length
+        mask, reach, counted = _row(mask_function, padding, at), kv_length, None
     else:
-        same = not traced and _is_self_attention(inspect.currentframe(), at)
-        mask, reach = _mask(mask_function, padding, at, same)
+        mask, reach, causal = _mask(mask_function, padding, at)
+        same = causal or (not traced and _is_self_attention(inspect.currentframe(), at))
+        counted = _counted(padding, at) if same and mask is not None else None
     if mask is None and allow_is_bidirectional_skip:
         return None
-    shape = (batch_size, 1, q_length, kv_length)
+    adds = config is not None and reference_of(config) == "eager"
     return MaskDescriptor(
-        mask, shape, torch.device(device), lambda: at.ask(mask_function, padding), reach
+        mask,
+        (batch_size, 1, q_length, kv_length),
+        torch.device(device),
+        lambda: at.ask(mask_function, padding, dtype if adds else None),
+        reach,
+        counted,
+        dtype if adds else torch.bool,
     )
 
 
@@ -75,17 +85,17 @@ def _row(function: MaskFunction, padding: Tensor | None, at: Stand) -> Mask:
 
 
 def _mask(
-    function: MaskFunction, padding: Tensor | None, at: Stand, same: bool
-) -> tuple[Mask | None, int]:
-    """The mask over the keys that anybody may see, and how many those are."""
+    function: MaskFunction, padding: Tensor | None, at: Stand
+) -> tuple[Mask | None, int, bool]:
+    """The mask over the keys that any query may see, how many those are, and whether queries and
+    keys are the same tokens, counted on one axis."""
     known = recognise(function, at)
-    if known.reach < at.keys:  # slots of a static cache that nobody has written yet
+    if known.reach < at.keys:  # slots of a static cache that are not written yet
         at = replace(at, keys=known.reach)
         known = recognise(function, at)
-    real = _padding(padding, at, same or known.causal)
-    if known.mask is None:
-        return real, at.keys
-    return known.mask if real is None else known.mask & real, at.keys
+    real = _padding(padding, at)
+    mask = known.mask if real is None else real if known.mask is None else known.mask & real
+    return mask, at.keys, known.causal
 
 
 def _padded(padding: Tensor | None, at: Stand) -> Tensor | None:
@@ -96,15 +106,20 @@ def _padded(padding: Tensor | None, at: Stand) -> Tensor | None:
     return torch.nn.functional.pad(padding.bool(), (0, missing))
 
 
-def _padding(padding: Tensor | None, at: Stand, same: bool) -> Mask | None:
-    """Real keys, and real queries where these are the same tokens; None where all are real."""
+def _padding(padding: Tensor | None, at: Stand) -> Mask | None:
+    """Real keys; None where all are."""
     if padding is None:
         return None
     keys = padding[:, at.kv_offset : at.kv_offset + at.keys]
-    queries = padding[:, at.q_offset : at.q_offset + at.queries]
-    if _all(keys):
+    return None if _all(keys) else Padding(keys)
+
+
+def _counted(padding: Tensor | None, at: Stand) -> Tensor | None:
+    """(batch, queries): those that are no padding, as they are among the keys; None: all."""
+    if padding is None:
         return None
-    return Padding(keys, queries if same and not _all(queries) else None)
+    queries = padding[:, at.q_offset : at.q_offset + at.queries]
+    return None if _all(queries) else queries
 
 
 def _all(flags: Tensor) -> bool:
@@ -115,11 +130,12 @@ def _all(flags: Tensor) -> bool:
 def _is_self_attention(here: FrameType | None, at: Stand) -> bool:
     """Whether queries and keys of a bidirectional mask are the same tokens.
 
-    transformers asks for self- and cross-attention in the same words. Only its caller knows
-    which it is: it has an argument `encoder_hidden_states`, None in self-attention. Where that
+    transformers asks for self- and cross-attention in the same words. Only its own function
+    knows which it is: its argument `encoder_hidden_states` is None in self-attention. Where that
     is not so, no query is taken for padding.
     """
-    asking = None if here is None else here.f_back
-    if asking is None or asking.f_locals.get("encoder_hidden_states", at) is not None:
+    while here is not None and here.f_globals.get("__name__") != masking_utils.__name__:
+        here = here.f_back
+    if here is None or here.f_locals.get("encoder_hidden_states", at) is not None:
         return False
     return at.q_offset + at.queries == at.kv_offset + at.keys

@@ -40,9 +40,16 @@ class Stand:
         """Query i stands at key i + shift."""
         return int(self.q_offset - self.kv_offset)
 
-    def ask(self, function: MaskFunction, padding: Tensor | None = None) -> Tensor:
-        """(batch, 1, queries, keys): what transformers itself makes of the function."""
-        return masking_utils.sdpa_mask(
+    def ask(
+        self,
+        function: MaskFunction,
+        padding: Tensor | None = None,
+        added_in: torch.dtype | None = None,
+    ) -> Tensor:
+        """(batch, 1, queries, keys): what transformers itself makes of the function, as booleans
+        or as numbers of a dtype that are added to scores."""
+        make = masking_utils.sdpa_mask if added_in is None else masking_utils.eager_mask
+        return make(
             batch_size=self.batch,
             q_length=self.queries,
             kv_length=self.keys,
@@ -53,6 +60,7 @@ class Stand:
             allow_is_causal_skip=False,
             use_vmap=self.vmap,
             device=self.device,
+            **({} if added_in is None else {"dtype": added_in}),
         )
 
 
@@ -145,7 +153,7 @@ def _placed(start: Mask, end: Mask, at: Stand) -> Mask:
 
 
 def _leaf(factory: str, held: dict[str, Any], function: MaskFunction, at: Stand) -> Mask | None:
-    if factory == "sliding_window_overlay":
+    if factory == "sliding_window_overlay" and held["sliding_window"] > 0:
         return _window(held["sliding_window"] - 1, None, at)
     if factory == "sliding_window_bidirectional_overlay":
         return _window(held["sliding_window"], held["sliding_window"], at)

@@ -27,7 +27,9 @@ class Restriction(NamedTuple):
 
     mask: Mask | None
     bias: Tensor | None
-    reach: int  # keys beyond are seen by nobody
+    reach: int  # keys beyond are seen by no query
+    counted: Tensor | None = None  # (B, L): queries that are no padding; None: all, or not known
+    additive: Tensor | None = None  # (B, heads, L, S): the mask as it was given, to be added
 
 
 def restriction(
@@ -68,7 +70,7 @@ def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
     """Our own mask, or a tensor (B, heads, L, S) somebody made: booleans or additive numbers."""
     if isinstance(mask, MaskDescriptor):
         _check_size(mask, size)
-        return Restriction(mask.mask, None, mask.reach)
+        return Restriction(mask.mask, None, mask.reach, mask.counted)
     if not isinstance(mask, Tensor):
         raise DTypeError(
             f"attention_mask is a {type(mask).__name__}; give a tensor (batch, tokens), or one "
@@ -86,7 +88,7 @@ def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
             f"attention_mask (batch, heads, queries, keys) has dtype {mask.dtype}; give booleans, "
             "True = may attend, or floats that are added to the scores"
         )
-    return Restriction(None, _additive(mask), size.keys)
+    return Restriction(None, _additive(mask), size.keys, additive=mask)
 
 
 def _check_size(mask: MaskDescriptor, size: Extent) -> None:
@@ -108,8 +110,9 @@ def _additive(mask: Tensor) -> Tensor:
 
 
 def _without(size: Extent, causal: bool, window: int | None) -> Restriction:
-    """No mask: keys beyond the queries are slots of an empty static cache in causal attention."""
-    left = None if window is None else window - 1
+    """No mask: keys beyond the queries are slots of an empty static cache in causal attention.
+    A window of 0 is how some configurations say that there is none."""
+    left = window - 1 if window else None
     if not causal:
         mask = None if left is None or left >= size.keys - 1 else Window(left, left)
         return Restriction(mask, None, size.keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import nn
@@ -12,6 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import DTypeError, RegardWarning, UnavailableError
 from regard.huggingface.families import Sight, refusal, sight
+from regard.huggingface.reference import standing_for
 from regard.huggingface.registry import NAME, register
 
 __all__ = ["using"]
@@ -27,13 +28,16 @@ def using(model: nn.Module) -> Iterator[Sight]:
     found = _check(model)
     register()
     before = [(config, config._attn_implementation) for config in _configs(model, found)]
-    try:
-        for config, _ in before:
-            config._attn_implementation = {"": NAME}  # this configuration, not those inside it
-        yield found
-    finally:
+    with ExitStack() as stack:
         for config, name in before:
-            config._attn_implementation = {"": name}
+            stack.enter_context(standing_for(config, name))
+        try:
+            for config, _ in before:
+                config._attn_implementation = {"": NAME}  # this one, not those inside it
+            yield found
+        finally:
+            for config, name in before:
+                config._attn_implementation = {"": name}
 
 
 def _check(model: nn.Module) -> Sight:

@@ -66,9 +66,7 @@ def real_tokens(given: Any) -> Tensor | None:
         return next((one for one in found if one is not None), None)
     if isinstance(given, Tensor):
         return given.detach() != 0 if given.ndim == 2 else None
-    held = getattr(given, "mask", None)
-    marks = [p.queries for p in _paddings(held if isinstance(held, Mask) else None)]
-    return next((m for m in marks if isinstance(m, Tensor) and m.ndim == 2), None)
+    return getattr(given, "counted", None)
 
 
 def _paddings(mask: Mask | None) -> Iterator[Padding]:

@@ -1,0 +1,69 @@
+"""The implementation of transformers that regard stands for, where these disagree.
+
+All of them agree on a row that sees a key. They differ in
+
+    a row that sees no key      eager: the mean of all values; sdpa and flash: 0
+    a query that is padding     flash attention leaves it out: 0; the others compute it
+    no mask at all              eager: every key; the others go by `is_causal`
+    the mask as a tensor        eager: added to the scores; the others: boolean
+
+A model that runs on regard for a while stands for what it ran on before; one that was built with
+our name stands for what its family runs on by default.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+import torch
+from transformers import PreTrainedModel
+
+__all__ = ["Reference", "reference_of", "standing_for"]
+
+Reference: TypeAlias = Literal["eager", "sdpa", "flash"]
+
+_MARK = "_regard_stands_for"  # on a configuration, as long as regard stands for another
+
+
+def reference_of(part: Any) -> Reference:
+    """What regard stands for in a module, or in the modules of a configuration."""
+    config = getattr(part, "config", part)
+    marked: Reference | None = getattr(config, _MARK, None)
+    return marked or _default(type(config))
+
+
+@contextmanager
+def standing_for(config: Any, implementation: str) -> Iterator[None]:
+    """Within the block regard stands for an implementation of transformers; one that has stood
+    for another before goes on to."""
+    if implementation == "regard":
+        yield
+        return
+    fused: Reference = "flash" if "flash" in implementation else "sdpa"
+    setattr(config, _MARK, "eager" if "eager" in implementation else fused)
+    try:
+        yield
+    finally:
+        delattr(config, _MARK)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@cache
+def _default(kind: type) -> Reference:
+    """sdpa, unless the models of this configuration do not support it; asked of all models beside
+    a module that has no configuration."""
+    package = kind.__module__.rpartition(".")[0]
+    models: list[Any] = [
+        found
+        for name, module in list(sys.modules.items())
+        if name.startswith(f"{package}.modeling_")
+        for found in vars(module).values()
+        if isinstance(found, type) and issubclass(found, PreTrainedModel)
+        if found.__module__ == name
+    ]
+    own = [m for m in models if getattr(m, "config_class", None) is kind] or models
+    return "eager" if own and not any(model._supports_sdpa for model in own) else "sdpa"
