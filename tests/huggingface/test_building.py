@@ -18,12 +18,15 @@ from transformers import (
     FlavaConfig,
     FlavaModel,
     FlavaTextModel,
+    GitConfig,
+    GitModel,
     PreTrainedConfig,
     PreTrainedModel,
     Swinv2Config,
     VisionEncoderDecoderConfig,
     VisionEncoderDecoderModel,
 )
+from transformers.models.git import modeling_git
 
 import regard
 from huggingface.zoo import BLIND, FAMILIES, build, inputs_of
@@ -159,3 +162,25 @@ def test_switching_such_a_model_is_refused_as_well() -> None:
 
 def test_every_blind_family_of_the_zoo_is_one_of_the_installed_transformers() -> None:
     assert all(hasattr(transformers, family.config) for family in BLIND.values())
+
+
+def captions() -> GitConfig:
+    """A vision tower that dispatches; a decoder that takes its class from a table."""
+    eyes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+    eyes |= {"intermediate_size": 48, "image_size": 16, "patch_size": 4}
+    text = FAMILIES["bert"].options | {"bos_token_id": 1, "eos_token_id": 2}
+    return GitConfig(vision_config=eyes, **text)
+
+
+def test_a_family_of_tables_and_of_others_is_built_with_the_class_it_would_have_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = dict(modeling_git.GIT_SELF_ATTENTION_CLASSES)
+    monkeypatch.setattr(modeling_git, "GIT_SELF_ATTENTION_CLASSES", table)
+    with pytest.warns(RegardWarning, match=r"^git: layers of GitSelfAttention compute"):
+        model = GitModel._from_config(captions(), attn_implementation="regard").eval()
+    pixels, ids = inputs_of("vision")["pixel_values"], torch.tensor([[4, 5, 6], [7, 8, 9]])
+    found = model(pixel_values=pixels, input_ids=ids).last_hidden_state
+    model.set_attn_implementation("eager")
+    wanted = model(pixel_values=pixels, input_ids=ids).last_hidden_state
+    torch.testing.assert_close(found, wanted)

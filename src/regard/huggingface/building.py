@@ -1,6 +1,8 @@
 """A model built with `attn_implementation="regard"`: a family that cannot follow it is refused.
 
-transformers checks that the name is known, not that the family asks for it.
+transformers checks that the name is known, not that the family asks for it. Some families look
+an attention class up by that name in a table of their own. Where others of their classes dispatch,
+our name stands in such a table for the class that the family would have taken.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from transformers import PreTrainedModel
 
 from regard.errors import RegardWarning
 from regard.huggingface.families import blind_classes, package_of, refusal, unseen_because
+from regard.huggingface.reference import reference_of
+from regard.huggingface.registry import NAME
 
 __all__ = ["check_built"]
 
@@ -30,10 +34,19 @@ def check_built(model: nn.Module) -> None:
     A part of a larger model is a warning, if it can be built at all: the other parts may follow.
     """
     kind: Any = type(model)
-    if not isinstance(model, PreTrainedModel) or not (own := _only_blind(kind)):
+    if not isinstance(model, PreTrainedModel):
         return
-    config = model.config
-    if _is_part(model, inspect.currentframe()) and not _has_table(own):
+    own, config = _only_blind(kind), model.config
+    if not own:
+        if taken := _fill_tables(kind.__module__, reference_of(config)):
+            classes = ", ".join(sorted({one.__name__ for one in taken}))
+            warnings.warn(
+                f"{config.model_type}: layers of {classes} compute attention by themselves and are "
+                "not seen; its other layers run on regard",
+                RegardWarning,
+                stacklevel=3,
+            )
+    elif _is_part(model, inspect.currentframe()) and not _tables(own):
         warnings.warn(unseen_because(config.model_type, own), RegardWarning, stacklevel=3)
     elif all(_is_kin(config, getattr(config, part, None)) for part in config.sub_configs):
         raise refusal(config.model_type, own)
@@ -56,10 +69,20 @@ def _is_part(model: PreTrainedModel, frame: FrameType | None) -> bool:
     return False
 
 
-def _has_table(kinds: Iterable[type[nn.Module]]) -> bool:
-    """Whether a family looks its class up by the implementation's name, and so cannot be built."""
+def _fill_tables(home: str, reference: str) -> list[type[nn.Module]]:
+    """Our name in the tables of a module that do not have it; the classes it now stands for."""
+    taken = []
+    for name, table in vars(sys.modules[home]).items():
+        if name.endswith(_TABLE) and NAME not in table:
+            table[NAME] = table.get(reference, table["eager"])
+            taken.append(table[NAME])
+    return taken
+
+
+def _tables(kinds: Iterable[type[nn.Module]]) -> list[str]:
+    """Where families look their class up by the implementation's name, and so cannot be built."""
     homes = {kind.__module__ for kind in kinds}
-    return any(name.endswith(_TABLE) for home in homes for name in vars(sys.modules[home]))
+    return [name for home in homes for name in vars(sys.modules[home]) if name.endswith(_TABLE)]
 
 
 def _is_kin(config: Any, part: Any) -> bool:
