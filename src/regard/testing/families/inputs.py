@@ -1,0 +1,75 @@
+"""What a model takes: found from the signature of its `forward`, and accepted by the model."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from regard.testing.families.facts import BATCH, Facts
+from regard.testing.families.others import others
+from regard.testing.families.pictures import images
+from regard.testing.families.sounds import sounds
+from regard.testing.families.words import words
+
+__all__ = ["NoInputsError", "accepted"]
+
+Inputs = dict[str, Any]
+
+
+class NoInputsError(Exception):
+    """No inputs were found that the model takes."""
+
+
+def accepted(model: Any, extra: Inputs | None = None) -> Inputs:
+    """Inputs that the model runs on; where there are none, NoInputsError says what it said."""
+    said: list[str] = []
+    for inputs in _candidates(Facts(model)):
+        try:
+            return _tried(model, inputs | (extra or {}))
+        except Exception as error:  # noqa: BLE001 - a refusal is the answer that is asked for
+            said.append(_line(error))
+    raise NoInputsError(" | ".join(dict.fromkeys(said)) or "nothing to pass")
+
+
+def _candidates(facts: Facts) -> Iterator[Inputs]:
+    """Every way to fill what `forward` takes, those with most modalities first."""
+    pictures = [*images(facts), {}]
+    noise = [*sounds(facts), {}]
+    for seen, heard in itertools.product(pictures, noise):
+        yield _with_words(facts, seen | heard)
+
+
+def _with_words(facts: Facts, other: Inputs) -> Inputs:
+    return others(facts) | other | words(facts, {})
+
+
+def _tried(model: Any, inputs: Inputs) -> Inputs:
+    """The inputs as the model takes them: places are made for features that need them."""
+    for _ in range(3):
+        try:
+            with torch.no_grad():
+                model(**inputs)
+            return inputs
+        except ValueError as error:
+            inputs = _with_places(model, inputs, error)
+    raise NoInputsError("places do not fit")
+
+
+_MISFIT = re.compile(r"(?i)(image|video|audio).*tokens.*?(\d+).*?features.*?(\d+)", re.DOTALL)
+
+
+def _with_places(model: Any, inputs: Inputs, error: ValueError) -> Inputs:
+    """The inputs with as many tokens as the error counts features."""
+    found = _MISFIT.search(str(error))
+    if found is None or found[2] == found[3]:
+        raise error
+    kind, features = found[1].lower(), int(found[3])
+    return inputs | words(Facts(model), {kind: features // BATCH})
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -1,0 +1,98 @@
+"""Images and videos in the shapes that vision models take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from regard.testing.families.facts import BATCH, Facts
+
+__all__ = ["FRAMES", "images", "side"]
+
+FRAMES = 2
+Inputs = dict[str, Any]
+
+
+def images(facts: Facts) -> Iterator[Inputs]:
+    """What may be passed as images, the likeliest first."""
+    takes = facts.takes
+    if "image_grid_thw" in takes or "grid_thw" in takes or "image_grid_hw" in takes:
+        yield _patches(facts)
+    if "flattened_patches" in takes:
+        yield {"flattened_patches": facts.normal(BATCH, 12, _channels(facts) * _patch(facts) ** 2 + 2)}
+    name = "pixel_values" if "pixel_values" in takes else "pixel_values_videos"
+    if name not in takes:
+        return
+    high, wide = side(facts)
+    shape = (_channels(facts), high, wide)
+    still = {name: facts.normal(BATCH, *shape)}
+    if "pixel_attention_mask" in takes and "spatial_shapes" in takes:
+        yield _naflex(facts)
+    if "image_sizes" in takes:
+        still["image_sizes"] = torch.tensor([[high, wide]] * BATCH)
+    frames = facts.find("num_frames", "frames_per_clip", default=FRAMES)
+    film = {name: facts.normal(BATCH, frames, *shape)}
+    crops = {name: facts.normal(BATCH, FRAMES, *shape)}
+    if "image_sizes" in takes:
+        crops["image_sizes"] = still["image_sizes"]
+    yield from (film, still) if name.endswith("videos") else (still, film)
+    yield crops
+    yield {name: facts.normal(BATCH, 1, *shape)}
+    yield {name: facts.normal(BATCH, 16, shape[0] * _patch(facts) ** 2)}
+
+
+def _patches(facts: Facts) -> Inputs:
+    """Patches in one row, with the grid each image has of them (Qwen2-VL and its kin)."""
+    takes = facts.takes
+    vision = facts.with_fields("temporal_patch_size", "spatial_merge_size", "patch_size")
+    frames = getattr(vision, "temporal_patch_size", None) or 1
+    grid = torch.tensor([[1, 4, 4]] * BATCH)
+    width = _channels(facts) * frames * _patch(facts) ** 2
+    name = "pixel_values" if "pixel_values" in takes else "hidden_states"
+    name_of_grid = next(n for n in ("image_grid_thw", "grid_thw", "image_grid_hw") if n in takes)
+    found = {name: facts.normal(BATCH * 16, width), name_of_grid: grid}
+    if name_of_grid == "image_grid_hw":
+        found[name_of_grid] = grid[:, 1:]
+    if "image_merge_sizes" in takes:
+        found["image_merge_sizes"] = torch.full((BATCH,), 2)
+    if "merge_sizes" in takes:
+        found["merge_sizes"] = torch.full((BATCH,), 2)
+    return found
+
+
+def _naflex(facts: Facts) -> Inputs:
+    """Patches of images of any proportions (SigLIP 2): 4 × 4 of them."""
+    return {
+        "pixel_values": facts.normal(BATCH, 16, _channels(facts) * _patch(facts) ** 2),
+        "pixel_attention_mask": torch.ones(BATCH, 16, dtype=torch.long),
+        "spatial_shapes": torch.tensor([[4, 4]] * BATCH),
+    }
+
+
+def side(facts: Facts) -> tuple[int, int]:
+    """How high and how wide an image is."""
+    vision = facts.with_fields("image_size", "patch_size")
+    size: Any = getattr(vision, "image_size", None) or facts.find("image_size")
+    if size is None or (isinstance(size, int) and size < 0):
+        patch = _patch(facts)
+        size = 4 * patch if patch >= 8 else 64
+    if isinstance(size, dict):
+        size = (size["height"], size["width"])
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def _patch(facts: Facts) -> int:
+    vision = facts.with_fields("patch_size")
+    size = getattr(vision, "patch_size", None) or 8
+    return size if isinstance(size, int) else int(size[-1])
+
+
+def _channels(facts: Facts) -> int:
+    vision = facts.with_fields("num_channels", "in_channels", "in_chans", "patch_size")
+    for name in ("num_channels", "in_channels", "in_chans"):
+        if isinstance(found := getattr(vision, name, None), int):
+            return found
+    return 3
+

@@ -1,0 +1,133 @@
+"""A configuration class → a small configuration, found from its fields and its parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from regard.testing.families.catalogue import config_class
+from regard.testing.families.exceptions import CHANGES
+from regard.testing.families.sizes import NEEDED, is_token, shrunk
+
+__all__ = ["tiny_config"]
+
+_COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+_FIRST = {"pad": 0, "bos": 1, "eos": 2}  # the rest are counted from here on
+
+_STANDS_FOR = ("image_token", "audio_token", "video_token")  # always needed
+
+
+class _Tokens:
+    """Numbers for special tokens, the same for the same name anywhere in a configuration."""
+
+    def __init__(self) -> None:
+        self._given = dict(_FIRST)
+
+    def number(self, name: str) -> int:
+        word = name.removesuffix("_id").removesuffix("_index").removesuffix("_token")
+        return self._given.setdefault(word, len(self._given))
+
+
+def tiny_config(name: str) -> Any:
+    """A small configuration of a model type."""
+    cls = config_class(name)
+    return cls(**_fields(cls, {}, _Tokens()))
+
+
+def _fields(cls: Any, given: Mapping[str, Any], tokens: _Tokens) -> dict[str, Any]:
+    """What to pass to a configuration class: fields that become smaller, and its parts."""
+    whole = _defaults(cls) | dict(given)
+    parts = getattr(cls, "sub_configs_defaults", {})
+    small: dict[str, Any] = dict(given)
+    for name, value in whole.items():
+        if name in parts:
+            small |= _part(name, parts[name], value, tokens)
+        elif is_token(name):
+            small |= _token(name, value, tokens)
+        elif (less := shrunk(name, value, whole)) != value:
+            small[name] = less
+    usual = cls(**given)
+    small |= _layers(usual, whole) | _stages(given, small) | _left_open(usual, whole)
+    return _merged(small, CHANGES.get(cls.model_type, {}))
+
+
+def _layers(usual: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """One layer of each kind, where a family has several."""
+    found: dict[str, Any] = {}
+    for name in ("layer_types", "mlp_layer_types", "layers_block_type", "block_types"):
+        kinds = vars(usual).get(name)
+        if name in whole and isinstance(kinds, list) and len(set(kinds)) > 1:
+            found[name] = list(dict.fromkeys(kinds))
+    most = max(map(len, found.values()), default=0)
+    found = {name: (kinds * most)[:most] for name, kinds in found.items()}
+    return found | ({"num_hidden_layers": most} if most else {})
+
+
+def _stages(given: Mapping[str, Any], small: Mapping[str, Any]) -> dict[str, Any]:
+    """A backbone of which stages are asked for by number has as many layers as are asked for."""
+    asked = given.get("out_indices") or given.get("out_features") or ()
+    if "num_hidden_layers" not in small or len(asked) == 0:
+        return {}
+    numbers = list(range(1, len(asked) + 1))
+    named = {"out_features": [f"stage{n}" for n in numbers]}
+    found = {"out_indices": numbers} if "out_indices" in given else named
+    return found | {"num_hidden_layers": len(asked)}
+
+
+def _left_open(usual: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields without a default that no model can be built without."""
+    return {
+        name: value
+        for name, value in NEEDED.items()
+        if name in whole and vars(usual).get(name) is None
+    }
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    """The fields a family has of its own, with their defaults."""
+    found = {}
+    for field in dataclasses.fields(cls):
+        if field.name in _COMMON:
+            continue
+        if field.default is not dataclasses.MISSING:
+            found[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory()
+    return found
+
+
+def _token(name: str, value: Any, tokens: _Tokens) -> dict[str, Any]:
+    if value is None and not name.startswith(_STANDS_FOR):
+        return {}
+    if isinstance(value, int) and value < 0:
+        return {}
+    if value is None:
+        return {name: tokens.number(name)}
+    if isinstance(value, int):
+        return {name: tokens.number(name)}
+    return {name: type(value)(tokens.number(f"{name}{n}") for n, _ in enumerate(value))}
+
+
+def _part(name: str, spec: Any, value: Any, tokens: _Tokens) -> dict[str, Any]:
+    """A part's own small fields, by its name."""
+    if value is None and spec.optional:
+        return {}
+    given = dict(value) if isinstance(value, dict) else dict(spec.init_kwargs)
+    kind = given.pop("model_type", spec.model_type)
+    cls = spec.config_class
+    if not issubclass(cls, PreTrainedConfig):
+        cls = config_class(kind)
+    return {name: {"model_type": kind} | _fields(cls, given, tokens)}
+
+
+def _merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes laid over fields, part by part."""
+    merged = dict(found)
+    for name, change in changes.items():
+        inside = merged.get(name)
+        both = isinstance(inside, dict) and isinstance(change, dict)
+        merged[name] = _merged(inside, change) if both else change
+    return merged
