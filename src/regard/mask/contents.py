@@ -163,7 +163,12 @@ class Rule(Mask):
         if _takes(self.fn, 2):
             return ()
         entries = np.arange(int(np.prod(extent.batch, dtype=np.int64))).reshape(extent.batch)
-        here = entries[..., None, None, None] if self.entry is None else entries[self.entry]
+        if self.entry is None:
+            here = entries[..., None, None, None]
+        elif len(self.entry) > 1 or extent.batch:
+            here = entries[self.entry]
+        else:  # an entry that is looked at alone has left its batch, of one axis, behind
+            here = np.asarray(self.entry[0])
         return like(here, i), like(np.arange(extent.heads)[:, None, None], i)
 
     def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:

@@ -166,7 +166,8 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _attentions(subject: Subject) -> list[str]:
-    """`output_attentions=True`, layer by layer."""
+    """`output_attentions=True`, layer by layer, of a model on eager: rows that see no key differ
+    between implementations, and later layers read them."""
     wrong = []
     for name in ("unpadded", "left"):
         if name not in subject.variants:
@@ -177,7 +178,8 @@ def _attentions(subject: Subject) -> list[str]:
         except Exception as error:  # noqa: BLE001 - the family does not offer it
             subject.notes.append(f"no attentions: {type(error).__name__}: {error}"[:160])
             return []
-        found = dict(layers.attentions(raw(subject.on_regard, inputs, output_attentions=True)))
+        with using(subject.eager):
+            found = dict(layers.attentions(raw(subject.eager, inputs, output_attentions=True)))
         wrong += [f"{name}: {said}" for said in layers.misfits(found, expected)]
     return wrong
 
