@@ -12,7 +12,7 @@ from regard.engine.matrix import Attention
 from regard.errors import UnavailableError
 from regard.huggingface.asked import is_wanted
 from regard.huggingface.descriptor import MaskDescriptor
-from regard.huggingface.reference import Reference, reference_of
+from regard.huggingface.reference import reference_of, stands_for
 from regard.huggingface.restrict import Extent, restriction
 from regard.huggingface.unseen import with_unseen_rows
 
@@ -41,11 +41,11 @@ def regard_attention(
     The keyword `is_causal` wins over the module's own.
     """
     _refuse(cache, kwargs.get("block_indices"))
-    reference = reference_of(module)
+    causal = _is_causal(module, is_causal)
     told = restriction(
-        attention_mask,
+        None if _is_skipped(attention_mask, causal) else attention_mask,
         Extent(query.shape[0], query.shape[2], key.shape[2]),
-        causal=_is_causal(module, is_causal, reference),
+        causal=causal,
         window=sliding_window,
         position_bias=position_bias,
         cu_seq_lens_q=kwargs.get("cu_seq_lens_q"),
@@ -66,16 +66,21 @@ def regard_attention(
         sink=s_aux,
         dropout=dropout,
     )
-    output = with_unseen_rows(found, value, told, reference)
+    output = with_unseen_rows(found, value, told, stands_for(module) or "eager")
     # (B, Hq, L, Dv) → (B, L, Hq, Dv)
     return output.transpose(1, 2).contiguous(), found if wanted else None
 
 
-def _is_causal(module: nn.Module, given: bool | None, reference: Reference) -> bool:
+def _is_causal(module: nn.Module, given: bool | None) -> bool:
     """Whether a call without a mask is causal. Eager attention never is."""
-    if reference == "eager":
+    if reference_of(module) == "eager":
         return False
     return getattr(module, "is_causal", True) if given is None else given
+
+
+def _is_skipped(mask: Any, causal: bool) -> bool:
+    """Whether sdpa would go by the layer's word, and the layer is not causal."""
+    return isinstance(mask, MaskDescriptor) and mask.skipped and not causal
 
 
 def _kept(key: Tensor, reach: int) -> Tensor:

@@ -31,6 +31,8 @@ class MaskDescriptor:
         reach: int | None = None,
         counted: Tensor | None = None,
         dtype: torch.dtype = torch.bool,
+        complete: bool = False,
+        skipped: bool = False,
     ) -> None:
         self.mask = mask  # of keys alone: a query that is padding sees what any other would
         self.shape = torch.Size(shape)
@@ -38,6 +40,8 @@ class MaskDescriptor:
         self.reach = shape[-1] if reach is None else reach  # keys beyond are seen by no query
         self.counted = counted  # (batch, queries): those that are no padding; None: all of them
         self.dtype = dtype  # bool: True = may attend
+        self.complete = complete  # every query is known to see a key
+        self.skipped = skipped  # sdpa would have got None, and asked the layer if it is causal
         self._dense = dense
 
     @property
@@ -75,8 +79,9 @@ class MaskDescriptor:
         shape = (self.shape[0], self.shape[1], self.shape[2], self.shape[3])
         counted = None if self.counted is None else self.counted.to(device)
         return MaskDescriptor(
-            mask, shape, device, lambda: self.dense.to(device), self.reach, counted, self.dtype
-        )
+            mask, shape, device, lambda: self.dense.to(device), self.reach, counted, self.dtype,
+            self.complete, self.skipped,
+        )  # fmt: skip
 
     @cached_property
     def dense(self) -> Tensor:

@@ -14,7 +14,7 @@ from transformers import masking_utils
 from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import check_config
 from regard.huggingface.recognise import MaskFunction, Stand, recognise
-from regard.huggingface.reference import reference_of
+from regard.huggingface.reference import reference_of, stands_for
 from regard.mask import Mask, Padding
 
 __all__ = ["regard_mask"]
@@ -28,7 +28,9 @@ def regard_mask(
     kv_offset: int = 0,
     mask_function: MaskFunction = masking_utils.causal_mask_function,
     attention_mask: Tensor | MaskDescriptor | None = None,
+    allow_is_causal_skip: bool = False,
     allow_is_bidirectional_skip: bool = False,
+    local_size: int | None = None,
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
     config: Any = None,
@@ -53,7 +55,7 @@ def regard_mask(
     padding = _padded(attention_mask, at)
     mask: Mask | None
     if isinstance(at.q_offset, Tensor):
-        mask, reach, counted = _row(mask_function, padding, at), kv_length, None
+        mask, reach, counted, causal = _row(mask_function, padding, at), kv_length, None, False
     else:
         mask, reach, causal = _mask(mask_function, padding, at)
         same = causal or (not traced and _is_self_attention(inspect.currentframe(), at))
@@ -61,6 +63,13 @@ def regard_mask(
     if mask is None and allow_is_bidirectional_skip:
         return None
     adds = config is not None and reference_of(config) == "eager"
+    skipped = (
+        allow_is_causal_skip
+        and stands_for(config) == "sdpa"
+        and masking_utils._ignore_causal_mask_sdpa(
+            attention_mask, q_length, kv_length, q_offset, kv_offset, local_size
+        )
+    )
     return MaskDescriptor(
         mask,
         (batch_size, 1, q_length, kv_length),
@@ -69,6 +78,8 @@ def regard_mask(
         reach,
         counted,
         dtype if adds else torch.bool,
+        causal and counted is None,
+        skipped,
     )
 
 

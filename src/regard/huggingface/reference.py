@@ -7,8 +7,9 @@ All of them agree on a row that sees a key. They differ in
     no mask at all              eager: every key; the others go by `is_causal`
     the mask as a tensor        eager: added to the scores; the others: boolean
 
-A model that runs on regard for a while stands for what it ran on before; one that was built with
-our name stands for what its family runs on by default.
+A model that runs on regard for a while stands for what it ran on before. One that was built with
+our name, or switched to it, gives every row as eager does; without a mask it goes by `is_causal`,
+and its mask is boolean, where its family knows sdpa.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from typing import Any, Literal, TypeAlias
 import torch
 from transformers import PreTrainedModel
 
-__all__ = ["Reference", "reference_of", "standing_for"]
+__all__ = ["Reference", "reference_of", "stands_for", "standing_for"]
 
 Reference: TypeAlias = Literal["eager", "sdpa", "flash"]
 
 _MARK = "_regard_stands_for"  # on a configuration, as long as regard stands for another
 
 
+def stands_for(part: Any) -> Reference | None:
+    """What regard stands for in a module, or in the modules of a configuration; None: nothing."""
+    marked: Reference | None = getattr(getattr(part, "config", part), _MARK, None)
+    return marked
+
+
 def reference_of(part: Any) -> Reference:
-    """What regard stands for in a module, or in the modules of a configuration."""
-    config = getattr(part, "config", part)
-    marked: Reference | None = getattr(config, _MARK, None)
-    return marked or _default(type(config))
+    """The same; what its family runs on by default, where regard stands for nothing."""
+    return stands_for(part) or _default(type(getattr(part, "config", part)))
 
 
 @contextmanager

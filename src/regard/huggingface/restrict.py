@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.errors import DTypeError, InputError, ShapeError
+from regard.errors import DTypeError, InputError, ShapeError, UnavailableError
 from regard.huggingface.descriptor import MaskDescriptor
 from regard.mask import Causal, Documents, Mask, Table, Window
 
@@ -30,6 +30,7 @@ class Restriction(NamedTuple):
     reach: int  # keys beyond are seen by no query
     counted: Tensor | None = None  # (B, L): queries that are no padding; None: all, or not known
     additive: Tensor | None = None  # (B, heads, L, S): the mask as it was given, to be added
+    complete: bool = False  # every query is known to see a key
 
 
 def restriction(
@@ -69,8 +70,10 @@ def restriction(
 def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
     """Our own mask, or a tensor (B, heads, L, S) somebody made: booleans or additive numbers."""
     if isinstance(mask, MaskDescriptor):
+        if mask.shape[2] == 1 != size.queries:  # one row for all of them
+            return _given(mask.dense, size)
         _check_size(mask, size)
-        return Restriction(mask.mask, None, mask.reach, mask.counted)
+        return Restriction(mask.mask, None, mask.reach, mask.counted, complete=mask.complete)
     if not isinstance(mask, Tensor):
         raise DTypeError(
             f"attention_mask is a {type(mask).__name__}; give a tensor (batch, tokens), or one "
@@ -94,9 +97,10 @@ def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
 def _check_size(mask: MaskDescriptor, size: Extent) -> None:
     """A mask of positions would fit any size, wrongly."""
     if tuple(mask.shape[2:]) != (size.queries, size.keys):
-        raise ShapeError(
+        raise UnavailableError(
             f"the mask speaks of {mask.shape[2]} queries and {mask.shape[3]} keys, the layer has "
-            f"{size.queries} and {size.keys}; this model adds tokens behind its mask's back"
+            f"{size.queries} and {size.keys}: this model adds tokens after its mask was made, "
+            "which attn_implementation='regard' does not follow; 'eager' does"
         )
 
 

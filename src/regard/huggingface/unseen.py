@@ -1,4 +1,4 @@
-"""Rows that see no key: what the implementation that regard stands for gives them.
+"""Rows that see no key: what the implementation of transformers gives them.
 
 By `attend`'s law their output is 0. So it is in sdpa with a boolean mask; a mask that is added to
 the scores has the same large number in the whole row, which a softmax makes even.
@@ -32,7 +32,7 @@ def with_unseen_rows(
         return _by_numbers(output, _unseen(found, told), value, told.additive, reference)
     # a position bias and the mask become numbers to add in every implementation
     adds = reference == "eager" or told.bias is not None
-    if not adds or told.mask is None or isinstance(told.mask, Causal):
+    if not adds or told.complete or told.mask is None or isinstance(told.mask, Causal):
         return output
     even = value.mean(-2, keepdim=True).repeat_interleave(_group(output, value), 1)
     return torch.where(_unseen(found, told).unsqueeze(-1), even, output)

@@ -119,7 +119,27 @@ def strides_of(tensor: Tensor) -> tuple[int, int, int]:
 def options(bound: Bound, shape: Shape) -> dict[str, Any]:
     """What every kernel is compiled for; not to be changed."""
     dim = padded(bound.query.shape[-1])
+    shape = shape._replace(stages=stages(bound, shape.stages))
     return _options(dim, bound.fast, bound.plain, bound.exact, shape, interpreting())
+
+
+def stages(bound: Bound, most: int) -> int:
+    """How many tiles are fetched ahead, at most `most`; no number depends on it.
+
+    Whatever a mask or a bias brings for a tile waits in shared memory beside its keys and values.
+    In half precision these alone fill it (128 wide, three ahead: 224 of a Hopper's 227 KiB, 160 of
+    an Ampere's 163), so each further KiB is counted: a table has 16, a bias 64 for every tile.
+    """
+    rule = bound.rule
+    if bound.plain or bound.query.element_size() > 2:
+        return most
+    if rule.bias is not None:
+        return 1
+    if rule.table is not None:
+        return min(most, 2 if padded(bound.query.shape[-1]) <= 128 else 1)
+    vectors = (rule.low, rule.low_2, rule.query_ids, rule.key_ids, rule.flags)
+    spent = sum(vector is not None for vector in vectors)  # KiB, rounded up
+    return min(most, 3 if spent <= 2 else 2)
 
 
 @cache

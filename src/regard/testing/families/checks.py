@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,11 @@ from regard.testing.families import attentions as layers
 from regard.testing.families.build import build
 from regard.testing.families.compare import Flat, differences, tolerances
 from regard.testing.families.run import (
-    exact, generated, implementations, outputs, raw,
+    exact,
+    generated,
+    implementations,
+    outputs,
+    raw,
 )  # fmt: skip
 from regard.testing.families.words import padded
 

@@ -21,7 +21,9 @@ def images(facts: Facts) -> Iterator[Inputs]:
     if "image_grid_thw" in takes or "grid_thw" in takes or "image_grid_hw" in takes:
         yield _patches(facts)
     if "flattened_patches" in takes:
-        yield {"flattened_patches": facts.normal(BATCH, 12, _channels(facts) * _patch(facts) ** 2 + 2)}
+        yield {
+            "flattened_patches": facts.normal(BATCH, 12, _channels(facts) * _patch(facts) ** 2 + 2)
+        }
     name = "pixel_values" if "pixel_values" in takes else "pixel_values_videos"
     if name not in takes:
         return
@@ -95,4 +97,3 @@ def _channels(facts: Facts) -> int:
         if isinstance(found := getattr(vision, name, None), int):
             return found
     return 3
-

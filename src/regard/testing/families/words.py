@@ -15,7 +15,11 @@ __all__ = ["SHORTER", "padded", "words"]
 Inputs = dict[str, Any]
 SHORTER = 3  # tokens that the first entry has less than the others, where there is padding
 
-_PLACES = {"image": ("image_token_id", "image_token_index"), "audio": ("audio_token_id", "audio_token_index"), "video": ("video_token_id", "video_token_index")}
+_PLACES = {
+    "image": ("image_token_id", "image_token_index"),
+    "audio": ("audio_token_id", "audio_token_index"),
+    "video": ("video_token_id", "video_token_index"),
+}
 
 
 def words(facts: Facts, places: Mapping[str, int]) -> Inputs:
