@@ -123,23 +123,28 @@ def options(bound: Bound, shape: Shape) -> dict[str, Any]:
     return _options(dim, bound.fast, bound.plain, bound.exact, shape, interpreting())
 
 
+# KiB of shared memory that the largest half-precision tiles leave free, by their width and by how
+# many are fetched ahead: of 99, of 163 (on Hopper, where they take more, of 227), of 163 (227)
+_FREE = {64: {3: 33, 2: 49}, 128: {3: 2, 2: 67}, 256: {2: 35}}
+
+
 def stages(bound: Bound, most: int) -> int:
     """How many tiles are fetched ahead, at most `most`; no number depends on it.
 
-    Whatever a mask or a bias brings for a tile waits in shared memory beside its keys and values.
-    In half precision these alone fill it (128 wide, three ahead: 224 of a Hopper's 227 KiB, 160 of
-    an Ampere's 163), so each further KiB is counted: a table has 16, a bias 64 for every tile.
+    What a mask or a bias brings for a tile waits in shared memory beside its keys and values:
+    some vectors, a table's booleans, a bias once for every tile that is fetched ahead.
     """
     rule = bound.rule
     if bound.plain or bound.query.element_size() > 2:
         return most
-    if rule.bias is not None:
-        return 1
-    if rule.table is not None:
-        return min(most, 2 if padded(bound.query.shape[-1]) <= 128 else 1)
+    wide = max(padded(bound.query.shape[-1]), 64)
     vectors = (rule.low, rule.low_2, rule.query_ids, rule.key_ids, rule.flags)
-    spent = sum(vector is not None for vector in vectors)  # KiB, rounded up
-    return min(most, 3 if spent <= 2 else 2)
+    taken = sum(vector is not None for vector in vectors)
+    taken += 0 if rule.table is None else 8 if wide == 64 else 32
+    cells = 16 if wide == 128 else 8  # KiB of one byte each
+    bias = 0 if rule.bias is None else cells * rule.bias.element_size()
+    fits = (n for n in range(most, 1, -1) if taken + (n - 1) * bias <= _FREE[wide].get(n, 0))
+    return next(fits, 1)
 
 
 @cache
