@@ -52,7 +52,7 @@ def test_every_question_is_served(rule: str, dim: int, dtype: torch.dtype) -> No
             getattr(found, name).float(), getattr(right, name), rtol=0.02, atol=0.02
         )
     torch.testing.assert_close(found.received(), right.received(), rtol=0.02, atol=0.05)
-    assert all(part.isfinite().all() for part in answers(found, asked)[2:])
+    assert not any(part.isnan().any() for part in answers(found, asked))
 
 
 @pytest.mark.parametrize("dim", [80, 128])
