@@ -55,6 +55,9 @@ def test_who_computes_with_it_gets_the_tensor_built_once(mask, built) -> None:
     assert torch.equal(other & mask, CELLS & other)
     assert torch.equal(mask | other, CELLS | other)
     assert torch.equal(~mask, ~CELLS)
+    assert torch.equal(mask == 0, ~CELLS) and torch.equal(mask != other, CELLS ^ other)
+    assert torch.equal(mask + 1.0, CELLS + 1.0) and torch.equal(2 * mask, 2 * CELLS)
+    assert torch.equal(mask > 0, CELLS) and len({mask, mask}) == 1
     assert torch.equal(mask.masked_fill(other, False), CELLS.masked_fill(other, False))
     assert torch.equal(torch.where(mask, 1.0, 0.0), CELLS.float())
     assert torch.equal(torch.cat([mask, mask], dim=-1), torch.cat([CELLS, CELLS], -1))

@@ -110,16 +110,22 @@ class MaskDescriptor:
         given = torch.utils._pytree.tree_map_only(cls, lambda one: one.dense, (args, kwargs or {}))
         return function(*given[0], **given[1])
 
-    def __and__(self, other: Any) -> Any:
-        return self.dense & other
-
-    def __or__(self, other: Any) -> Any:
-        return self.dense | other
-
-    def __invert__(self) -> Tensor:
-        return ~self.dense
-
-    __rand__, __ror__ = __and__, __or__
-
     def __repr__(self) -> str:
         return f"MaskDescriptor({self.mask!r}, shape={tuple(self.shape)})"
+
+
+def _as_tensors(name: str) -> Callable[..., Any]:
+    """An operator that Python looks up on the type, as the tensor has it."""
+
+    def operator(self: MaskDescriptor, *others: Any) -> Any:
+        return getattr(self.dense, name)(*others)
+
+    return operator
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv neg and rand or ror xor rxor invert "
+    "eq ne lt le gt ge"
+).split():
+    setattr(MaskDescriptor, f"__{_name}__", _as_tensors(f"__{_name}__"))
+MaskDescriptor.__hash__ = object.__hash__  # type: ignore[method-assign]

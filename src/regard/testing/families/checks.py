@@ -78,6 +78,11 @@ class Subject:
         return {name: outputs(self.model, one) for name, one in self.variants.items()}
 
     @cached_property
+    def eagers(self) -> dict[str, Flat]:
+        """What eager gives for every variant."""
+        return {name: outputs(self.eager, one) for name, one in self.variants.items()}
+
+    @cached_property
     def allowed(self) -> dict[str, dict[str, float]]:
         """How far from it another computation may lie."""
         return {
@@ -95,16 +100,16 @@ class Subject:
 
 
 def _built(subject: Subject) -> list[str]:
-    """`attn_implementation="regard"` at build time."""
-    return subject.compare(lambda one: outputs(subject.on_regard, one), subject.references)
+    """`attn_implementation="regard"` at build time, against eager."""
+    return subject.compare(lambda one: outputs(subject.on_regard, one), subject.eagers)
 
 
 def _switched(subject: Subject) -> list[str]:
-    """`set_attn_implementation("regard")` at run time, and back."""
+    """`set_attn_implementation("regard")` at run time, and back, against eager."""
     model, before = subject.model, implementations(subject.model)
     model.set_attn_implementation("regard")
     try:
-        return subject.compare(lambda one: outputs(model, one), subject.references)
+        return subject.compare(lambda one: outputs(model, one), subject.eagers)
     finally:
         _restore(model, before)
 
@@ -134,14 +139,12 @@ def _restored(model: Any, run: Callable[[Inputs], Any], inputs: Inputs) -> list[
 
 def _within_eager(subject: Subject) -> list[str]:
     """The same around a model on eager, against eager."""
-    eager = subject.eager
-    references = {name: outputs(eager, one) for name, one in subject.variants.items()}
 
     def run(inputs: Inputs) -> Flat:
-        with using(eager):
-            return outputs(eager, inputs)
+        with using(subject.eager):
+            return outputs(subject.eager, inputs)
 
-    return subject.compare(run, references)
+    return subject.compare(run, subject.eagers)
 
 
 def _generates(subject: Subject) -> list[str]:

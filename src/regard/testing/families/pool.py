@@ -13,7 +13,7 @@ from regard.testing.families.outcome import Outcome
 __all__ = ["PROCESSES", "SECONDS", "outcomes"]
 
 PROCESSES = 2
-SECONDS = 60.0  # for one model type
+SECONDS = 180.0  # for one model type
 
 
 def outcomes(names: Iterable[str], processes: int = PROCESSES) -> Iterator[Outcome]:
