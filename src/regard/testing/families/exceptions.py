@@ -26,22 +26,23 @@ CHANGES: dict[str, dict[str, Any]] = {
     "bailing_hybrid": {"head_dim": 16},
     "bamba": _MAMBA | {"attn_layer_indices": [1]},
     "blt": {"encoder_hash_byte_group_vocab": 64},
-    "chameleon": {"vocabulary_map": {"<image>": 5} | {f"IMGIMG{n}Z": n + 6 for n in range(4)}},
+    "chameleon": {"vocabulary_map": {"<image>": 5}},
     "cohere_compass_text": {
-        "rope_parameters": {
-            "full_attention": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
-        }
+        "rope_parameters": {"full_attention": _rope(2, 3, 3)["rope_parameters"]},
     },
     "cosmos3_edge_text": _rope(2, 3, 3),
     "d_fine": {"decoder_in_channels": [64, 64, 64]},
-    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8}, "ffn_config": {"ffn_hidden_size": 64}},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8},
+        "ffn_config": {"ffn_hidden_size": 64},
+    },
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"]},
     "deimv2": {"decoder_in_channels": [64, 64, 64]},
     "dia": {"delay_pattern": [0, 1, 2, 3, 4, 5, 6, 7, 8]},
     "donut-swin": {"window_size": 2},
     "efficientloftr": {"hidden_size": 256},
     "efficientnet": {"hidden_dim": 2560},
-    "emu3": {"vocabulary_map": {"<image>": 5} | {f"<|visual token {n:06d}|>": n + 6 for n in range(4)}},
+    "emu3": {"vocabulary_map": {"<image>": 5}},
     "ernie4_5_vl_moe_text": _rope(3, 3, 2),
     "esm": {"pad_token_id": 0, "mask_token_id": 3},
     "falcon_h1": _MAMBA,

@@ -100,4 +100,3 @@ def _channels(facts: Facts) -> int:
         if isinstance(found := getattr(vision, name, None), int):
             return found
     return 3
-

@@ -34,7 +34,10 @@ _MOST: tuple[tuple[str, int | None], ...] = (
     (r"num_mel_bins|mel_dim|num_frequency_bins", 16),
     (r"(.*_)?(intermediate|ffn|ff|feed_?forward|mlp)_?(hidden_)?(size|dim)(_mlp)?|d_ff|dff", FFN),
     (r"(.*_)?(hidden|width|embed|embedding|emb|feature|proj)(_size|_dim)?(_global)?", WIDTH),
-    (r"upsample_groups|d_latents|(.*_)?(size|dim|dims|channels?|rank|units|d_model|n_embd|n_inner|d_inner)", WIDTH),
+    (
+        r"upsample_groups|d_latents|(.*_)?(size|dim|dims|channels?|rank|units|d_model|n_embd|n_inner|d_inner)",
+        WIDTH,
+    ),
 )
 _PATTERNS = tuple((re.compile(name), most) for name, most in _MOST)
 # sizes in another sense than that of a tensor's width
@@ -65,7 +68,11 @@ def shrunk(name: str, value: Any, whole: Mapping[str, Any]) -> Any:
         return _image(value, whole)
     if name.endswith("key_value_heads") and value == whole.get("num_attention_heads"):
         return HEADS
-    if name == "embed_dim" and isinstance(value, int) and isinstance(heads := whole.get("num_heads"), list | tuple):
+    if (
+        name == "embed_dim"
+        and isinstance(value, int)
+        and isinstance(heads := whole.get("num_heads"), list | tuple)
+    ):
         return 8 * heads[0]  # Swin and its kin double both from stage to stage
     if isinstance(value, int):
         return min(value, most) if (most := _most(name)) is not None else value
