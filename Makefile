@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: demo lesson page test test-gpu sanitize check format docs pictures clean help
+.PHONY: demo lesson page test test-families test-gpu sanitize check format docs pictures clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,10 @@ demo.regard:
 test: page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# about ten minutes on two idle cores; `make test` has forty of them
+test-families: $(READY)  ## every model type of transformers against regard; writes docs/families.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m regard.testing.families --page docs/families.md $(ARGS)
 
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows

@@ -1,39 +1,48 @@
-"""`python -m regard.testing.families [names …] [--json]`: every model type, or some."""
+"""`python -m regard.testing.families [name …]`: every model type of transformers, or some."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections import Counter
+from pathlib import Path
 
 from regard.testing.families.catalogue import names
 from regard.testing.families.outcome import KINDS, Outcome
 from regard.testing.families.pool import outcomes
+from regard.testing.families.table import page
 
 
-def main() -> int:
-    """Examine, say how it goes on stderr, and end with 1 where anything is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m regard.testing.families", description=__doc__)
+def main(words: list[str] | None = None) -> int:
+    """Examine, with progress on stderr; 1 where anything is wrong or crashed, 2 for bad usage."""
+    parser = argparse.ArgumentParser("python -m regard.testing.families", description=__doc__)
     parser.add_argument("names", nargs="*", help="model types; all where none is named")
-    parser.add_argument("--json", action="store_true", help="the outcomes on stdout, as JSON")
-    given = parser.parse_args()
-    found: list[Outcome] = []
-    wanted = given.names or names()
-    for outcome in outcomes(wanted):
-        found.append(outcome)
-        said = f"  {outcome.said[:300]}" if outcome.kind != "right" or given.names else ""
-        print(
-            f"{len(found):4d}/{len(wanted)} {outcome.name}: {outcome.kind} "
-            f"({outcome.seconds:.1f} s){said}",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
-    found.sort(key=lambda one: one.name)
+    parser.add_argument("--json", action="store_true", help="the outcomes on stdout")
+    parser.add_argument("--page", type=Path, help="write the table, such as docs/families.md")
+    given = parser.parse_args(words)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # for the processes: nothing is fetched
+    if unknown := sorted(set(given.names) - set(names())):
+        parser.error(f"transformers has no model type {', '.join(unknown)}")
+    found = sorted(_examined(given.names or names()), key=lambda one: one.name)
     counts = Counter(one.kind for one in found)
     print(", ".join(f"{kind} {counts[kind]}" for kind in KINDS), file=sys.stderr)
     if given.json:
-        json.dump([one.as_json() for one in found], sys.stdout, indent=1)
+        print(json.dumps([one.as_json() for one in found], indent=1))
+    if given.page:
+        given.page.write_text(page(found), encoding="utf-8")
     return 1 if counts["wrong"] or counts["crashed"] else 0
+
+
+def _examined(wanted: list[str]) -> list[Outcome]:
+    found: list[Outcome] = []
+    for one in outcomes(wanted):
+        found.append(one)
+        said = f"  {one.said[:400]}" if one.kind != "right" or len(wanted) < len(names()) else ""
+        place = f"{len(found):{len(str(len(wanted)))}d}/{len(wanted)}"
+        print(f"{place} {one.name}: {one.kind} ({one.seconds:.1f} s){said}", file=sys.stderr)
+    return found
 
 
 if __name__ == "__main__":

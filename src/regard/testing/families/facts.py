@@ -61,9 +61,9 @@ class Facts:
 
     @property
     def vocabulary(self) -> int:
-        text = self.config.get_text_config()
-        own = getattr(text, "vocab_size", None) or self.find("vocab_size", default=128)
-        return int(own)
+        """The smallest of all parts' vocabularies: a token of it is one everywhere."""
+        sizes = [getattr(part, "vocab_size", None) for part in parts(self.config)]
+        return min((size for size in sizes if isinstance(size, int) and size > 16), default=128)
 
     def ids(self, tokens: int = TOKENS, vocabulary: int | None = None) -> Tensor:
         """(batch, tokens): ordinary tokens, no special one among them."""

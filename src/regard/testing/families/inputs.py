@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.testing.families.facts import BATCH, Facts
 from regard.testing.families.others import others
 from regard.testing.families.pictures import images
+from regard.testing.families.sizes import WIDTH
 from regard.testing.families.sounds import sounds
 from regard.testing.families.words import words
 
@@ -49,7 +52,7 @@ def _with_words(facts: Facts, other: Inputs) -> Inputs:
 
 def _tried(model: Any, inputs: Inputs) -> Inputs:
     """The inputs as the model takes them: places are made for features that need them."""
-    for _ in range(3):
+    for _ in range(5):
         try:
             with torch.no_grad():
                 model(**inputs)
@@ -62,13 +65,36 @@ def _tried(model: Any, inputs: Inputs) -> Inputs:
 _MISFIT = re.compile(r"(?i)(image|video|audio).*tokens.*?(\d+).*?features.*?(\d+)", re.DOTALL)
 
 
-def _with_places(model: Any, inputs: Inputs, error: ValueError) -> Inputs:
-    """The inputs with as many tokens as the error counts features."""
+def _with_places(model: Any, inputs: Inputs, error: Exception) -> Inputs:
+    """The inputs with as many tokens as the error counts features: some count them one by one,
+    some number by number, some by what they come from."""
     found = _MISFIT.search(str(error))
-    if found is None or found[2] == found[3]:
+    if found is None:
         raise error
-    kind, features = found[1].lower(), int(found[3])
-    return inputs | words(Facts(model), {kind: features // BATCH})
+    kind, tokens, features = found[1].lower(), int(found[2]), int(found[3])
+    if tokens == 0 or tokens != features:
+        count = features
+    elif features % (BATCH * WIDTH) == 0:
+        count = features // WIDTH
+    else:
+        count = _counted(model, inputs, kind)
+    return inputs | words(Facts(model), {kind: count // BATCH})
+
+
+def _counted(model: Any, inputs: Inputs, kind: str) -> int:
+    """How many tokens a model makes of all its images or sounds."""
+    inner = getattr(model, "model", model)
+    asked = getattr(inner, f"get_{kind}_features")
+    takes = inspect.signature(asked).parameters
+    with torch.no_grad():
+        found = asked(**{name: value for name, value in inputs.items() if name in takes})
+    return _rows(getattr(found, "pooler_output", found))
+
+
+def _rows(features: Any) -> int:
+    if isinstance(features, Tensor):
+        return features.shape[:-1].numel()
+    return sum(_rows(one) for one in features)
 
 
 def _line(error: Exception) -> str:

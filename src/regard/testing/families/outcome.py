@@ -26,6 +26,7 @@ class Outcome:
     kind: Kind
     said: str = ""  # the sentence, the failed checks, the exception
     checks: dict[str, str] = field(default_factory=dict)  # check → "right" or what it found
+    notes: tuple[str, ...] = ()  # what transformers itself does not do or does in two ways
     reference: str = ""  # the implementation the model has by default
     model: str = ""  # the class
     inputs: tuple[str, ...] = ()
@@ -33,4 +34,4 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values."""
-        return vars(self) | {"inputs": list(self.inputs)}
+        return vars(self) | {"inputs": [*self.inputs], "notes": [*self.notes]}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.testing.families.facts import BATCH, Facts
 
@@ -19,11 +20,9 @@ def images(facts: Facts) -> Iterator[Inputs]:
     """What may be passed as images, the likeliest first."""
     takes = facts.takes
     if "image_grid_thw" in takes or "grid_thw" in takes or "image_grid_hw" in takes:
-        yield _patches(facts)
+        yield from _patches(facts)
     if "flattened_patches" in takes:
-        yield {
-            "flattened_patches": facts.normal(BATCH, 12, _channels(facts) * _patch(facts) ** 2 + 2)
-        }
+        yield {"flattened_patches": _flattened(facts)}
     name = "pixel_values" if "pixel_values" in takes else "pixel_values_videos"
     if name not in takes:
         return
@@ -32,36 +31,40 @@ def images(facts: Facts) -> Iterator[Inputs]:
     still = {name: facts.normal(BATCH, *shape)}
     if "pixel_attention_mask" in takes and "spatial_shapes" in takes:
         yield _naflex(facts)
-    if "image_sizes" in takes:
-        still["image_sizes"] = torch.tensor([[high, wide]] * BATCH)
+    sizes = torch.tensor([[high, wide]] * BATCH)
     frames = facts.find("num_frames", "frames_per_clip", default=FRAMES)
     film = {name: facts.normal(BATCH, frames, *shape)}
     crops = {name: facts.normal(BATCH, FRAMES, *shape)}
     if "image_sizes" in takes:
-        crops["image_sizes"] = still["image_sizes"]
+        yield still | {"image_sizes": sizes}
+        yield crops | {"image_sizes": sizes}
     yield from (film, still) if name.endswith("videos") else (still, film)
     yield crops
     yield {name: facts.normal(BATCH, 1, *shape)}
     yield {name: facts.normal(BATCH, 16, shape[0] * _patch(facts) ** 2)}
 
 
-def _patches(facts: Facts) -> Inputs:
+def _patches(facts: Facts) -> Iterator[Inputs]:
     """Patches in one row, with the grid each image has of them (Qwen2-VL and its kin)."""
     takes = facts.takes
-    vision = facts.with_fields("temporal_patch_size", "spatial_merge_size", "patch_size")
-    frames = getattr(vision, "temporal_patch_size", None) or 1
     grid = torch.tensor([[1, 4, 4]] * BATCH)
-    width = _channels(facts) * frames * _patch(facts) ** 2
     name = "pixel_values" if "pixel_values" in takes else "hidden_states"
     name_of_grid = next(n for n in ("image_grid_thw", "grid_thw", "image_grid_hw") if n in takes)
-    found = {name: facts.normal(BATCH * 16, width), name_of_grid: grid}
-    if name_of_grid == "image_grid_hw":
-        found[name_of_grid] = grid[:, 1:]
-    if "image_merge_sizes" in takes:
-        found["image_merge_sizes"] = torch.full((BATCH,), 2)
-    if "merge_sizes" in takes:
-        found["merge_sizes"] = torch.full((BATCH,), 2)
-    return found
+    found: Inputs = {name_of_grid: grid[:, 1:] if name_of_grid == "image_grid_hw" else grid}
+    for merge in ("image_merge_sizes", "merge_sizes"):
+        if merge in takes:
+            found[merge] = torch.full((BATCH,), 2)
+    channels, patch = _channels(facts), _patch(facts)
+    frames = facts.find("temporal_patch_size", "patch_temporal", default=1)
+    yield found | {name: facts.normal(BATCH * 16, channels * frames * patch**2)}
+    yield found | {name: facts.normal(BATCH * 16, channels, patch, patch)}
+
+
+def _flattened(facts: Facts) -> Tensor:
+    """(batch, patches, 2 + numbers): row and column of each patch before its pixels."""
+    width = facts.find("patch_embed_hidden_size", default=_channels(facts) * _patch(facts) ** 2)
+    place = torch.arange(1, 13, dtype=torch.float).reshape(1, 12, 1).expand(BATCH, -1, 2)
+    return torch.cat([place, facts.normal(BATCH, 12, width)], dim=-1)
 
 
 def _naflex(facts: Facts) -> Inputs:

@@ -4,86 +4,94 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable, Iterator
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import wait
 from typing import Any
 
+from regard.testing.families.examination import examine
 from regard.testing.families.outcome import Outcome
 
-__all__ = ["PROCESSES", "SECONDS", "outcomes"]
+__all__ = ["outcomes"]
 
 PROCESSES = 2
 SECONDS = 180.0  # for one model type
 
+Examine = Callable[[Any], Outcome]
 
-def outcomes(names: Iterable[str], processes: int = PROCESSES) -> Iterator[Outcome]:
-    """The outcomes as they come in."""
-    left = list(reversed(list(names)))
-    workers = [_Worker() for _ in range(min(processes, len(left)))]
+
+def outcomes(
+    names: Iterable[Any],
+    examine: Examine = examine,
+    *,
+    processes: int = PROCESSES,
+    seconds: float = SECONDS,
+) -> Iterator[Outcome]:
+    """The outcomes of model types as they come in; a process is given one at a time."""
+    left = [*names][::-1]
+    workers = [_Worker(examine, seconds) for _ in range(min(processes, len(left)))]
     try:
         for worker in workers:
             worker.give(left.pop())
-        while busy := [one for one in workers if one.name is not None]:
-            wait([one.pipe for one in busy], timeout=1.0)
+        while busy := [worker for worker in workers if worker.is_busy]:
+            wait([worker.pipe for worker in busy], timeout=seconds / 10)
+            yield from filter(None, (worker.result() for worker in busy))
             for worker in busy:
-                if (found := worker.result()) is not None:
-                    yield found
-                    if left:
-                        worker.give(left.pop())
+                if left and not worker.is_busy:
+                    worker.give(left.pop())
     finally:
         for worker in workers:
             worker.stop()
 
 
 class _Worker:
-    """A process that is given one name at a time, and is replaced when it dies or hangs."""
+    """A process that is replaced when it dies or hangs."""
 
-    def __init__(self) -> None:
-        self.name: str | None = None
-        self._start()
+    def __init__(self, examine: Examine, seconds: float) -> None:
+        self._examine, self._seconds = examine, seconds
+        self._process: Any = None
+        self.is_busy = False
 
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self._process = context.Process(target=_work, args=(other,), daemon=True)
-        self._process.start()
-        other.close()
-
-    def give(self, name: str) -> None:
-        self.name, self._since = name, time.monotonic()
+    def give(self, name: Any) -> None:
+        """Let it begin with another model type."""
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self.pipe, other = context.Pipe()
+            self._process = context.Process(target=_work, args=(other, self._examine), daemon=True)
+            self._process.start()
+            other.close()  # so that the end of the process ends the pipe
+        self._name, self._since, self.is_busy = name, time.monotonic(), True
         self.pipe.send(name)
 
     def result(self) -> Outcome | None:
-        """The outcome if there is one by now."""
-        assert self.name is not None
-        said = None
+        """The outcome, if there is one by now."""
+        late = time.monotonic() - self._since > self._seconds
+        if not self.pipe.poll() and not late:
+            return None
+        self.is_busy = False
         try:
-            found = self.pipe.recv() if self.pipe.poll() else None
+            if self.pipe.poll():
+                found: Outcome = self.pipe.recv()
+                return found
+            said = f"no answer within {self._seconds:g} s"
         except EOFError:
             self._process.join()
-            found, said = None, f"the process ended with status {self._process.exitcode}"
-        if found is None and said is None and time.monotonic() - self._since > SECONDS:
-            said = f"no answer within {SECONDS:.0f} s"
-        if said is not None:
-            self.stop()
-            found = Outcome(self.name, "crashed", said)
-            self._start()
-        if found is not None:
-            self.name = None
-        return found
+            said = f"the process ended with status {self._process.exitcode}"
+        self.stop()
+        return Outcome(str(self._name), "crashed", said)
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.join()
-        self.pipe.close()
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self.pipe.close()
+            self._process = None
 
 
-def _work(pipe: Connection[Any, Any]) -> None:
-    """A worker's life: a name comes in, an outcome goes out."""
+def _work(pipe: Any, examine: Examine) -> None:
+    """A process's life: names come in, outcomes go out."""
     import torch
     import transformers
-
-    from regard.testing.families.examine import examine
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()

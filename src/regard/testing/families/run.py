@@ -13,7 +13,7 @@ from regard.testing.families.compare import Flat, flat
 __all__ = ["exact", "generated", "implementations", "outputs", "raw"]
 
 Inputs = dict[str, Any]
-NEW = 4  # tokens generated
+NEW, START = 4, 1  # tokens generated, and the token that a decoder begins with
 
 
 def raw(model: Any, inputs: Inputs, **options: Any) -> Any:
@@ -42,12 +42,13 @@ def exact(model: Any, inputs: Inputs) -> Flat | None:
 
 
 def generated(model: Any, inputs: Inputs) -> list[Tensor]:
-    """What a short greedy `generate` with a cache returns."""
+    """What a short greedy `generate` with a cache returns; a decoder begins by itself."""
     torch.manual_seed(0)
+    given = {name: one for name, one in _copied(inputs).items() if name != "decoder_input_ids"}
+    if model.config.is_encoder_decoder:
+        given["decoder_start_token_id"] = START
     with torch.no_grad():
-        found = model.generate(
-            **_copied(inputs), do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW
-        )
+        found = model.generate(**given, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW)
     return [found] if isinstance(found, Tensor) else [*flat(found).values()]
 
 

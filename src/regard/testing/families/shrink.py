@@ -128,6 +128,7 @@ def _merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     merged = dict(found)
     for name, change in changes.items():
         inside = merged.get(name)
-        both = isinstance(inside, dict) and isinstance(change, dict)
-        merged[name] = _merged(inside, change) if both else change
+        if isinstance(inside, dict) and isinstance(change, dict):
+            change = _merged(inside, change)
+        merged[name] = change
     return merged

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["HEADS", "NEEDED", "VOCABULARY", "WIDTH", "is_token", "shrunk"]
 
-WIDTH, HEADS, HEAD_DIM, LAYERS, VOCABULARY = 64, 4, 16, 2, 128
+WIDTH, FFN, HEADS, HEAD_DIM, LAYERS, VOCABULARY = 64, 256, 4, 16, 2, 128
 
 # name → the most it may be; the first pattern that matches decides. One width for everything, so
 # that what must be equal across the parts of a model still is.
@@ -28,10 +28,11 @@ _MOST: tuple[tuple[str, int | None], ...] = (
     (r"sliding_window|local_attention|attention_window|attention_chunk_size", 4),
     (r"index_topk|local_window_size|window_attention_size", 4),
     (r".*num_latents|num_self_attends_per_block", 8),
+    (r"mm_tokens_per_image", 4),
     (r"num_queries|num_query_tokens|two_stage_num_proposals|prompt_length", 10),
     (r"num_denoising", 0),
     (r"num_mel_bins|mel_dim|num_frequency_bins", 16),
-    (r"(.*_)?(intermediate|ffn|ff|feed_?forward|mlp)_?(hidden_)?(size|dim)(_mlp)?|d_ff|dff", 96),
+    (r"(.*_)?(intermediate|ffn|ff|feed_?forward|mlp)_?(hidden_)?(size|dim)(_mlp)?|d_ff|dff", FFN),
     (r"(.*_)?(hidden|width|embed|embedding|emb|feature|proj)(_size|_dim)?(_global)?", WIDTH),
     (
         r"upsample_groups|d_latents|(.*_)?(size|dim|dims|channels?|rank|units|d_model|n_embd|n_inner|d_inner)",
@@ -83,7 +84,7 @@ def shrunk(name: str, value: Any, whole: Mapping[str, Any]) -> Any:
 def _most(name: str) -> int | None:
     for pattern, most in _PATTERNS:
         if pattern.fullmatch(name):
-            sized = most in (WIDTH, 96)
+            sized = most in (WIDTH, FFN)
             return None if sized and _LEFT_ALONE.fullmatch(name) else most
     return None
 

@@ -16,9 +16,7 @@ Inputs = dict[str, Any]
 SHORTER = 3  # tokens that the first entry has less than the others, where there is padding
 
 _PLACES = {
-    "image": ("image_token_id", "image_token_index"),
-    "audio": ("audio_token_id", "audio_token_index"),
-    "video": ("video_token_id", "video_token_index"),
+    kind: (f"{kind}_token_id", f"{kind}_token_index") for kind in ("image", "audio", "video")
 }
 
 

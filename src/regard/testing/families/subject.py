@@ -1,0 +1,120 @@
+"""A model type under examination: its models, its inputs, and what transformers makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from regard.testing.families.attentions import attentions
+from regard.testing.families.build import build
+from regard.testing.families.compare import Flat, differences, tolerances
+from regard.testing.families.run import exact, outputs, raw
+from regard.testing.families.words import padded
+
+__all__ = ["Subject"]
+
+Inputs = dict[str, Any]
+
+
+@dataclass
+class Subject:
+    """Everything that the checks of one model type share, each made once."""
+
+    name: str
+    model: Any  # on the implementation it has by default, which is the reference
+    inputs: Inputs
+    notes: list[str] = field(default_factory=list)  # what transformers itself does not do
+
+    @cached_property
+    def eager(self) -> Any:
+        """The same weights on eager."""
+        return self._twin("eager")
+
+    @cached_property
+    def on_regard(self) -> Any:
+        """The same weights in a model that was built with our name."""
+        return self._twin("regard")
+
+    def _twin(self, implementation: str) -> Any:
+        twin = build(self.name, implementation)
+        twin.load_state_dict(self.model.state_dict())
+        return twin
+
+    @cached_property
+    def variants(self) -> dict[str, Inputs]:
+        """The inputs without padding, with padding on the left and on the right."""
+        pad = getattr(self.model.config, "pad_token_id", None)
+        found = {"unpadded": self.inputs}
+        for side in ("left", "right"):
+            inputs = padded(self.inputs, side, pad if isinstance(pad, int) else 0)
+            if inputs is not None and self._runs(f"padded {side}", self.model, inputs):
+                found[side] = inputs
+        return found
+
+    @cached_property
+    def references(self) -> dict[str, Flat]:
+        """What the default implementation gives for every variant."""
+        return {name: outputs(self.model, one) for name, one in self.variants.items()}
+
+    @cached_property
+    def eager_references(self) -> dict[str, Flat]:
+        """What eager gives."""
+        found = {name: outputs(self.eager, one) for name, one in self.variants.items()}
+        apart = [name for name in found if self.differ(found[name], self.references[name], name)]
+        if apart:
+            default = self.model.config._attn_implementation
+            self.notes.append(f"{default} and eager differ: {', '.join(apart)}")
+        return found
+
+    @cached_property
+    def plain(self) -> Any:
+        """What a model on our name is compared with: eager, unless that is broken by itself."""
+        found = self.eager_references.values()
+        whole = all(part.isfinite().all() for one in found for part in one.values())
+        return self.eager if whole else self.model
+
+    @cached_property
+    def plain_references(self) -> dict[str, Flat]:
+        """What that gives."""
+        return self.eager_references if self.plain is self.eager else self.references
+
+    @cached_property
+    def allowed(self) -> dict[str, dict[str, float]]:
+        """How far from the reference another computation may lie."""
+        return {
+            name: tolerances(self.references[name], exact(self.model, one))
+            for name, one in self.variants.items()
+        }
+
+    @cached_property
+    def attentions(self) -> dict[str, dict[str, Any]]:
+        """Eager's attention, layer by layer, for the variants that tell it."""
+        return {
+            name: dict(attentions(raw(self.eager, self.variants[name], output_attentions=True)))
+            for name in ("unpadded", "left")
+            if name in self.variants
+            and self._runs("attentions", self.eager, self.inputs, output_attentions=True)
+        }
+
+    def differ(self, found: Flat, reference: Flat, variant: str) -> list[str]:
+        """Where two outputs of one variant differ by more than is allowed."""
+        return differences(found, reference, self.allowed[variant])
+
+    def compare(self, run: Callable[[Inputs], Flat], references: dict[str, Flat]) -> list[str]:
+        """Every variant, run in another way, against references."""
+        return [
+            f"{name}: {said}"
+            for name, inputs in self.variants.items()
+            for said in self.differ(run(inputs), references[name], name)
+        ]
+
+    def _runs(self, what: str, model: Any, inputs: Inputs, **options: Any) -> bool:
+        """Whether transformers itself can do it; where not, there is nothing to compare with."""
+        try:
+            raw(model, inputs, **options)
+        except Exception as error:  # noqa: BLE001 - it says so in many ways
+            self.notes.append(f"not {what}: {type(error).__name__}: {error}"[:160])
+            return False
+        return True

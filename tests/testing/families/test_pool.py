@@ -1,0 +1,19 @@
+"""A process that dies or hangs is an outcome, not the end of the run."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from regard.testing.families import outcomes
+
+
+def test_a_process_that_dies_is_a_crash():
+    (found,) = outcomes([7], os._exit, processes=1)
+    assert (found.name, found.kind) == ("7", "crashed")
+    assert found.said == "the process ended with status 7"
+
+
+def test_a_process_that_hangs_is_a_crash():
+    (found,) = outcomes([600], time.sleep, processes=1, seconds=0.5)
+    assert (found.kind, found.said) == ("crashed", "no answer within 0.5 s")

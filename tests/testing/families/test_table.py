@@ -1,0 +1,49 @@
+"""The table in docs: every kind has its section, every outcome its line."""
+
+from __future__ import annotations
+
+import pytest
+import transformers
+
+from regard.testing.families import Outcome, page
+from regard.testing.families.__main__ import main
+
+
+def test_the_page_lists_every_kind():
+    found = page(
+        [
+            Outcome("b", "right"),
+            Outcome("a", "right"),
+            Outcome("half", "right", "half: these modules are not seen: x"),
+            Outcome("blind", "refused", "blind does not dispatch; 342 families do"),
+            Outcome("stuck", "not built", "ImportError: a\nlibrary | is missing"),
+        ]
+    )
+    assert f"transformers {transformers.__version__}" in found
+    assert "| 3 | 1 | 0 | 0 | 1 | 5 |" in found
+    assert "`a`, `b`." in found
+    assert "| `half` | half: these modules are not seen: x |" in found
+    assert "| `blind` | blind does not dispatch |" in found
+    assert "## Wrong: none" in found and "## Crashed: none" in found
+    assert "| `stuck` | ImportError: a library · is missing |" in found
+
+
+def test_the_command_examines_what_is_named(monkeypatch, capsys, tmp_path):
+    kinds = {"bert": "right", "llama": "wrong"}
+    monkeypatch.setattr(
+        "regard.testing.families.__main__.outcomes",
+        lambda names: (Outcome(name, kinds[name], "said") for name in names),
+    )
+    assert main(["bert", "--page", str(tmp_path / "page.md")]) == 0
+    assert "1/1 bert: right" in capsys.readouterr().err
+    assert "`bert`" in (tmp_path / "page.md").read_text()
+    assert main(["llama", "bert", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert '"name": "llama"' in printed.out
+    assert printed.err.endswith("right 1, refused 0, wrong 1, crashed 0, not built 0\n")
+
+
+def test_an_unknown_name_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["nosuch"])
+    assert "transformers has no model type nosuch" in capsys.readouterr().err
