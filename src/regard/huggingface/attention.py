@@ -12,6 +12,7 @@ from regard.engine.matrix import Attention
 from regard.errors import UnavailableError
 from regard.huggingface.asked import is_wanted
 from regard.huggingface.descriptor import MaskDescriptor
+from regard.huggingface.families import asks_for_sdpa
 from regard.huggingface.reference import reference_of, stands_for
 from regard.huggingface.restrict import Extent, restriction
 from regard.huggingface.unseen import with_unseen_rows
@@ -52,6 +53,7 @@ def regard_attention(
         cu_seq_lens_k=kwargs.get("cu_seq_lens_k"),
         indices=kwargs.get("indices"),
         positions=kwargs.get("position_ids"),
+        adds=stands_for(module) == "eager",
     )
     wanted = is_wanted(kwargs)
     found = api.attend_counting(
@@ -66,7 +68,10 @@ def regard_attention(
         sink=s_aux,
         dropout=dropout,
     )
-    output = with_unseen_rows(found, value, told, stands_for(module) or "eager")
+    reference = stands_for(module) or "eager"
+    if told.additive is not None and reference == "sdpa" and asks_for_sdpa(type(module)):
+        told = told._replace(additive=None, bias=None)  # on sdpa it would have been booleans
+    output = with_unseen_rows(found, value, told, reference)
     # (B, Hq, L, Dv) → (B, L, Hq, Dv)
     return output.transpose(1, 2).contiguous(), found if wanted else None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
+import torch
 import transformers
 from torch import nn
 from transformers import PreTrainedModel
@@ -23,6 +24,7 @@ from regard.errors import UnavailableError
 
 __all__ = [
     "Sight",
+    "asks_for_sdpa",
     "blind_classes",
     "calls_torch",
     "check_config",
@@ -83,6 +85,14 @@ def calls_torch(model: nn.Module) -> bool:
         and not found.seen
         and all(any(_mentions(kind, _TORCH) for kind in kinds) for kinds in inside)
     )
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@cache
+def asks_for_sdpa(kind: Any) -> bool:
+    """Whether a module decides by the name "sdpa" what its mask looks like (GLM-5)."""
+    methods = (inspect.getattr_static(kind, name) for name in dir(kind))
+    return any("sdpa" in code.co_consts for method in methods for code in _codes(method))
 
 
 def refusal(family: str, unseen: Iterable[type[nn.Module]]) -> UnavailableError:

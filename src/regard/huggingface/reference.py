@@ -42,10 +42,10 @@ def reference_of(part: Any) -> Reference:
 
 
 @contextmanager
-def standing_for(config: Any, implementation: str) -> Iterator[None]:
-    """Within the block regard stands for an implementation of transformers; one that has stood
-    for another before goes on to."""
-    if implementation == "regard":
+def standing_for(config: Any, implementation: str | None) -> Iterator[None]:
+    """Within the block regard stands for an implementation of transformers; where it stands for
+    another already, or none was chosen, nothing changes."""
+    if implementation in (None, "regard"):
         yield
         return
     fused: Reference = "flash" if "flash" in implementation else "sdpa"

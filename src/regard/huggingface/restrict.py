@@ -43,12 +43,16 @@ def restriction(
     cu_seq_lens_k: Tensor | None = None,
     indices: Tensor | None = None,
     positions: Tensor | None = None,
+    adds: bool = False,
 ) -> Restriction:
     """The mask, the bias and the packing of one call as one.
 
     A mask says all there is to say about causality, windows and packing by `positions` (batch,
-    tokens); these three count without one, as where DeepSpeed trades tokens for heads.
+    tokens); these three count without one, as where DeepSpeed trades tokens for heads. Eager
+    adds whatever tensor it is given to the scores, booleans too: True is 1.
     """
+    if adds and isinstance(given, Tensor) and given.dtype == torch.bool:
+        given = given.float()
     if given is not None:
         found = _given(given, size)
     else:
