@@ -86,13 +86,30 @@ class StepMark:
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class Mark:
-    """A whole submission, judged. `known` is what each step is taken to be further on."""
+    """A whole submission, judged."""
 
-    submission: Submission
     steps: tuple[StepMark, ...]
-    known: dict[str, Band]
-    d_k: int | None
-    causal: bool = False
+    working: Working
+
+    @property
+    def submission(self) -> Submission:
+        """What was judged."""
+        return self.working.submission
+
+    @property
+    def known(self) -> dict[str, Band]:
+        """What each step is taken to be further on."""
+        return self.working.known
+
+    @property
+    def d_k(self) -> int | None:
+        """The width of queries and keys, where anything tells it."""
+        return self.working.d_k
+
+    @property
+    def causal(self) -> bool:
+        """Whether no query sees the keys after it."""
+        return self.working.causal
 
     @property
     def first_wrong(self) -> StepMark | None:
@@ -138,7 +155,7 @@ def mark(submission: Submission) -> Mark:
     working = Working(submission)
     with np.errstate(all="ignore"):  # unknown cells are NaN and stay NaN
         steps = [judged for step in STEPS if (judged := _judge(working, step)) is not None]
-    return Mark(submission, tuple(steps), working.known, working.d_k, working.causal)
+    return Mark(tuple(steps), working)
 
 
 def _judge(working: Working, step: str) -> StepMark | None:

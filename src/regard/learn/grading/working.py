@@ -51,12 +51,13 @@ class Working:
 
     def recompute(self, step: str) -> Band | None:
         """The step from the steps before it; None where one of them is not known."""
-        sources = self._sources(step)
+        sources = self.sources(step)
         if not sources or not all(name in self.known for name in sources):
             return None
-        return self._apply(step, *(self.known[name] for name in sources))
+        return self.apply(step, *(self.known[name] for name in sources))
 
-    def _sources(self, step: str) -> tuple[str, ...]:
+    def sources(self, step: str) -> tuple[str, ...]:
+        """The steps that lead to it."""
         if step in ("Q", "K", "V"):
             return ("embeddings", f"w_{step.lower()}")
         if step == "scaled":
@@ -67,13 +68,18 @@ class Working:
             return ("masked",) if self.causal else ("scaled",)
         return {"scores": ("Q", "K"), "output": ("weights", "V")}.get(step, ())
 
-    def _apply(self, step: str, *sources: Band) -> Band:
+    def masked(self, scaled: Band) -> Band:
+        """−∞ where a causal mask hides the key; the same where nothing is masked."""
+        hidden = self.hidden("masked", scaled.shape)
+        parts = (scaled.value, scaled.low, scaled.high)
+        return Band(*(np.where(hidden, -np.inf, part) for part in parts))
+
+    def apply(self, step: str, *sources: Band) -> Band:
+        """The step from given bands of its sources."""
         if step == "scaled":
             return sources[0] * (1 / np.sqrt(self.d_k or 1))
         if step == "masked":
-            (band,) = sources
-            hidden = self.hidden(step, band.shape)
-            return Band(*(np.where(hidden, -np.inf, p) for p in (band.value, band.low, band.high)))
+            return self.masked(sources[0])
         if step == "weights":
             return sources[0].softmax()
         left, right = sources
@@ -81,8 +87,8 @@ class Working:
 
     def ways_to(self, step: str, *, exponentials: bool = True) -> Iterable[Band]:
         """The step by every way of rounding what leads to it and was not printed."""
-        for sources in product(*map(self._ways_of, self._sources(step))):
-            yield self._apply(step, *sources)
+        for sources in product(*map(self._ways_of, self.sources(step))):
+            yield self.apply(step, *sources)
             if step == "weights" and exponentials:  # they are never printed
                 yield from (
                     sources[0].softmax_of_rounded(decimals, cut=cut)
@@ -110,7 +116,7 @@ class Working:
         return self.recompute(step) is None or (given is not None and bool(given.all()))
 
     def _follows_hidden(self, step: str) -> bool:
-        sources = self._sources(step) if self.recompute(step) is not None else ()
+        sources = self.sources(step) if self.recompute(step) is not None else ()
         return any(not self._is_whole(name) or self._follows_hidden(name) for name in sources)
 
     def _rounded(self, step: str, band: Band, given: NDArray[np.bool_] | None) -> Iterator[Band]:
