@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from regard.learn.grading.bands import Band
 from regard.learn.grading.marking import mark
 from regard.learn.grading.submission import parse_submission
 from regard.learn.steps import softmax
@@ -54,7 +53,9 @@ class Student:
             for name, matrix in self.task.items()
         }
         rules = {
-            **{s: (lambda w: lambda: done["embeddings"] @ done[w])(f"w_{s.lower()}") for s in "QKV"},
+            **{
+                s: (lambda w: lambda: done["embeddings"] @ done[w])(f"w_{s.lower()}") for s in "QKV"
+            },
             "scores": lambda: done["Q"] @ done["K"].T,
             "scaled": lambda: done["scores"] / self.root,
             "weights": lambda: self.softmax(done["scaled"]),

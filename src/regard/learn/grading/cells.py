@@ -54,7 +54,10 @@ def tidy(text: str) -> str:
 
 
 def read_number(text: str) -> tuple[float, float]:
-    """The value and its unit: NaN for a whole number, 0 for a fraction; a blank is (NaN, 0)."""
+    """The value and its unit: NaN for a whole number, 0 for a fraction; a blank is (NaN, 0).
+
+    4223/10000 is a fraction in form only: its unit is that of 0.4223.
+    """
     text = tidy(bare(text).lstrip("≈~ "))
     if is_blank(text):
         return math.nan, 0.0
@@ -67,13 +70,17 @@ def read_number(text: str) -> tuple[float, float]:
         value = float(top) / percent / (float(bottom or 1) or math.nan)
     if not math.isfinite(value):
         raise InputError(f"{quoted(text)} is not a number; write 0.42, 3 or 1/2, or ? for a blank")
-    return value, 0.0 if "/" in text else _unit(text.replace(",", "."))
+    _, _, below = text.partition("/")
+    if below:
+        return value, 1 / float(below) if re.fullmatch("10+", below) else 0.0
+    return value, _unit(text.replace(",", "."))
 
 
 def _unit(text: str) -> float:
     mantissa, _, exponent = text.rstrip("%").lower().partition("e")
     percent = 2 if text.endswith("%") else 0
-    if "." not in mantissa and not exponent and not percent:
-        return math.nan
-    power = float(exponent or 0) - len(mantissa.partition(".")[2]) - percent
+    decimals = len(mantissa.partition(".")[2])
+    if not decimals and not exponent and not percent:
+        return math.nan  # whole, also as numpy prints it: 2.
+    power = float(exponent or 0) - decimals - percent
     return 10.0 ** min(max(power, -300.0), 300.0)

@@ -71,7 +71,10 @@ def _joined(pieces: Sequence[str]) -> list[str]:
     """Brackets that hold no cells are text like any other: (rounded), [the note]."""
     out = [pieces[0]]
     for group, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        if _is_row(group) or (out[-1].endswith("= ") and not text.strip(" ]")):  # The = [nan]
+        is_last = not text.strip(" ,;.]$") and re.search(r"(?:^|[=:≈→]) ?$", out[-1])
+        is_alone = is_last and is_number(group[1:-1].strip())  # The = (3)
+        is_no_number = is_last and group[0] == "[" and "=" in out[-1]  # The = [nan]
+        if _is_row(group) or is_alone or is_no_number:
             out += [group, text]
         else:
             out[-1] += group + text

@@ -34,16 +34,15 @@ class _Markdown:
         self.step: str | None = None
         self.heading = ""
         self.opened: dict[str, Unread] = {}  # by step, the first heading that named it
+        self.listed: set[str | None] = set()  # steps with a line that was not read
         self.table: list[list[str]] = []
         raws = text.splitlines()
         lines = without_latex("\n".join(raws)).split("\n")
         for self.number, line in enumerate([*lines, ""], start=1):
             self.raw = raws[self.number - 1].strip() if self.number <= len(raws) else ""
             self._line(" ".join(line.split()).lstrip("> "))
-        filled = {block.step for block in self.draft.blocks if block.rows}
-        empty = [seen for step, seen in self.opened.items() if step not in filled]
-        listed = {seen.line for seen in self.draft.unread}
-        self.draft.unread += [seen for seen in empty if seen.line not in listed]
+        done = {block.step for block in self.draft.blocks if block.rows} | self.listed
+        self.draft.unread += [seen for step, seen in self.opened.items() if step not in done]
         self.draft.unread.sort(key=lambda seen: seen.line)
 
     def _line(self, line: str) -> None:
@@ -121,6 +120,7 @@ class _Markdown:
         rows = rows_of(line, self._is_label)
         if rows is None and self._is_open:
             self.draft.unread.append(Unread(self.number, self.raw))
+            self.listed.add(self.step)
         for row in rows or []:
             self._add(*row, is_bracketed="[" in line)
 
@@ -131,7 +131,7 @@ class _Markdown:
             self.step, label = step, token
         elif token and label and label.casefold() != token.casefold():
             label = token
-        elif token is None and not self._is_open and not (is_bracketed or len(cells) > 1):
+        elif label and not token and not self._is_open and not is_bracketed and len(cells) == 1:
             return  # "Group: 3" above the first step
         self._block(label or self.heading).rows.append((label, cells))
 
