@@ -141,7 +141,7 @@ def _merged(ways: Iterator[Band]) -> list[Band]:
     for way in (first, *ways):
         low, high = np.fmin(low, way.low), np.fmax(high, way.high)
         if len(apart) <= _MOST:
-            apart.setdefault(np.stack([way.low, way.high]).round(12).tobytes(), way)
+            apart.setdefault((np.stack([way.low, way.high]).round(12) + 0.0).tobytes(), way)
     if len(apart) > _MOST:
         return [first, Band(first.value, low, high)]
     return list(islice(apart.values(), _MOST))
