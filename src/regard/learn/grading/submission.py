@@ -1,8 +1,8 @@
 """A hand calculation, with the precision it was printed with.
 
 A step is a name and a matrix. In JSON: {"tokens": [...], "weights": [[0.42, 0.16, 0.42], null]}
-or {"weights": {"The": [0.42, 0.16, 0.42]}}. In Markdown: a heading or a bold name, then a table
-or bracketed rows:
+or {"weights": {"The": [0.42, 0.16, 0.42]}}. In Markdown: a heading or a bold name, then rows in
+one of the spellings of lines.py:
 
     ## weights
     The = [0.42 0.16 0.42]
