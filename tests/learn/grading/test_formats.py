@@ -297,6 +297,15 @@ def test_a_heading_with_nothing_under_it_is_not_right():
     assert [(u.line, u.text) for u in judged.submission.unread] == [(6, "## weights")]
 
 
+@pytest.mark.parametrize("row", range(3))
+def test_rows_behind_one_that_was_not_read_are_not_called_wrong(row):
+    """They have no names, so that nothing tells which tokens they belong to."""
+    lines = ["[1 0 1]", "[0 1 1]", "[1 1 2]"]
+    lines[row] += " or 5"
+    text = "tokens: a, b, c\nd_k = 4\n## scores\n[2 0 2]\n[0 2 2]\n[2 2 4]\n## scaled\n"
+    assert verdict(text + "\n".join(lines)) == "not all read"
+
+
 def test_numbers_in_a_heading_are_read():
     text = "d_k = 4\n## scores: [2 0]\n## scaled = 1, 0\n## weights\n[0.73 0.27]\n"
     assert mark(parse_submission(text)).verdict == "right"

@@ -78,6 +78,7 @@ class Unread:
     """A line that has numbers in it and could not be read, or a heading with nothing under it."""
 
     line: int
+    step: str
     text: str
 
 

@@ -10,19 +10,16 @@ from regard.learn.grading.blocks import (
     KNOWN,
     REMARKS,
     STEP_OF,
-    STEPS,
     Block,
     Draft,
     Unread,
     key_of,
-    step_named,
     unknown_step,
-)  # fmt: skip
-from regard.learn.grading.cells import bare, is_blank, is_number
+)
 from regard.learn.grading.markdown import read_markdown
 from regard.learn.text import listed, quoted
 
-__all__ = ["STEPS", "Block", "Draft", "bare", "is_blank", "is_number", "read_draft", "step_named"]
+__all__ = ["read_draft"]
 
 
 def read_draft(text: str, *, as_json: bool = False) -> Draft:

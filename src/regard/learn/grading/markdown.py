@@ -34,14 +34,14 @@ class _Markdown:
         self.step: str | None = None
         self.heading = ""
         self.opened: dict[str, Unread] = {}  # by step, the first heading that named it
-        self.listed: set[str | None] = set()  # steps with a line that was not read
         self.table: list[list[str]] = []
         raws = text.splitlines()
         lines = without_latex("\n".join(raws)).split("\n")
         for self.number, line in enumerate([*lines, ""], start=1):
             self.raw = raws[self.number - 1].strip() if self.number <= len(raws) else ""
             self._line(" ".join(line.split()).lstrip("> "))
-        done = {block.step for block in self.draft.blocks if block.rows} | self.listed
+        done = {block.step for block in self.draft.blocks if block.rows}
+        done |= {unread.step for unread in self.draft.unread}
         self.draft.unread += [seen for step, seen in self.opened.items() if step not in done]
         self.draft.unread.sort(key=lambda seen: seen.line)
 
@@ -86,7 +86,7 @@ class _Markdown:
     def _open(self, heading: str) -> None:
         self.step, self.heading = step_named(heading), heading
         if self.step in STEPS:
-            self.opened.setdefault(self.step, Unread(self.number, self.raw))
+            self.opened.setdefault(self.step, Unread(self.number, self.step, self.raw))
         if _CAUSAL.search(heading) and not _NOT.search(heading):
             self.draft.causal = True
 
@@ -118,9 +118,8 @@ class _Markdown:
 
     def _numbers(self, line: str) -> None:
         rows = rows_of(line, self._is_label)
-        if rows is None and self._is_open:
-            self.draft.unread.append(Unread(self.number, self.raw))
-            self.listed.add(self.step)
+        if rows is None and self.step in STEPS:
+            self.draft.unread.append(Unread(self.number, self.step, self.raw))
         for row in rows or []:
             self._add(*row, is_bracketed="[" in line)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regard.errors import ShapeError
 from regard.learn.grading.bands import ALLOWED, Band
-from regard.learn.grading.draft import STEPS
+from regard.learn.grading.blocks import STEPS
 from regard.learn.grading.submission import Printed, Submission
 from regard.learn.grading.working import HIDDEN_FROM, Working, size_of
 from regard.learn.steps import Array

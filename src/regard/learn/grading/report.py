@@ -12,9 +12,10 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.learn.grading.blocks import Unread
-from regard.learn.grading.causes import Cause, explain
+from regard.learn.grading.causes import explain
 from regard.learn.grading.marking import Cell, Mark, StepMark, mark
 from regard.learn.grading.submission import read_submission
+from regard.learn.grading.suspects import Cause
 from regard.learn.text import StyledLine, factor, listed, printable, prose, quoted
 
 __all__ = ["COLUMNS", "Graded", "full", "grade_file", "one_line", "spelt_out", "tally"]

@@ -21,9 +21,9 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.learn.files import read_text
-from regard.learn.grading.blocks import Unread
+from regard.learn.grading.blocks import STEPS, Block, Draft, Unread
 from regard.learn.grading.cells import read_number
-from regard.learn.grading.draft import STEPS, Block, read_draft
+from regard.learn.grading.draft import read_draft
 from regard.learn.steps import Array
 from regard.learn.text import listed, printable, quoted
 
@@ -72,12 +72,25 @@ def parse_submission(text: str, *, as_json: bool = False) -> Submission:
     steps = {}
     for step in STEPS:
         blocks = [block for block in draft.blocks if block.step == step]
-        if blocks:
+        if blocks and not _has_gap(draft, step, len(finder.tokens)):
             steps[step] = _Matrix(step, blocks, finder).printed()
     if draft.d_k is not None and not re.fullmatch(r"[1-9]\d{0,5}", draft.d_k):
         raise InputError(f"d_k must be a whole number of 1 or more; got {quoted(draft.d_k)}")
     d_k = int(draft.d_k) if draft.d_k else None
     return Submission(finder.tokens, steps, d_k, draft.causal, tuple(draft.unread))
+
+
+def _has_gap(draft: Draft, step: str, tokens: int) -> bool:
+    """Whether a line that was not read may have been a row, so that those after it have moved."""
+    if step.startswith("w_") or step not in {unread.step for unread in draft.unread}:
+        return False
+    rows = {block.step: 0 for block in draft.blocks}
+    for block in draft.blocks:
+        rows[block.step] += len(block.rows)
+    by_token = tokens or max(n for name, n in rows.items() if not name.startswith("w_"))
+    own = [row for block in draft.blocks if block.step == step for row in block.rows]
+    unnamed = any(not label for label, _ in own)
+    return unnamed and rows[step] < by_token
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from regard.learn.scaling.lab import (
     measure,
     powers_of_two,
     temperature,
-)  # fmt: skip
+)
 from regard.learn.scaling.report import intro, whole_report
 
 __all__ = [
