@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from regard.colour import TIMES_UNIFORM, codes, is_light, palette
+from regard.errors import InputError
 from regard.learn import Lesson, Options, make_lesson
-from regard.learn.grading.draft import STEPS
+from regard.learn.grading.cells import read_number
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import Mark, mark
 from regard.learn.grading.submission import Submission, parse_submission
@@ -35,6 +36,13 @@ LESSONS: dict[str, Options] = {
     "block": Options("The cat sat", block=True, projections="random:5", positions=True),
     "one token": Options("cat", causal=True),
 }
+CELLS = (
+    "0.50", "1/2", "−3", "–3", ".5e-1", "2.", "+2", "42%", "42.23 %", "-5 %", "0,42", "1,5",
+    "12,3456", "1,000", "1.000,5", "½", "1½", "3 / 4", "4223/10000", "1/0", "1/3", "4.2·10^-3",
+    "4.2×10⁻³",
+    "4 x 10^{2}", "1e3", "1e999", "≈0.42", "~ 0.5", "cat", "0x10", "1 2", "0.4.2", "--1",
+    "?", "", "–", "…", "__", "٣", "1_000", "nan", "Infinity", "1e", "%", "0.1%%", "1/2%",
+)  # fmt: skip
 ANSWERS = ("Q", "K", "V", "scores", "scaled", "weights", "output")
 
 
@@ -51,6 +59,7 @@ def vectors() -> dict[str, Any]:
         "temperature": [vars(side) for side in temperature()],
         "quantiles": _quantiles(),
         "gradings": _gradings(),
+        "cells": [_cell(text) for text in CELLS],
     }
 
 
@@ -138,6 +147,19 @@ def _gradings() -> list[dict[str, Any]]:
     return found
 
 
+def _cell(text: str) -> dict[str, Any]:
+    """How one cell is read: null where it is no number, a value of null where it is blank."""
+    try:
+        value, unit = read_number(text)
+    except InputError:
+        return {"text": text, "read": None}
+    whole = np.isnan(unit)
+    return {
+        "text": text,
+        "read": {"value": None if np.isnan(value) else value, "unit": None if whole else unit},
+    }
+
+
 def _attempts(key: Submission) -> dict[str, dict[str, list[list[str]]]]:
     """Cells as a learner types them, by step."""
 
@@ -168,14 +190,44 @@ def _attempts(key: Submission) -> dict[str, dict[str, list[list[str]]]]:
         "a unit off, two units off": printed(
             lambda s, r, c, v: f"{v + 1e-4 * (s == 'weights') * (1 + c):.4f}"
         ),
+        **_hidden(key),
+        "percentages": printed(
+            lambda s, r, c, v: f"{100 * v:.2f} %" if s == "weights" else f"{v:.4f}"
+        ),
+        "decimal commas": printed(lambda s, r, c, v: f"{v:.4f}".replace(".", ",")),
         "minus and blanks": printed(
             lambda s, r, c, v: "?" if (r + c) % 2 else f"{v:.2f}".replace("-", "−")
         ),
     }
 
 
+def _hidden(key: Submission) -> dict[str, dict[str, list[list[str]]]]:
+    """Steps left blank and rounded before going on; in the last a slip follows them."""
+    given = {step: key.steps[step].values for step in ("Q", "K", "V", "scores")}
+    root = np.sqrt(given["K"].shape[1])
+    found = {}
+    for name, places, shown in (
+        ("scaled hidden, two places", 2, ("weights", "output")),
+        ("scaled and weights hidden", 2, ("output",)),
+        ("weights hidden, three places", 3, ("scaled", "output")),
+        ("exponentials rounded", 2, ("scaled", "weights")),
+        ("a slip behind hidden steps", 2, ("output",)),
+    ):
+        scaled = np.round(given["scores"] / root, places)
+        e = np.exp(scaled)
+        e = np.round(e, places) if name == "exponentials rounded" and e.min() > 0.1 else e
+        weights = e / e.sum(axis=1, keepdims=True)
+        output = np.round(weights, places) @ given["V"] + (name.startswith("a slip")) * 0.5
+        steps = {"scaled": scaled, "weights": weights, "output": output}
+        texts = {s: [[f"{v:g}" for v in row] for row in m] for s, m in given.items()}
+        for step, matrix in steps.items():
+            texts[step] = [[f"{v:.4f}" if step in shown else "" for v in row] for row in matrix]
+        found[name] = texts
+    return found
+
+
 def _judged(key: Submission, texts: dict[str, list[list[str]]]) -> dict[str, Any]:
-    task = {name: key.steps[name].values.tolist() for name in STEPS if name not in ANSWERS}
+    task = {name: key.steps[name].values.tolist() for name in key.steps if name not in ANSWERS}
     document = {"tokens": list(key.tokens), **task, **texts}
     judged = mark(parse_submission(json.dumps(document), as_json=True))
     return {"steps": {step.step: _step(step) for step in judged.steps if step.step in ANSWERS},

@@ -201,3 +201,39 @@ def test_a_class_of_200(grade, tmp_path):
     _, out, _ = grade(tmp_path, "--csv", "-")
     assert [row["verdict"] for row in rows(out)] == ["right", "wrong"] * 100
     assert {row["step"] for row in rows(out)} == {"", "output"}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (r"$$\begin{bmatrix} 1 & 0 \end{bmatrix}$$", r"$$\begin{bmatrix} 2 & 0 \end{bmatrix}$$"),
+        ("(1, 0)", "(2, 0)"),
+        ("I: 1, 0", "I: 2, 0"),
+        ("[1 0] is the row of I", "[2 0] is the row of I"),
+        ("1 and then 0", "2 and then 0"),
+    ],
+)
+def test_a_step_that_was_not_read_is_never_right(grade, tmp_path, right, wrong):
+    """Either it is read, and then a wrong number is found, or its line is listed."""
+    path = tmp_path / "s.md"
+    text = (
+        "tokens: I, am\nd_k = 4\n## scores\nI = [2 0]\n## scaled\n{}\n## weights\nI = [0.73 0.27]\n"
+    )
+    path.write_text(text.format(wrong), encoding="utf-8")
+    status, out, _ = grade(path)
+    assert status == 1 and "right:" not in out.lower() and "right so far" not in out.lower()
+    assert "Wrong first at the scaling" in out or f"line 6: {wrong}" in out
+    path.write_text(text.format(right), encoding="utf-8")
+    status, out, _ = grade(path)
+    assert (status == 0) == ("Not read" not in out)
+
+
+def test_lines_that_were_not_read_are_in_json_and_csv(grade, tmp_path):
+    path = tmp_path / "s.md"
+    path.write_text("d_k = 4\n## scores\n[2 0]\n## scaled\n[1 0]\nor 3 or so\n")
+    status, out, _ = grade(path, "--json")
+    (document,) = json.loads(out)["files"]
+    assert (status, document["verdict"]) == (1, "not all read")
+    assert document["not_read"] == [{"line": 6, "step": "scaled", "text": "or 3 or so"}]
+    status, out, _ = grade(path, "--csv", "-")
+    assert status == 1 and rows(out)[0]["cause"] == "line 6 not read: 'or 3 or so'"

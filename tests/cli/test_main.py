@@ -129,6 +129,35 @@ def test_a_closed_pipe_is_no_mistake(words):
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("grade WRONG", 1),  # findings, shown line by line
+        ("grade WRONG --json", 1),
+        ("grade WRONG --csv -", 1),
+        ("grade WRONG WRONG2", 1),
+        ("grade NO_FILE 2>&1", 2),  # nobody reads the refusal either
+        ("verify DAMAGED", 3),
+        ("nosuchverb 2>&1", 2),
+        ("learn a", 0),
+    ],
+)
+def test_a_closed_pipe_changes_no_status(words, status, unbuffered, tmp_path):
+    (tmp_path / "DAMAGED").write_bytes(b"no recording")
+    for name in ("WRONG", "WRONG2"):
+        (tmp_path / name).write_text('{"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}')
+    python = shlex.quote(sys.executable)
+    command = f"(sleep 0.1; {python} -m regard {words}; echo $? > status) | true"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True, text=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )  # fmt: skip
+    assert int((tmp_path / "status").read_text()) == status
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
 def test_a_reader_that_never_reads_is_no_mistake():
     reading, writing = os.pipe()
     os.close(reading)

@@ -56,6 +56,24 @@ def test_json_carries_every_figure(shell):
     assert document["temperature"]["scaled"]["scores"] == [3, 2]
 
 
+def test_every_figure_says_its_statistic(shell):
+    """The largest weight is a median and the entropy a mean; neither may be taken for the other."""
+    _, out, _ = shell("scaling", *SMALL)
+    lines = out.splitlines()
+    last = next(i for i, line in enumerate(lines) if line.startswith("  d_k"))
+    upper, _, statistics = lines[last - 3 : last]
+    for word, statistic in (("largest", "median"), ("entropy", "mean")):
+        end = upper.index(word) + len(word)  # headings end where their columns end
+        assert statistics[:end].split()[-1] == statistic
+    assert "largest weight is the median, the entropy the mean" in " ".join(out.split())
+    document = json.loads(shell("scaling", "--json", *SMALL)[1])
+    stated = document["statistics"]
+    assert stated["largest_weight"] == "median over rows" and "mean" in stated["entropy"]
+    assert stated.keys() == document["readings"][0]["raw"].keys()
+    help_text = " ".join(shell("scaling", "--help")[1].split())
+    assert "largest weight (median over the rows), entropy (mean over the rows)" in help_text
+
+
 def test_max_d_k_bounds_the_list(shell):
     _, out, _ = shell("scaling", "--json", "--max-d-k", "6", "--rows", "100")
     assert [r["d_k"] for r in json.loads(out)["readings"]] == [1, 2, 4, 6]

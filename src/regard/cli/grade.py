@@ -31,9 +31,10 @@ def grade(
 ) -> None:
     """Check hand calculations: the first wrong step, and why.
 
-    A file gives any of these steps, as a heading and a table or bracketed rows, or as JSON:
-    tokens, embeddings, w_q, w_k, w_v, Q, K, V, scores, scaled, weights, output. Exit status 0
-    when all is right, 1 when something is not, 2 when a file cannot be graded.
+    A file gives any of these steps, as a heading and rows below it (tables, brackets, tuples,
+    LaTeX, plain numbers), or as JSON: tokens, embeddings, w_q, w_k, w_v, Q, K, V, scores, scaled,
+    masked, weights, output. Lines with numbers that cannot be read are listed. Exit status 0 when
+    all is right, 1 when something is not or was not read, 2 when a file cannot be graded.
     """
     from regard.learn.grading import grade_file
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -88,16 +87,7 @@ def _regard(
 def main() -> None:
     """The entry point. Mistakes end in one line on stderr, never a traceback."""
     guard_streams()
-    try:
-        status = _run()
-        sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as end:
-        # typer and rich turn a closed pipe into an exit of their own.
-        if BrokenPipeError not in (type(end), type(end.__context__)):
-            raise
-        _silence()
-        status = 0  # the reader has seen enough
-    sys.exit(status)
+    sys.exit(_run())
 
 
 def _run() -> int:
@@ -120,8 +110,3 @@ def _report(error: Any) -> int:
     verb = [word for word in sys.argv[1:2] if word in [verb.__name__ for verb in _VERBS]]
     write(" ".join(["try: regard", *verb, "--help"]), error=True)
     return int(error.exit_code)
-
-
-def _silence() -> None:
-    """Nobody reads stdout any more; what is still buffered goes nowhere, without a complaint."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

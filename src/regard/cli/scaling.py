@@ -33,7 +33,8 @@ def scaling(
 ) -> None:
     """Measure why scores are divided by √d_k, with and without it.
 
-    At each d_k: variance, largest weight, entropy, and the gradient that reaches q.
+    At each d_k: variance, largest weight (median over the rows), entropy (mean over the rows),
+    and the gradient that reaches q (median, 99th percentile, share of dead rows).
     """
     from regard.learn.scaling import measure, powers_of_two
 
@@ -57,7 +58,7 @@ def _sizes(given: Sequence[str]) -> tuple[int, ...]:
 def _write_json(readings: Sequence[Reading], keys: int, rows: int, seed: int) -> None:
     from dataclasses import asdict
 
-    from regard.learn.scaling import DEAD, temperature
+    from regard.learn.scaling import DEAD, STATISTICS, temperature
 
     raw, scaled = temperature()
     write_json(
@@ -67,6 +68,7 @@ def _write_json(readings: Sequence[Reading], keys: int, rows: int, seed: int) ->
             "seed": seed,
             "upstream": "dL/dweights unit normal",
             "dead_below": DEAD,
+            "statistics": STATISTICS,
             "readings": [reading.as_dict() for reading in readings],
             "temperature": {"raw": asdict(raw), "scaled": asdict(scaled)},
         }

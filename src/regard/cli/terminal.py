@@ -43,12 +43,41 @@ _SIGNS = str.maketrans(
 )  # fmt: skip
 
 
+class _Pipe(io.FileIO):
+    """A stream whose reader may leave: what is written after that is dropped.
+
+    The verb goes on, so that `regard grade … | head` ends with the status it has without head,
+    and `regard record … | head` records to the end.
+    """
+
+    def write(self, data: Any) -> int:
+        """As io.FileIO's; a closed pipe takes everything."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
 def guard_streams() -> None:
-    """Whatever is written from now on can be encoded: help, errors and results alike."""
+    """Whatever is written from now on can be encoded, and a closed pipe ends no verb."""
     codecs.register_error(_HANDLER, _spell_what_fails)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_HANDLER)
+    sys.stdout, sys.stderr = _guarded(sys.stdout), _guarded(sys.stderr)
+
+
+def _guarded(stream: TextIO) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    stream.reconfigure(errors=_HANDLER)
+    raw = getattr(stream.buffer, "raw", stream.buffer)  # python -u has no buffer in between
+    if type(raw) is not io.FileIO:  # a stream of a test or a notebook, or one guarded before
+        return stream
+    stream.flush()
+    pipe = _Pipe(raw.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        pipe if stream.buffer is raw else io.BufferedWriter(pipe),
+        stream.encoding, _HANDLER, line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )  # fmt: skip
 
 
 def _spell_what_fails(error: UnicodeError) -> tuple[str, int]:

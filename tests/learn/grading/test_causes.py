@@ -99,6 +99,14 @@ def d_k(done):
     return done["w_k"].shape[1]
 
 
+def width(done):
+    """Of the embeddings, where it is neither d_k nor the number of tokens."""
+    wide = done["x"].shape[1]
+    if wide in (d_k(done), 3):
+        raise ValueError("looks like another divisor")
+    return wide
+
+
 SLIPS = {
     "projection transposed": ("Q", "transposed-projection", lambda d: d["x"] @ d["w_q"].T),
     "key projection transposed": ("K", "transposed-projection", lambda d: d["x"] @ d["w_k"].T),
@@ -116,9 +124,17 @@ SLIPS = {
     "not scaled": ("scaled", "not-scaled", lambda d: d["scores"]),
     "scaled by d_k": ("scaled", "scaled-by-d_k", lambda d: d["scores"] / d_k(d)),
     "multiplied": ("scaled", "multiplied", lambda d: d["scores"] * np.sqrt(d_k(d))),
+    "scaled by width": ("scaled", "scaled-by-width", lambda d: d["scores"] / np.sqrt(width(d))),
     "scaled by tokens": ("scaled", "scaled-by-tokens", lambda d: d["scores"] / np.sqrt(3)),
     "softmax unscaled": ("weights", "not-scaled", lambda d: softmax(d["scores"])),
     "softmax by d_k": ("weights", "scaled-by-d_k", lambda d: softmax(d["scores"] / d_k(d))),
+    "softmax by width": (
+        "weights", "scaled-by-width", lambda d: softmax(d["scores"] / np.sqrt(width(d))),
+    ),
+    "causal mask": (
+        "weights", "causal-mask",
+        lambda d: softmax(np.where(np.triu(np.ones((3, 3)), 1) > 0, -np.inf, d["scaled"])),
+    ),
     "softmax columns": ("weights", "softmax-over-columns", lambda d: softmax(d["scaled"].T).T),
     "weights transposed": ("weights", "weights-transposed", lambda d: d["weights"].T),
     "no exponential": (
@@ -223,3 +239,112 @@ def test_a_row_of_another_token_is_recognised():
 
 def test_right_work_has_no_cause():
     assert one(d_k=4, scores=[[2, 0]], scaled=[[1, 0]]) is None
+
+
+# ── evidence: a cause explains the numbers better than chance ────────────────────────────────
+
+
+def test_a_few_units_near_1_are_no_term_left_out():
+    """0.9994 as 1.0000: without the exponential of 0.0006 the sum would give that, too."""
+    scaled = [["7.4", "0"], ["0", "7.4"]]
+    cause = one(scaled=scaled, weights=[["1.0000", "0.0006"], ["0.0006", "0.9994"]])
+    assert cause.kind not in ("term-left-out", "term-twice") and cause.kind == "rounding"
+    cause = one(scaled=scaled, weights=[["1.0003", "0.0006"], ["0.0006", "0.9994"]])
+    assert cause.kind == "arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("right", "given"), [("0.4223", "0.4232"), ("0.4223", "0.2423"), ("0.1554", "0.5154")]
+)
+def test_swapped_digits_are_named(right, given):
+    row = ["0.4223", "0.1554", "0.4223"]
+    row[row.index(right)] = given
+    cause = one(scaled=[[1, 0, 1]], weights=[row])
+    assert (cause.kind, cause.text) == (
+        "digits-swapped",
+        f"two digits are swapped: {given} in place of {right}",
+    )
+
+
+def test_swapped_digits_of_a_whole_number_are_named():
+    assert one(Q=[[5, 2]], K=[[3, 3]], scores=[[12]]).kind == "digits-swapped"
+
+
+CAUSAL = (
+    "tokens: a, b, c\nd_k = 4\n## scores\n[2 0 2]\n[0 2 2]\n[2 2 4]\n{0}"
+    "## weights\n[1 0 0]\n[0.2689 0.7311 0]\n[0.2119 0.2119 0.5761]\n"
+)
+
+
+def test_a_causal_mask_that_was_not_asked_for_is_named():
+    cause = explain(mark(parse_submission(CAUSAL.format(""))))
+    assert cause.kind == "causal-mask" and "causal: yes" in cause.text
+
+
+def test_a_causal_mask_is_named_behind_steps_that_are_not_printed():
+    """Only the output shows it."""
+    scores, values = (
+        np.array([[2, 0, 2], [0, 2, 2], [2, 2, 4.0]]),
+        np.array([[1, 0], [0, 2], [3, 1]]),
+    )
+    hidden = np.where(np.triu(np.ones((3, 3)), 1) > 0, -np.inf, scores / 2)
+    output = written(softmax(hidden) @ values)
+    cause = one(d_k=4, scores=scores.tolist(), V=values.tolist(), output=output)
+    assert cause.kind == "causal-mask"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "causal: yes\n" + CAUSAL.format(""),
+        "# Causal attention by hand\n" + CAUSAL.format(""),
+        CAUSAL.format("").replace("## weights", "## Weights (masked)"),
+        CAUSAL.format("## masked\n[1 −∞ −∞]\n[0 1 -inf]\n[1 1 2]\n"),
+        CAUSAL.format("## Scaled\n[1 -inf -inf]\n[0 1 -1e9]\n[1 1 2]\n"),
+        "causal: yes\n" + CAUSAL.format("## scaled\n[1 ? ?]\n[0 1 –]\n[1 1 2]\n"),
+        "causal: yes\n" + CAUSAL.format("## scaled\n[1 0 1]\n[0 1 1]\n[1 1 2]\n"),
+    ],
+)
+def test_a_causal_calculation_that_says_so_is_right(text):
+    judged = mark(parse_submission(text))
+    assert (judged.verdict, judged.blank) == ("right", 0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind"),
+    [
+        ("[0.4223 0.1554 0.4223]\n[0.1554 0.4223 0.4223]\n[0.2119 0.2119 0.5761]", "mask-missing"),
+        ("[0.4223 0 0]\n[0.1554 0.4223 0]\n[0.2119 0.2119 0.5761]", "masked-late"),
+        ("[0.5761 0.2119 0.2119]\n[0.2119 0.5761 0.2119]\n[0.2119 0.2119 0.5761]", "masked-with-0"),
+    ],
+)
+def test_what_goes_wrong_with_a_mask_is_named(weights, kind):
+    text = CAUSAL.format("")
+    text = "causal: yes\n" + text[: text.index("## weights")] + f"## weights\n{weights}\n"
+    assert explain(mark(parse_submission(text))).kind == kind
+
+
+def test_a_masked_step_without_its_mask_is_wrong():
+    text = CAUSAL.format("## masked\n[1 0 1]\n[0 1 -inf]\n[1 1 2]\n")
+    judged = mark(parse_submission(text))
+    assert judged.first_wrong.step == "masked" and explain(judged).kind == "mask-missing"
+
+
+@pytest.mark.parametrize("step", ["scaled", "weights", "output"])
+def test_a_random_error_is_given_no_cause(step):
+    """One cell off by anything between a few units and 1: nearly always no more than a slip."""
+    rng = np.random.default_rng(7)
+    named = []
+    for seed in range(150):
+        tokens, task = task_of(seed)
+        off = rng.choice([-1, 1]) * 10 ** rng.uniform(-2.9, 0)
+
+        def slip(done, off=off):
+            matrix = done[step].round(4)
+            matrix[rng.integers(matrix.shape[0]), rng.integers(matrix.shape[1])] += off
+            return matrix.round(4)
+
+        judged = graded(work(task, step, slip), tokens)
+        assert judged.first_wrong.step == step
+        named.append(explain(judged).kind)
+    assert named.count("arithmetic") >= 0.97 * len(named), named

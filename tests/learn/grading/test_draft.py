@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from regard.learn.grading.draft import bare, is_blank, is_number, read_draft, step_named
+from regard.learn.grading.blocks import step_named
+from regard.learn.grading.cells import bare, is_blank, is_number
+from regard.learn.grading.draft import read_draft
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import {
   blankFor,
   columnNames,
   firstWrong,
+  resultOf,
   rowsShown,
   taskOf,
   withCell,
@@ -59,6 +60,10 @@ describe("an exercise", () => {
     const found = mark(task, withCell(blankFor(exercise), "Q", 0, 0, "two"));
     expect(found.steps.Q.cells[0]?.[0]).toBe("unreadable");
     expect(found.firstWrong).toBeUndefined();
+    expect(resultOf(found)).toEqual({
+      verdict: "unreadable",
+      words: "1 cell could not be read: write 0.42, 3, 1/2 or 42 %. Right so far: 0 cells.",
+    });
   });
 
   it("of one row shows all keys and values but one query", () => {

@@ -76,6 +76,11 @@ interface Vectors {
     readonly p99: number;
   }[];
   readonly gradings: readonly GradingVectors[];
+  /** How Python reads a cell: null is no number, a value of null a blank, a unit of null whole. */
+  readonly cells: readonly {
+    readonly text: string;
+    readonly read: { readonly value: number | null; readonly unit: number | null } | null;
+  }[];
 }
 
 function load(): Vectors {

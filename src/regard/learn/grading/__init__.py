@@ -1,6 +1,7 @@
 """Hand calculations: exercises to hand out, and what comes back, judged step by step.
 
-exercise → draft → submission → marking (on bands) → causes → report
+exercise → draft (latex → lines → cells) → submission → marking (on working and bands)
+→ causes (of suspects) → report
 """
 
 from __future__ import annotations

@@ -16,6 +16,12 @@ ALLOWED = 1.5  # units: one in the last place away from the correctly rounded nu
 _ROUNDING = 1e-9  # what float arithmetic may add
 
 
+def _snapped(values: Array) -> Array:
+    """Whole where float arithmetic just missed it."""
+    near = np.round(values)
+    return np.where(np.abs(values - near) < 1e-7, near, values)
+
+
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class Band:
     """Numbers somewhere between `low` and `high`; `value` follows the printed ones exactly."""
@@ -58,6 +64,26 @@ class Band:
         others_low = low.sum(axis=-1, keepdims=True) - low
         others_high = high.sum(axis=-1, keepdims=True) - high
         return Band(softmax(self.value), low / (low + others_high), high / (high + others_low))
+
+    def rounded(self, decimals: int, *, cut: bool) -> Band:
+        """Written with so many decimals, rounded or cut; a half may be rounded either way."""
+        size = 10.0**decimals
+        value, low, high = (_snapped(part * size) for part in (self.value, self.low, self.high))
+        if cut:
+            return Band(np.trunc(value) / size, np.trunc(low) / size, np.trunc(high) / size)
+        return Band(
+            np.floor(_snapped(value + 0.5)) / size,
+            np.ceil(_snapped(low - 0.5)) / size,
+            np.floor(_snapped(high + 0.5)) / size,
+        )
+
+    def softmax_of_rounded(self, decimals: int, *, cut: bool) -> Band:
+        """The softmax by way of exponentials that were rounded or cut first."""
+        e = Band(np.exp(self.value), np.exp(self.low), np.exp(self.high))
+        e = e.rounded(decimals, cut=cut)
+        low, high = (part.sum(axis=-1, keepdims=True) - part for part in (e.low, e.high))
+        total = e.value.sum(axis=-1, keepdims=True)
+        return Band(e.value / total, e.low / (e.low + high), e.high / (e.high + low))
 
     def allows(self, printed: Printed) -> NDArray[np.bool_]:
         """Where a printed cell is close enough to the band; blank and unknown cells are not."""

@@ -2,7 +2,7 @@
 
 Printed numbers are rounded or cut, so a printed cell is right within one unit of its last place
 of what the step before allows. Whoever goes on with the printed number and whoever goes on with
-the unrounded one are both right.
+the unrounded one are both right, and so is whoever rounds a step that is not printed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import InputError, ShapeError
+from regard.errors import ShapeError
 from regard.learn.grading.bands import ALLOWED, Band
-from regard.learn.grading.draft import STEPS
+from regard.learn.grading.blocks import STEPS
 from regard.learn.grading.submission import Printed, Submission
+from regard.learn.grading.working import HIDDEN_FROM, Working, size_of
 from regard.learn.steps import Array
 from regard.learn.text import labels_of
 
@@ -38,23 +39,29 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class StepMark:
-    """One step: what was printed and what it should be; None where nothing leads to it."""
+    """One step: what was printed and what it should be; None where nothing leads to it.
+
+    `hidden` are the cells that a causal mask hides: −∞ is as good there as a blank.
+    """
 
     step: str
     printed: Printed
     right: Band | None
+    hidden: NDArray[np.bool_]
 
     @cached_property
     def given(self) -> NDArray[np.bool_]:
         """Which cells were filled in."""
-        return ~np.isnan(self.printed.values)
+        values = self.printed.values
+        return ~np.isnan(values) & ~(self.hidden & (values <= HIDDEN_FROM))
 
     @cached_property
     def checked(self) -> NDArray[np.bool_]:
         """Which of them could be recomputed."""
         if self.right is None:
             return np.zeros_like(self.given)
-        return self.given & np.isfinite(self.right.low) & np.isfinite(self.right.high)
+        is_hidden = np.isneginf(self.right.high)
+        return self.given & (np.isfinite(self.right.low) & np.isfinite(self.right.high) | is_hidden)
 
     @cached_property
     def wrong(self) -> NDArray[np.bool_]:
@@ -66,7 +73,7 @@ class StepMark:
     @property
     def blank(self) -> int:
         """How many cells of this step were left open."""
-        return int((~self.given).sum())
+        return int((np.isnan(self.printed.values) & ~self.hidden).sum())
 
     def cells(self) -> Iterator[Cell]:
         """The wrong cells in reading order."""
@@ -79,12 +86,30 @@ class StepMark:
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class Mark:
-    """A whole submission, judged. `known` is what each step is taken to be further on."""
+    """A whole submission, judged."""
 
-    submission: Submission
     steps: tuple[StepMark, ...]
-    known: dict[str, Band]
-    d_k: int | None
+    working: Working
+
+    @property
+    def submission(self) -> Submission:
+        """What was judged."""
+        return self.working.submission
+
+    @property
+    def known(self) -> dict[str, Band]:
+        """What each step is taken to be further on."""
+        return self.working.known
+
+    @property
+    def d_k(self) -> int | None:
+        """The width of queries and keys, where anything tells it."""
+        return self.working.d_k
+
+    @property
+    def causal(self) -> bool:
+        """Whether no query sees the keys after it."""
+        return self.working.causal
 
     @property
     def first_wrong(self) -> StepMark | None:
@@ -103,9 +128,12 @@ class Mark:
 
     @property
     def verdict(self) -> str:
-        """wrong, right, nothing filled in, or (where no step leads to another) nothing to check."""
+        """wrong, not all read, right, nothing filled in, or (where no step leads to another)
+        nothing to check."""
         if self.first_wrong:
             return "wrong"
+        if self.submission.unread:
+            return "not all read"
         if self.checked:
             return "right"
         return "nothing filled in" if self.blank else "nothing to check"
@@ -117,76 +145,50 @@ class Mark:
 
     def place(self, cell: Cell) -> str:
         """Where a cell stands: its row's token, then its column's token or dimension."""
-        if cell.step in ("scores", "scaled", "weights"):
+        if cell.step in ("scores", "scaled", "masked", "weights"):
             return f"{self.token(cell.row)} → {self.token(cell.column)}"
         return f"{self.token(cell.row)}, dimension {cell.column + 1}"
 
 
 def mark(submission: Submission) -> Mark:
     """Judge every step that is given."""
-    d_k = _d_k(submission)
-    known: dict[str, Band] = {}
-    steps = []
+    working = Working(submission)
     with np.errstate(all="ignore"):  # unknown cells are NaN and stay NaN
-        for step in STEPS:
-            right = _recompute(step, known, d_k)
-            printed = submission.steps.get(step)
-            if printed is not None:
-                judged = StepMark(step, _fit(step, printed, right), right)
-                known[step] = _carry(judged)
-                steps.append(judged)
-            elif right is not None:
-                known[step] = right
-    return Mark(submission, tuple(steps), known, d_k)
+        steps = [judged for step in STEPS if (judged := _judge(working, step)) is not None]
+    return Mark(tuple(steps), working)
 
 
-def _d_k(submission: Submission) -> int | None:
-    widths = {
-        name: submission.steps[name].values.shape[1]
-        for name in ("K", "Q", "w_k", "w_q")
-        if name in submission.steps
-    }
-    for name, width in widths.items():
-        if submission.d_k not in (None, width):
-            raise InputError(f"d_k is given as {submission.d_k}, but {name} has {width} columns")
-    return next(iter(widths.values()), submission.d_k)
-
-
-def _recompute(step: str, known: dict[str, Band], d_k: int | None) -> Band | None:
-    def of(*names: str) -> list[Band]:
-        found = [known[name] for name in names if name in known]
-        return found if len(found) == len(names) else []
-
-    if step in ("Q", "K", "V"):
-        return _product(
-            step, ("embeddings", f"w_{step.lower()}"), of("embeddings", f"w_{step.lower()}")
-        )
-    if step == "scores":
-        return _product(step, ("Q", "Kᵀ"), [b.T if i else b for i, b in enumerate(of("Q", "K"))])
-    if step == "output":
-        return _product(step, ("weights", "V"), of("weights", "V"))
-    if step == "scaled" and d_k and "scores" in known:
-        return known["scores"] * (1 / np.sqrt(d_k))
-    if step == "weights" and "scaled" in known:
-        return known["scaled"].softmax()
-    return None
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return f"{shape[0]}×{shape[1]}"
-
-
-def _product(step: str, names: tuple[str, str], factors: list[Band]) -> Band | None:
-    if not factors:
+def _judge(working: Working, step: str) -> StepMark | None:
+    """The step by its exact sources or, where it is wrong by them, by the best rounded ones."""
+    right = working.recompute(step)
+    printed = working.submission.steps.get(step)
+    if printed is None:
+        if right is not None:
+            working.known[step] = right
         return None
-    left, right = factors
-    if left.shape[1] != right.shape[0]:
-        sizes = f"{names[0]} is {_size(left.shape)} and {names[1]} is {_size(right.shape)}"
-        raise ShapeError(
-            f"{step} = {names[0]} · {names[1]} cannot be multiplied: {sizes}; "
-            "the columns of the first must be as many as the rows of the second"
-        )
-    return left @ right
+    printed = _fit(step, printed, right)
+    hidden = working.hidden(step, printed.values.shape)
+    judged = StepMark(step, printed, right, hidden)
+    if right is not None and judged.wrong.any():
+        judged = StepMark(step, printed, _best(working, judged, right), hidden)
+    working.keep(step, _carry(judged), judged.given, printed.units)
+    return judged
+
+
+def _best(working: Working, judged: StepMark, right: Band) -> Band:
+    """The way with the fewest wrong cells, the exact one first.
+
+    Another way must give the printed number rounded or cut, not one unit more. That exponentials
+    were rounded takes whole rows to tell: two units in a single cell are a slip.
+    """
+    printed, checked = judged.printed, judged.checked
+    is_whole = bool((judged.given | judged.hidden)[judged.wrong.any(axis=1)].all())
+    spare = (ALLOWED - 1.0) * printed.units
+    ways = (
+        Band(right.value, way.low + spare, way.high - spare)
+        for way in working.ways_to(judged.step, exponentials=is_whole)
+    )
+    return min((right, *ways), key=lambda way: int((checked & ~way.allows(printed)).sum()))
 
 
 def _fit(step: str, printed: Printed, right: Band | None) -> Printed:
@@ -197,8 +199,8 @@ def _fit(step: str, printed: Printed, right: Band | None) -> Printed:
     if rows > right.shape[0] or columns != right.shape[1]:
         hint = "; the softmax runs over the tokens, one column each" if step == "weights" else ""
         raise ShapeError(
-            f"{step} is {_size(printed.values.shape)}, but what stands before it gives "
-            f"{_size(right.shape)}{hint}"
+            f"{step} is {size_of(printed.values.shape)}, but what stands before it gives "
+            f"{size_of(right.shape)}{hint}"
         )
     values, units = np.full(right.shape, np.nan), np.zeros(right.shape)
     values[:rows], units[:rows] = printed.values, printed.units

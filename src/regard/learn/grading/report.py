@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.errors import InputError
-from regard.learn.grading.causes import Cause, explain
+from regard.learn.grading.blocks import Unread
+from regard.learn.grading.causes import explain
 from regard.learn.grading.marking import Cell, Mark, StepMark, mark
 from regard.learn.grading.submission import read_submission
-from regard.learn.text import StyledLine, factor, listed, printable, prose
+from regard.learn.grading.suspects import Cause
+from regard.learn.text import StyledLine, factor, listed, printable, prose, quoted
 
 __all__ = ["COLUMNS", "Graded", "full", "grade_file", "one_line", "spelt_out", "tally"]
 
 COLUMNS = ("file", "verdict", "step", "cell", "given", "right", "cause")
-_CODES = {"right": 0, "wrong": 1, "nothing filled in": 1, "nothing to check": 2, "unreadable": 2}
+_CODES = {
+    "right": 0, "wrong": 1, "not all read": 1, "nothing filled in": 1, "nothing to check": 2,
+    "unreadable": 2,
+}  # fmt: skip
 _TITLES = {
     "Q": "the queries", "K": "the keys", "V": "the values", "scores": "the scores",
-    "scaled": "the scaling", "weights": "the softmax", "output": "the weighted sum",
+    "scaled": "the scaling", "masked": "the mask", "weights": "the softmax",
+    "output": "the weighted sum",
 }  # fmt: skip
 _UNLINKED = (
     "no step in it leads to another; give steps that follow each other, as weights, V and output"
 )
+_WIDEST_LINE = 64  # of a line that was not read
 _WIDEST_ROW = 10  # cells of a row that still read well beside each other
 
 
@@ -40,13 +48,18 @@ class Graded:
 
     @property
     def verdict(self) -> str:
-        """right, wrong, nothing filled in, nothing to check, or unreadable."""
+        """right, wrong, not all read, nothing filled in, nothing to check, or unreadable."""
         return self.mark.verdict if self.mark else "unreadable"
 
     @property
     def exit_code(self) -> int:
         """0 right, 1 not right, 2 not to be graded."""
         return _CODES[self.verdict]
+
+    @property
+    def unread(self) -> tuple[Unread, ...]:
+        """The lines that could not be read."""
+        return self.mark.submission.unread if self.mark else ()
 
     @property
     def cell(self) -> Cell | None:
@@ -57,7 +70,7 @@ class Graded:
     def as_row(self) -> dict[str, str]:
         """One text per name in COLUMNS, empty where there is nothing to say."""
         row = dict.fromkeys(COLUMNS, "") | {"file": self.name, "verdict": self.verdict}
-        row["cause"] = self.cause.text if self.cause else self.problem
+        row["cause"] = self.cause.text if self.cause else self.problem or _not_read(self.unread)
         if self.mark and self.cell:
             cell = self.cell
             row |= {"step": cell.step, "cell": self.mark.place(cell)}
@@ -73,13 +86,26 @@ class Graded:
         if self.mark is None:
             return document | {"problem": self.problem}
         document |= {"checked": self.mark.checked, "blank": self.mark.blank}
+        document["not_read"] = [asdict(unread) for unread in self.unread]
         document["steps"] = {step.step: _step_dict(step) for step in self.mark.steps}
         if self.cell and self.cause:
             place = {"step": self.cell.step, "cell": self.mark.place(self.cell)}
-            numbers = {"given": self.cell.given, "right": self.cell.right}
+            numbers = {"given": _finite(self.cell.given), "right": _finite(self.cell.right)}
             cause = {"kind": self.cause.kind, "text": self.cause.text, "note": self.cause.note}
             document["first_wrong"] = {**place, **numbers, "cause": cause}
         return document
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # −∞, which JSON does not have
+
+
+def _not_read(unread: Sequence[Unread]) -> str:
+    """line 7 not read: 'as in the picture: 0.42' and 2 more; empty where all was read."""
+    if not unread:
+        return ""
+    rest = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+    return f"line {unread[0].line} not read: {quoted(unread[0].text)}{rest}"
 
 
 def _step_dict(step: StepMark) -> dict[str, int]:
@@ -99,6 +125,8 @@ def grade_file(path: Path) -> Graded:
 
 def _figure(value: float, unit: float) -> str:
     """As precise as the number it stands beside; up to four decimals beside an exact one."""
+    if math.isinf(value):
+        return "−∞"
     if unit > 0:
         return f"{value:.{max(0, round(-math.log10(unit)))}f}"
     return f"{value:.4f}".rstrip("0").rstrip(".")
@@ -115,11 +143,31 @@ def full(graded: Graded) -> list[StyledLine]:
     lines += [_step_line(judged, step) for step in judged.steps if step.right is not None]
     lines.append([])
     if graded.cell and graded.cause and judged.first_wrong:
-        return lines + _finding(judged, judged.first_wrong, graded.cell, graded.cause)
-    return [*lines, *prose(_closing(judged))]
+        lines += _finding(judged, judged.first_wrong, graded.cell, graded.cause)
+    else:
+        lines += prose(_closing(judged))
+    return lines + _unread_lines(graded.unread)
+
+
+def _unread_lines(unread: Sequence[Unread]) -> list[StyledLine]:
+    """Every line that was not read, with its number."""
+    if not unread:
+        return []
+    lines = [[(f"    line {one.line}: ", "dim"), (_cut(one.text), "")] for one in unread]
+    return [[], [("Not read:", "bold")], *lines]
+
+
+def _cut(text: str) -> str:
+    plain = printable(text)
+    return plain if len(plain) <= _WIDEST_LINE else plain[: _WIDEST_LINE - 1] + "…"
 
 
 def _closing(judged: Mark) -> str:
+    if judged.verdict == "not all read":
+        return (
+            f"Not all read: {_count(judged.checked)} checked and right, but the lines below have "
+            "numbers, or should have, and were not understood. Write rows as The = [0.42 0.58]."
+        )
     if judged.verdict == "right" and not judged.blank:
         return f"All right: {_count(judged.checked)} checked."
     if judged.verdict == "right":
@@ -151,7 +199,8 @@ def _rule(judged: Mark, step: str) -> str:
     return {
         "scores": "Q · Kᵀ",
         "scaled": f"scores ÷ √{judged.d_k}",
-        "weights": "softmax along each row",
+        "masked": "scaled, −∞ for keys after the query",
+        "weights": "softmax along each row" + (", causal" if judged.causal else ""),
         "output": "weights · V",
     }.get(step, f"embeddings · w_{step.lower()}")
 
@@ -207,8 +256,11 @@ def spelt_out(judged: Mark, cell: Cell) -> str:
     row, column = cell.row, cell.column
     if cell.step == "scaled":
         return f"= {_shown(known['scores'][row, column])} ÷ √{judged.d_k}"
+    if cell.step == "masked":
+        return ""
     if cell.step == "weights":
-        terms = [f"e^{_shown(s)}" for s in known["scaled"][row]]
+        scores = known["masked" if judged.causal else "scaled"][row]
+        terms = [f"e^{_shown(s)}" for s in scores]
         text = f"= {terms[column]} ÷ ({' + '.join(terms)})"
     else:
         left, right = _factors(cell.step, known)
@@ -234,11 +286,13 @@ def one_line(graded: Graded, name_width: int) -> StyledLine:
     row = graded.as_row()
     style = {0: "green", 1: "red", 2: "yellow"}[graded.exit_code]
     problem = _UNLINKED if graded.verdict == "nothing to check" else graded.problem
+    if graded.verdict == "not all read":
+        problem = _not_read(graded.unread)
     detail = f": {problem}" if problem else ""
     if row["step"]:
         numbers = f"given {row['given']}, right {row['right']}"
         detail = f" at {row['step']}: {row['cell']}, {numbers}; {row['cause']}"
-    elif graded.mark and graded.mark.checked:
+    elif graded.mark and graded.mark.checked and not problem:
         blank = f", {graded.mark.blank} blank" if graded.mark.blank else ""
         detail = f"  {_count(graded.mark.checked)} checked{blank}"
     return [(f"{row['file']:<{name_width}}  ", ""), (graded.verdict, style), (detail, "")]

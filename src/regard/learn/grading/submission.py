@@ -1,8 +1,8 @@
 """A hand calculation, with the precision it was printed with.
 
 A step is a name and a matrix. In JSON: {"tokens": [...], "weights": [[0.42, 0.16, 0.42], null]}
-or {"weights": {"The": [0.42, 0.16, 0.42]}}. In Markdown: a heading or a bold name, then a table
-or bracketed rows:
+or {"weights": {"The": [0.42, 0.16, 0.42]}}. In Markdown: a heading or a bold name, then rows in
+one of the spellings of lines.py:
 
     ## weights
     The = [0.42 0.16 0.42]
@@ -12,7 +12,6 @@ Any subset of steps, rows and cells may be given; blank, `?` and null are cells 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +21,16 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.learn.files import read_text
-from regard.learn.grading.draft import STEPS, Block, bare, is_blank, is_number, read_draft
+from regard.learn.grading.blocks import STEPS, Block, Draft, Unread
+from regard.learn.grading.cells import read_number
+from regard.learn.grading.draft import read_draft
 from regard.learn.steps import Array
 from regard.learn.text import listed, printable, quoted
 
 __all__ = ["Printed", "Submission", "parse_submission", "read_submission"]
 
-_COLUMNS_ARE_TOKENS = ("scores", "scaled", "weights")
+_COLUMNS_ARE_TOKENS = ("scores", "scaled", "masked", "weights")
+_MAY_BE_HIDDEN = ("scores", "scaled", "masked")  # −∞, before the softmax
 _MAX_MIB = 1
 
 
@@ -50,6 +52,8 @@ class Submission:
     tokens: tuple[str, ...]
     steps: dict[str, Printed]
     d_k: int | None = None
+    causal: bool = False
+    unread: tuple[Unread, ...] = ()
 
 
 def read_submission(path: Path) -> Submission:
@@ -68,11 +72,25 @@ def parse_submission(text: str, *, as_json: bool = False) -> Submission:
     steps = {}
     for step in STEPS:
         blocks = [block for block in draft.blocks if block.step == step]
-        if blocks:
+        if blocks and not _has_gap(draft, step, len(finder.tokens)):
             steps[step] = _Matrix(step, blocks, finder).printed()
     if draft.d_k is not None and not re.fullmatch(r"[1-9]\d{0,5}", draft.d_k):
         raise InputError(f"d_k must be a whole number of 1 or more; got {quoted(draft.d_k)}")
-    return Submission(finder.tokens, steps, int(draft.d_k) if draft.d_k else None)
+    d_k = int(draft.d_k) if draft.d_k else None
+    return Submission(finder.tokens, steps, d_k, draft.causal, tuple(draft.unread))
+
+
+def _has_gap(draft: Draft, step: str, tokens: int) -> bool:
+    """Whether a line that was not read may have been a row, so that those after it have moved."""
+    if step.startswith("w_") or step not in {unread.step for unread in draft.unread}:
+        return False
+    rows = {block.step: 0 for block in draft.blocks}
+    for block in draft.blocks:
+        rows[block.step] += len(block.rows)
+    by_token = tokens or max(n for name, n in rows.items() if not name.startswith("w_"))
+    own = [row for block in draft.blocks if block.step == step for row in block.rows]
+    unnamed = any(not label for label, _ in own)
+    return unnamed and rows[step] < by_token
 
 
 @dataclass(frozen=True)
@@ -134,7 +152,10 @@ class _Matrix:
 
     def _numbers(self, index: int, texts: Sequence[str]) -> list[tuple[float, float]]:
         try:
-            return [_number(text) for text in texts]
+            cells = [read_number(text) for text in texts]
+            if self.step not in _MAY_BE_HIDDEN and any(np.isinf(value) for value, _ in cells):
+                raise InputError("−∞ is not a number to grade; a mask puts it into masked scores")
+            return cells
         except InputError as error:
             row = self.labels[index] or f"row {index + 1}"
             raise InputError(f"{self.step}, {row}: {error}") from None
@@ -178,28 +199,6 @@ class _Matrix:
             if places and len(set(places)) == self.width:
                 return [*places]
         return list(range(self.width))
-
-
-def _number(text: str) -> tuple[float, float]:
-    """The value and its unit in the last place; NaN as the unit of a whole number."""
-    text = bare(text)
-    if is_blank(text):
-        return math.nan, 0.0
-    top, _, bottom = text.partition("/")
-    value = math.inf
-    if is_number(text) and (not bottom or float(bottom)):
-        value = float(top) / float(bottom or 1)
-    if not math.isfinite(value):
-        raise InputError(f"{quoted(text)} is not a number; write 0.42, 3 or 1/2, or ? for a blank")
-    return value, 0.0 if bottom else _unit(text)
-
-
-def _unit(text: str) -> float:
-    mantissa, _, exponent = text.lower().partition("e")
-    if "." not in mantissa and not exponent:
-        return math.nan
-    power = -len(mantissa.partition(".")[2]) + float(exponent or 0)
-    return 10.0 ** min(max(power, -300.0), 300.0)
 
 
 def _whole_numbers(units: Array) -> Array:

@@ -25,6 +25,7 @@ __all__ = [
     "MAX_CELLS",
     "MIN_ROWS",
     "Reading",
+    "STATISTICS",
     "Side",
     "Temperature",
     "gradient_at_query",
@@ -36,6 +37,17 @@ __all__ = [
 DEAD = 1e-3  # a row whose gradient is shorter teaches nothing; a divided row has about 0.27
 MIN_ROWS = 100  # a 99th percentile of fewer is not one
 MAX_CELLS = 2**22  # numbers in one array: 32 MiB, whatever d_k is
+
+
+STATISTICS = {
+    "variance": "over all scores",
+    "largest_weight": "median over rows",
+    "entropy": "mean over rows, nats",
+    "gradient_median": "median over rows",
+    "gradient_p99": "99th percentile over rows",
+    "dead": "share of rows",
+    "gradient_rms": "root mean square over rows",
+}
 
 
 @dataclass(frozen=True)

@@ -39,37 +39,42 @@ def intro(keys: int, rows: int, seed: int) -> list[StyledLine]:
             f"{keys} keys, {rows} rows, seed {seed}. "
             "The gradient reaching q is the length of ∂L/∂q, row by row, for ∂L/∂weights drawn "
             "unit normal; where the scores are divided it carries the factor 1/√d_k. "
-            f"A row is dead when it is below {DEAD:g}."
+            f"A row is dead when it is below {DEAD:g}. Over the rows, the largest weight is the "
+            "median, the entropy the mean."
         ),
         [],
     ]
 
 
-# Per figure: two lines of heading, the name of the field, and the widths of its two columns.
+# Per figure: three lines of heading, the last one the statistic over the rows; the name of the
+# field, and the widths of its two columns.
 _FIGURES = (
-    ("variance", "of q·k", "variance", 5, 4),
-    ("largest", "weight", "largest_weight", 4, 4),
-    ("entropy", "(nats)", "entropy", 4, 4),
-    ("gradient", "median", "gradient_median", 7, 4),
-    ("gradient", "p99", "gradient_p99", 4, 4),
-    ("dead", "rows", "dead", 4, 4),
+    ("variance", "of q·k", "all", "variance", 5, 4),
+    ("largest", "weight", "median", "largest_weight", 4, 4),
+    ("entropy", "(nats)", "mean", "entropy", 4, 4),
+    ("gradient", "at q", "median", "gradient_median", 7, 4),
+    ("gradient", "at q", "p99", "gradient_p99", 4, 4),
+    ("dead", "rows", "share", "dead", 4, 4),
 )
 
 
 def table(readings: Sequence[Reading]) -> list[StyledLine]:
     """One line per d_k: each figure first without the division, then with it."""
-    first, second, third = "     ", "     ", "  d_k"
-    for upper, lower, _, raw, divided in _FIGURES:
-        first += "  " + upper.rjust(raw + 1 + divided)
-        second += "  " + lower.rjust(raw + 1 + divided)
-        third += "  " + "raw".rjust(raw) + " " + "÷√d".rjust(divided)
-    heads: list[StyledLine] = [[(head, "dim")] for head in (first, second, third)]
-    return heads + [_row(reading) for reading in readings]
+    heads = ["     "] * 3
+    last = "  d_k"
+    for *words, _, raw, divided in _FIGURES:
+        heads = [
+            head + "  " + str(word).rjust(raw + 1 + divided)
+            for head, word in zip(heads, words, strict=True)
+        ]
+        last += "  " + "raw".rjust(raw) + " " + "÷√d".rjust(divided)
+    top: list[StyledLine] = [[(head, "dim")] for head in (*heads, last)]
+    return top + [_row(reading) for reading in readings]
 
 
 def _row(reading: Reading) -> StyledLine:
     line: StyledLine = [(f"{reading.d_k:>5}", "bold")]
-    for _, _, field, raw, divided in _FIGURES:
+    for *_, field, raw, divided in _FIGURES:
         show = _percent if field == "dead" else _short
         line.append(("  " + show(getattr(reading.raw, field)).rjust(raw), _RAW))
         line.append((" " + show(getattr(reading.scaled, field)).rjust(divided), _DIVIDED))

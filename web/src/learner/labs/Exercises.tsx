@@ -16,6 +16,7 @@ import {
   firstWrong,
   HOW,
   ROLE,
+  resultOf,
   rowsShown,
   taskOf,
   withCell,
@@ -32,8 +33,8 @@ export function Exercises({ state }: { state: LessonState }) {
   return (
     <Lab part="exercises" title="Work one by hand">
       <p>
-        Fill in what you like, as 0.42, 3 or 1/2, rounded or cut. Each step is judged from your own
-        numbers before it; blank cells count as right.
+        Fill in what you like, as 0.42, 3, 1/2 or 42 %, rounded or cut. Each step is judged from
+        your own numbers before it; steps left blank may have been rounded.
       </p>
       <Choice
         part="exercise-choice"
@@ -216,12 +217,10 @@ function Result(props: { exercise: Exercise; written: Written; found: Mark }) {
   const isShown = useSignal(false);
   const wrong = firstWrong(exercise, written, found);
   if (!wrong) {
-    const words =
-      found.filled === 0 ? "Nothing is filled in yet." : `Right so far: ${found.filled} cells.`;
+    const { verdict, words } = resultOf(found);
     return (
-      <p role="status" data-part="exercise-result" data-verdict={found.filled ? "right" : "blank"}>
+      <p role="status" data-part="exercise-result" data-verdict={verdict}>
         {words}
-        {found.filled === found.cells && " All of it."}
       </p>
     );
   }

@@ -103,3 +103,16 @@ export function firstWrong(
     right: step.right.value[row]?.[column] as number,
   };
 }
+
+/** What is said where no cell is wrong; a cell that could not be read is never right. */
+export function resultOf(found: Mark): { readonly verdict: string; readonly words: string } {
+  const cells = (count: number) => `${count} cell${count === 1 ? "" : "s"}`;
+  const soFar = `Right so far: ${cells(found.filled)}.`;
+  if (found.unreadable > 0) {
+    const words = `${cells(found.unreadable)} could not be read: write 0.42, 3, 1/2 or 42 %.`;
+    return { verdict: "unreadable", words: `${words} ${soFar}` };
+  }
+  if (found.filled === 0) return { verdict: "blank", words: "Nothing is filled in yet." };
+  const all = found.filled === found.cells ? " All of it." : "";
+  return { verdict: "right", words: soFar + all };
+}

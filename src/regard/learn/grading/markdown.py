@@ -1,0 +1,168 @@
+"""Markdown, the other way a hand calculation is written: headings, then rows in many spellings.
+
+Under the heading of a step every line is read, or is prose without numbers, or is listed as not
+read: nothing with a number in it is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+
+from regard.errors import InputError
+from regard.learn.grading.blocks import STEPS, Block, Draft, Unread, step_named, unknown_step
+from regard.learn.grading.cells import bare, is_blank, is_number, tidy
+from regard.learn.grading.latex import without_latex
+from regard.learn.grading.lines import Row, has_number, rows_of
+
+__all__ = ["read_markdown"]
+
+_CAUSAL = re.compile(r"\b(?:causal(?:ly)?|masked)\b", re.IGNORECASE)
+_NOT = re.compile(r"\b(?:no|non|not|un|without|never|instead)\b|unmasked|n't", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+
+
+def read_markdown(text: str) -> Draft:
+    """All that a Markdown text says."""
+    return _Markdown(text).draft
+
+
+class _Markdown:
+    """Reads line by line; `step` is what the numbers met next belong to."""
+
+    def __init__(self, text: str) -> None:
+        self.draft = Draft()
+        self.step: str | None = None
+        self.heading = ""
+        self.opened: dict[str, Unread] = {}  # by step, the first heading that named it
+        self.table: list[list[str]] = []
+        raws = text.splitlines()
+        lines = without_latex("\n".join(raws)).split("\n")
+        for self.number, line in enumerate([*lines, ""], start=1):
+            self.raw = raws[self.number - 1].strip() if self.number <= len(raws) else ""
+            self._line(" ".join(line.split()).lstrip("> "))
+        done = {block.step for block in self.draft.blocks if block.rows}
+        done |= {unread.step for unread in self.draft.unread}
+        self.draft.unread += [seen for step, seen in self.opened.items() if step not in done]
+        self.draft.unread.sort(key=lambda seen: seen.line)
+
+    def _line(self, line: str) -> None:
+        if line.startswith("|") or (
+            "|" in line and self._is_open and not re.search(r"[\[(]", line)
+        ):
+            cells = line.removeprefix("|").removesuffix("|").split("|")
+            self.table.append([bare(cell) for cell in cells])
+            return
+        self._close_table()
+        if line and not line.startswith(("```", "~~~", "<!--")):
+            self._read(line)
+
+    @property
+    def _is_open(self) -> bool:
+        return self.step in STEPS
+
+    def _read(self, line: str) -> None:
+        if line.startswith("#"):
+            self._head(bare(line.strip("# ")))
+            return
+        line = bare(re.sub(r"^(?:[-*+]|\d+[.)]) ", "", line))
+        name, _, rest = line.replace("=", ":", 1).partition(":")
+        step = step_named(name)
+        if step in ("tokens", "d_k", "causal") and rest.strip():
+            self._name(step, rest.strip())
+        elif self.step == "tokens" and not self.draft.tokens and not step:
+            self._name("tokens", line)
+        elif step and not rest.strip(" [({"):
+            self._open(name)
+        else:
+            self._numbers(line)
+
+    def _head(self, text: str) -> None:
+        """A heading; numbers behind its name are the first row."""
+        self._open(text)
+        rest = re.split(r"[:=]", text, maxsplit=1)[-1]
+        if self._is_open and rest != text and rows_of(rest, self._is_label):
+            self._numbers(rest)
+
+    def _open(self, heading: str) -> None:
+        self.step, self.heading = step_named(heading), heading
+        if self.step in STEPS:
+            self.opened.setdefault(self.step, Unread(self.number, self.step, self.raw))
+        if _CAUSAL.search(heading) and not _NOT.search(heading):
+            self.draft.causal = True
+
+    def _name(self, step: str, text: str) -> None:
+        if step == "d_k":
+            self.draft.d_k = text
+        elif step == "causal":
+            self.draft.causal = not re.match(r"(?:no|none|false|0)\b", text, re.IGNORECASE)
+        else:
+            words = text.strip("[]() ").split("," if "," in text else None)
+            self.draft.tokens = [word.strip("\"' ") for word in words if word.strip()]
+
+    def _is_label(self, text: str, signed: bool = False) -> bool:
+        """A token or a step; behind a sign any one word, where no tokens were listed."""
+        token, step = self._token_in(text), self._step_in(text)
+        word = signed and not self.draft.tokens and self._is_open and _WORD.fullmatch(text)
+        return bool(token or step or word)
+
+    def _token_in(self, label: str) -> str | None:
+        """The listed token that a label means: The, the, E_{The}, Q(The), row The."""
+        tail = re.split(r"[_(\[]|^(?:row|token) ", label, flags=re.IGNORECASE)[-1]
+        forms = (label, tail.strip("{}[]() "))
+        known = {token.casefold(): token for token in self.draft.tokens}
+        return next((known[f.casefold()] for f in forms if f.casefold() in known), None)
+
+    def _step_in(self, label: str) -> str | None:
+        step = step_named(label)
+        return step if step in STEPS else None
+
+    def _numbers(self, line: str) -> None:
+        rows = rows_of(line, self._is_label)
+        if rows is None and self.step in STEPS:
+            self.draft.unread.append(Unread(self.number, self.step, self.raw))
+        for row in rows or []:
+            self._add(*row, is_bracketed="[" in line)
+
+    def _add(self, label: str | None, cells: list[str], is_bracketed: bool) -> None:
+        token = self._token_in(label) if label else None
+        is_row = self._is_open and label is not None and label == token
+        if label is not None and not is_row and (step := self._step_in(label)):
+            self.step, label = step, token
+        elif token and label and label.casefold() != token.casefold():
+            label = token
+        elif label and not token and not self._is_open and not is_bracketed and len(cells) == 1:
+            return  # "Group: 3" above the first step
+        self._block(label or self.heading).rows.append((label, cells))
+
+    def _block(self, name: str) -> Block:
+        if not self._is_open and name:
+            raise unknown_step(name)
+        if not self._is_open:
+            raise InputError("has numbers before any step is named; put '## weights' above them")
+        if not self.draft.blocks or self.draft.blocks[-1].step != self.step:
+            self.draft.blocks.append(Block(str(self.step)))
+        return self.draft.blocks[-1]
+
+    def _close_table(self) -> None:
+        table, self.table = self.table, []
+        if not table or (not self._is_open and not any(map(_has_cell, table))):
+            return
+        ruled = len(table) > 1 and all(re.fullmatch(r":?-+:?", cell) for cell in table[1])
+        head = table[0] if ruled else []
+        body = table[2:] if ruled else table
+        if head and all(is_number(tidy(cell)) for cell in head):
+            head, body = [], [head, *body]  # Markdown forces a heading onto every table
+        if head and body and len(head) == len(body[0]) - 1:
+            head = ["", *head]  # the corner is empty, and no bar stands before it
+        labelled = bool(head and not head[0]) or any(self._is_name(line[0]) for line in body)
+        block = self._block(self.heading)
+        block.columns = head[1:] if labelled else head
+        rows: list[Row] = [(line[0], line[1:]) if labelled else (None, line) for line in body]
+        block.rows += rows
+
+    def _is_name(self, cell: str) -> bool:
+        return not is_blank(cell) and (not has_number(cell) or self._is_label(cell))
+
+
+def _has_cell(line: list[str]) -> bool:
+    return any(is_number(tidy(cell)) for cell in line)

@@ -1,0 +1,87 @@
+import type { Matrix } from "./matrix";
+
+// One cell of a hand calculation, read as src/regard/learn/grading/cells.py reads it.
+
+/** NaN where a cell is blank; a unit of 0 is an exact number. */
+export interface Printed {
+  readonly values: Matrix;
+  readonly units: Matrix;
+}
+
+// A comma before three digits may separate thousands: 1,000 is no number, 0,125 and 1,25 are.
+const POINT = String.raw`(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?`;
+const COMMA = String.raw`(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][+-]?\d+)?`;
+const NUMBER = new RegExp(String.raw`^(?:[+-]?(?:${POINT}|${COMMA})%?|[+-]?\d+/\d+)$`);
+const BLANK = /^[\s?_\-–—.…]*$/;
+const VULGAR: Readonly<Record<string, string>> = {
+  "½": "1/2",
+  "⅓": "1/3",
+  "⅔": "2/3",
+  "¼": "1/4",
+  "¾": "3/4",
+  "⅛": "1/8",
+};
+const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+function plainPower(text: string): string {
+  const digit = (sign: string) =>
+    sign === "⁻" ? "-" : sign === "⁺" ? "+" : String(SUPERSCRIPTS.indexOf(sign));
+  return text.replace(/[{} ]/g, "").replace(/[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]/g, digit);
+}
+
+/** Numbers in one spelling: –.5 is -.5, 4·10⁻² is 4e-2, 1 / 2 is 1/2, 5 % is 5%. */
+function tidy(text: string): string {
+  return text
+    .replaceAll("−", "-")
+    .replace(/(?<![\p{L}\p{N}_.,)\]])[–‒﹣－](?=[0-9.,])/gu, "-")
+    .replace(/(?<![0-9])[½⅓⅔¼¾⅛]/g, (sign) => VULGAR[sign] as string)
+    .replaceAll("⁄", "/")
+    .replace(
+      /(?<=[0-9]) ?[·×x*] ?10(?:\^(\{ ?[+-]?\d+ ?\}|[+-]?\d+)|([⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))/g,
+      (_, caret: string | undefined, raised: string | undefined) =>
+        `e${plainPower(caret ?? raised ?? "")}`,
+    )
+    .replace(/(?<=[0-9]) ?\/ ?(?=[0-9])/g, "/")
+    .replace(/(?<=[0-9]) ?%/g, "%")
+    .trim();
+}
+
+/** The number a cell holds and its unit in the last place (NaN for a whole number). */
+export function readCell(text: string): { readonly value: number; readonly unit: number } | null {
+  const bare = tidy(text.trim().replace(/^[≈~ ]+/, ""));
+  if (BLANK.test(bare)) return { value: Number.NaN, unit: 0 };
+  if (!NUMBER.test(bare)) return null;
+  const plain = bare.replace("%", "").replace(",", ".");
+  const [top, bottom] = plain.split("/") as [string, string | undefined];
+  const value = Number(top) / (bare.endsWith("%") ? 100 : 1) / Number(bottom ?? 1);
+  if (!Number.isFinite(value)) return null;
+  if (bottom === undefined) return { value, unit: unitOf(plain, bare.endsWith("%")) };
+  // 4223/10000 is a fraction in form only: its unit is that of 0.4223.
+  return { value, unit: /^10+$/.test(bottom) ? 1 / Number(bottom) : 0 };
+}
+
+function unitOf(text: string, isPercent: boolean): number {
+  const [mantissa, exponent] = text.toLowerCase().split("e") as [string, string | undefined];
+  const decimals = mantissa.split(".")[1]?.length ?? 0;
+  if (decimals === 0 && exponent === undefined && !isPercent) return Number.NaN;
+  const power = Number(exponent ?? 0) - decimals - (isPercent ? 2 : 0);
+  return 10 ** Math.min(Math.max(power, -300), 300);
+}
+
+export function readCells(texts: readonly (readonly string[])[]): Printed {
+  const cells = texts.map((row) => row.map(readCell));
+  const values = cells.map((row) => row.map((cell) => cell?.value ?? Number.NaN));
+  const units = cells.map((row) => row.map((cell) => cell?.unit ?? 0));
+  return { values, units: wholeNumbers(units) };
+}
+
+/** A whole number is as fine as the decimals of its row, else of its matrix; else exact. */
+function wholeNumbers(units: Matrix): Matrix {
+  const finest = (row: readonly number[]) =>
+    Math.min(...row.map((unit) => (unit > 0 ? unit : Number.POSITIVE_INFINITY)));
+  const ofAll = Math.min(...units.map(finest));
+  return units.map((row) => {
+    const own = Number.isFinite(finest(row)) ? finest(row) : ofAll;
+    return row.map((unit) => (Number.isNaN(unit) ? (Number.isFinite(own) ? own : 0) : unit));
+  });
+}
