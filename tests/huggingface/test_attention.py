@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, SplinterConfig
+from transformers import LlamaConfig, SplinterConfig, masking_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.splinter import modeling_splinter  # noqa: F401
 
@@ -240,3 +240,36 @@ def test_what_is_not_offered_says_so() -> None:
         regard_attention(Layer(), *tensors(), None, block_indices=torch.zeros(1))
     with pytest.raises(ShapeError, match="attention_mask"):
         regard_attention(Layer(), *tensors(), torch.ones(B, L, dtype=torch.bool))
+
+
+def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything() -> None:
+    """AIMv2 asks for a causal mask and says that it is not causal: on sdpa nothing is hidden
+    while there is no padding, on eager the mask counts."""
+    layer = Layer()
+    layer.config, layer.is_causal = LlamaConfig(), False  # type: ignore[assignment]
+    layer.config._attn_implementation = "regard"
+    states = torch.zeros(B, L, 4)
+    for name, everything in (("sdpa", True), ("eager", False)):
+        with standing_for(layer.config, name):
+            mask = masking_utils.create_causal_mask(layer.config, states, None, None)
+            _, attention = regard_attention(layer, *tensors(), mask, is_causal=False)
+        assert attention is not None and bool(attention.dense().all()) is everything
+    layer.is_causal = True  # type: ignore[assignment]
+    with standing_for(layer.config, "sdpa"):  # Moonshine says so, less where it gets a mask
+        mask = masking_utils.create_causal_mask(layer.config, states, None, None)
+        _, attention = regard_attention(layer, *tensors(), mask, is_causal=False)
+    assert attention is not None and not attention.dense().all()
+
+
+def test_a_module_that_asks_for_sdpa_by_name_would_have_had_booleans() -> None:
+    class Choosing(Layer):
+        def forward(self) -> bool:
+            return self.config._attn_implementation == "sdpa"  # type: ignore[union-attr]
+
+    mask = torch.zeros(B, 1, L, L)
+    mask[0, :, 2] = torch.finfo(torch.float32).min
+    for layer, zero in ((Choosing(), True), (Layer(), False)):
+        layer.config = LlamaConfig()  # type: ignore[assignment]
+        with standing_for(layer.config, "sdpa"):
+            output, _ = regard_attention(layer, *tensors(), mask)
+        assert (not output[0, 2].any()) is zero

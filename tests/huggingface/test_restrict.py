@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from huggingface.cells import cells
-from regard.errors import DTypeError, InputError, ShapeError
+from regard.errors import DTypeError, InputError, ShapeError, UnavailableError
 from regard.huggingface import regard_mask
 from regard.huggingface.restrict import Extent, restriction
 from regard.mask import Causal, Table, Window
@@ -129,10 +129,27 @@ def test_chosen_keys_are_the_only_ones() -> None:
         (torch.ones(2, 5), ShapeError, r"\(2, 5\); the layer has 5 queries and 5 keys"),
         (torch.ones(2, 1, 5, 5, dtype=torch.long), DTypeError, "int64; give booleans"),
         ([[True]], DTypeError, "is a list"),
-        (regard_mask(2, 5, 6), ShapeError, "5 queries and 6 keys, the layer has 5 and 5"),
+        (regard_mask(2, 5, 6), UnavailableError, "5 queries and 6 keys, the layer has 5 and 5"),
     ],
     ids=["two axes", "integers", "a list", "another size"],
 )
 def test_what_cannot_be_meant_is_an_error(given: Any, kind: type, says: str) -> None:
     with pytest.raises(kind, match=says):
         restriction(given, SQUARE, causal=True)
+
+
+def test_one_row_of_a_mask_is_for_every_query() -> None:
+    """BridgeTower asks for the mask of one query, and lets torch repeat it."""
+    row = regard_mask(2, 1, 5, attention_mask=torch.tensor([[1, 1, 0, 1, 1], [1] * 5]).bool())
+    assert seen(row)[0].tolist() == [[True, True, False, True, True]] * 5
+
+
+def test_eager_adds_booleans_to_its_scores() -> None:
+    mask = torch.ones(2, 1, 5, 5).tril().bool()
+    told = restriction(mask, SQUARE, causal=False, adds=True)
+    assert told.mask is None and told.bias is not None and torch.equal(told.bias, mask.float())
+
+
+def test_a_window_of_0_is_none() -> None:
+    assert restriction(None, SQUARE, causal=True, window=0).mask == Causal("start")
+    assert restriction(None, SQUARE, causal=False, window=0).mask is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import MambaConfig, MambaModel, PreTrainedConfig
+from transformers import BertConfig, MambaConfig, MambaModel, PreTrainedConfig
 
 import regard
 from huggingface.zoo import FAMILIES, build, inputs_of, model_of
@@ -113,3 +113,32 @@ def test_a_model_without_attention_is_an_error() -> None:
 def test_what_is_no_model_is_an_error(wrong: Any) -> None:
     with pytest.raises(DTypeError, match=f"not a {type(wrong).__name__}"), using(wrong):
         pass
+
+
+def test_configurations_inside_those_inside_are_left_alone() -> None:
+    """transformers' own property hands a part's name down to the parts of that part."""
+    inner, part, whole = (BertConfig(attn_implementation="eager") for _ in range(3))
+    part.sub_configs, part.inner = {"inner": BertConfig}, inner
+    whole.sub_configs, whole.part = {"part": BertConfig}, part
+    part._attn_implementation_internal = "sdpa"
+    model = model_of("bert")
+    before = model.config
+    model.config = whole
+    try:
+        with using(model):
+            assert whole._attn_implementation == "regard"
+            assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")
+    finally:
+        model.config = before
+    assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")
+
+
+def test_a_configuration_without_a_name_gets_none_back() -> None:
+    model = model_of("bert")
+    model.config._attn_implementation_internal = None
+    try:
+        with using(model):
+            assert model.config._attn_implementation == "regard"
+        assert model.config._attn_implementation is None
+    finally:
+        model.config._attn_implementation_internal = "eager"

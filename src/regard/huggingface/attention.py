@@ -42,11 +42,10 @@ def regard_attention(
     The keyword `is_causal` wins over the module's own.
     """
     _refuse(cache, kwargs.get("block_indices"))
-    causal = _is_causal(module, is_causal)
     told = restriction(
-        None if _is_skipped(attention_mask, causal) else attention_mask,
+        None if _is_skipped(attention_mask, module) else attention_mask,
         Extent(query.shape[0], query.shape[2], key.shape[2]),
-        causal=causal,
+        causal=_is_causal(module, is_causal),
         window=sliding_window,
         position_bias=position_bias,
         cu_seq_lens_q=kwargs.get("cu_seq_lens_q"),
@@ -83,9 +82,11 @@ def _is_causal(module: nn.Module, given: bool | None) -> bool:
     return getattr(module, "is_causal", True) if given is None else given
 
 
-def _is_skipped(mask: Any, causal: bool) -> bool:
-    """Whether sdpa would go by the layer's word, and the layer is not causal."""
-    return isinstance(mask, MaskDescriptor) and mask.skipped and not causal
+def _is_skipped(mask: Any, module: nn.Module) -> bool:
+    """Whether sdpa would go by the layer's own word, which is that it is not causal."""
+    return (
+        isinstance(mask, MaskDescriptor) and mask.skipped and not getattr(module, "is_causal", True)
+    )
 
 
 def _kept(key: Tensor, reach: int) -> Tensor:

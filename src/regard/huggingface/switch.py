@@ -33,11 +33,16 @@ def using(model: nn.Module) -> Iterator[Sight]:
             stack.enter_context(standing_for(config, name))
         try:
             for config, _ in before:
-                config._attn_implementation = {"": NAME}  # this one, not those inside it
+                _set(config, NAME)
             yield found
         finally:
             for config, name in before:
-                config._attn_implementation = {"": name}
+                _set(config, name)
+
+
+def _set(config: PreTrainedConfig, name: str | None) -> None:
+    """Of this configuration alone: its property sets those inside it, or those inside these."""
+    config._attn_implementation_internal = name
 
 
 def _check(model: nn.Module) -> Sight:
