@@ -24,6 +24,13 @@ class Layer(nn.Module):
     """What is passed as the module; it says nothing of causality unless told."""
 
 
+def configured(kind: type[Layer] = Layer) -> Any:
+    """A layer of a family that knows eager and sdpa."""
+    layer: Any = kind()
+    layer.config = LlamaConfig()
+    return layer
+
+
 def tensors(queries: int = L, keys: int = L, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
     """query, key and value of grouped heads, in single precision."""
     dice = torch.Generator().manual_seed(queries + keys)
@@ -137,7 +144,9 @@ def test_rows_that_see_no_key_are_the_references() -> None:
     ):
         repeated = [t.repeat_interleave(HQ // t.shape[1], 1) for t in qkv]
         wanted, _ = sdpa_attention_forward(Layer(), *repeated, mask, **more)
-        output, attention = regard_attention(Layer(), *qkv, mask, **more)
+        layer = configured()
+        with standing_for(layer.config, "sdpa"):
+            output, attention = regard_attention(layer, *qkv, mask, **more)
         torch.testing.assert_close(output, wanted)
         assert attention is not None and not attention.dense()[0, :, 2].any()
         assert output[0, 1].any() and output[1, 2].any()
@@ -146,19 +155,18 @@ def test_rows_that_see_no_key_are_the_references() -> None:
 def test_a_row_of_minus_infinity_is_nan_in_eager_and_nothing_in_sdpa() -> None:
     mask = torch.zeros(B, 1, L, L)
     mask[0, :, 2] = -torch.inf
-    layer = Layer()
-    output, _ = regard_attention(layer, *tensors(), mask)
+    layer = configured()
+    with standing_for(layer.config, "sdpa"):
+        output, _ = regard_attention(layer, *tensors(), mask)
     assert not output[0, 2].any()
-    layer.config = LlamaConfig()  # type: ignore[assignment]
     with standing_for(layer.config, "eager"):
         output, _ = regard_attention(layer, *tensors(), mask)
     assert output[0, 2].isnan().all() and output[1].isfinite().all()
 
 
 def test_flash_attention_leaves_padding_out() -> None:
-    layer, padding = Layer(), torch.ones(B, L, dtype=torch.bool)
+    layer, padding = configured(), torch.ones(B, L, dtype=torch.bool)
     padding[0, -1] = False
-    layer.config = LlamaConfig()  # type: ignore[assignment]
     mask = regard_mask(B, L, L, attention_mask=padding)
     for name, zero in (("flash_attention_2", True), ("sdpa", False), ("eager", False)):
         with standing_for(layer.config, name):
@@ -245,8 +253,8 @@ def test_what_is_not_offered_says_so() -> None:
 def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything() -> None:
     """AIMv2 asks for a causal mask and says that it is not causal: on sdpa nothing is hidden
     while there is no padding, on eager the mask counts."""
-    layer = Layer()
-    layer.config, layer.is_causal = LlamaConfig(), False  # type: ignore[assignment]
+    layer = configured()
+    layer.is_causal = False  # type: ignore[assignment]
     layer.config._attn_implementation = "regard"
     states = torch.zeros(B, L, 4)
     for name, everything in (("sdpa", True), ("eager", False)):
@@ -264,12 +272,11 @@ def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything
 def test_a_module_that_asks_for_sdpa_by_name_would_have_had_booleans() -> None:
     class Choosing(Layer):
         def forward(self) -> bool:
-            return self.config._attn_implementation == "sdpa"  # type: ignore[union-attr]
+            return bool(self.config._attn_implementation == "sdpa")  # type: ignore[union-attr]
 
     mask = torch.zeros(B, 1, L, L)
     mask[0, :, 2] = torch.finfo(torch.float32).min
-    for layer, zero in ((Choosing(), True), (Layer(), False)):
-        layer.config = LlamaConfig()  # type: ignore[assignment]
+    for layer, zero in ((configured(Choosing), True), (configured(), False)):
         with standing_for(layer.config, "sdpa"):
             output, _ = regard_attention(layer, *tensors(), mask)
         assert (not output[0, 2].any()) is zero

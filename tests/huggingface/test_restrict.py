@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import masking_utils
 
 from huggingface.cells import cells
 from regard.errors import DTypeError, InputError, ShapeError, UnavailableError
@@ -140,7 +141,9 @@ def test_what_cannot_be_meant_is_an_error(given: Any, kind: type, says: str) -> 
 
 def test_one_row_of_a_mask_is_for_every_query() -> None:
     """BridgeTower asks for the mask of one query, and lets torch repeat it."""
-    row = regard_mask(2, 1, 5, attention_mask=torch.tensor([[1, 1, 0, 1, 1], [1] * 5]).bool())
+    padding = torch.tensor([[1, 1, 0, 1, 1], [1] * 5]).bool()
+    both_ways = masking_utils.bidirectional_mask_function
+    row = regard_mask(2, 1, 5, mask_function=both_ways, attention_mask=padding)
     assert seen(row)[0].tolist() == [[True, True, False, True, True]] * 5
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, MambaConfig, MambaModel, PreTrainedConfig
+from transformers import MambaConfig, MambaModel, PreTrainedConfig
 
 import regard
 from huggingface.zoo import FAMILIES, build, inputs_of, model_of
@@ -115,22 +115,39 @@ def test_what_is_no_model_is_an_error(wrong: Any) -> None:
         pass
 
 
+class Inner(PreTrainedConfig):
+    """A part of a part."""
+
+
+class Part(PreTrainedConfig):
+    """Has one."""
+
+    sub_configs: ClassVar = {"inner": Inner}
+
+
+class Whole(PreTrainedConfig):
+    """Has one that has one."""
+
+    sub_configs: ClassVar = {"part": Part}
+
+
 def test_configurations_inside_those_inside_are_left_alone() -> None:
     """transformers' own property hands a part's name down to the parts of that part."""
-    inner, part, whole = (BertConfig(attn_implementation="eager") for _ in range(3))
-    part.sub_configs, part.inner = {"inner": BertConfig}, inner
-    whole.sub_configs, whole.part = {"part": BertConfig}, part
-    part._attn_implementation_internal = "sdpa"
-    model = model_of("bert")
-    before = model.config
-    model.config = whole
+    model = build(FAMILIES["bert"])
+    whole, part, inner = model.config, Part(), Inner()
+    type(whole).sub_configs, before = Whole.sub_configs, type(whole).sub_configs
     try:
-        with using(model):
-            assert whole._attn_implementation == "regard"
+        whole.part, part.inner = part, inner
+        whole._attn_implementation_internal = "eager"
+        part._attn_implementation_internal = "sdpa"
+        inner._attn_implementation_internal = "eager"
+        for _ in range(2):
             assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")
+            with using(model):
+                assert whole._attn_implementation == "regard"
+                assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")
     finally:
-        model.config = before
-    assert (part._attn_implementation, inner._attn_implementation) == ("sdpa", "eager")
+        type(whole).sub_configs = before
 
 
 def test_a_configuration_without_a_name_gets_none_back() -> None:
