@@ -111,7 +111,7 @@ def _check(wish: _Wish) -> None:
 
 def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
     """Nothing is in the way, and the recording itself least of all."""
-    from regard.export import check_free
+    from regard.files import check_free
 
     if path.resolve() in (file.resolve(), *(one.resolve() for one in file.glob("*.regard"))):
         raise InputError(f"-o {path}: the recording itself; give another name")
@@ -128,7 +128,7 @@ def _beside(file: Path, wish: _Wish) -> Path:
 
 def _export(file: Path, path: Path, wish: _Wish, overwrite: bool) -> _Written:
     import regard.recording
-    from regard.export import appearing
+    from regard.files import appearing
 
     with regard.recording.open(file) as recording:
         chosen = _choose(recording, wish)

@@ -105,7 +105,8 @@ def _run() -> int:
     try:
         return app(prog_name="regard", standalone_mode=False) or 0
     except RegardError as error:
-        write(f"regard: {harmless(str(error))}", error=True)
+        notes = getattr(error, "__notes__", [])  # what is left of the work, and where
+        write(f"regard: {harmless('; '.join([str(error), *notes]))}", error=True)
         return error.exit_code
     except _UsageProblem as error:
         return _report(error)

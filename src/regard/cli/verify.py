@@ -77,7 +77,7 @@ def _status(answer: Report | FileError) -> int:
 def _as_dict(path: Path, answer: Report | FileError) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from regard.recording.source import shown
+    from regard.files import shown
 
     if isinstance(answer, FileError):
         return {"file": shown(path), "problem": str(answer)}

@@ -12,9 +12,9 @@ from typing import Any
 import numpy.typing as npt
 
 from regard.errors import FileError, InputError
+from regard.files import shown
 from regard.recording.catalogue import Damage
 from regard.recording.read import Entry, Reader
-from regard.recording.source import shown
 from regard.recording.store import Shelf
 
 __all__ = ["Folder", "FolderEntry", "open_recording", "rank_files"]

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, overload
 
 from regard.errors import FileError, InputError
+from regard.files import shown
 from regard.recording.catalogue import Damage
 from regard.recording.contents import PLACE_NOTE, PROMPT_NOTE
 from regard.recording.knocked import KNOCKED_NOTE
@@ -25,7 +26,6 @@ from regard.recording.notes import read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView
 from regard.recording.read import Entry, Reader
-from regard.recording.source import shown
 from regard.recording.store import Array, Shelf
 
 __all__ = ["MANIFEST", "SHARD_NOTE", "Documents", "Shards", "is_shards", "shard_files"]

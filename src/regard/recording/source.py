@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
 from regard.errors import FileError
+from regard.files import check_regular, reason, shown
 from regard.recording.layout import BLOCK, Frame, check_file_header
 
-__all__ = ["Source", "lock", "shown"]
+__all__ = ["Source", "lock"]
 
 _CHUNK = 8 << 20
 _fcntl = import_module("fcntl") if os.name == "posix" else None  # elsewhere without locks
@@ -24,16 +24,12 @@ class Source:
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self.name = shown(path)
         try:
-            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for its other end
-                raise FileError(f"{self.name}: not a file; give a .regard recording")
+            check_regular(path)
             self.file = path.open("r+b" if writable else "rb", buffering=0)
         except FileNotFoundError:
             raise FileError(f"{self.name}: no such file; give a .regard recording") from None
-        except FileError:
-            raise
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise FileError(f"{self.name}: cannot be opened ({reason})") from None
+            raise FileError(f"{self.name}: cannot be opened ({reason(error)})") from None
         try:
             check_file_header(self.read(0, BLOCK))
         except FileError as error:
@@ -95,8 +91,3 @@ def lock(descriptor: int, name: str) -> None:
         except OSError:
             return  # a file system without locks
     raise FileError(f"{name}: being written by another process; wait for it, or give another name")
-
-
-def shown(path: Path) -> str:
-    """A path inside a message: control characters replaced."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in str(path))
