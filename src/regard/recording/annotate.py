@@ -43,9 +43,4 @@ def end_of(source: Source) -> Log:
             f"{source.name}: damaged, so nothing is added to it; "
             "`regard verify --repair` cuts off a torn tail"
         )
-    descriptor = source.file.fileno()
-    os.lseek(descriptor, frames.end, os.SEEK_SET)
-    log = Log(descriptor, source.name, frames.end)
-    log.headers = [one.frame.pack() for one in frames.frames]
-    log.heads = [one.head for one in frames.frames]
-    return log
+    return Log.behind(source, frames)

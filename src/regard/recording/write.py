@@ -43,19 +43,18 @@ class Writer:
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._target = Path(path)  # where the recording is when it is closed
         self._guard = threading.Lock()
-        self._names: set[str] = set()
-        self._since_index = 0
+        self._indexed = 0  # how much of the file the last index lists
         self._wait = _INDEX_EVERY
         self._log: Log | None
         self._log, self.path = _create(self._target, overwrite)
 
     @classmethod
-    def behind(cls, path: Path, log: Log, names: set[str]) -> Writer:
-        """A writer of a recording that is there already, with tensors of these names."""
+    def behind(cls, path: Path, log: Log) -> Writer:
+        """A writer of a recording that is there already."""
         made = cls.__new__(cls)
         made.path = made._target = path
-        made._guard, made._names = threading.Lock(), names
-        made._since_index, made._wait, made._log = 0, _INDEX_EVERY, log
+        made._guard, made._log = threading.Lock(), log
+        made._indexed, made._wait = log.end, _INDEX_EVERY
         return made
 
     def add(
@@ -72,18 +71,19 @@ class Writer:
         size = sum(map(len, data))
         head = _head([Tensor(check_name(name), kind, given.shape, 0, size)], metadata)
         with self._guard:
-            if name in self._names:
+            log = self._opened()
+            if name in log.frames:
                 raise InputError(f"the name {name!r} is in the recording already; give another")
-            self._append(TENS, head, *data)
-            self._names.add(name)
-            self._index_when_due()
+            log.append(TENS, head, *data, name=name)
+            self._index_when_due(log)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole recording; a later value of a key replaces an earlier one."""
         head = note_head(metadata)
         with self._guard:
-            self._append(META, head)
-            self._index_when_due()
+            log = self._opened()
+            log.append(META, head)
+            self._index_when_due(log)
 
     def close(self) -> None:
         """Write the index, make everything durable, take the place of an older file, let the file
@@ -134,18 +134,16 @@ class Writer:
             ) from None
         self.path = self._target
 
-    def _append(self, kind: bytes, head: bytes, *data: memoryview) -> None:
+    def _opened(self) -> Log:
         if self._log is None:
             raise InputError(f"{shown(self.path)}: this writer is closed; open a new one")
-        before = self._log.end
-        self._log.append(kind, head, *data)
-        self._since_index += self._log.end - before
+        return self._log
 
-    def _index_when_due(self) -> None:
-        if self._log is not None and self._since_index >= self._wait:
-            size = self._log.append_index(wait=False)
+    def _index_when_due(self, log: Log) -> None:
+        if log.end - self._indexed >= self._wait:
+            size = log.append_index(wait=False)
             self._wait = max(_INDEX_EVERY, _INDEX_SHARE * size)
-            self._since_index = 0
+            self._indexed = log.end
 
 
 def _create(path: Path, overwrite: bool) -> tuple[Log, Path]:
@@ -168,8 +166,8 @@ def _create(path: Path, overwrite: bool) -> tuple[Log, Path]:
         raise FileError(f"{name}: cannot be created ({reason(error)})") from None
     try:
         lock(descriptor, name)
-        log = Log(descriptor, shown(made), 0)
-        log.write(file_header())
+        log = Log(descriptor, shown(made))
+        log.write(0, file_header())
     except BaseException as error:
         os.close(descriptor)
         made.unlink(missing_ok=True)
