@@ -21,6 +21,7 @@ __all__ = [
     "check_free",
     "check_regular",
     "create_new",
+    "is_folder",
     "open_file",
     "reason",
     "replace",
@@ -59,6 +60,14 @@ def check_regular(path: Path) -> None:
     kind = stat.S_IFMT(path.stat().st_mode)
     if kind != stat.S_IFREG:
         raise OSError(0, f"{_KINDS.get(kind, 'something else')}, not a file", str(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether the path names one; a name that the system does not take names none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def open_file(path: Path) -> BinaryIO:

@@ -77,7 +77,7 @@ def bench(
     """
     from dataclasses import asdict
 
-    from regard.bench.results import WrongResultError, append_csv
+    from regard.bench.results import WrongResultError, append_csv, check_csv
     from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
@@ -86,6 +86,8 @@ def bench(
     if only is not None and suite != "gpu":
         raise InputError(f"--only names parts of the suite gpu; {suite} has none")
     counts = _numbers(tokens or _SUITES[suite], "--tokens")
+    if csv is not None:
+        check_csv(csv)  # before minutes go by
     wrong: list[str] = []
     if suite == "cpu":
         rows = _attention(counts, _numbers(dims, "--dims"), dtype, seconds)

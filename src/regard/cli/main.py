@@ -24,7 +24,8 @@ from regard.cli.show import show
 from regard.cli.terminal import guard_streams, harmless, spelt, write
 from regard.cli.verify import verify
 from regard.cli.view import view
-from regard.errors import RegardError
+from regard.errors import FileError, RegardError
+from regard.files import shown
 
 __all__ = ["app", "main"]
 
@@ -110,6 +111,12 @@ def _run() -> int:
         return error.exit_code
     except _UsageProblem as error:
         return _report(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of a file or folder that nothing above was prepared for
+        name = shown(error.filename) if isinstance(error.filename, str) else "a file"
+        write(f"regard: {name}: {error.strerror or error}", error=True)
+        return FileError.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import FileError, InputError, RegardError
+from regard.files import open_file
 from regard.models.extra import require
 from regard.nn import rotary_scaling
 from regard.nn.config import EncoderConfig, LanguageModelConfig, Seq2SeqConfig, StackConfig
@@ -93,7 +94,8 @@ def build_saved(config: Mapping[str, Any], where: Path) -> tuple[type[Any], Stac
 def read_config(where: Path) -> dict[str, Any]:
     """config.json of a folder."""
     try:
-        found = json.loads((where / "config.json").read_text(encoding="utf-8"))
+        with open_file(where / "config.json") as file:
+            found = json.loads(file.read().decode("utf-8"))
     except (OSError, ValueError) as error:
         raise FileError(f"{where}: config.json cannot be read ({error})") from error
     if not isinstance(found, dict):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regard.errors import FileError
+from regard.files import is_folder
 from regard.recording.append import Log
 from regard.recording.catalogue import Catalogue
 from regard.recording.folder import rank_files
@@ -21,7 +22,7 @@ def annotate(path: str | os.PathLike[str], notes: Mapping[str, str]) -> None:
     """Append notes and a new index; no byte that is there is touched. Of a folder of ranks the
     lowest takes them: its word counts."""
     given = Path(path)
-    file = next(iter(rank_files(given).values())) if given.is_dir() else given
+    file = next(iter(rank_files(given).values())) if is_folder(given) else given
     head = note_head(notes)
     source = Source(file, writable=True)
     try:

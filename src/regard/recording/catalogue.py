@@ -84,8 +84,11 @@ class Catalogue:
             position = self._step(position, size)
         if len(self.frames) > known:
             last = self.frames[-1].frame
-            if self.source.checksum(last) != last.crc:
-                self._take_back("a frame with a wrong checksum")
+            try:
+                if self.source.checksum(last) != last.crc:
+                    raise FileError("a frame with a wrong checksum")
+            except FileError as error:
+                self._take_back(str(error))
 
     def admit(self, found: Found) -> None:
         """One more good frame; FileError where it overlaps another or repeats its name."""
@@ -127,7 +130,7 @@ class Catalogue:
 
     def _next_header(self, position: int, size: int) -> int:
         """Where the next sound frame header lies that names its own offset; else the end."""
-        while position < size:
+        while (position := self.source.next_data(position)) < size:
             chunk = self.source.read(position, _CHUNK + BLOCK)
             at = chunk.find(FRAME_MAGIC)
             while at >= 0:

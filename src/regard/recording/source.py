@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from importlib import import_module
@@ -15,6 +16,8 @@ from regard.recording.layout import BLOCK, Frame, check_file_header
 __all__ = ["Source", "lock"]
 
 _CHUNK = 8 << 20
+_HUGE = 1 << 30  # bytes
+_DENSEST = 1000  # bytes of a file to one on the disk, where file systems compress
 _fcntl = import_module("fcntl") if os.name == "posix" else None  # elsewhere without locks
 
 
@@ -52,8 +55,26 @@ class Source:
             raise FileError(f"{self.name}: cannot be read ({error.strerror})") from None
         return b"".join(pieces)
 
+    def next_data(self, offset: int) -> int:
+        """The first place from here on that is no hole of a sparse file; the file's end where only
+        holes follow."""
+        try:
+            return os.lseek(self.file.fileno(), offset, os.SEEK_DATA) // BLOCK * BLOCK
+        except AttributeError:
+            return offset  # a system that does not tell
+        except OSError as error:
+            return self.size() if error.errno == errno.ENXIO else offset
+
+    def check_present(self, frame: Frame) -> None:
+        """FileError where the disk holds next to nothing of a huge frame: it is a hole of a sparse
+        file, which would take hours to read."""
+        held = getattr(os.fstat(self.file.fileno()), "st_blocks", frame.length) * 512
+        if frame.length > max(_HUGE, _DENSEST * held):
+            raise FileError(f"a frame of {frame.length} bytes, of which the disk holds {held}")
+
     def checksum(self, frame: Frame) -> int:
         """crc32 of the frame's payload, from the disk, in pieces."""
+        self.check_present(frame)
         value, position, end = 0, frame.payload, frame.payload + frame.length
         while position < end and (piece := self.read(position, min(_CHUNK, end - position))):
             value = crc32(piece, value)
