@@ -73,6 +73,10 @@ def export(
     safetensors) are called P0/L5H1/lse: prompt, head, what; they can be statistics, rows, lse,
     top, received, pooled, weights and qk, several with commas between them.
 
+    In CSV a text that begins with = + - @ ' tab or carriage return has an apostrophe in front, so
+    that no spreadsheet runs a token as a formula; remove one to get the token. Other formats hold
+    texts as they are.
+
     BertViz and CircuitsVis draw dense matrices of short texts: numpy.asarray of
     regard.open(FILE)["L0H0"], or --what weights --to npz.
     """

@@ -104,11 +104,10 @@ def _write_csv(out: str, graded: list[Graded], overwrite: bool) -> None:
 
 def _harmless(row: dict[str, str]) -> dict[str, str]:
     """Words from a file that a spreadsheet would run as a formula are marked as text."""
+    from regard.export.tables import harmless
+
     numbers = ("given", "right")
-    return {
-        name: f"'{text}" if text.startswith(("=", "+", "-", "@")) and name not in numbers else text
-        for name, text in row.items()
-    }
+    return {name: text if name in numbers else harmless(text) for name, text in row.items()}
 
 
 def _write_report(graded: list[Graded]) -> None:
