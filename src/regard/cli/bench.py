@@ -88,8 +88,8 @@ def bench(
         raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
     if only is not None and suite != "gpu":
         raise InputError(f"--only names parts of the suite gpu; {suite} has none")
-    if not 0 < seconds <= _LONGEST:
-        raise InputError(f"--seconds {seconds:g}: give a time above 0 and up to {_LONGEST}")
+    if not 0 <= seconds <= _LONGEST:
+        raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
     counts = _numbers(tokens or _SUITES[suite], "--tokens")
     if csv is not None:
         check_csv(csv)  # before minutes go by
