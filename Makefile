@@ -17,7 +17,7 @@ demo: page  ## a real model reads an essay; what its heads did is left in demo.r
 	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; \
 	else $(MAKE) --no-print-directory demo.regard; fi
 	@$(BIN)/regard show demo.regard L17H3 --row 671
-	@$(BIN)/regard report demo.regard -o demo.html
+	@$(BIN)/regard report demo.regard -o demo.html --overwrite
 	@$(MAKE) --no-print-directory lesson
 	@echo
 	@echo 'Open demo.html (what its heads did) and lesson.html (how attention works) in a browser.'
@@ -27,7 +27,7 @@ demo: page  ## a real model reads an essay; what its heads did is left in demo.r
 	@echo '  regard learn "The cat sat" --web   the lesson, every number editable'
 
 lesson: page  ## the lesson as one file that needs no installation to open
-	@$(BIN)/regard learn "The cat sat" --save lesson.html
+	@$(BIN)/regard learn "The cat sat" --save lesson.html --overwrite
 
 page: $(READY)  ## build the page into the package
 	@$(BIN)/python tools/build_page.py

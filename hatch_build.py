@@ -51,9 +51,9 @@ class MakeParts(BuildHookInterface[Any]):
         for old in folder.glob("regard_cpu-*.so"):
             if old != target:
                 old.unlink()
-        if not target.exists():
+        if target is None:
             try:
-                compiler.compile_library(target)
+                target = compiler.compile_library(folder, f"regard_cpu-{compiler.source_key()}")
             except compiler.BuildError as error:
                 self.app.display_warning(f"regard: CPU kernels not built ({error})")
                 return

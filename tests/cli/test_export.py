@@ -248,7 +248,7 @@ def test_mistakes_name_the_fix(fails, file, words, message):
 def test_places_that_cannot_be_written(fails, file, tmp_path):
     said = fails(file, "--to", "csv", "-o", tmp_path / "none" / "a.csv", status=3)
     assert "give a folder that exists and may be written to" in said
-    assert "a folder; give the name of a file" in fails(file, "--to", "csv", "-o", tmp_path)
+    assert "a folder, not a file; give" in fails(file, "--to", "csv", "-o", tmp_path)
 
 
 def test_files_that_are_no_recordings(fails, tmp_path):

@@ -161,7 +161,7 @@ def test_a_sentence_with_a_script_is_inert_in_the_page(tmp_path):
         (["a", "--heads", "3"], "does not divide into 3 heads"),
         (["a", "--save", "lesson.pdf"], "give a name that ends in .html or .md or .json"),
         (["a", "--save", "lesson"], "give a name that ends in"),
-        (["a", "--save", "/nowhere/at/all/l.html"], "cannot write there"),
+        (["a", "--save", "/nowhere/at/all/l.html"], "cannot be written there"),
         (["a", "--key"], "give --exercise SEED with it"),
         (["--exercise", "-1"], "give a seed ≥ 0"),
     ],

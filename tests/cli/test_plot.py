@@ -221,7 +221,7 @@ def test_a_folder_that_cannot_be_written_to(fails, file, tmp_path):
     gone = tmp_path / "no" / "such" / "a.png"
     assert "cannot be written there" in fails(file, "L0H1", "-o", gone, status=3)
     (tmp_path / "folder.png").mkdir()
-    assert "a folder; give the name of a file" in fails(file, "-o", tmp_path / "folder.png")
+    assert "a folder, not a file; give" in fails(file, "-o", tmp_path / "folder.png")
 
 
 def test_a_picture_that_fails_half_way_leaves_nothing(file, plot, monkeypatch, tmp_path):

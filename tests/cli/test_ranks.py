@@ -19,7 +19,7 @@ import regard
 from cli.test_record import WORDS
 from parallel.world import launched, run
 from regard.cli import main
-from regard.cli.ranks import Ranks, _alike, _check_folder, _make
+from regard.cli.ranks import Ranks, _alike, _check_folder
 from regard.errors import FileError, RegardError
 
 TEXT = " ".join((WORDS * 5)[:60])
@@ -157,12 +157,3 @@ def test_folders_that_cannot_be_filled(tmp_path: Path) -> None:
     _check_folder(tmp_path, True)
     _check_folder(tmp_path / "new", False)
     assert not (tmp_path / "new").exists()
-
-
-def test_a_folder_is_emptied_of_an_earlier_run_and_of_nothing_else(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    _make(out)
-    for name in ("rank-0000.regard", "rank-0007.regard", "notes.txt"):
-        (out / name).touch()
-    _make(out)
-    assert [file.name for file in out.iterdir()] == ["notes.txt"]

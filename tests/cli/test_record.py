@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import regard
+from regard.errors import InputError
 from regard.recording import append
 
 WORDS = "the sea rises twice a day and falls again because moon pulls on water .".split()
@@ -221,6 +222,41 @@ def test_an_existing_file_is_kept(record, model):
     assert status == 3 and "exists already" in err and "--overwrite" in err
     assert Path("run.regard").read_text() == "mine"
     assert record(model, "--text", TEXT, "--overwrite")[0] == 0
+
+
+def test_a_failed_run_leaves_the_older_file(record, model, monkeypatch):
+    Path("run.regard").write_text("mine")
+    status, _, err = record(model, "--text", TEXT, "--overwrite", "--queries", "500:600")
+    assert status == 2 and "no row was recorded" in err
+    assert Path("run.regard").read_text() == "mine" and not Path("run.regard.partial").exists()
+
+    def fail(*_):
+        raise InputError("no agreement")
+
+    with monkeypatch.context() as patch:  # when all was read
+        patch.setattr("regard.cli.record._compare", fail)
+        status, _, err = record(model, "--text", TEXT, "--overwrite")
+    (line,) = [line for line in err.splitlines() if line.startswith("regard:")]
+    assert status == 2 and "no agreement; what was recorded until then is in run.regard.p" in line
+    assert Path("run.regard").read_text() == "mine"
+    with regard.open("run.regard.partial") as found:
+        assert found.tokens
+
+
+@pytest.mark.parametrize("reached", [False, True])
+def test_ctrl_c_leaves_the_older_file(record, model, monkeypatch, reached):
+    Path("run.regard").write_text("mine")
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    place = "regard.cli.record._compare" if reached else "regard.recorder.drive.drive"
+    monkeypatch.setattr(place, stop)
+    status, _, err = record(model, "--text", TEXT, "--overwrite")
+    said = "what was read so far is in run.regard.partial" if reached else "nothing was recorded"
+    assert status == 130 and f"regard: stopped; {said}; run.regard is as it was" in err
+    assert Path("run.regard").read_text() == "mine"
+    assert Path("run.regard.partial").exists() == reached
 
 
 def test_a_folder_that_cannot_be_written_to(record, model, monkeypatch):

@@ -109,7 +109,7 @@ def test_what_is_wrong(fails, file, tmp_path):
     assert "--top -1" in fails(file, "--top", "-1")
     assert "prompt 7 does not exist; this recording has 0" in fails(file, "--prompt", "7")
     assert "no such file" in fails(tmp_path / "none.regard", status=3)
-    assert "cannot write there" in fails(file, "-o", tmp_path / "no" / "a.md")
+    assert "cannot be written there" in fails(file, "-o", tmp_path / "no" / "a.md")
     assert "give .md, .json, .html or .txt" in fails(file, "-o", tmp_path / "page.xyz")
     assert not (tmp_path / "page.xyz").exists()
 

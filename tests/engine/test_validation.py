@@ -492,3 +492,28 @@ def test_lse_may_have_a_last_axis_of_one():
     right = attend(mask=regard.Causal()).lse
     a = replay(lse=right.unsqueeze(-1), mask=regard.Causal())
     assert torch.equal(a.lse, right)
+
+
+def test_torch_vmap_is_refused_but_for_the_definition() -> None:
+    x = torch.randn(2, 3, 4, 5, 8)
+    regard.attend(x[0], x[0], x[0])  # calls alike are settled by now
+    for name in (None, "cpu", "library", "tiled"):
+        with pytest.raises(InputError, match="give the whole batch at once"):
+            torch.vmap(lambda q, name=name: regard.attend(q, q, q, implementation=name).output)(x)
+    found = torch.vmap(lambda q: regard.attend(q, q, q, implementation="dense").output)(x)
+    torch.testing.assert_close(found, regard.attend(x, x, x).output)
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_sparse_tensors_are_refused(which: int) -> None:
+    given = [torch.randn(1, 2, 4, 8) for _ in range(3)]
+    regard.attend(*given)
+    given[which] = given[which].to_sparse()
+    name = ("query", "key", "value")[which]
+    asks = [regard.attend, regard.attend_partial, regard.scaled_dot_product_attention]
+    for ask in asks:
+        with pytest.raises(DTypeError, match=rf"{name} is .* sparse_coo; give {name}\.to_dense"):
+            ask(*given)
+    if which < 2:
+        with pytest.raises(DTypeError, match="to_dense"):
+            regard.replay(*given[:2])

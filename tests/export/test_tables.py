@@ -75,3 +75,19 @@ def test_progress_is_told(tmp_path):
 def test_no_rows_are_a_line_of_names(tmp_path):
     write_csv(table(0), tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text() == "n,value,text\n"
+
+
+def test_no_text_is_a_formula_and_every_text_comes_back(tmp_path):
+    texts = ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'quoted", "''", "plain", "", "a=b"]
+    numbers = [-1.5, 2.0, -3.0] + [0.0] * (len(texts) - 3)
+    table = Table(
+        {"text": "text", "n": "number"},
+        len(texts),
+        lambda: iter([{"text": texts, "n": np.array(numbers)}]),
+    )
+    write_csv(table, tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert not any(row["text"].startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows)
+    assert [row["text"].removeprefix("'") for row in rows] == texts
+    assert [float(row["n"]) for row in rows] == numbers

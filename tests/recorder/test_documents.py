@@ -101,6 +101,32 @@ def test_more_documents_later(words_model, asked):
         assert [" ".join(one.tokens) for one in rec.prompts] == documents(10)
 
 
+def test_files_of_another_run_stay_until_all_that_replace_them_are_whole(
+    words_model, asked, monkeypatch
+):
+    recorded(words_model, asked)
+    before = {one.name: one.read_bytes() for one in asked.folder.iterdir()}
+    over = replace(asked, manner=Manner(layers="0"), overwrite=True)
+    real = running.ShardRecorder.write
+
+    def write(self: Any, path: Any, *rest: Any) -> Any:
+        if path.name == "shard-00001.regard":
+            raise FileError("no space left")
+        return real(self, path, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running.ShardRecorder, "write", write)
+        with pytest.raises(FileError, match="no space left"):
+            recorded(words_model, over)
+    files = [one for one in asked.folder.iterdir() if one.is_file()]
+    assert {one.name: one.read_bytes() for one in files} == before
+    assert [one.name for one in (asked.folder / "partial").iterdir()] == ["shard-00000.regard"]
+    # the same command goes on from there
+    assert recorded(words_model, over) == ["shard-00001.regard", "shard-00002.regard"]
+    assert sorted(one.name for one in asked.folder.iterdir()) == sorted(before)
+    assert recorded(words_model, replace(asked, manner=Manner(layers="0"))) == []
+
+
 def test_fewer_documents_leave_no_file_of_before(words_model, asked):
     recorded(words_model, asked)
     write_jsonl(asked.documents, documents(7)[:3])

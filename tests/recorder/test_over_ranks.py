@@ -15,7 +15,7 @@ from torch import nn
 import regard
 from parallel.world import run
 from regard import recording
-from regard.errors import InputError, UnavailableError
+from regard.errors import FileError, InputError, UnavailableError
 from regard.recorder.over_ranks import record_over_ranks
 
 TOKENS = 300
@@ -130,6 +130,38 @@ def test_a_lost_rank_is_named_and_what_was_written_can_be_read(tmp_path: Path) -
     with regard.open(tmp_path / "ranks") as found:
         assert found["L0H0"].entropy().shape[0] > 0
         assert not found.prompts[0].finished
+
+
+def read_anew(folder: str, is_failing: bool) -> str:
+    """Rank 1's file cannot be closed, where it is to fail."""
+    from regard.recording import Writer
+
+    with pytest.MonkeyPatch.context() as patch:
+        if is_failing and dist.get_rank() == 1:
+            patch.setattr(Writer, "close", _full)
+        try:
+            record_over_ranks(llama(), ids(), folder, layers=[1], overwrite=True)
+        except (FileError, UnavailableError) as error:
+            return str(error)
+    return ""
+
+
+def _full(_: Any) -> None:
+    raise FileError("no space left")
+
+
+def test_an_older_recording_stays_until_the_files_of_all_ranks_are_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "ranks"
+    run(3, read, "llama", str(folder), "2GB")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    told = run(2, read_anew, str(folder), True, disturbed=True, patience=5.0)
+    assert all(told)
+    assert {f.name: f.read_bytes() for f in folder.iterdir() if f.is_file()} == before
+    assert (folder / "partial" / "rank-0000.regard").exists()
+    assert run(2, read_anew, str(folder), False) == ["", ""]
+    assert sorted(f.name for f in folder.iterdir()) == ["rank-0000.regard", "rank-0001.regard"]
+    with regard.open(folder) as found:
+        assert found.prompts[0].finished and len(found.tokens) == TOKENS
 
 
 def test_a_layer_can_be_chosen(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ import pytest
 
 from recording.conftest import contents
 from regard.errors import FileError
-from regard.recording import Reader, check
+from regard.recording import Reader, check, repair, source
 from regard.recording.catalogue import index_payload
-from regard.recording.document import decode_head
-from regard.recording.layout import BLOCK, INDX, TAIL, Frame, file_header
+from regard.recording.document import Tensor, decode_head, encode_head
+from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, Frame, file_header
+from regard.recording.write import note_head
 
 SIZE = 24  # bytes of data behind every head below
 GOOD = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, SIZE]}
@@ -322,3 +323,54 @@ def test_nothing_in_a_file_runs(tmp_path):
     path.write_bytes(file_header() + frame_of(b"TENS", BLOCK, head, raw))
     assert len(Reader(path)) == 0
     assert contents(Reader(path)) == {}
+
+
+# ── files that are longer than what is in them ───────────────────────────────────────────────
+
+TERABYTE = 2**40
+
+
+def test_a_terabyte_of_nothing_behind_the_frames(small, monkeypatch):
+    """Neither opening nor checking reads a hole."""
+    whole = list(Reader(small))
+    index = Reader(small)._catalogue.frames[-1].frame
+    read = []
+    real = source.Source.read
+    monkeypatch.setattr(
+        source.Source, "read", lambda self, at, n: read.append(n) or real(self, at, n)
+    )
+    os.truncate(small, index.offset + 1)
+    os.truncate(small, TERABYTE)
+    with small.open("r+b") as file:
+        file.seek(TERABYTE // 2)
+        file.write(b"RGDF" * 100)
+    assert list(Reader(small)) == whole
+    assert not check(small).is_whole
+    assert sum(read) < 2**28
+    assert repair(small).is_whole and small.stat().st_size < 2**20
+
+
+@pytest.mark.parametrize("where", ["last", "middle"])
+def test_a_terabyte_that_one_frame_claims(small, where):
+    """A right header over a hole."""
+    with Reader(small) as reader:
+        end = reader._catalogue.frames[-1].frame.offset
+    tensor = Tensor("hole", "U8", (TERABYTE,), 0, TERABYTE)
+    head = encode_head([tensor], {})
+    frame = Frame(TENS, end, len(head), len(head) + TERABYTE, crc32(head), 12345)
+    with small.open("r+b") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(frame.pack() + head)
+        file.truncate(frame.end)
+        if where == "middle":
+            note = note_head({"n": "1"})
+            more = Frame(META, frame.end, len(note), len(note), crc32(note), crc32(note))
+            file.seek(frame.end)
+            file.write(more.pack() + note)
+    with Reader(small) as reader:
+        assert ("hole" in reader) == (where == "middle")
+        if "hole" in reader:
+            with pytest.raises(FileError, match="of which the disk holds"):
+                reader.array("hole")
+    assert "of which the disk holds" in check(small).damage[0].reason

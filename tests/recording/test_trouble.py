@@ -13,7 +13,7 @@ import pytest
 
 from recording.conftest import contents, record
 from regard.errors import DTypeError, FileError, InputError
-from regard.recording import Memory, Reader, Writer, append, check, repair, source, write
+from regard.recording import Memory, Reader, Writer, append, check, repair, source
 from regard.recording.annotate import annotate
 from regard.recording.layout import MAX_HEAD
 
@@ -120,13 +120,16 @@ def test_a_disk_that_is_full_at_the_first_byte_leaves_nothing(
             assert contents(reader) == before  # the old one is as it was
 
 
-def test_a_name_that_cannot_be_taken_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_name_that_cannot_be_taken_leaves_both(
+    small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = small.read_bytes()
     monkeypatch.setattr(Path, "replace", refusing(errno.EACCES))
-    with pytest.raises(FileError, match=r"cannot be created \(Permission denied\)"):
-        Writer(tmp_path / "a.regard", overwrite=True)
-    assert list(tmp_path.iterdir()) == []
+    message = r"cannot be replaced \(Permission denied\); the recording is in .*\.partial"
+    with pytest.raises(FileError, match=message), Writer(small, overwrite=True) as writer:
+        writer.add("new", np.ones(2))
+    assert small.read_bytes() == before
+    assert list(Reader(Path(f"{small}.partial"))) == ["new"]
 
 
 def test_an_error_that_is_not_the_disks_is_handed_on(
@@ -216,4 +219,3 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
             assert (tmp_path / "a.regard").stat().st_mode & 0o777 == 0o640
     finally:
         os.umask(before)
-    assert write._umask() == before

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from recording.conftest import ARRAYS, contents
 from regard.errors import FileError
-from regard.recording import Reader, Writer, check, repair
+from regard.recording import Reader, Writer, append, check, repair
 
 
 def test_a_whole_file(small):
@@ -125,13 +126,49 @@ def test_what_is_no_recording_is_refused_and_left_alone(tmp_path):
     assert path.read_bytes() == b"important"
 
 
-def test_an_index_that_lies_is_found(small, tmp_path):
-    """Sound checksums all over, but the index leaves a tensor out."""
-    other = tmp_path / "other.regard"
-    with Writer(other) as writer:
+def liar(path: Path, monkeypatch: pytest.MonkeyPatch, indices: int) -> Path:
+    """Sound checksums all over, but every index leaves the same tensor out."""
+    real = append.index_payload
+
+    def without(offset, headers, heads):
+        return real(offset, [headers[0], *headers[2:]], [heads[0], *heads[2:]])
+
+    with monkeypatch.context() as patch, Writer(path) as writer:
+        patch.setattr(append, "index_payload", without)
+        for n in range(indices):
+            writer.add(f"x{n}", np.full(3, n))
+            writer.add(f"y{n}", np.full(3, n))
+            writer._log.append_index()
+    return path
+
+
+@pytest.mark.parametrize("indices", [1, 3])
+def test_an_index_that_lies_is_found_and_made_anew(tmp_path, monkeypatch, indices):
+    path = liar(tmp_path / "a.regard", monkeypatch, indices)
+    reasons = {one.reason for one in check(path).damage}
+    assert reasons == {"an index that disagrees with the file"}
+    assert "y0" not in Reader(path)
+    assert repair(path).is_whole
+    report = check(path)
+    assert report.is_whole and report.is_closed and report.tensors == 2 * indices
+    with Reader(path) as reader:
+        assert not reader.damage
+        for name, entry in reader.entries.items():
+            np.testing.assert_array_equal(reader.array(entry), np.full(3, int(name[1:])))
+    raw = path.read_bytes()
+    assert repair(path).is_whole and path.read_bytes() == raw
+
+
+def test_a_damaged_index_in_the_middle_is_made_void(tmp_path):
+    path = tmp_path / "a.regard"
+    with Writer(path) as writer:
         writer.add("x", np.ones(3))
-        log = writer._log
+        index = writer._log.end
+        writer._log.append_index()
         writer.add("y", np.ones(3))
-        del log.headers[-1], log.heads[-1]
-    report = check(other)
-    assert [one.reason for one in report.damage] == ["an index that disagrees with the file"]
+    raw = path.read_bytes()
+    for at in (index + 64 + 10, index + 64 + 200):  # in its head, in its list
+        path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+        assert not check(path).is_whole
+        assert repair(path).is_whole
+        assert list(Reader(path)) == ["x", "y"]

@@ -83,6 +83,63 @@ def test_overwriting_leaves_the_old_one_to_its_readers(small):
     assert small.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_only_a_whole_recording_takes_the_place_of_an_older_one(small, error):
+    before = small.read_bytes()
+    for name in ("small.regard.partial", "small.regard.partial2"):
+        with pytest.raises(error) as caught, Writer(small, overwrite=True) as writer:
+            assert writer.path == small.with_name(name)
+            writer.add("new", np.ones(2))
+            raise error
+        assert small.read_bytes() == before
+        assert caught.value.__notes__ == [
+            f"what was recorded until then is in {small.with_name(name)}; {small} is as it was"
+        ]
+        assert list(Reader(small.with_name(name))) == ["new"]
+    with Writer(small, overwrite=True) as writer:
+        writer.add("new", np.ones(2))
+    assert writer.path == small and list(Reader(small)) == ["new"]
+
+
+def test_a_process_that_is_killed_leaves_the_older_recording(small):
+    before = small.read_bytes()
+    script = (
+        "import os, sys, numpy as np\nfrom regard.recording import Writer\n"
+        "writer = Writer(sys.argv[1], overwrite=True)\nwriter.add('new', np.ones(2))\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(small)], check=False)
+    assert small.read_bytes() == before
+    assert list(Reader(small.with_name("small.regard.partial"))) == ["new"]
+
+
+def test_what_is_not_there_is_written_in_its_place(tmp_path):
+    with Writer(tmp_path / "a.regard", overwrite=True) as writer:
+        writer.add("x", np.ones(2))
+        assert list(Reader(tmp_path / "a.regard")) == ["x"]  # it can be watched while it grows
+
+
+def test_nothing_but_a_file_is_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("/dev/null")
+    before = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+    for name in before:
+        with pytest.raises(FileError, match=r"a (pipe|folder|device), not a file"):
+            Writer(tmp_path / name, overwrite=True)
+    assert {path.name: path.lstat().st_mode for path in tmp_path.iterdir()} == before
+
+
+def test_a_link_stays_one(tmp_path, small):
+    link = tmp_path / "elsewhere" / "link.regard"
+    link.parent.mkdir()
+    link.symlink_to(small)
+    with Writer(link, overwrite=True) as writer:
+        writer.add("new", np.ones(2))
+        assert writer.path.parent == small.parent
+    assert link.is_symlink() and list(Reader(small)) == ["new"]
+
+
 def test_a_recording_that_is_being_written_is_not_pulled_away(tmp_path):
     path = tmp_path / "a.regard"
     with Writer(path) as writer:

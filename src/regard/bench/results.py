@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from regard.errors import FileError, RegardError
+from regard.files import open_file, reason, shown
 
-__all__ = ["Result", "WrongResultError", "append_csv", "machine", "today"]
+__all__ = ["Result", "WrongResultError", "append_csv", "check_csv", "machine", "today"]
 
 
 class WrongResultError(RegardError):
@@ -48,6 +49,9 @@ class Result:
     note: str = ""
 
 
+_NAMES = [field.name for field in fields(Result)]
+
+
 def today() -> str:
     """The date, UTC."""
     return datetime.now(UTC).date().isoformat()
@@ -65,14 +69,28 @@ def machine() -> str:
 
 def append_csv(path: Path, results: Sequence[Result]) -> None:
     """Add rows; a new file gets the header first. Columns must be the ones this version writes."""
-    names = [field.name for field in fields(Result)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = path.read_text() if path.exists() else ""
-    known = text.splitlines()[0].split(",") if text else names
-    if known != names:
-        raise FileError(f"{path} has columns {', '.join(known)}; move it away to begin a new one")
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        if not text:
-            writer.writeheader()
-        writer.writerows(asdict(result) for result in results)
+    is_new = check_csv(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", newline="") as file:
+            writer = csv.DictWriter(file, _NAMES, lineterminator="\n")
+            if is_new:
+                writer.writeheader()
+            writer.writerows(asdict(result) for result in results)
+    except OSError as error:
+        raise FileError(f"{shown(path)}: cannot be written ({reason(error)})") from None
+
+
+def check_csv(path: Path) -> bool:
+    """Whether the file is new or empty; FileError where rows cannot be added to it."""
+    try:
+        with open_file(path) as file:
+            known = file.readline().decode("utf-8", "replace").rstrip("\n").split(",")
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError) as error:
+        raise FileError(f"{shown(path)}: cannot be written ({reason(error)})") from None
+    if known not in (_NAMES, [""]):
+        columns = shown(", ".join(known))
+        raise FileError(f"{shown(path)} has columns {columns}; move it away to begin a new one")
+    return known == [""]

@@ -22,6 +22,9 @@ stats  and lse, max score, entropy, map   all    and received mass, top 8 keys
 later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weights kept"""
 
 
+_MOST = 2**22  # tokens, dimensions
+_LONGEST = 3600  # seconds a configuration
+
 # suite → the lengths that are measured where none are named
 _SUITES = {
     "cpu": "512,1024,2048,4096,8192",
@@ -77,7 +80,7 @@ def bench(
     """
     from dataclasses import asdict
 
-    from regard.bench.results import WrongResultError, append_csv
+    from regard.bench.results import WrongResultError, append_csv, check_csv
     from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
@@ -85,7 +88,11 @@ def bench(
         raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
     if only is not None and suite != "gpu":
         raise InputError(f"--only names parts of the suite gpu; {suite} has none")
+    if not 0 <= seconds <= _LONGEST:
+        raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
     counts = _numbers(tokens or _SUITES[suite], "--tokens")
+    if csv is not None:
+        check_csv(csv)  # before minutes go by
     wrong: list[str] = []
     if suite == "cpu":
         rows = _attention(counts, _numbers(dims, "--dims"), dtype, seconds)
@@ -248,9 +255,10 @@ def _numbers(text: str, option: str) -> list[int]:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if not numbers or min(numbers) < 1:
+    if not numbers or min(numbers) < 1 or max(numbers) > _MOST:
         raise InputError(
-            f"{option} {text!r}: give whole numbers separated by commas, such as 512,1024"
+            f"{option} {text[:60]!r}: give whole numbers up to {_MOST} separated by commas, such "
+            "as 512,1024"
         )
     return numbers
 

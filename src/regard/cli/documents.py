@@ -137,11 +137,12 @@ def _tell_stopped(end: BaseException, run: Run, folder: Path) -> None:
     """What there is, and how to go on."""
     from regard.recording.shards import shard_files
 
-    whole = len(shard_files(folder)) if folder.is_dir() else 0
+    whole = len(shard_files(run.place)) if run.place.is_dir() else 0
     stopped = "regard: stopped; " if isinstance(end, KeyboardInterrupt) else ""
     if whole or stopped:
-        words = f"{whole} of {run.files} files are whole in {folder}"
-        write(f"{stopped}{words}; the same command goes on from there", error=True)
+        words = f"{whole} of {run.files} files are whole in {run.place}"
+        old = f"; the files in {folder} are as they were" if run.stale else ""
+        write(f"{stopped}{words}{old}; the same command goes on from there", error=True)
 
 
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────

@@ -73,6 +73,10 @@ def export(
     safetensors) are called P0/L5H1/lse: prompt, head, what; they can be statistics, rows, lse,
     top, received, pooled, weights and qk, several with commas between them.
 
+    In CSV a text that begins with = + - @ ' tab or carriage return has an apostrophe in front, so
+    that no spreadsheet runs a token as a formula; remove one to get the token. Other formats hold
+    texts as they are.
+
     BertViz and CircuitsVis draw dense matrices of short texts: numpy.asarray of
     regard.open(FILE)["L0H0"], or --what weights --to npz.
     """
@@ -111,7 +115,7 @@ def _check(wish: _Wish) -> None:
 
 def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
     """Nothing is in the way, and the recording itself least of all."""
-    from regard.export import check_free
+    from regard.files import check_free
 
     if path.resolve() in (file.resolve(), *(one.resolve() for one in file.glob("*.regard"))):
         raise InputError(f"-o {path}: the recording itself; give another name")
@@ -128,7 +132,7 @@ def _beside(file: Path, wish: _Wish) -> Path:
 
 def _export(file: Path, path: Path, wish: _Wish, overwrite: bool) -> _Written:
     import regard.recording
-    from regard.export import appearing
+    from regard.files import appearing
 
     with regard.recording.open(file) as recording:
         chosen = _choose(recording, wish)

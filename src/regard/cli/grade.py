@@ -27,6 +27,7 @@ def grade(
     csv: str | None = typer.Option(
         None, "--csv", metavar="OUT.csv|-", help="Write one row per file, to a file or to stdout."
     ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace OUT.csv if it exists."),
     as_json: bool = typer.Option(False, "--json", help="Print the verdicts as JSON."),
 ) -> None:
     """Check hand calculations: the first wrong step, and why.
@@ -36,15 +37,18 @@ def grade(
     masked, weights, output. Lines with numbers that cannot be read are listed. Exit status 0 when
     all is right, 1 when something is not or was not read, 2 when a file cannot be graded.
     """
+    from regard.files import check_free
     from regard.learn.grading import grade_file
 
     if as_json and csv == "-":
         raise InputError("--json and --csv - both write to stdout; give --csv a file name")
+    if csv and csv != "-":
+        check_free(Path(csv), overwrite=overwrite)
     graded = [grade_file(path) for path in _expand(files)]
     if len(graded) == 1 and graded[0].problem and not (as_json or csv):
         raise InputError(f"{graded[0].name}: {graded[0].problem}")
     if csv:
-        _write_csv(csv, graded)
+        _write_csv(csv, graded, overwrite)
     if as_json:
         _write_json(graded)
     elif csv != "-":
@@ -82,11 +86,11 @@ def _write_json(graded: list[Graded]) -> None:
     write_json({"summary": tally(graded), "files": [one.as_dict() for one in graded]})
 
 
-def _write_csv(out: str, graded: list[Graded]) -> None:
+def _write_csv(out: str, graded: list[Graded], overwrite: bool) -> None:
     import csv
     import io
 
-    from regard.learn.files import write_text
+    from regard.files import write_text
     from regard.learn.grading import COLUMNS
 
     text = io.StringIO()
@@ -96,16 +100,15 @@ def _write_csv(out: str, graded: list[Graded]) -> None:
     if out == "-":
         write(text.getvalue().removesuffix("\n"))
     else:
-        write_text(Path(out), text.getvalue(), "--csv")
+        write_text(Path(out), text.getvalue(), "--csv", overwrite=overwrite)
 
 
 def _harmless(row: dict[str, str]) -> dict[str, str]:
     """Words from a file that a spreadsheet would run as a formula are marked as text."""
+    from regard.export.tables import harmless
+
     numbers = ("given", "right")
-    return {
-        name: f"'{text}" if text.startswith(("=", "+", "-", "@")) and name not in numbers else text
-        for name, text in row.items()
-    }
+    return {name: text if name in numbers else harmless(text) for name, text in row.items()}
 
 
 def _write_report(graded: list[Graded]) -> None:

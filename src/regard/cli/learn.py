@@ -39,6 +39,7 @@ def learn(
     save: Path | None = typer.Option(
         None, help="Write FILE.html (the page), FILE.md or FILE.json instead."
     ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
     web: bool = typer.Option(
         False, "--web", help="The page in the browser, every number editable."
     ),
@@ -58,7 +59,7 @@ def learn(
     from regard.learn import Options, make_lesson
 
     if exercise is not None:
-        _exercise(exercise, key=key, as_json=as_json, save=save, sentence=sentence)
+        _exercise(exercise, sentence, save, key=key, as_json=as_json, overwrite=overwrite)
         return
     if key:
         raise InputError("--key shows the answers of an exercise; give --exercise SEED with it")
@@ -77,13 +78,14 @@ def learn(
     if web:
         _serve(lesson, port, open_page)
     else:
-        _show(lesson, as_json=as_json, save=save)
+        _show(lesson, as_json=as_json, save=save, overwrite=overwrite)
 
 
-def _show(lesson: Lesson, *, as_json: bool, save: Path | None) -> None:
+def _show(lesson: Lesson, *, as_json: bool, save: Path | None, overwrite: bool) -> None:
     """To a file, as JSON, or on the terminal."""
     if save is not None:
-        _save({save: _written(lesson, save.suffix.lower())}, quiet_stdout=as_json)
+        text = _written(lesson, save.suffix.lower())
+        _save({save: text}, quiet_stdout=as_json, overwrite=overwrite)
     if as_json:
         write_json(lesson.as_dict())
     elif save is None:
@@ -124,7 +126,7 @@ def _written(lesson: Lesson, suffix: str) -> str:
 
 
 def _exercise(
-    seed: int, *, key: bool, as_json: bool, save: Path | None, sentence: str | None
+    seed: int, sentence: str | None, save: Path | None, *, key: bool, as_json: bool, overwrite: bool
 ) -> None:
     """Print an exercise or its key, or save both side by side."""
     if seed < 0:
@@ -137,7 +139,7 @@ def _exercise(
         _check_suffix(save, ".md")
         answers = save.with_suffix(f".key{save.suffix}")
         both = {save: exercise_markdown(seed), answers: exercise_key(seed)}
-        _save(both, quiet_stdout=as_json)
+        _save(both, quiet_stdout=as_json, overwrite=overwrite)
     if as_json:
         write_json({"seed": seed, "exercise": exercise_markdown(seed), "key": exercise_key(seed)})
     elif save is None:
@@ -145,19 +147,21 @@ def _exercise(
 
 
 def _check_suffix(path: Path, *known: str) -> None:
-    from regard.learn.text import printable
+    from regard.files import shown
 
     if path.suffix.lower() not in known:
         raise InputError(
-            f"--save {printable(str(path))}: not a kind of file this writes; give a name that ends "
+            f"--save {shown(path)}: not a kind of file this writes; give a name that ends "
             f"in {' or '.join(known)}"
         )
 
 
-def _save(texts: dict[Path, str], *, quiet_stdout: bool) -> None:
+def _save(texts: dict[Path, str], *, quiet_stdout: bool, overwrite: bool) -> None:
     """Write each file whole and say where it is; stdout may be reserved for JSON."""
-    from regard.learn.files import write_text
+    from regard.files import check_free, write_text
 
+    for path in texts:
+        check_free(path, overwrite=overwrite)  # all of them, before one is written
     for path, text in texts.items():
-        write_text(path, text, "--save")
+        write_text(path, text, "--save", overwrite=overwrite)
         write(f"written: {path}", error=quiet_stdout)

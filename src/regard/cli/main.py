@@ -23,7 +23,8 @@ from regard.cli.show import show
 from regard.cli.terminal import guard_streams, harmless, spelt, write
 from regard.cli.verify import verify
 from regard.cli.view import view
-from regard.errors import RegardError
+from regard.errors import FileError, RegardError
+from regard.files import shown
 
 __all__ = ["app", "main"]
 
@@ -95,10 +96,17 @@ def _run() -> int:
     try:
         return app(prog_name="regard", standalone_mode=False) or 0
     except RegardError as error:
-        write(f"regard: {harmless(str(error))}", error=True)
+        notes = getattr(error, "__notes__", [])  # what is left of the work, and where
+        write(f"regard: {harmless('; '.join([str(error), *notes]))}", error=True)
         return error.exit_code
     except _UsageProblem as error:
         return _report(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of a file or folder that nothing above was prepared for
+        name = shown(error.filename) if isinstance(error.filename, str) else "a file"
+        write(f"regard: {name}: {error.strerror or error}", error=True)
+        return FileError.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
 

@@ -159,7 +159,7 @@ def _beside(file: Path, wish: _Wish) -> Path:
 
 def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
     """Nothing is in the way, and the recording itself least of all."""
-    from regard.export import check_free
+    from regard.files import check_free
 
     if path.resolve() in (file.resolve(), *(one.resolve() for one in file.glob("*.regard"))):
         raise InputError(f"-o {path}: the recording itself; give another name")
@@ -168,7 +168,7 @@ def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
 
 def _draw(file: Path, wish: _Wish, style: Style, path: Path, kind: str, overwrite: bool) -> Figure:
     import regard.recording
-    from regard.export import appearing
+    from regard.files import appearing
     from regard.plot import write_picture
 
     with regard.recording.open(file) as recording:

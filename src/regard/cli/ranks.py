@@ -69,7 +69,6 @@ def record_over_ranks(
             if as_json and ranks.rank == 0:
                 write_json(reading.plan.to_dict() | {"tokens": reading.before.shards.lengths})
             return
-        _first(ranks, lambda: _make(folder))
         heard = 0
         with status().status("reading") as line:
 
@@ -160,16 +159,6 @@ def _check_folder(folder: Path, overwrite: bool) -> None:
     old = _files(folder)
     if old and not overwrite:
         raise FileError(f"{folder}: holds {old[0].name} already; give another -o, or --overwrite")
-
-
-def _make(folder: Path) -> None:
-    """The folder, with nothing of an earlier run in it."""
-    try:
-        folder.mkdir(exist_ok=True)
-        for file in _files(folder):  # there may have been more ranks
-            file.unlink()
-    except OSError as error:
-        raise FileError(f"{folder}: cannot be made or written to ({error.strerror})") from None
 
 
 def _files(folder: Path) -> list[Path]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from regard.cli.documents import Many, duration, record_documents
 from regard.cli.ranks import Ranks, record_over_ranks
 from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
 from regard.errors import FileError, InputError
+from regard.files import check_regular, open_file, reason, shown
 
 if TYPE_CHECKING:
     from regard.recorder import Recorder
@@ -79,7 +81,8 @@ def record(
     """Record where a model looks while it reads a prompt.
 
     Statistics of all heads are kept, and q and k of as many layers as fit the budget: any weight
-    of those can be computed afterwards, exactly. Ctrl-C leaves a file with what was read so far.
+    of those can be computed afterwards, exactly. Ctrl-C leaves a file with what was read so far;
+    with --overwrite it is FILE.partial, and the old file stays: only a whole recording replaces it.
 
     Under torchrun: one long prompt over all processes, into a folder with one file for each.
 
@@ -155,10 +158,16 @@ def _record_prompts(
             recorder.finish()
             agreement = _compare(recorder, encoded)
     except KeyboardInterrupt:
-        write(f"regard: stopped; what was read so far is in {output}", error=True)
+        write(f"regard: stopped; {_what_is_left(recorder.left, output)}", error=True)
         raise
     with recorder.recording as found:
         _finish(found, output, agreement, as_json)
+
+
+def _what_is_left(left: Path | None, output: Path) -> str:
+    """Behind a recording that was stopped."""
+    words = f"what was read so far is in {left}" if left else "nothing was recorded"
+    return words if left == output or not output.exists() else f"{words}; {output} is as it was"
 
 
 # ── what is to be read ───────────────────────────────────────────────────────────────────────
@@ -179,19 +188,28 @@ def _prompts(texts: list[str], files: list[Path], stdin: bool) -> list[str]:
 def _read(path: Path) -> str:
     try:
         # the last line break is the editor's, not the prompt's
-        return path.read_text(encoding="utf-8").removesuffix("\n")
+        with open_file(path) as file:
+            return TextIOWrapper(file, encoding="utf-8").read().removesuffix("\n")
     except UnicodeDecodeError:
-        raise FileError(f"{path}: not UTF-8 text") from None
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+        raise FileError(f"{shown(path)}: not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{shown(path)}: cannot be read ({reason(error)})") from None
 
 
 def _check_output(path: Path, overwrite: bool) -> None:
     """Before minutes go by: the file can be made."""
     import os
 
-    if path.exists() and not overwrite:
-        raise FileError(f"{path}: exists already; give another name with -o, or --overwrite")
+    try:
+        check_regular(path)
+        if not overwrite:
+            raise FileError(f"{path}: exists already; give another name with -o, or --overwrite")
+    except FileNotFoundError:
+        pass  # a new file
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:
+        raise FileError(f"{shown(path)}: {reason(error)}; give another name with -o") from None
     folder = path.parent
     if not folder.is_dir():
         raise FileError(f"{path}: there is no folder {folder}")

@@ -48,6 +48,7 @@ def report(
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Write there; .md, .json, .html or .txt says in which form."
     ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
     heads: str | None = typer.Option(
         None,
         metavar="LABELS",
@@ -71,12 +72,15 @@ def report(
     if keep and not causal:
         raise InputError("--keep adds what --causal finds to the file; give both")
     import regard.recording
+    from regard.files import check_free
     from regard.study import make_report
 
+    if output is not None:
+        check_free(output, overwrite=overwrite)
     with regard.recording.open(file) as recording:
         is_about_text = causal or prompt != 0 or needle is not None or heads is not None
         if not is_about_text and not recording.prompts and len(recording.training):
-            _report_run(recording, form, output)
+            _report_run(recording, form, output, overwrite)
             return
         span = _needle(recording, prompt, needle)
         found = make_report(recording, prompt, top=top, needle=span)
@@ -87,22 +91,22 @@ def report(
                 _keep(recording, file, prompt, knocked)
             found = make_report(recording, prompt, top=top, needle=span, knocked=knocked)
         if form == "page" and output is not None:
-            _save_page(recording, prompt, found, heads, output)
+            _save_page(recording, prompt, found, heads, output, overwrite)
             return
     if output is None:
         _print(found, form)
     else:
-        _save(found, form, output)
+        _save(found, form, output, overwrite)
 
 
-def _report_run(recording: Recording, form: str, output: Path | None) -> None:
+def _report_run(recording: Recording, form: str, output: Path | None, overwrite: bool) -> None:
     """A training run, where nothing else was recorded."""
     from regard.draw import Paper, finished, paper_of, plain
     from regard.draw.pages import make_overview
-    from regard.learn.files import write_text
+    from regard.files import write_text
 
     if form == "page" and output is not None:
-        _write_page(recording, output)
+        _write_page(recording, output, overwrite)
         return
     page = make_overview(recording, 0, "entropy")
     console = results()
@@ -118,7 +122,7 @@ def _report_run(recording: Recording, form: str, output: Path | None) -> None:
     if output is None:
         write(text)
     else:
-        write_text(output, text + "\n", "-o")
+        write_text(output, text + "\n", "-o", overwrite=overwrite)
         write(f"written: {output}", error=True)
 
 
@@ -196,34 +200,41 @@ def _print(found: Report, form: str) -> None:
     print_lines(console, _lines(found, paper_of(console, is_ascii=ascii_only(console))))
 
 
-def _save(found: Report, form: str, output: Path) -> None:
-    from regard.learn.files import write_text
+def _save(found: Report, form: str, output: Path, overwrite: bool) -> None:
+    from regard.files import write_text
 
-    write_text(output, _written(found, form), "-o")
+    write_text(output, _written(found, form), "-o", overwrite=overwrite)
     write(f"written: {output}", error=True)
 
 
 def _save_page(
-    recording: Recording, prompt: int, found: Report, heads: str | None, output: Path
+    recording: Recording,
+    prompt: int,
+    found: Report,
+    heads: str | None,
+    output: Path,
+    overwrite: bool,
 ) -> None:
     """One self-contained file, and on stderr what is in it."""
     named = None if heads is None else [one.strip() for one in heads.split(",")]
-    carries = _write_page(recording, output, prompt=prompt, heads=named, report=found)
+    carries = _write_page(recording, output, overwrite, prompt=prompt, heads=named, report=found)
     if heads is None and len(carries["heads"]) < len(recording.prompt(prompt)):
         write(f"heads: {', '.join(carries['heads'])} (--heads chooses others)", error=True)
 
 
-def _write_page(recording: Recording, output: Path, prompt: int = 0, **which: Any) -> Any:
+def _write_page(
+    recording: Recording, output: Path, overwrite: bool, prompt: int = 0, **which: Any
+) -> Any:
     """What it carries."""
     from regard.draw.pages.words import bytes_in_words
-    from regard.learn.files import write_text
+    from regard.files import write_text
     from regard.viewer.carried import LIMIT, carried_recording
     from regard.viewer.notebook import page_title
     from regard.viewer.selfcontained import make_page, room_in
 
     data, blobs = carried_recording(recording, prompt=prompt, limit=room_in(LIMIT), **which)
     page = make_page(data, title=page_title(recording, prompt), blobs=blobs)
-    write_text(output, page, "-o")
+    write_text(output, page, "-o", overwrite=overwrite)
     size, carries = bytes_in_words(len(page.encode())), data["carries"]
     write(f"written: {output}, {size}. {' '.join(carries['words'])}", error=True)
     return carries

@@ -48,7 +48,9 @@ def verify(
 
 def _expand(given: list[Path]) -> list[Path]:
     """Folders stand for their files, of ranks or of documents; each file is checked once."""
-    paths = [file for path in given for file in (_files(path) if path.is_dir() else [path])]
+    from regard.files import is_folder
+
+    paths = [file for path in given for file in (_files(path) if is_folder(path) else [path])]
     return list(dict.fromkeys(paths))
 
 
@@ -77,7 +79,7 @@ def _status(answer: Report | FileError) -> int:
 def _as_dict(path: Path, answer: Report | FileError) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from regard.recording.source import shown
+    from regard.files import shown
 
     if isinstance(answer, FileError):
         return {"file": shown(path), "problem": str(answer)}

@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.terminal import harmless, write
 from regard.errors import InputError
+from regard.files import is_folder
 
 __all__ = ["view"]
 
@@ -46,7 +47,7 @@ def view(
 
 def _recordings(given: Path) -> list[Path]:
     """A file; a folder of one recording's ranks; or each recording in a folder."""
-    if not given.is_dir():
+    if not is_folder(given):
         return [given]
     if any(given.glob("rank-*.regard")):
         return [given]

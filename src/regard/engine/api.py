@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.engine.autocast import in_autocast
 from regard.engine.choose import MEASURING, Implementation, choose
 from regard.engine.dtensor import for_dtensors, placed_like
-from regard.engine.eager import has_tangent
+from regard.engine.eager import has_tangent, is_batched
 from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners, unheard
 from regard.engine.matrix import Attention
@@ -177,6 +177,7 @@ def scaled_dot_product_attention(
     """
     if attn_mask is not None and is_causal:
         raise InputError("attn_mask and is_causal=True exclude each other; put both into the mask")
+    _check_tensors({"query": query, "key": key, "value": value})
     query, key, value = _broadcast(query, key, value, enable_gqa)
     mask: Mask | Tensor | None = Causal(align="start") if is_causal else None
     bias = None
@@ -281,6 +282,11 @@ def _choose(
             "forward-mode derivatives (torch.func.jvp, forward_ad) are asked for; only "
             "implementation='dense' has them, every other has gradients by backward()"
         )
+    if implementation != "dense" and is_batched(call.tensors()):
+        raise InputError(
+            "torch.vmap over regard needs implementation='dense'; attend takes any number of "
+            "leading axes: give the whole batch at once"
+        )
     chosen = choose(call.problem(summaries), implementation)
     return Swept(None) if questions_only and chosen.name == "library" else chosen
 
@@ -310,9 +316,8 @@ def _call(
 def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
     """Tensors of one float dtype on one device, whose shapes fit."""
     given = {"query": query, "key": key, "value": value}
+    _check_tensors(given)
     for name, tensor in given.items():
-        if not isinstance(tensor, Tensor):
-            raise DTypeError(f"{name} is a {type(tensor).__name__}; give a torch.Tensor")
         if tensor.dtype not in _FLOATS:
             floats = ", ".join(_short(dtype) for dtype in _FLOATS)
             raise DTypeError(f"{name} has dtype {_short(tensor.dtype)}; give one of {floats}")
@@ -323,6 +328,15 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
         said = ", ".join(f"{name} on {tensor.device}" for name, tensor in given.items())
         raise DeviceError(f"{said}: all three must be on one device")
     return AttentionShape.of(query.shape, key.shape, value.shape)
+
+
+def _check_tensors(given: dict[str, Any]) -> None:
+    for name, tensor in given.items():
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(f"{name} is a {type(tensor).__name__}; give a torch.Tensor")
+        if tensor.layout is not torch.strided:
+            layout = str(tensor.layout).removeprefix("torch.")
+            raise DTypeError(f"{name} is a tensor of layout {layout}; give {name}.to_dense()")
 
 
 def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:

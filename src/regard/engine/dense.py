@@ -81,7 +81,8 @@ def attend_densely(
 
 def softmax(masked: Tensor, sink: Tensor | None) -> tuple[Tensor, Tensor]:
     """lse (…, Hq, L) and shares (…, Hq, L, S), or S + 1 with a sink (Hq,): one more key.
-    A row that is −∞ throughout has lse −∞ and shares 0, not NaN, in its derivative as well."""
+    A row that is −∞ throughout has lse −∞ and shares 0, not NaN, in its derivative as well. A row
+    with a score of +∞ has no softmax: its shares and its lse are NaN."""
     if sink is not None:
         masked = torch.cat([masked, sink[:, None, None].expand(*masked.shape[:-1], 1)], dim=-1)
     if masked.shape[-1] == 0:
@@ -89,6 +90,7 @@ def softmax(masked: Tensor, sink: Tensor | None) -> tuple[Tensor, Tensor]:
     empty = (masked == -torch.inf).all(-1, keepdim=True)
     filled = masked.masked_fill(empty, 0.0)
     lse = filled.logsumexp(-1).masked_fill(empty.squeeze(-1), -torch.inf)
+    lse = lse.masked_fill(lse == torch.inf, torch.nan)
     return lse, filled.softmax(-1).masked_fill(empty, 0.0)
 
 

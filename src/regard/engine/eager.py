@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["has_tangent", "unwatched"]
+__all__ = ["has_tangent", "is_batched", "unwatched"]
 
 
 def unwatched(tensors: Iterable[Tensor]) -> bool:
@@ -23,13 +23,21 @@ def unwatched(tensors: Iterable[Tensor]) -> bool:
     if torch.compiler.is_compiling() or _TRACED() or _MODES() or _LEVELS() or _is_dual():
         return False
     graph = torch.is_grad_enabled()
-    return all(type(t) is Tensor and not (graph and t.requires_grad) for t in tensors)
+    return all(
+        type(t) is Tensor and t.layout is torch.strided and not (graph and t.requires_grad)
+        for t in tensors
+    )
 
 
 def has_tangent(tensors: Iterable[Tensor]) -> bool:
     """Whether a forward-mode derivative travels with one of them."""
     unpack: Callable[[Tensor], Any] = forward_ad.unpack_dual
     return any(unpack(t).tangent is not None for t in tensors)
+
+
+def is_batched(tensors: Iterable[Tensor]) -> bool:
+    """Whether one of them stands for many, inside `torch.vmap`."""
+    return any(torch._C._functorch.is_batchedtensor(t) for t in tensors)
 
 
 def _is_dual() -> bool:

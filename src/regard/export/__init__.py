@@ -6,7 +6,6 @@ as_table   → one tidy table
 as_arrays  → arrays by name
 tables     a table written piece by piece
 arrays     arrays written one after the other
-files      a file that appears whole or not at all
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from regard.export.arrays import Named, write_npz, write_safetensors
 from regard.export.as_arrays import ARRAYS, about, make_arrays
 from regard.export.as_table import TABLES, make_table
 from regard.export.chosen import Chosen, matching
-from regard.export.files import appearing, check_free
 from regard.export.tables import Table, write_csv, write_parquet
 
 __all__ = [
@@ -25,8 +23,6 @@ __all__ = [
     "Named",
     "Table",
     "about",
-    "appearing",
-    "check_free",
     "make_arrays",
     "make_table",
     "matching",

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from regard.errors import MissingExtraError
 
-__all__ = ["Chunk", "Kind", "Table", "write_csv", "write_parquet"]
+__all__ = ["Chunk", "Kind", "Table", "harmless", "write_csv", "write_parquet"]
 
 Kind: TypeAlias = Literal["whole", "number", "text"]
 Chunk: TypeAlias = Mapping[str, Any]  # column → array or list, all of one length
 
 _SPECIAL: Final = re.compile(r'[",\r\n]')
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
 _ARROW: Final = {"whole": "int64", "number": "float64", "text": "string"}
 
 
@@ -33,7 +34,8 @@ class Table:
 
 
 def write_csv(table: Table, path: Path, done: Callable[[int], None] = lambda _: None) -> None:
-    """With a line of names; what is missing is an empty cell. `done` is told of each piece."""
+    """With a line of names; what is missing is an empty cell. Texts are made `harmless`. `done` is
+    called with the length of each piece."""
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(",".join(map(_quoted, table.columns)) + "\n")
         for chunk in table.chunks():
@@ -67,10 +69,16 @@ def _length(chunk: Chunk) -> int:
 def _cells(column: Any, kind: Kind) -> Iterable[str]:
     """As CSV has them: the fewest digits that give the number back, nothing where there is none."""
     if kind == "text":
-        return map(_quoted, column)
+        return (_quoted(harmless(text)) for text in column)
     numbers = np.asarray(column)
     texts = numbers.astype(np.str_)
     return np.where(np.isnan(numbers), "", texts).tolist() if kind == "number" else texts.tolist()
+
+
+def harmless(text: str) -> str:
+    """An apostrophe in front of what a spreadsheet would run as a formula, and of an apostrophe:
+    whoever takes one from the front of each cell that has one gets every text back."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _quoted(text: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from regard.errors import InputError, MissingExtraError
+from regard.errors import FileError, InputError, MissingExtraError
+from regard.files import check_regular, reason, shown
 from regard.monitor.alarms import Limits
 from regard.monitor.record_file import RecordingFile
 from regard.monitor.sample import STATISTICS, Sample
@@ -38,8 +39,13 @@ class CSV:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        fresh = not self.path.exists() or self.path.stat().st_size == 0
-        self._file = self.path.open("a", newline="", encoding="utf-8")
+        try:
+            if os.path.lexists(self.path):
+                check_regular(self.path)
+            self._file = self.path.open("a", newline="", encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise FileError(f"{shown(self.path)}: cannot be written ({reason(error)})") from None
+        fresh = self._file.tell() == 0
         self._rows = csv.writer(self._file, lineterminator="\n")
         if fresh:
             self._rows.writerow(("step", "head", *STATISTICS))

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import FileError, InputError, RegardError
+from regard.files import open_file
 from regard.models.extra import require
 from regard.nn import rotary_scaling
 from regard.nn.config import EncoderConfig, LanguageModelConfig, Seq2SeqConfig, StackConfig
@@ -40,8 +41,8 @@ _SCALINGS = ("DynamicScaling", "LinearScaling", "Llama3Scaling", "LongScaling", 
 def save(model: nn.Module, folder: str | PathLike[str], *, tokenizer: Any = None) -> Path:
     """Write the model, and its tokenizer where given, into the folder; `regard.nn.load` reads it.
 
-    The weights are written to a file of another name first, so that a broken save leaves what was
-    there before.
+    Weights and configuration are written to files of another name first, so that a broken save
+    leaves what was there before.
     """
     kind = type(model).__name__
     if kind not in _KINDS or type(model) is not _KINDS[kind][0]:
@@ -51,14 +52,16 @@ def save(model: nn.Module, folder: str | PathLike[str], *, tokenizer: Any = None
 
     where = Path(folder)
     config: Any = model.config
-    unfinished = where / "model.safetensors.unfinished"
+    files = [where / name for name in ("model.safetensors", "config.json")]
+    weights, facts = [file.with_name(f"{file.name}.unfinished") for file in files]
     try:
         where.mkdir(parents=True, exist_ok=True)
         tensors = {name: t.detach().contiguous() for name, t in model.state_dict().items()}
-        save_file(tensors, unfinished)
-        unfinished.replace(where / "model.safetensors")
+        save_file(tensors, weights)
         text = json.dumps({_MARK: kind, **_to_json(config)}, indent=1, ensure_ascii=False)
-        (where / "config.json").write_text(text + "\n", encoding="utf-8")
+        facts.write_text(text + "\n", encoding="utf-8")
+        for part, file in zip((weights, facts), files, strict=True):
+            part.replace(file)
         if tokenizer is not None:
             tokenizer.save_pretrained(where)
     except OSError as error:
@@ -91,7 +94,8 @@ def build_saved(config: Mapping[str, Any], where: Path) -> tuple[type[Any], Stac
 def read_config(where: Path) -> dict[str, Any]:
     """config.json of a folder."""
     try:
-        found = json.loads((where / "config.json").read_text(encoding="utf-8"))
+        with open_file(where / "config.json") as file:
+            found = json.loads(file.read().decode("utf-8"))
     except (OSError, ValueError) as error:
         raise FileError(f"{where}: config.json cannot be read ({error})") from error
     if not isinstance(found, dict):

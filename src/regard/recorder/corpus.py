@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FileError, InputError
+from regard.files import is_folder, open_file, reason, shown
 
 __all__ = ["Bad", "Document", "Shard", "digest_of", "read_corpus", "shards_of", "text_digest"]
 
@@ -40,7 +41,7 @@ class Document:
         return text
 
     def _line(self, length: int) -> str:
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             file.seek(self.start)
             return _field(file.read(length), self.field)
 
@@ -76,11 +77,9 @@ class Shard:
 
 def read_corpus(path: Path, field: str) -> tuple[list[Document], list[Bad]]:
     """Every document, and every one that is none: empty, not text, not JSON."""
-    if not path.exists():
-        raise FileError(f"{path}: no such folder or file; give text files or a JSONL")
     documents: list[Document] = []
     bad: list[Bad] = []
-    for one in _files(path) if path.is_dir() else _lines(path, field):
+    for one in _files(path) if is_folder(path) else _lines(path, field):
         (documents if isinstance(one, Document) else bad).append(one)  # type: ignore[arg-type]
     if not documents and not bad:
         raise InputError(f"{path}: holds no document; give a folder of text files or a JSONL")
@@ -126,7 +125,8 @@ def _files(folder: Path) -> Iterator[Document | Bad]:
 
 def _whole(path: Path) -> str:
     # the last line break is the editor's, not the text's
-    return path.read_bytes().decode("utf-8").removesuffix("\n")
+    with open_file(path) as file:
+        return file.read().decode("utf-8").removesuffix("\n")
 
 
 # ── a JSONL ──────────────────────────────────────────────────────────────────────────────────
@@ -136,13 +136,16 @@ def _lines(path: Path, field: str) -> Iterator[Document | Bad]:
     """A document a line; blank lines are none."""
     start = 0
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield _line_document(f"{path.name}:{number}", path, start, line, field)
                 start += len(line)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+    except FileNotFoundError:
+        words = "no such folder or file; give text files or a JSONL"
+        raise FileError(f"{shown(path)}: {words}") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{shown(path)}: cannot be read ({reason(error)})") from None
 
 
 def _line_document(name: str, path: Path, start: int, line: bytes, field: str) -> Document | Bad:

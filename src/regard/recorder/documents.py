@@ -4,7 +4,9 @@
     shard-00000.regard    a file appears under its name when it is whole
 
 The manifest is written before the first file. So whatever file is there is one of this run, and is
-done; the same command again goes on with the others.
+done; the same command again goes on with the others. Where files of another run are to be replaced,
+the new ones are written into the folder `partial` inside, and change places with them when all are
+whole.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from regard.recorder.foresee import Foresight
 from regard.recorder.jobs import Task, Workers
 from regard.recorder.plan import human
 from regard.recorder.shardwise import Manner, ShardRecorder, Text, sync_folder
+from regard.recorder.staging import PARTIAL, move_in
 from regard.recording import Reader
 from regard.recording.shards import MANIFEST, SHARD_NOTE, shard_files
 from regard.recording.source import lock
@@ -35,7 +38,7 @@ __all__ = ["Asked", "Maker", "Run", "carry_out", "claimed", "gather", "prepare"]
 
 _LOOKED_AT = 64  # documents that are checked as one task
 _TOLD = 3  # differences, bad documents
-_PARTS = (".shard-*.part", f".{MANIFEST}.part")
+_PARTS = (".shard-*.part", f"{PARTIAL}/.shard-*.part", f".{MANIFEST}.part")
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,11 @@ class Run:
 
     manifest: dict[str, Any]
     todo: tuple[Shard, ...]
-    stale: tuple[Path, ...]  # files of another run, that are to go
+    stale: tuple[Path, ...]  # files of another run, that are to go when all others are whole
     skipped: tuple[Bad, ...]
     documents: int
     done: int  # files that are there already
+    place: Path  # where the others are written
     tokens: int  # of what is to do
     size: int  # bytes of that, about
     seconds: float  # of one process
@@ -121,6 +125,9 @@ def claimed(folder: Path) -> Iterator[None]:
 def _clear(folder: Path) -> None:
     for part in [part for pattern in _PARTS for part in folder.glob(pattern)]:
         part.unlink(missing_ok=True)
+    place = folder / PARTIAL
+    if place.is_dir() and not any(place.iterdir()):
+        place.rmdir()
 
 
 # ── before ───────────────────────────────────────────────────────────────────────────────────
@@ -147,12 +154,12 @@ def prepare(
     first = Task("looking at the model", _look, good[0])
     _, (model, foresight) = next(iter(workers.run([first])))
     manifest = _manifest(asked, model, shards, bad)
-    done, stale = _compared(asked, manifest)
+    done, stale, place = _compared(asked, manifest)
     todo = [shard for shard in shards if shard.file not in done]
     counts = [(tokens[one.name], len(shard.documents)) for shard in todo for one in shard.documents]
     size, seconds = _foreseen(asked.manner, foresight, counts)
     return Run(
-        manifest, tuple(todo), tuple(stale), tuple(bad), len(good), len(done),
+        manifest, tuple(todo), tuple(stale), tuple(bad), len(good), len(done), place,
         sum(count + asked.manner.generate for count, _ in counts), size, seconds,
     )  # fmt: skip
 
@@ -238,18 +245,10 @@ def _manifest(
     }
 
 
-def _compared(asked: Asked, wanted: dict[str, Any]) -> tuple[set[str], list[Path]]:
-    """Files that are done, and files of another run; those are an error unless they may go."""
-    there = shard_files(asked.folder) if asked.folder.is_dir() else []
-    digests = {one["file"]: one["digest"] for one in wanted["shards"]}
-    done: set[str] = set()
-    stale: dict[Path, str] = {}
-    for file in there:
-        why = _difference(file, wanted, digests.get(file.name))
-        if why:
-            stale[file] = why
-        else:
-            done.add(file.name)
+def _compared(asked: Asked, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
+    """Files that are done; files of another run, which are an error unless they may go; and where
+    the files to do are written."""
+    done, stale = _sorted(asked.folder, wanted)
     if stale and not asked.overwrite:
         some = "; ".join(f"{file.name}: {why}" for file, why in list(stale.items())[:_TOLD])
         more = f"; and {len(stale) - _TOLD} files more" if len(stale) > _TOLD else ""
@@ -257,7 +256,18 @@ def _compared(asked: Asked, wanted: dict[str, Any]) -> tuple[set[str], list[Path
             f"{asked.folder} holds files of another run: {some}{more}. Give another folder with "
             "-o, or --overwrite to record these anew"
         )
-    return done, list(stale)
+    if not stale:
+        return done, [], asked.folder
+    place = asked.folder / PARTIAL
+    return done | _sorted(place, wanted)[0], list(stale), place
+
+
+def _sorted(folder: Path, wanted: dict[str, Any]) -> tuple[set[str], dict[Path, str]]:
+    """The names of files that this run would write as they are, and why the others are not."""
+    there = shard_files(folder) if folder.is_dir() else []
+    digests = {one["file"]: one["digest"] for one in wanted["shards"]}
+    why = {file: _difference(file, wanted, digests.get(file.name)) for file in there}
+    return {file.name for file in there if not why[file]}, {f: w for f, w in why.items() if w}
 
 
 def _difference(file: Path, wanted: dict[str, Any], digest: str | None) -> str:
@@ -298,13 +308,18 @@ def carry_out(
 ) -> Iterator[str]:
     """Record what is to do; the name of each file as it is done."""
     _check_room(run, asked.folder)
-    for file in run.stale:
-        file.unlink()
-    _write_manifest(asked.folder / MANIFEST, run.manifest)
+    if not run.stale:
+        _write_manifest(asked.folder / MANIFEST, run.manifest)
     about = {key: run.manifest[key] for key in ("model", "options")}
-    tasks = (Task(one.file, _write, (asked.folder, one, about)) for one in run.todo)
+    run.place.mkdir(exist_ok=True)
+    tasks = (Task(one.file, _write, (run.place, one, about)) for one in run.todo)
     for task, _ in workers.run(tasks, advanced):
         yield task.name
+    if run.stale:
+        _write_manifest(asked.folder / MANIFEST, run.manifest)
+        ours = {one["file"] for one in run.manifest["shards"]}
+        there = {file.name for file in shard_files(run.place)}
+        move_in(run.place, ours & there, run.stale)
 
 
 def _write(

@@ -4,7 +4,9 @@
     out/rank-0001.regard    tokens a … b − 1, which saw 0 … b − 1
 
 Every rank is a causal model that goes on from a cache of the tokens before its own; the other
-ranks fill that cache (`regard.parallel.prefill`). The folder opens as one recording.
+ranks fill that cache (`regard.parallel.prefill`). The folder opens as one recording. Where it holds
+an earlier one that may be replaced, the new files wait in the folder `partial` inside it until
+those of all ranks are whole.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from regard.engine.listen import listening
-from regard.errors import InputError
+from regard.errors import FileError, InputError, RegardError
+from regard.files import reason, shown
 from regard.parallel import Peers
+from regard.parallel.failure import named
 from regard.parallel.prefill import Before, balanced
 from regard.recorder.atlas import Atlas
 from regard.recorder.choice import Choice
@@ -30,6 +35,7 @@ from regard.recorder.drive import Ear, guesses, is_causal_model, keeps_last_logi
 from regard.recorder.hearing import is_hugging_face
 from regard.recorder.plan import Plan, Size, make_plan, parse_budget
 from regard.recorder.session import record
+from regard.recorder.staging import PARTIAL, move_in
 from regard.recorder.whereabouts import Whereabouts
 
 __all__ = ["Reading", "prepare", "read", "record_over_ranks"]
@@ -71,9 +77,6 @@ def record_over_ranks(
     """
     choice = Choice.of(layers, heads, None)
     reading = prepare(model, ids, choice, parse_budget(budget), group)
-    if reading.before.peers.rank == 0:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    reading.before.joined([torch.zeros(reading.before.piece.length, 1)])  # the folder is there now
     read(model, ids, Path(folder), reading, tokenizer=tokenizer, overwrite=overwrite)
 
 
@@ -126,10 +129,10 @@ def read(
 ) -> None:
     """This rank's tokens into this rank's file."""
     before, piece = reading.before, reading.before.piece
-    choice = reading.choice
+    choice, place = reading.choice, _place(folder, before.peers, overwrite)
     recorder = record(
-        model, folder / reading.file, tokenizer=tokenizer, layers=choice.layers,
-        heads=choice.heads, budget=reading.plan.budget, overwrite=overwrite,
+        model, place / reading.file, tokenizer=tokenizer, layers=choice.layers,
+        heads=choice.heads, budget=reading.plan.budget,
     )  # fmt: skip
     recorder.name = name or recorder.name
     ids = ids.to(next(model.parameters()).device)
@@ -144,6 +147,50 @@ def read(
             facts["next"] = guesses(logits, recorder.tokenizer)
         recorder.say(0, **facts)
         recorder.finish()
+    if place != folder:
+        _take_place(place, before.peers)
+
+
+def _place(folder: Path, peers: Peers, overwrite: bool) -> Path:
+    """Where the files are written; the first rank makes it for all."""
+    made: list[Path | RegardError | None] = [None]
+    if peers.rank == 0:
+        try:
+            made = [_make(folder, overwrite)]
+        except OSError as error:
+            made = [FileError(f"{shown(folder)}: cannot be made or written to ({reason(error)})")]
+    with named(peers, None, "waiting for the folder"):
+        first = dist.get_global_rank(peers.group, 0)
+        dist.broadcast_object_list(made, src=first, group=peers.group)
+    if isinstance(made[0], Path):
+        return made[0]
+    raise cast("RegardError", made[0])
+
+
+def _make(folder: Path, overwrite: bool) -> Path:
+    """The folder; where it holds an earlier recording, an empty one inside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not overwrite or not _files(folder):
+        return folder
+    place = folder / PARTIAL
+    place.mkdir(exist_ok=True)
+    for file in _files(place):  # of a run that failed
+        file.unlink()
+    return place
+
+
+def _take_place(place: Path, peers: Peers) -> None:
+    """Once every rank's file is whole. There may have been more ranks in the earlier recording."""
+    with named(peers, None, "waiting for all files"):
+        dist.barrier(peers.group)
+        if peers.rank == 0:
+            names = [file.name for file in _files(place)]
+            move_in(place, names, _files(place.parent))
+        dist.barrier(peers.group)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("rank-*.regard"))
 
 
 def _run(model: nn.Module, ids: Tensor, before: Before) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -63,6 +64,9 @@ def record(
     heads      which heads of each layer
     queries    which rows: "100:200", or a number n for the last n
     budget     bytes: statistics of all heads come first, then q and k of the layers that fit
+    overwrite  replace a file that exists. Until the block has ended without an error the recording
+               is PATH.partial beside it; after an error, or Ctrl-C, it stays there and the old
+               file stays as it was
 
     Every call of the model without a cache begins a new prompt, one for each sequence of a batch.
     """
@@ -117,8 +121,8 @@ class Recorder:
             self._kept = self._open()
             on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
             self._store: Store = Behind(self._kept) if on_gpu else self._kept
-            stack.callback(self._close)
             self._prompts = Prompts(self._store, self.tokenizer)
+            stack.callback(self._close)
             self._store.note(self._facts())
             stack.enter_context(listening(self))
             self._stack = stack.pop_all()
@@ -127,17 +131,19 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        is_whole = False
         try:
             if kind is None or issubclass(kind, KeyboardInterrupt):
                 self._prompts.finish(complete=kind is None)
+            is_whole = kind is None and self._prompts.pages > 0
         finally:
+            if isinstance(self._kept, Writer) and self._prompts.pages and not is_whole:
+                self._kept.abandon(sys.exception())
             try:
                 self._stack.close()
             except FileError:
                 if kind is None:  # else the first error is the one to tell
                     raise
-        if not self._prompts.pages:
-            self._discard()
         if kind is None and self.heard_anything and not self._prompts.pages:
             raise InputError(
                 "no row was recorded: the prompts are shorter than queries= asks for, or layers= "
@@ -156,14 +162,17 @@ class Recorder:
         return Writer(self.path, overwrite=self._overwrite)
 
     def _close(self) -> None:
-        self._store.close()
         if isinstance(self._kept, Memory):
+            self._store.close()
             self._recording = Recording(self._kept)
-
-    def _discard(self) -> None:
-        """A file with nothing in it is not left behind as if it were a recording."""
-        if self.path is not None:
-            Path(self.path).unlink()
+        elif self._prompts.pages:
+            self._store.close()
+        else:  # a file with nothing in it is not left behind as if it were a recording
+            self._kept.abandon()
+            try:
+                self._store.close()
+            finally:
+                self._kept.path.unlink()
 
     # ── what callers may say and ask ─────────────────────────────────────────────────────────
 
@@ -171,9 +180,9 @@ class Recorder:
     def recording(self) -> Recording:
         """The finished recording, open for reading."""
         if self._recording is None:
-            if self.path is None or self._store_is_open():
+            if isinstance(self._kept, Memory) or self._store_is_open():
                 raise InputError("the recording is being made; ask after the with block")
-            self._recording = recording.open(self.path)
+            self._recording = recording.open(self._kept.path)
         return self._recording
 
     def _store_is_open(self) -> bool:
@@ -235,6 +244,12 @@ class Recorder:
     def written_bytes(self) -> int:
         """What the recording takes so far."""
         return self._prompts.spent
+
+    @property
+    def left(self) -> Path | None:
+        """The file with what was recorded; None where nothing was, or in memory."""
+        kept = self.__dict__.get("_kept")
+        return kept.path if isinstance(kept, Writer) and self._prompts.pages else None
 
     def say(self, number: int, **facts: Any) -> None:
         """More about a prompt that is being read: title, bos, generated, next."""

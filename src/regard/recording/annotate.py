@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regard.errors import FileError
+from regard.files import is_folder
 from regard.recording.append import Log
 from regard.recording.catalogue import Catalogue
 from regard.recording.folder import rank_files
@@ -21,7 +22,7 @@ def annotate(path: str | os.PathLike[str], notes: Mapping[str, str]) -> None:
     """Append notes and a new index; no byte that is there is touched. Of a folder of ranks the
     lowest takes them: its word counts."""
     given = Path(path)
-    file = next(iter(rank_files(given).values())) if given.is_dir() else given
+    file = next(iter(rank_files(given).values())) if is_folder(given) else given
     head = note_head(notes)
     source = Source(file, writable=True)
     try:
@@ -43,9 +44,4 @@ def end_of(source: Source) -> Log:
             f"{source.name}: damaged, so nothing is added to it; "
             "`regard verify --repair` cuts off a torn tail"
         )
-    descriptor = source.file.fileno()
-    os.lseek(descriptor, frames.end, os.SEEK_SET)
-    log = Log(descriptor, source.name, frames.end)
-    log.headers = [one.frame.pack() for one in frames.frames]
-    log.heads = [one.head for one in frames.frames]
-    return log
+    return Log.behind(source, frames)

@@ -4,43 +4,76 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Hashable
 from contextlib import suppress
+from typing import NamedTuple
 from zlib import crc32
 
 from regard.errors import FileError
-from regard.recording.catalogue import index_payload
-from regard.recording.layout import INDX, MAX_INDEX, Frame, padding
+from regard.recording.catalogue import Catalogue, index_payload, names_in
+from regard.recording.layout import BLOCK, INDX, MAX_INDEX, Frame, padding
+from regard.recording.source import Source
 
-__all__ = ["Log"]
+__all__ = ["Log", "Noted"]
+
+
+class Noted(NamedTuple):
+    """A frame that is in the file, as an index lists it."""
+
+    header: bytes
+    head: bytes
+    end: int
 
 
 class Log:
-    """A descriptor, where the last whole frame ends, and what an index would have to list."""
+    """A descriptor, and the frames of its file by the names of their tensors; those without one
+    by their offsets.
 
-    def __init__(self, descriptor: int, name: str, end: int) -> None:
+    The file may hold more than is noted: a signal can end `append` between any two steps. A frame
+    counts once it is noted, in one step, and where the next one begins follows from the notes. So
+    what was written without being noted is cut off before the next frame.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
         self.descriptor = descriptor
         self.name = name
-        self.end = end
-        self.headers: list[bytes] = []
-        self.heads: list[bytes] = []
+        self.frames: dict[Hashable, Noted] = {}
         self._syncing: threading.Thread | None = None
         self._trouble: OSError | None = None  # that the thread met
 
-    def append(self, kind: bytes, head: bytes, *data: bytes | memoryview) -> None:
+    @classmethod
+    def behind(cls, source: Source, there: Catalogue) -> Log:
+        """Of a file that holds these frames."""
+        log = cls(source.file.fileno(), source.name)
+        for one in there.frames:
+            name = next(iter(names_in(one)), one.frame.offset)
+            log.frames[name] = Noted(one.frame.pack(), one.head, one.frame.end)
+        return log
+
+    @property
+    def end(self) -> int:
+        """Where the last noted frame ends."""
+        return next(reversed(self.frames.values())).end if self.frames else BLOCK
+
+    def append(
+        self, kind: bytes, head: bytes, *data: bytes | memoryview, name: str | None = None
+    ) -> None:
         """One frame, in one call. What cannot be written whole is taken back."""
         head_crc = crc = crc32(head)
         for part in data:
             crc = crc32(part, crc)
-        length = len(head) + sum(map(len, data))
-        frame = Frame(kind, self.end, len(head), length, head_crc, crc)
-        self.write(frame.pack(), head, *data, bytes(padding(length)))
-        self.headers.append(frame.pack())
-        self.heads.append(head)
+        length, offset = len(head) + sum(map(len, data)), self.end
+        frame = Frame(kind, offset, len(head), length, head_crc, crc)
+        noted = Noted(frame.pack(), head, frame.end)
+        self.write(offset, frame.pack(), head, *data, bytes(padding(length)))
+        self.frames[offset if name is None else name] = noted
 
     def append_index(self, wait: bool = True) -> int:
         """An index of everything so far, made durable with all before it; its size in bytes.
         Without waiting for the disk, more can be written meanwhile."""
-        head, data = index_payload(self.end, self.headers, self.heads)
+        listed = self.frames.values()
+        headers, heads = [one.header for one in listed], [one.head for one in listed]
+        head, data = index_payload(self.end, headers, heads)
         if len(head) + len(data) > MAX_INDEX:
             return len(data)  # too many frames: opening walks the headers
         self.append(INDX, head, data)
@@ -50,22 +83,24 @@ class Log:
             self.sync_soon()
         return len(data)
 
-    def write(self, *parts: bytes | memoryview) -> None:
-        """The parts at the end of the file, or none of them."""
+    def write(self, offset: int, *parts: bytes | memoryview) -> None:
+        """The parts at the end of the file, which is there, or none of them."""
         rest = [memoryview(part) for part in parts if len(part)]
-        total = sum(map(len, rest))
         try:
+            if os.fstat(self.descriptor).st_size > offset:
+                os.ftruncate(self.descriptor, offset)
+            os.lseek(self.descriptor, offset, os.SEEK_SET)
             while rest:
                 rest = _behind(rest, _write_some(self.descriptor, rest))
         except BaseException as error:
-            self._cut_back()
+            with suppress(OSError):  # else the next frame does it
+                os.ftruncate(self.descriptor, offset)
             if not isinstance(error, OSError):
                 raise
             raise FileError(
-                f"{self.name}: cannot be written ({error.strerror}); all before byte {self.end} "
+                f"{self.name}: cannot be written ({error.strerror}); all before byte {offset} "
                 "is whole and can be read"
             ) from error
-        self.end += total
 
     def sync(self) -> None:
         """On the disk, as far as the system can promise."""
@@ -93,16 +128,11 @@ class Log:
             self._trouble = error  # the system tells of it once
 
     def _settle(self) -> None:
-        if self._syncing is not None:
+        if self._syncing is not None and self._syncing.is_alive():  # a signal may have come first
             self._syncing.join()
         trouble, self._syncing, self._trouble = self._trouble, None, None
         if trouble is not None:
             raise FileError(f"{self.name}: cannot be written ({trouble.strerror})") from trouble
-
-    def _cut_back(self) -> None:
-        with suppress(OSError):  # else the next frame is written over the torn one
-            os.ftruncate(self.descriptor, self.end)
-        os.lseek(self.descriptor, self.end, os.SEEK_SET)
 
 
 def _write_some(descriptor: int, parts: list[memoryview]) -> int:

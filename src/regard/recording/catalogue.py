@@ -20,7 +20,7 @@ from regard.recording.layout import (
 )
 from regard.recording.source import Source
 
-__all__ = ["Catalogue", "Damage", "Found", "index_payload", "index_rows"]
+__all__ = ["Catalogue", "Damage", "Found", "index_payload", "index_rows", "names_in"]
 
 _CHUNK = 1 << 20
 _TENSORS = {META: 0, TENS: 1, INDX: 3}
@@ -84,15 +84,18 @@ class Catalogue:
             position = self._step(position, size)
         if len(self.frames) > known:
             last = self.frames[-1].frame
-            if self.source.checksum(last) != last.crc:
-                self._take_back("a frame with a wrong checksum")
+            try:
+                if self.source.checksum(last) != last.crc:
+                    raise FileError("a frame with a wrong checksum")
+            except FileError as error:
+                self._take_back(str(error))
 
     def admit(self, found: Found) -> None:
         """One more good frame; FileError where it overlaps another or repeats its name."""
         frame = found.frame
         if frame.offset < self.end or frame.offset % BLOCK:
             raise FileError("frames that overlap")
-        names = _names_in(found)
+        names = names_in(found)
         if names & self._names:
             raise FileError("a name that was used before")
         is_noted = self.damage and self.damage[-1].offset >= self.end
@@ -127,7 +130,7 @@ class Catalogue:
 
     def _next_header(self, position: int, size: int) -> int:
         """Where the next sound frame header lies that names its own offset; else the end."""
-        while position < size:
+        while (position := self.source.next_data(position)) < size:
             chunk = self.source.read(position, _CHUNK + BLOCK)
             at = chunk.find(FRAME_MAGIC)
             while at >= 0:
@@ -140,7 +143,7 @@ class Catalogue:
     def _take_back(self, reason: str) -> None:
         """The last frame is no good after all."""
         found = self.frames.pop()
-        self._names -= _names_in(found)
+        self._names -= names_in(found)
         tail = [one for one in self.damage if one.offset >= found.frame.end]
         self.damage = [one for one in self.damage if one.offset < found.frame.end]
         self.note(found.frame.offset, found.frame.end, reason)
@@ -203,7 +206,7 @@ def _found(frame: Frame, head: bytes) -> Found:
     return Found(frame, head, document)
 
 
-def _names_in(found: Found) -> set[str]:
+def names_in(found: Found) -> set[str]:
     """What the frame calls its tensor; an index's own tensors have no name in the recording."""
     return {one.name for one in found.document.tensors} if found.frame.kind == TENS else set()
 

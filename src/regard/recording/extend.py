@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from regard.recording.annotate import end_of
-from regard.recording.read import Reader
 from regard.recording.source import Source, lock
 from regard.recording.write import Writer
 
@@ -15,8 +14,6 @@ __all__ = ["extend"]
 
 def extend(path: str | os.PathLike[str]) -> Writer:
     """A writer that goes on where the last one stopped; no byte that is there is touched."""
-    with Reader(path) as reader:
-        names = set(reader.entries)
     source = Source(Path(path), writable=True)
     try:
         lock(source.file.fileno(), source.name)
@@ -24,4 +21,4 @@ def extend(path: str | os.PathLike[str]) -> Writer:
         log.descriptor = os.dup(source.file.fileno())  # the lock is the file's: both hold it
     finally:
         source.close()
-    return Writer.behind(Path(path), log, names)
+    return Writer.behind(Path(path), log)

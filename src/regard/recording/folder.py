@@ -12,9 +12,9 @@ from typing import Any
 import numpy.typing as npt
 
 from regard.errors import FileError, InputError
+from regard.files import is_folder, shown
 from regard.recording.catalogue import Damage
 from regard.recording.read import Entry, Reader
-from regard.recording.source import shown
 from regard.recording.store import Shelf
 
 __all__ = ["Folder", "FolderEntry", "open_recording", "rank_files"]
@@ -133,4 +133,4 @@ def rank_files(path: Path) -> dict[int, Path]:
 
 def open_recording(path: str | os.PathLike[str]) -> Reader | Folder:
     """A file, or a folder of one file per rank."""
-    return Folder(path) if Path(path).is_dir() else Reader(path)
+    return Folder(path) if is_folder(Path(path)) else Reader(path)

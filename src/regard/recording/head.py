@@ -174,7 +174,7 @@ class Head:
 
     def top(self, k: int) -> TopKeys:
         """(rows, k): .weights and .keys of the k heaviest keys of each row."""
-        found: TopKeys = self._ask(top_question(k))
+        found: TopKeys = self._ask(top_question(k, self.shape[1]))
         return found
 
     def peak(self) -> TopKeys:

@@ -22,6 +22,7 @@ __all__ = ["Held"]
 
 _ROW_TENSORS: Final = (*ROW_NUMBERS, "top_weights", "top_keys", "q")
 _UNBINNED: Final = ("lse", "q", "k")
+_COUNTS: Final = {"rows", "normalized_rows", "sharp"}  # totals that count rows
 
 
 class Held:
@@ -46,6 +47,9 @@ class Held:
         self.runs = {
             what: self._run(what) for what in (*_ROW_TENSORS, "k", "value_norm") if self._has(what)
         }
+        tops = {self.runs[what].inner for what in ("top_weights", "top_keys") if self._has(what)}
+        if len(tops) > 1 or (0,) in tops:
+            raise FileError(f"{place.label}: top_weights and top_keys of {sorted(tops)} keys")
         self.rows = range(place.rows[0], self._last_row())
         self._check_sizes(tokens)
 
@@ -61,7 +65,8 @@ class Held:
         by_key = what in ("k", "value_norm")
         origin, limit = (0, place.keys) if by_key else place.rows
         size = bins.get(what, place.row_bin)
-        return Run.of(self.store, self._pieces[what], origin, limit, size)
+        most = place.keys if what == "top_keys" else None
+        return Run.of(self.store, self._pieces[what], origin, limit, size, most)
 
     def _last_row(self) -> int:
         """Where the first of the row tensors ends: a recording may be unfinished or damaged."""
@@ -204,6 +209,10 @@ class Held:
             for name, column in zip(names, columns.T, strict=True):
                 add = np.maximum if name.startswith("max_") else np.add
                 found[name] = add(found[name], column) if name in found else column
+        most = self.place.rows[1] - self.place.rows[0]
+        for name in _COUNTS & found.keys():
+            if not ((found[name] >= 0) & (found[name] <= most)).all():
+                raise FileError(f"{self.place.label}: totals that count more than {most} rows")
         return found
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "TAIL",
     "TENS",
     "VERSION",
+    "VOID",
     "Frame",
     "check_file_header",
     "file_header",
@@ -27,7 +28,7 @@ __all__ = [
 VERSION = 1
 BLOCK = 64  # bytes; everything starts at a multiple of it
 FRAME_MAGIC = b"RGDF"
-META, TENS, INDX, TAIL = b"META", b"TENS", b"INDX", b"TAIL"
+META, TENS, INDX, TAIL, VOID = b"META", b"TENS", b"INDX", b"TAIL", b"VOID"
 MAX_HEAD = 16 << 20
 MAX_INDEX = 1 << 30
 

@@ -53,11 +53,25 @@ class Run:
     bin: int
     pieces: tuple[Listed, ...]
     starts: tuple[int, ...]
+    inner: tuple[int, ...]  # the axes behind heads and bins
+    most: int | None  # whole numbers from −1 to below it; None: any number
     _views: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, store: Store, pieces: Pieces, origin: int, limit: int, bin: int = 1) -> Run:
+    def of(
+        cls,
+        store: Store,
+        pieces: Pieces,
+        origin: int,
+        limit: int,
+        bin: int = 1,
+        most: int | None = None,
+    ) -> Run:
         """As far as they reach, at most to `limit`."""
+        every = [one for entries in pieces.values() for one in entries]
+        inner = every[0].shape[2:] if every else ()
+        if any(one.shape[2:] != inner for one in every):
+            raise FileError(f"{every[0].name!r}: its pieces have other shapes than one another")
         taken: list[Listed] = []
         starts: list[int] = []
         reached = origin
@@ -70,7 +84,8 @@ class Run:
             taken.append(piece)
             starts.append(start)
             reached = start + piece.shape[1] * bin
-        return cls(store, origin, min(reached, limit), bin, tuple(taken), tuple(starts))
+        stop = min(reached, limit)
+        return cls(store, origin, stop, bin, tuple(taken), tuple(starts), inner, most)
 
     def __len__(self) -> int:
         """Rows (or keys) covered."""
@@ -122,11 +137,21 @@ class Run:
     def _decoded(self, at: int, head: int, low: int, high: int) -> Array:
         words = self._views.get(at)
         if words is None:
-            words = self._views[at] = self.store.words(self.pieces[at].name)
+            words = self._views[at] = self._checked(self.pieces[at].name)
         return decoded(words[head, low:high], self.pieces[at].dtype)
+
+    def _checked(self, name: str) -> Array:
+        """A piece as it is stored."""
+        words = self.store.words(name)
+        if self.most is not None and words.size:
+            least, largest = int(words.min()), int(words.max())
+            if least < -1 or largest >= self.most:
+                raise FileError(
+                    f"{name!r}: numbers from {least} to {largest}; there are {self.most} keys"
+                )
+        return words
 
     def _joined(self, parts: list[Array]) -> Array:
         if len(parts) == 1:
             return parts[0]
-        shape = self.pieces[0].shape[2:] if self.pieces else ()
-        return np.concatenate(parts) if parts else np.zeros((0, *shape), np.float32)
+        return np.concatenate(parts) if parts else np.zeros((0, *self.inner), np.float32)

@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 _MOST_CELLS = 512  # a side of a map, where the caller names no cell size
+_MOST_TOP = 512  # heaviest keys of a row that may be asked for even where there are fewer
+_LARGEST_CELL = 2**31
 _PLAIN = {
     "Entropy": "entropy", "Visible": "visible", "MaxScore": "max_score", "MaxLogit": "max_logit",
     "Distance": "distance", "Concentration": "concentration", "Offsets": "offsets",
@@ -39,10 +41,12 @@ class Question:
     rows: tuple[int, ...] | None = None  # of received, ascending; None for all recorded
 
 
-def top_question(k: int) -> Question:
-    """The k heaviest keys."""
+def top_question(k: int, keys: int) -> Question:
+    """The k heaviest keys, of so many."""
     if type(k) is not int or k < 1:
         raise InputError(f"top(k={k!r}); give a whole number ≥ 1")
+    if k > max(keys, _MOST_TOP):
+        raise InputError(f"top(k={k}): a row has {keys} keys; give at most {keys}")
     return Question("top", k=k)
 
 
@@ -50,8 +54,10 @@ def pooled_question(
     cell: int | None, how: Literal["mean", "max"], shape: tuple[int, int]
 ) -> Question:
     """A map, at most 512 cells a side unless told."""
-    if cell is not None and (type(cell) is not int or cell < 1):
-        raise InputError(f"pooled(cell={cell!r}); give a whole number ≥ 1, or None")
+    if cell is not None and (type(cell) is not int or not 1 <= cell <= _LARGEST_CELL):
+        raise InputError(
+            f"pooled(cell={cell!r}); give a whole number from 1 to {_LARGEST_CELL}, or None"
+        )
     if how not in ("mean", "max"):
         raise InputError(f"pooled(how={how!r}); give 'mean' or 'max'")
     size = -(-max(*shape, 1) // _MOST_CELLS) if cell is None else cell
@@ -103,9 +109,9 @@ def question_of(summary: Any, recorded: range, shape: tuple[int, int]) -> Questi
     if kind in _PLAIN:
         return Question(_PLAIN[kind])
     if kind == "Top":
-        return top_question(summary.k)
+        return top_question(summary.k, shape[1])
     if kind == "Peak":
-        return top_question(1)
+        return top_question(1, shape[1])
     if kind == "Pooled":
         return pooled_question(summary.cell, summary.how, shape)
     if kind == "Received":

@@ -150,6 +150,10 @@ class Reader(Shelf):
 
     def _check(self, entry: Entry, raw: npt.NDArray[np.uint8]) -> None:
         frame = entry.frame
+        try:
+            self._source.check_present(frame)
+        except FileError as error:
+            raise FileError(f"{self._source.name}: {entry.name!r}: {error}") from None
         if crc32(raw.data, frame.head_crc) != frame.crc:
             raise FileError(
                 f"{self._source.name}: {entry.name!r} at byte {frame.offset} is damaged (wrong "

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, overload
 
 from regard.errors import FileError, InputError
+from regard.files import is_folder, open_file, shown
 from regard.recording.catalogue import Damage
 from regard.recording.contents import PLACE_NOTE, PROMPT_NOTE
 from regard.recording.knocked import KNOCKED_NOTE
@@ -25,7 +26,6 @@ from regard.recording.notes import read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView
 from regard.recording.read import Entry, Reader
-from regard.recording.source import shown
 from regard.recording.store import Array, Shelf
 
 __all__ = ["MANIFEST", "SHARD_NOTE", "Documents", "Shards", "is_shards", "shard_files"]
@@ -38,7 +38,7 @@ _OPEN: Final = 4  # files that stay open
 
 def is_shards(path: Path) -> bool:
     """Whether it is a folder of such files."""
-    return path.is_dir() and bool(shard_files(path))
+    return is_folder(path) and bool(shard_files(path))
 
 
 def shard_files(path: Path) -> list[Path]:
@@ -215,7 +215,7 @@ class Documents(Sequence[PromptView]):
 def _told_counts(path: Path) -> dict[Path, int]:
     """How many documents the manifest says each file has; nothing where there is none."""
     try:
-        told: Any = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        told: Any = json.loads(_manifest(path / MANIFEST))
         counts = {path / one["file"]: int(one["documents"]) for one in told["shards"]}
         if min(counts.values(), default=0) < 0:
             raise ValueError(counts)
@@ -235,3 +235,8 @@ def _names(reader: Reader) -> list[str]:
             f"{shown(reader.path)}: its note {SHARD_NOTE!r} is no JSON object"
         ) from None
     return [name for name in names if isinstance(name, str)]
+
+
+def _manifest(path: Path) -> bytes:
+    with open_file(path) as file:
+        return file.read()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 import time
 from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
 from regard.errors import FileError
+from regard.files import check_regular, reason, shown
 from regard.recording.layout import BLOCK, Frame, check_file_header
 
-__all__ = ["Source", "lock", "shown"]
+__all__ = ["Source", "lock"]
 
 _CHUNK = 8 << 20
+_HUGE = 1 << 30  # bytes
+_DENSEST = 1000  # bytes of a file to one on the disk, where file systems compress
 _fcntl = import_module("fcntl") if os.name == "posix" else None  # elsewhere without locks
 
 
@@ -24,16 +27,12 @@ class Source:
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self.name = shown(path)
         try:
-            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait for its other end
-                raise FileError(f"{self.name}: not a file; give a .regard recording")
+            check_regular(path)
             self.file = path.open("r+b" if writable else "rb", buffering=0)
         except FileNotFoundError:
             raise FileError(f"{self.name}: no such file; give a .regard recording") from None
-        except FileError:
-            raise
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise FileError(f"{self.name}: cannot be opened ({reason})") from None
+            raise FileError(f"{self.name}: cannot be opened ({reason(error)})") from None
         try:
             check_file_header(self.read(0, BLOCK))
         except FileError as error:
@@ -56,8 +55,26 @@ class Source:
             raise FileError(f"{self.name}: cannot be read ({error.strerror})") from None
         return b"".join(pieces)
 
+    def next_data(self, offset: int) -> int:
+        """The first place from here on that is no hole of a sparse file; the file's end where only
+        holes follow."""
+        try:
+            return os.lseek(self.file.fileno(), offset, os.SEEK_DATA) // BLOCK * BLOCK
+        except AttributeError:
+            return offset  # a system that does not tell
+        except OSError as error:
+            return self.size() if error.errno == errno.ENXIO else offset
+
+    def check_present(self, frame: Frame) -> None:
+        """FileError where the disk holds next to nothing of a huge frame: it is a hole of a sparse
+        file, which would take hours to read."""
+        held = getattr(os.fstat(self.file.fileno()), "st_blocks", frame.length) * 512
+        if frame.length > max(_HUGE, _DENSEST * held):
+            raise FileError(f"a frame of {frame.length} bytes, of which the disk holds {held}")
+
     def checksum(self, frame: Frame) -> int:
         """crc32 of the frame's payload, from the disk, in pieces."""
+        self.check_present(frame)
         value, position, end = 0, frame.payload, frame.payload + frame.length
         while position < end and (piece := self.read(position, min(_CHUNK, end - position))):
             value = crc32(piece, value)
@@ -95,8 +112,3 @@ def lock(descriptor: int, name: str) -> None:
         except OSError:
             return  # a file system without locks
     raise FileError(f"{name}: being written by another process; wait for it, or give another name")
-
-
-def shown(path: Path) -> str:
-    """A path inside a message: control characters replaced."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in str(path))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.errors import FileError
 from regard.recording.append import Log
 from regard.recording.catalogue import Catalogue, Damage, index_rows
 from regard.recording.contents import PROMPT_NOTE, Prompt
-from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, Frame
+from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, VOID, Frame
 from regard.recording.source import Source, lock
 
 __all__ = ["Report", "check", "repair"]
+
+_SILENT = (INDX, VOID)  # frames that say nothing which others do not say
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,19 @@ def check(path: str | os.PathLike[str]) -> Report:
 def repair(path: str | os.PathLike[str]) -> Report:
     """Cut off a torn tail and write the index anew; the report is of what is left.
 
-    Good frames are never touched, nor is damage between them: nothing could replace it. A crash
-    at any moment leaves a file that can be read.
+    An index is written from the frames wherever it is missing, damaged or disagrees with them: the
+    one that ends the file anew, one before that is made void. Other good frames are never touched,
+    nor is damage between them: nothing could replace it. A crash at any moment leaves a file that
+    can be read.
     """
     source = Source(Path(path), writable=True)
     try:
         lock(source.file.fileno(), source.name)
-        if not Catalogue(source).load_index():
-            _close_anew(source, _examine(source))
+        good = _examine(source)
+        if _make_void(source, good):
+            good = _examine(source)
+        if good.end != source.size() or not good.frames or good.frames[-1].frame.kind != INDX:
+            _close_anew(source, good)
         return _report(source, _examine(source), ours=True)
     finally:
         source.close()
@@ -90,19 +97,21 @@ def _examine(source: Source) -> Catalogue:
             good.note(stop, frame.end, "stray bytes behind a frame")
         good.frames.append(found)
         good.end = frame.end
-        before.add(frame)
+        if frame.kind not in _SILENT:
+            before.add(frame)
     good.damage.sort(key=lambda one: one.offset)
     return good
 
 
 def _check_index(source: Source, frame: Frame, before: set[Frame], damage: list[Damage]) -> None:
-    """An index lists every good frame before it; others only where there is damage now."""
+    """An index lists every good frame before it that says something; others only where there is
+    damage now."""
     tail = Frame(TAIL, frame.offset)
     rows = index_rows(source, tail)[1]
     if source.read(frame.payload + frame.length - BLOCK, BLOCK) != tail.pack():
         raise FileError("an index without its tail")
     offsets = [one.frame.offset for one in rows]
-    listed = {one.frame for one in rows}
+    listed = {one.frame for one in rows if one.frame.kind not in _SILENT}
     parts = sorted((one.offset, one.offset + one.length) for one in damage)
     agrees = (
         offsets == sorted(set(offsets))
@@ -125,13 +134,31 @@ def _close_anew(source: Source, good: Catalogue) -> None:
     try:
         os.ftruncate(descriptor, good.end)
         os.fsync(descriptor)
-        os.lseek(descriptor, good.end, os.SEEK_SET)
     except OSError as error:
         raise FileError(f"{source.name}: cannot be repaired ({error.strerror})") from None
-    log = Log(descriptor, source.name, good.end)
-    log.headers = [one.frame.pack() for one in good.frames]
-    log.heads = [one.head for one in good.frames]
-    log.append_index()
+    Log.behind(source, good).append_index()
+
+
+def _make_void(source: Source, good: Catalogue) -> bool:
+    """Whether there were indices, before the end, that are damaged or disagree with the frames.
+    Their bytes stay, under a header that gives them no meaning: the frames say all they said."""
+    made = False
+    for one in good.damage:
+        with suppress(FileError):
+            frame = Frame.parse(source.read(one.offset, BLOCK))
+            if frame.kind == INDX and frame.offset == one.offset and frame.end <= good.end:
+                _write_header(source, replace(frame, kind=VOID, head_length=0, head_crc=0))
+                made = True
+    return made
+
+
+def _write_header(source: Source, frame: Frame) -> None:
+    """Over the one that is there, with the checksum of the payload as it is."""
+    sealed = replace(frame, crc=source.checksum(frame)).pack()
+    try:
+        os.pwrite(source.file.fileno(), sealed, frame.offset)
+    except OSError as error:
+        raise FileError(f"{source.name}: cannot be repaired ({error.strerror})") from None
 
 
 def _report(source: Source, good: Catalogue, ours: bool = False) -> Report:

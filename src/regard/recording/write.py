@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import DTypeError, FileError, InputError
+from regard.files import check_regular, create_new, reason, replace, shown
 from regard.recording.append import Log
 from regard.recording.document import DTYPES, Tensor, encode_head
 from regard.recording.layout import MAX_HEAD, META, TENS, file_header
-from regard.recording.source import Source, lock, shown
+from regard.recording.source import Source, lock
 
 __all__ = ["Writer", "as_words", "check_facts", "check_name", "note_head"]
 
@@ -33,23 +35,26 @@ class Writer:
 
     Each `add` and `note` is in the file when it returns, so a process that dies loses at most the
     frame it was writing. An existing file is refused unless `overwrite` is true; then the new
-    recording takes its place at once, and whoever reads the old one keeps it.
+    recording is written beside it, as NAME.partial, and takes its place when it is closed. After
+    an error inside the `with` block, or `abandon()`, the old file stays, and what was written
+    stays beside it. `path` is where the recording is now.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        self.path = Path(path)
+        self._target = Path(path)  # where the recording is when it is closed
         self._guard = threading.Lock()
-        self._names: set[str] = set()
-        self._since_index = 0
+        self._indexed = 0  # how much of the file the last index lists
         self._wait = _INDEX_EVERY
-        self._log: Log | None = _create(self.path, overwrite)
+        self._log: Log | None
+        self._log, self.path = _create(self._target, overwrite)
 
     @classmethod
-    def behind(cls, path: Path, log: Log, names: set[str]) -> Writer:
-        """A writer of a recording that is there already, with tensors of these names."""
+    def behind(cls, path: Path, log: Log) -> Writer:
+        """A writer of a recording that is there already."""
         made = cls.__new__(cls)
-        made.path, made._guard, made._names = path, threading.Lock(), names
-        made._since_index, made._wait, made._log = 0, _INDEX_EVERY, log
+        made.path = made._target = path
+        made._guard, made._log = threading.Lock(), log
+        made._indexed, made._wait = log.end, _INDEX_EVERY
         return made
 
     def add(
@@ -66,29 +71,44 @@ class Writer:
         size = sum(map(len, data))
         head = _head([Tensor(check_name(name), kind, given.shape, 0, size)], metadata)
         with self._guard:
-            if name in self._names:
+            log = self._opened()
+            if name in log.frames:
                 raise InputError(f"the name {name!r} is in the recording already; give another")
-            self._append(TENS, head, *data)
-            self._names.add(name)
-            self._index_when_due()
+            log.append(TENS, head, *data, name=name)
+            self._index_when_due(log)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole recording; a later value of a key replaces an earlier one."""
         head = note_head(metadata)
         with self._guard:
-            self._append(META, head)
-            self._index_when_due()
+            log = self._opened()
+            log.append(META, head)
+            self._index_when_due(log)
 
     def close(self) -> None:
-        """Write the index, make everything durable, let the file go. Again: nothing happens."""
+        """Write the index, make everything durable, take the place of an older file, let the file
+        go. Again: nothing happens."""
         with self._guard:
-            log, self._log = self._log, None
+            log = self._log
             if log is None:
                 return
             try:
                 log.append_index()
+                if self.path != self._target:
+                    self._take_place()
             finally:
+                self._log = None
                 log.close()
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """What is written is not whole: closed, it stays beside the older file. A note on the
+        error says so."""
+        if error is not None and self.path != self._target:
+            error.add_note(
+                f"what was recorded until then is in {shown(self.path)}; {shown(self._target)} is "
+                "as it was"
+            )
+        self._target = self.path
 
     def __enter__(self) -> Writer:
         return self
@@ -96,77 +116,91 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        if error is not None:
+            self.abandon(error)
         try:
             self.close()
         except FileError:
             if kind is None:  # else the first error is the one to tell
                 raise
 
-    def _append(self, kind: bytes, head: bytes, *data: memoryview) -> None:
+    def _take_place(self) -> None:
+        try:
+            replace(self.path, self._target)
+        except OSError as error:
+            raise FileError(
+                f"{shown(self._target)}: cannot be replaced ({reason(error)}); the recording is in "
+                f"{shown(self.path)}"
+            ) from None
+        self.path = self._target
+
+    def _opened(self) -> Log:
         if self._log is None:
             raise InputError(f"{shown(self.path)}: this writer is closed; open a new one")
-        before = self._log.end
-        self._log.append(kind, head, *data)
-        self._since_index += self._log.end - before
+        return self._log
 
-    def _index_when_due(self) -> None:
-        if self._log is not None and self._since_index >= self._wait:
-            size = self._log.append_index(wait=False)
+    def _index_when_due(self, log: Log) -> None:
+        if log.end - self._indexed >= self._wait:
+            size = log.append_index(wait=False)
             self._wait = max(_INDEX_EVERY, _INDEX_SHARE * size)
-            self._since_index = 0
+            self._indexed = log.end
 
 
-def _create(path: Path, overwrite: bool) -> Log:
-    """A file of our own with the first header in it. What was there goes only once that is done."""
-    name = shown(path)
+def _create(path: Path, overwrite: bool) -> tuple[Log, Path]:
+    """A file of our own with the first header in it, and its name: the path itself where that is
+    free, else one beside it."""
+    name, made = shown(path), path
     try:
-        if overwrite:
-            _refuse_live(path)
-            descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=".regard-", suffix=".part")
-            Path(made).chmod(0o666 & ~_umask())
-        else:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            descriptor, made = os.open(path, flags, 0o666), str(path)
+        try:
+            descriptor = create_new(Path(os.path.realpath(path)))
+        except FileExistsError:
+            if not overwrite:
+                raise
+            _check_replaceable(path)
+            descriptor, made = _beside(path)
     except FileExistsError:
         raise FileError(f"{name}: exists already; give another name, or overwrite=True") from None
     except FileError:
         raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"{name}: cannot be created ({reason})") from None
+        raise FileError(f"{name}: cannot be created ({reason(error)})") from None
     try:
         lock(descriptor, name)
-        log = Log(descriptor, name, 0)
-        log.write(file_header())
-        if overwrite:
-            Path(made).replace(path)
+        log = Log(descriptor, shown(made))
+        log.write(0, file_header())
     except BaseException as error:
         os.close(descriptor)
-        Path(made).unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, FileError):
             raise FileError(f"{name}: cannot be created ({error.strerror})") from None
         raise
-    return log
+    return log, made
 
 
-def _refuse_live(path: Path) -> None:
-    """A recording that is being written may not be pulled away; anything else may go."""
+def _beside(path: Path) -> tuple[int, Path]:
+    """A new file in the folder of the one that is to be replaced: run.regard.partial, or with a
+    number where an earlier run left one."""
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    for number in count(1):
+        name = f"{target.name}.partial{'' if number == 1 else number}"
+        with suppress(FileExistsError):
+            return create_new(target.with_name(name)), target.with_name(name)
+    raise AssertionError  # count never ends
+
+
+def _check_replaceable(path: Path) -> None:
+    """FileError where the path names no regular file, or a recording that is being written."""
+    check_regular(path)
     try:
         old = Source(path)
     except FileError:
-        return
+        return  # any other file may go
     is_live = old.is_live()
     old.close()
     if is_live:
         raise FileError(
             f"{shown(path)}: being written by another process; wait for it, or give another name"
         )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 from regard.engine.cpu import compile as compiling
 from regard.engine.cpu.compile import (
     BuildError,
-    cached,
     compile_library,
     find_compiler,
     packaged,
@@ -76,13 +76,16 @@ def test_flags_and_machine_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) 
     assert len({key, other, source_key()}) == 3
 
 
-def test_places_carry_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert packaged().name == cached().name == f"regard_cpu-{source_key()}.so"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cached().parent == tmp_path / "regard"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cached().parent == tmp_path / ".cache" / "regard"
+def test_a_library_beside_the_package_carries_key_and_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compile.py"))
+    assert packaged() is None
+    monkeypatch.setenv("CC", compiler(tmp_path, HALF))
+    made = compile_library(tmp_path, f"regard_cpu-{source_key()}")
+    assert packaged() == made and made.name.startswith(f"regard_cpu-{source_key()}-")
+    made.write_text("other")
+    assert packaged() is None
 
 
 # ── the compiler ─────────────────────────────────────────────────────────────────────────────
@@ -108,13 +111,13 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(BuildError, match=r"no C compiler found: none of \$CC, cc, gcc, clang is"):
-        compile_library(tmp_path / "out.so")
+        compile_library(tmp_path, "out")
 
 
 def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "win32")
     with pytest.raises(BuildError, match="POSIX threads, which Windows does not have"):
-        compile_library(tmp_path / "out.so")
+        compile_library(tmp_path, "out")
 
 
 # ── compiling ────────────────────────────────────────────────────────────────────────────────
@@ -125,39 +128,23 @@ def test_the_library_appears_where_it_should(
 ) -> None:
     arguments = tmp_path / "arguments"
     monkeypatch.setenv("CC", compiler(tmp_path, f'echo "$@" > {arguments}; {HALF}') + " -march=x")
-    target = tmp_path / "new" / "folder" / "out.so"
-    compile_library(target)
-    assert target.read_text() == "half"
-    assert [path.name for path in target.parent.iterdir()] == ["out.so"]
+    made = compile_library(tmp_path / "new" / "folder", "out")
+    assert made.read_text() == "half"
+    assert made.name == f"out-{sha256(b'half').hexdigest()[:32]}.so"
+    assert list((tmp_path / "new" / "folder").iterdir()) == [made]
+    assert made.stat().st_mode & 0o022 == 0
     said = arguments.read_text().split()
     assert said[0] == "-march=x" and "-shared" in said and "-fPIC" in said
     assert "-ffast-math" not in said  # NaN and −∞ mean something
     assert str(compiling._SOURCES / "regard_cpu.c") in said
 
 
-def test_it_replaces_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "out" / "out.so"
-    target.parent.mkdir()
-    target.write_text("damaged")
-    monkeypatch.setenv("CC", compiler(tmp_path, HALF))
-    compile_library(target)
-    assert target.read_text() == "half"
-
-
-@pytest.mark.parametrize("before", [None, "older"])
-def test_a_failure_leaves_nothing_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
-) -> None:
-    target = tmp_path / "out" / "out.so"
-    target.parent.mkdir()
-    if before is not None:
-        target.write_text(before)
+def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = 'echo "In file included" >&2; echo "rows.h:7: error: no such thing" >&2; exit 1'
     monkeypatch.setenv("CC", compiler(tmp_path, HALF + said))
     with pytest.raises(BuildError, match=r"mycc failed: rows\.h:7: error: no such thing"):
-        compile_library(target)
-    assert [path.name for path in target.parent.iterdir()] == ([] if before is None else ["out.so"])
-    assert before is None or target.read_text() == before
+        compile_library(tmp_path / "out", "out")
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -168,7 +155,7 @@ def test_a_compiler_of_few_words(
 ) -> None:
     monkeypatch.setenv("CC", compiler(tmp_path, f"{said} exit 3"))
     with pytest.raises(BuildError, match=f"mycc failed: {message}"):
-        compile_library(tmp_path / "out.so")
+        compile_library(tmp_path, "out")
 
 
 def test_a_compiler_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +164,7 @@ def test_a_compiler_that_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     broken.chmod(0o755)
     monkeypatch.setenv("CC", str(broken))
     with pytest.raises(BuildError, match=r"cannot run .*mycc: "):
-        compile_library(tmp_path / "out.so")
+        compile_library(tmp_path, "out")
 
 
 def test_a_compiler_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,12 +174,11 @@ def test_a_compiler_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CC", compiler(tmp_path, "exit 0"))
     monkeypatch.setattr("subprocess.run", forever)
     with pytest.raises(BuildError, match=r"mycc took longer than 300 s"):
-        compile_library(tmp_path / "out.so")
+        compile_library(tmp_path, "out")
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", compiler(tmp_path, HALF))
     (tmp_path / "file").write_text("in the way")
-    target = tmp_path / "file" / "out.so"
-    with pytest.raises(BuildError, match=r"cannot write .*out\.so: (Not a directory|File exists)"):
-        compile_library(target)
+    with pytest.raises(BuildError, match=r"cannot write to .*file: (Not a directory|File exists)"):
+        compile_library(tmp_path / "file", "out")

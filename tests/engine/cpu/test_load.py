@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import _ctypes
+import errno
+import os
 import shutil
+import stat
+import subprocess
+import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +21,7 @@ from torch import Tensor
 import regard
 from regard.engine.choose import remarks, survey
 from regard.engine.cpu import load as loading
+from regard.engine.cpu.cache import cached, folders, stem
 from regard.engine.cpu.compile import BuildError
 from regard.engine.cpu.load import Kernels, _find, load, openmp, why_not
 from regard.errors import UnavailableError
@@ -33,21 +41,28 @@ def library() -> Path:
 def places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: Path
 ) -> Iterator[tuple[Path, Path]]:
-    """Two empty places to look in; compiling copies the library that exists."""
-    beside, cache = tmp_path / "beside.so", tmp_path / "cache" / "cached.so"
-    cache.parent.mkdir()
-    monkeypatch.setattr(loading, "packaged", lambda: beside)
-    monkeypatch.setattr(loading, "cached", lambda: cache)
-    monkeypatch.setattr(loading, "compile_library", lambda to: put(library, to))
+    """The cache and the folder instead of it, both empty, no library built with the package;
+    compiling copies the one that exists."""
+    cache, instead = tmp_path / "home" / "regard" / "kernels", tmp_path / "instead"
+    monkeypatch.setattr(loading, "packaged", lambda: None)
+    monkeypatch.setattr(loading, "folders", lambda: (cache, instead))
+    monkeypatch.setattr(loading, "compile_library", lambda folder, _: put(library, folder))
     _find.cache_clear()
-    yield beside, cache
+    yield cache, instead
     _find.cache_clear()
 
 
-def put(library: Path, target: Path) -> None:
-    """As the compiler does it: what is loaded already keeps its own file."""
-    shutil.copy(library, made := target.with_suffix(".new"))
-    made.replace(target)
+def put(library: Path, folder: Path) -> Path:
+    """As the compiler does it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = sha256(library.read_bytes()).hexdigest()[:32]
+    shutil.copy(library, made := folder / "new.so")
+    made.chmod(0o755)
+    return made.replace(folder / f"{stem()}-{digest}.so")
+
+
+def never(*_: Any) -> Path:
+    raise BuildError("nothing is to be compiled")
 
 
 @pytest.fixture
@@ -58,51 +73,152 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 # ── finding ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_one_beside_the_package_comes_first(places: tuple[Path, Path], library: Path) -> None:
-    for path in places:
-        shutil.copy(library, path)
-    assert load().path == places[0]
+def test_the_one_beside_the_package_comes_first(
+    places: tuple[Path, Path], library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "packaged", lambda: library)
+    assert load().path == library
     assert load().remark.endswith("kernels, built with the package")
 
 
-def test_then_the_one_in_the_cache(places: tuple[Path, Path], library: Path) -> None:
-    shutil.copy(library, places[1])
-    assert load().path == places[1]
+def test_then_the_one_in_the_cache(
+    places: tuple[Path, Path], library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "compile_library", never)
+    put(library, places[0])
+    assert load().path.parent == places[0]
     assert load().remark.endswith("kernels, compiled on first use")
     assert why_not() is None
 
 
 def test_then_it_is_compiled(places: tuple[Path, Path]) -> None:
-    assert load().path == places[1] and places[1].exists()
+    assert load().path.parent == places[0]
     assert load() is load()  # looked for once
+    assert places[0].stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("damage", ["empty", "rubbish", "cut", "cut late"])
-def test_a_damaged_library_is_compiled_anew(
+@pytest.mark.parametrize("damage", ["empty", "cut late", "a bit"])
+def test_a_library_with_another_digest_is_not_loaded(
     places: tuple[Path, Path], library: Path, damage: str
 ) -> None:
-    contents = {
-        "empty": b"",
-        "rubbish": b"\x7fELF and nothing else",
-        "cut": library.read_bytes()[:4000],
-        "cut late": library.read_bytes()[:-100],
-    }
-    for path in places:
-        path.write_bytes(contents[damage])
-    assert load().path == places[1]
-    assert places[1].read_bytes() == library.read_bytes()
+    """Even of the right length, under the right name."""
+    whole = library.read_bytes()
+    flipped = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
+    contents = {"empty": b"", "cut late": whole[:-100], "a bit": flipped}
+    put(library, places[0]).write_bytes(contents[damage])
+    assert load().path.read_bytes() == whole
 
 
-def test_a_library_without_our_functions_is_passed_over(
+@pytest.mark.parametrize("who", ["folder", "file"])
+@pytest.mark.parametrize("how", ["group", "world", "owner"])
+def test_what_others_could_have_written_is_not_loaded(
+    places: tuple[Path, Path], library: Path, monkeypatch: pytest.MonkeyPatch, who: str, how: str
+) -> None:
+    placed = put(library, places[0])
+    suspect = places[0] if who == "folder" else placed
+    if how == "owner":
+        real = Path.lstat
+
+        def lstat(path: Path) -> os.stat_result:
+            facts = list(real(path))
+            facts[stat.ST_UID] += path == suspect
+            return os.stat_result(facts)
+
+        monkeypatch.setattr(Path, "lstat", lstat)
+    else:
+        suspect.chmod(0o770 if how == "group" else 0o707)
+    compiled: list[Path] = []
+    real_compile = loading.compile_library
+
+    def compile_library(folder: Path, name: str) -> Path:
+        compiled.append(folder)
+        return real_compile(folder, name)
+
+    monkeypatch.setattr(loading, "compile_library", compile_library)
+    if who == "folder":  # nothing is written there either
+        assert load().path.parent == places[1] and compiled == [places[1]]
+        words = "belongs to another user" if how == "owner" else "can be written to by other users"
+        assert f"compiled on first use in {places[1]} ({places[0]} {words})" in load().remark
+    else:
+        loaded = why_not() is None
+        assert compiled == [places[0]] and loaded
+
+
+def test_a_link_to_a_folder_is_not_followed(places: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "planted").mkdir(mode=0o700)
+    places[0].parent.mkdir(parents=True)
+    places[0].symlink_to(tmp_path / "planted")
+    assert load().path.parent == places[1] and not any((tmp_path / "planted").iterdir())
+
+
+def test_a_home_that_cannot_be_written(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.mkdir
+
+    def mkdir(path: Path, *given: Any, **options: Any) -> None:
+        if path == places[0]:
+            raise OSError(errno.EROFS, "Read-only file system")
+        real(path, *given, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    assert load().path.parent == places[1]
+    assert f"in {places[1]} ({places[0]} cannot be made (Read-only file" in load().remark
+
+
+def test_a_cache_that_can_only_be_read_is_used(
+    places: tuple[Path, Path], library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    monkeypatch.setattr(loading, "compile_library", never)
+    placed = put(library, places[0])
+    assert load().path == placed
+    placed.unlink()
+    _find.cache_clear()
+    assert why_not() is not None and "cannot be written to" in str(why_not())
+
+
+def test_without_a_compiler_any_library_of_the_processor_will_do(
+    places: tuple[Path, Path], library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed = put(library, places[0])
+    monkeypatch.setattr("regard.engine.cpu.compile.find_compiler", lambda: None)
+    assert load().path == placed
+
+
+def test_another_compiler_or_processor_compiles_its_own(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(library, tmp_path)
+    assert cached(tmp_path) is not None
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.engine.cpu.compile._processor", lambda: b"abacus")
+        assert cached(tmp_path) is None
+    other = tmp_path / "mycc"
+    other.write_text("#!/bin/sh")
+    other.chmod(0o755)
+    monkeypatch.setenv("CC", str(other))
+    assert cached(tmp_path) is None
+
+
+def test_where_libraries_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert folders()[0] == tmp_path / "regard" / "kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folders()[0] == tmp_path / ".cache" / "regard" / "kernels"
+    assert folders()[1].name == f"regard-kernels-{os.getuid()}"
+
+
+def test_a_library_without_our_functions_is_compiled_anew(
     places: tuple[Path, Path], library: Path
 ) -> None:
-    shutil.copy(_ctypes.__file__, places[0])
-    shutil.copy(library, places[1])
-    assert load().path == places[1]
+    wrong = put(Path(_ctypes.__file__), places[0])
+    assert load().path != wrong
 
 
 def test_why_not_says_why(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(target: Path) -> None:
+    def fail(*_: Any) -> Path:
         raise BuildError(REASON)
 
     monkeypatch.setattr(loading, "compile_library", fail)
@@ -114,9 +230,31 @@ def test_why_not_says_why(places: tuple[Path, Path], monkeypatch: pytest.MonkeyP
 def test_a_compiler_that_makes_rubbish_is_a_reason_too(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "compile_library", lambda to: to.write_bytes(b"rubbish"))
+    def rubbish(folder: Path, _: str) -> Path:
+        (folder / "rubbish.so").write_bytes(b"rubbish")
+        return folder / "rubbish.so"
+
+    monkeypatch.setattr(loading, "compile_library", rubbish)
     reason = why_not()
-    assert reason is not None and "cached.so" in reason
+    assert reason is not None and "rubbish.so" in reason
+
+
+def test_processes_that_compile_at_once_all_get_a_library(tmp_path: Path) -> None:
+    """With a compiler that is as quick as it is useless: the names and moves are the point."""
+    compiler = tmp_path / "mycc"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo $$ > "$2"\n')
+    compiler.chmod(0o755)
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from regard.engine.cpu.compile import compile_library, intact\n"
+        "path = compile_library(Path(sys.argv[1]), 'regard_cpu-x')\n"
+        "assert path.exists() and intact(path.parent, 'regard_cpu-x')\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "cache")]
+    place = os.environ | {"CC": str(compiler)}
+    started = [subprocess.Popen(command, env=place) for _ in range(4)]
+    assert [one.wait() for one in started] == [0] * 4
+    assert all(path.suffix == ".so" for path in (tmp_path / "cache").iterdir())
 
 
 # ── instruction sets ─────────────────────────────────────────────────────────────────────────

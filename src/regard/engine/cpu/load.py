@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import struct
+from contextlib import suppress
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from regard.engine.cpu.compile import BuildError, cached, compile_library, packaged
+from regard.engine.cpu.cache import cached, folders, stem, why_unsafe
+from regard.engine.cpu.compile import BuildError, compile_library, packaged
 from regard.engine.cpu.structures import Call
 
 __all__ = ["Kernels", "load", "openmp", "why_not"]
@@ -17,10 +18,8 @@ __all__ = ["Kernels", "load", "openmp", "why_not"]
 class Kernels:
     """The four sweeps of a loaded library, on its best instruction set or a named one."""
 
-    def __init__(self, path: Path, isa: str | None = None) -> None:
-        self.path = path
-        if not _is_whole(path):
-            raise OSError(f"{path} is cut short")
+    def __init__(self, path: Path, isa: str | None = None, made: str = "") -> None:
+        self.path, self._made = path, made
         self._library = ctypes.CDLL(str(path))
         self._library.regard_best.restype = c_int64
         self._library.regard_name.restype = c_char_p
@@ -36,8 +35,7 @@ class Kernels:
     @property
     def remark(self) -> str:
         """Which kernels these are, for people."""
-        made = "built with the package" if self.path == packaged() else "compiled on first use"
-        return f"{self.isa} kernels, {made}"
+        return f"{self.isa} kernels, {self._made}"
 
     def instruction_sets(self) -> list[str]:
         """Those this machine can run, slowest first."""
@@ -51,34 +49,36 @@ class Kernels:
             raise MemoryError("the attention kernels could not get their working memory")
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether an ELF file reaches to its last table: loading one cut short ends the process."""
-    with path.open("rb") as file:
-        head = file.read(64)
-    if head[:4] != b"\x7fELF" or head[4:5] == b"\x01":
-        return True  # of another kind: the system's loader says what is wrong with it
-    if len(head) < 64:
-        return False
-    order = "<" if head[5] == 1 else ">"
-    (start,) = struct.unpack_from(f"{order}Q", head, 40)
-    size, count = struct.unpack_from(f"{order}HH", head, 58)
-    return bool(start + size * count <= path.stat().st_size)
-
-
 @cache
 def _find() -> Kernels | str:
     """The kernels, or why there are none. A library that does not load is compiled anew."""
-    for path in (packaged(), cached()):
-        if path.exists():
-            try:
-                return Kernels(path)
-            except (OSError, AttributeError):  # damaged, or of another machine
-                continue
-    try:
-        compile_library(cached())
-        return Kernels(cached())
-    except (BuildError, OSError, AttributeError) as error:
-        return str(error)
+    reasons: list[str] = []
+    found = packaged()
+    if found is not None:
+        try:
+            return Kernels(found, made="built with the package")
+        except (OSError, AttributeError) as error:  # of another machine
+            reasons.append(str(error))
+    for folder in folders():
+        reason = why_unsafe(folder)
+        if reason is not None:
+            reasons.append(reason)
+            continue
+        try:
+            return _cached_or_compiled(folder, reasons)
+        except (BuildError, OSError, AttributeError) as error:
+            return str(error)
+    return "; ".join(reasons)
+
+
+def _cached_or_compiled(folder: Path, reasons: list[str]) -> Kernels:
+    instead = f" in {folder} ({'; '.join(reasons)})" if reasons else ""
+    made = f"compiled on first use{instead}"
+    path = cached(folder)
+    if path is not None:
+        with suppress(OSError, AttributeError):  # made by a compiler that makes something else
+            return Kernels(path, made=made)
+    return Kernels(compile_library(folder, stem()), made=made)
 
 
 @cache

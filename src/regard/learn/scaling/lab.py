@@ -23,6 +23,7 @@ from regard.learn.steps import Array, scale, score, softmax
 __all__ = [
     "DEAD",
     "MAX_CELLS",
+    "MAX_DRAWN",
     "MIN_ROWS",
     "Reading",
     "STATISTICS",
@@ -37,6 +38,7 @@ __all__ = [
 DEAD = 1e-3  # a row whose gradient is shorter teaches nothing; a divided row has about 0.27
 MIN_ROWS = 100  # a 99th percentile of fewer is not one
 MAX_CELLS = 2**22  # numbers in one array: 32 MiB, whatever d_k is
+MAX_DRAWN = 2**30  # numbers drawn for q at one d_k, and weights: some minutes
 
 
 STATISTICS = {
@@ -104,6 +106,11 @@ def _check(d_ks: Sequence[int], keys: int, rows: int, seed: int) -> None:
         )
     if rows < MIN_ROWS:
         raise InputError(f"a 99th percentile needs at least {MIN_ROWS} rows; got {rows}")
+    if rows * max(keys, *d_ks) > MAX_DRAWN:
+        raise InputError(
+            f"{rows} rows over {keys} keys at d_k = {max(d_ks)} take too long here; keep "
+            f"rows × keys and rows × d_k within {MAX_DRAWN:,}"
+        )
     if seed < 0:
         raise InputError(f"a seed is a whole number of 0 or more; got {seed}")
 

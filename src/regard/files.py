@@ -1,0 +1,147 @@
+"""Files as a user names them: only regular ones are read or replaced, and what is written appears
+whole or not at all.
+
+A link is followed: the file it points at is read or replaced, the link stays.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from regard.errors import FileError, InputError
+
+__all__ = [
+    "appearing",
+    "check_free",
+    "check_regular",
+    "create_new",
+    "is_folder",
+    "open_file",
+    "reason",
+    "replace",
+    "shown",
+    "write_text",
+]
+
+_LONGEST = 400  # characters of a path inside a message
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path inside a message: control characters replaced, a very long one without its middle."""
+    text = "".join(c if c.isprintable() else "\ufffd" for c in os.fspath(path))
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]}…{text[-half:]}"
+
+
+def reason(error: Exception) -> str:
+    """What the system says is wrong, without the path."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+
+def check_regular(path: Path) -> None:
+    """OSError where the path names no regular file: a pipe would wait for its other end, a device
+    may never end, and neither can be replaced."""
+    kind = stat.S_IFMT(path.stat().st_mode)
+    if kind != stat.S_IFREG:
+        raise OSError(0, f"{_KINDS.get(kind, 'something else')}, not a file", str(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether the path names one; a name that the system does not take names none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, open for reading; OSError where there is none."""
+    check_regular(path)
+    return path.open("rb")
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """InputError where something is in the way that may not be replaced, before any work."""
+    try:
+        check_regular(path)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise InputError(f"{shown(path)}: {reason(error)}; give the name of a file") from None
+    if not overwrite:
+        raise InputError(f"{shown(path)}: exists already; give another name, or --overwrite")
+
+
+def create_new(path: Path) -> int:
+    """A descriptor of a file that was not there, with the permissions of any new file."""
+    binary = getattr(os, "O_BINARY", 0)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | binary, 0o666)
+
+
+def replace(part: Path, path: Path) -> None:
+    """`part`, which is on the disk, becomes `path`; it takes over the permissions of an older
+    file there."""
+    target = Path(os.path.realpath(path))
+    with suppress(FileNotFoundError):  # nothing is replaced
+        part.chmod(stat.S_IMODE(target.stat().st_mode))
+    part.replace(target)
+
+
+@contextmanager
+def appearing(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A path to write to. At the end of the block it becomes `path`; after an error it is gone."""
+    check_free(path, overwrite=overwrite)
+    folder = Path(os.path.realpath(path)).parent
+    part = folder / f".regard-{secrets.token_hex(8)}.part"
+    try:
+        os.close(create_new(part))
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"{shown(path)}: cannot be written there ({reason(error)}); give a folder that exists "
+            "and may be written to"
+        ) from None
+    try:
+        yield part
+        _sync(part)
+        check_free(path, overwrite=overwrite)  # somebody else may have been quicker
+        replace(part, path)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{shown(path)}: cannot be written ({reason(error)})") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, option: str, *, overwrite: bool) -> None:
+    """A text file, whole or not at all. `option` is what the user typed before the name."""
+    try:
+        with appearing(path, overwrite=overwrite) as part:
+            part.write_text(text, encoding="utf-8", newline="\n")
+    except (InputError, FileError) as error:
+        raise InputError(f"{option} {error}") from None
+
+
+def _sync(path: Path) -> None:
+    """On the disk, before its name says that it is whole."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
