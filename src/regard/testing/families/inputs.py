@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.testing.families.facts import BATCH, Facts
 from regard.testing.families.others import others, own
 from regard.testing.families.pictures import images
+from regard.testing.families.run import outputs
 from regard.testing.families.sizes import WIDTH
 from regard.testing.families.sounds import sounds
 from regard.testing.families.words import words
@@ -55,13 +56,19 @@ def _tried(model: Any, inputs: Inputs) -> Inputs:
     places: dict[str, int] = {}
     for _ in range(6):
         try:
-            with torch.no_grad():
-                model(**inputs)
-            return inputs
+            return _sound(model, inputs)
         except ValueError as error:
             places |= _places(model, inputs, error)
             inputs = inputs | words(Facts(model), places)
     raise NoInputsError("places do not fit")
+
+
+def _sound(model: Any, inputs: Inputs) -> Inputs:
+    """The inputs, where what comes of them is numbers: NaN equals nothing and so proves nothing."""
+    lost = [name for name, value in outputs(model, inputs).items() if not value.isfinite().any()]
+    if lost:
+        raise NoInputsError(f"{', '.join(lost)}: not finite")
+    return inputs
 
 
 _MISFIT = re.compile(r"(?i)(image|video|audio).*tokens.*?(\d+).*?features.*?(\d+)", re.DOTALL)
