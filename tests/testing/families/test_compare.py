@@ -7,7 +7,7 @@ import torch
 from regard.testing.families.attentions import misfits
 from regard.testing.families.compare import FLOOR, differences, flat, tolerances
 
-INF = float("inf")
+INF, NAN = float("inf"), float("nan")
 
 
 def test_every_floating_tensor_is_found_by_its_path():
@@ -39,6 +39,9 @@ def test_differences_are_named():
     assert differences({"x": torch.ones(2)}, value, {"x": 0.0}) == [
         "x is not finite in other places"
     ]
+    odd = {"x": torch.tensor([NAN, -INF])}
+    assert differences(value, odd, {"x": 0.0}) == []
+    assert differences(odd, value, {"x": 0.0}) == ["x is not finite in other places"]
     off = {"x": torch.tensor([1.5, -INF])}
     assert differences(off, value, {"x": 0.1}) == ["x is off by 0.5 (allowed 0.1)"]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import time
 
 from regard.testing.families import outcomes
@@ -15,5 +17,10 @@ def test_a_process_that_dies_is_a_crash():
 
 
 def test_a_process_that_hangs_is_a_crash():
-    (found,) = outcomes([600], time.sleep, processes=1, seconds=0.5)
+    (found,) = outcomes([600], time.sleep, processes=1, patience=0.5)
     assert (found.kind, found.said) == ("crashed", "no answer within 0.5 s")
+
+
+def test_a_process_that_computes_for_ever_is_a_crash():
+    (found,) = outcomes([itertools.count()], list, processes=1, seconds=0.1)
+    assert found.said == f"the process ended with status {-signal.SIGPROF} (out of time)"

@@ -38,13 +38,8 @@ def enliven(model: nn.Module) -> nn.Module:
     dice = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.ndim >= 2:
-                parameter.normal_(0, 1.2 * _inputs(parameter) ** -0.5, generator=dice)
+            if parameter.ndim == 2 and parameter.numel():
+                parameter.normal_(0, 1.2 * parameter.shape[1] ** -0.5, generator=dice)
             elif name.endswith(("bias", "sinks")):
                 parameter.normal_(0, 0.3, generator=dice)
     return model
-
-
-def _inputs(parameter: nn.Parameter) -> int:
-    """How many numbers one output adds up: of a matrix, of a kernel, of a stack of matrices."""
-    return parameter.shape[-1] if parameter.ndim == 3 else parameter[0].numel()

@@ -49,7 +49,10 @@ def tolerances(reference: Flat, exact: Flat | None) -> dict[str, float]:
 
 
 def differences(found: Flat, reference: Flat, allowed: Mapping[str, float]) -> list[str]:
-    """What is missing, has another shape or lies too far off; nothing where all is right."""
+    """What is missing, has another shape or lies too far off; nothing where all is right.
+
+    Where the reference itself is not a number, there is nothing to lie near.
+    """
     wrong = [f"{name} is missing" for name in reference if name not in found]
     for name, value in reference.items():
         other = found.get(name)
@@ -57,7 +60,7 @@ def differences(found: Flat, reference: Flat, allowed: Mapping[str, float]) -> l
             continue
         if other.shape != value.shape:
             wrong.append(f"{name} is {tuple(other.shape)}, not {tuple(value.shape)}")
-        elif not torch.equal(other.isfinite(), value.isfinite()):
+        elif not torch.equal(other.isfinite() | value.isnan(), value.isfinite() | value.isnan()):
             wrong.append(f"{name} is not finite in other places")
         elif (gap := _largest(_gap(other, value))) > allowed[name]:
             wrong.append(f"{name} is off by {gap:.2g} (allowed {allowed[name]:.2g})")

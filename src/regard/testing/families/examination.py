@@ -45,7 +45,7 @@ def _examined(name: str) -> Outcome:
         " | ".join(dict.fromkeys(said)),
         checks={check: text or kind for check, (kind, text) in checks.items()},
         notes=tuple(subject.notes),
-        reference=str(model.config._attn_implementation),
+        reference=subject.reference,
         model=type(model).__name__,
         inputs=tuple(inputs),
     )

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from regard.testing.families.facts import BATCH, Facts
-from regard.testing.families.others import others
+from regard.testing.families.others import others, own
 from regard.testing.families.pictures import images
+from regard.testing.families.run import outputs
 from regard.testing.families.sizes import WIDTH
 from regard.testing.families.sounds import sounds
 from regard.testing.families.words import words
@@ -47,27 +48,35 @@ def _candidates(facts: Facts) -> Iterator[Inputs]:
 
 
 def _with_words(facts: Facts, other: Inputs) -> Inputs:
-    return others(facts) | other | words(facts, {})
+    return others(facts) | other | words(facts, {}) | own(facts)
 
 
 def _tried(model: Any, inputs: Inputs) -> Inputs:
     """The inputs as the model takes them: places are made for features that need them."""
-    for _ in range(5):
+    places: dict[str, int] = {}
+    for _ in range(6):
         try:
-            with torch.no_grad():
-                model(**inputs)
-            return inputs
+            return _sound(model, inputs)
         except ValueError as error:
-            inputs = _with_places(model, inputs, error)
+            places |= _places(model, inputs, error)
+            inputs = inputs | words(Facts(model), places)
     raise NoInputsError("places do not fit")
+
+
+def _sound(model: Any, inputs: Inputs) -> Inputs:
+    """The inputs, where what comes of them is numbers: NaN equals nothing and so proves nothing."""
+    lost = [name for name, value in outputs(model, inputs).items() if not value.isfinite().any()]
+    if lost:
+        raise NoInputsError(f"{', '.join(lost)}: not finite")
+    return inputs
 
 
 _MISFIT = re.compile(r"(?i)(image|video|audio).*tokens.*?(\d+).*?features.*?(\d+)", re.DOTALL)
 
 
-def _with_places(model: Any, inputs: Inputs, error: Exception) -> Inputs:
-    """The inputs with as many tokens as the error counts features: some count them one by one,
-    some number by number, some by what they come from."""
+def _places(model: Any, inputs: Inputs, error: Exception) -> dict[str, int]:
+    """How many tokens an entry needs for features that an error counts: one by one, number by
+    number, or by what they come from."""
     found = _MISFIT.search(str(error))
     if found is None:
         raise error
@@ -78,7 +87,7 @@ def _with_places(model: Any, inputs: Inputs, error: Exception) -> Inputs:
         count = features // WIDTH
     else:
         count = _counted(model, inputs, kind)
-    return inputs | words(Facts(model), {kind: count // BATCH})
+    return {kind: count // BATCH}
 
 
 def _counted(model: Any, inputs: Inputs, kind: str) -> int:

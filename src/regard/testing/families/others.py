@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.testing.families.facts import BATCH, TOKENS, Facts
 from regard.testing.families.pictures import side
 
-__all__ = ["others"]
+__all__ = ["others", "own"]
 
 LENGTH = 100  # of a time series whose model does not say
 
@@ -79,6 +79,7 @@ _MAKERS: dict[str, Callable[[Facts], Any]] = {
     "audio_mel": lambda facts: facts.normal(BATCH, 32, facts.find("input_feat_size")),
     "audio_mel_mask": lambda facts: torch.zeros(BATCH, 32, dtype=torch.bool),
     "pixel_position_ids": lambda facts: _grid(),
+    "image_position_ids": lambda facts: _grid(),
     "target_sizes": lambda facts: torch.tensor([[4, 4]] * BATCH),
 }
 
@@ -87,3 +88,42 @@ def _grid() -> Tensor:
     """(batch, 16, 2): where each of 4 × 4 patches stands."""
     across, down = torch.meshgrid(torch.arange(4), torch.arange(4), indexing="xy")
     return torch.stack([across.flatten(), down.flatten()], dim=-1).expand(BATCH, -1, -1)
+
+
+def own(facts: Facts) -> dict[str, Any]:
+    """Inputs that other families take in another shape."""
+    make = _OWN.get(facts.config.model_type)
+    return make(facts) if make else {}
+
+
+def _codes(facts: Facts) -> Tensor:
+    """(batch × codebooks, tokens): a decoder of sound writes several tokens at a time."""
+    books = facts.config.decoder.num_codebooks
+    return facts.ids().repeat_interleave(books, dim=0)
+
+
+def _tiles(facts: Facts) -> dict[str, Any]:
+    """Images cut into tiles, and the tiles that each token sees (Llama 3.2)."""
+    tiles = facts.config.vision_config.max_num_tiles
+    return {
+        "pixel_values": facts.normal(BATCH, 1, tiles, 3, *side(facts)),
+        "aspect_ratio_ids": _ones(BATCH, 1),
+        "aspect_ratio_mask": _ones(BATCH, 1, tiles),
+        "cross_attention_mask": _ones(BATCH, TOKENS, 1, tiles),
+    }
+
+
+_OWN: dict[str, Callable[[Facts], dict[str, Any]]] = {
+    "dia": lambda facts: {"decoder_input_ids": facts.ids()[..., None].expand(-1, -1, 9)},
+    "idefics": lambda facts: {
+        "pixel_values": facts.normal(BATCH, 1, 3, *side(facts)),
+        "image_attention_mask": _ones(BATCH, TOKENS, 1),
+    },
+    "mllama": _tiles,
+    "musicgen": lambda facts: {"decoder_input_ids": _codes(facts)},
+    "musicgen_melody": lambda facts: {"decoder_input_ids": _codes(facts)},
+    "seggpt": lambda facts: {
+        name: facts.normal(BATCH, 3, side(facts)[1], side(facts)[1])
+        for name in ("pixel_values", "prompt_pixel_values", "prompt_masks")
+    },
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import wait
@@ -14,7 +15,8 @@ from regard.testing.families.outcome import Outcome
 __all__ = ["outcomes"]
 
 PROCESSES = 2
-SECONDS = 180.0  # for one model type
+SECONDS = 60.0  # of processor time for one model type, so that a busy machine fails none
+PATIENCE = 600.0  # seconds on the clock, for one that waits for something
 
 Examine = Callable[[Any], Outcome]
 
@@ -25,15 +27,16 @@ def outcomes(
     *,
     processes: int = PROCESSES,
     seconds: float = SECONDS,
+    patience: float = PATIENCE,
 ) -> Iterator[Outcome]:
     """The outcomes of model types as they come in; a process is given one at a time."""
     left = [*names][::-1]
-    workers = [_Worker(examine, seconds) for _ in range(min(processes, len(left)))]
+    workers = [_Worker(examine, seconds, patience) for _ in range(min(processes, len(left)))]
     try:
         for worker in workers:
             worker.give(left.pop())
         while busy := [worker for worker in workers if worker.is_busy]:
-            wait([worker.pipe for worker in busy], timeout=seconds / 10)
+            wait([worker.pipe for worker in busy], timeout=min(patience, 1.0))
             yield from filter(None, (worker.result() for worker in busy))
             for worker in busy:
                 if left and not worker.is_busy:
@@ -46,8 +49,8 @@ def outcomes(
 class _Worker:
     """A process that is replaced when it dies or hangs."""
 
-    def __init__(self, examine: Examine, seconds: float) -> None:
-        self._examine, self._seconds = examine, seconds
+    def __init__(self, examine: Examine, seconds: float, patience: float) -> None:
+        self._examine, self._seconds, self._patience = examine, seconds, patience
         self._process: Any = None
         self.is_busy = False
 
@@ -56,7 +59,8 @@ class _Worker:
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self.pipe, other = context.Pipe()
-            self._process = context.Process(target=_work, args=(other, self._examine), daemon=True)
+            given = (other, self._examine, self._seconds)
+            self._process = context.Process(target=_work, args=given, daemon=True)
             self._process.start()
             other.close()  # so that the end of the process ends the pipe
         self._name, self._since, self.is_busy = name, time.monotonic(), True
@@ -64,7 +68,7 @@ class _Worker:
 
     def result(self) -> Outcome | None:
         """The outcome, if there is one by now."""
-        late = time.monotonic() - self._since > self._seconds
+        late = time.monotonic() - self._since > self._patience
         if not self.pipe.poll() and not late:
             return None
         self.is_busy = False
@@ -72,10 +76,12 @@ class _Worker:
             if self.pipe.poll():
                 found: Outcome = self.pipe.recv()
                 return found
-            said = f"no answer within {self._seconds:g} s"
+            said = f"no answer within {self._patience:g} s"
         except EOFError:
             self._process.join()
-            said = f"the process ended with status {self._process.exitcode}"
+            status = self._process.exitcode
+            spent = status == -signal.SIGPROF
+            said = f"the process ended with status {status}{' (out of time)' if spent else ''}"
         self.stop()
         return Outcome(str(self._name), "crashed", said)
 
@@ -88,8 +94,8 @@ class _Worker:
             self._process = None
 
 
-def _work(pipe: Any, examine: Examine) -> None:
-    """A process's life: names come in, outcomes go out."""
+def _work(pipe: Any, examine: Examine, seconds: float) -> None:
+    """A process's life: names come in, outcomes go out; one that takes too long ends it."""
     import torch
     import transformers
 
@@ -100,4 +106,7 @@ def _work(pipe: Any, examine: Examine) -> None:
             name = pipe.recv()
         except EOFError:
             return
-        pipe.send(examine(name))
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF, which nobody handles
+        found = examine(name)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        pipe.send(found)

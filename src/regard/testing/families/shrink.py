@@ -17,6 +17,7 @@ __all__ = ["tiny_config"]
 _COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)}
 _FIRST = {"pad": 0, "bos": 1, "eos": 2}  # the rest are counted from here on
 
+_SENSES = ("vision_config", "audio_config")  # wanted even where a model can do without
 _STANDS_FOR = ("image_token", "audio_token", "video_token")  # always needed
 
 
@@ -113,7 +114,7 @@ def _token(name: str, value: Any, tokens: _Tokens) -> dict[str, Any]:
 
 def _part(name: str, spec: Any, value: Any, tokens: _Tokens) -> dict[str, Any]:
     """A part's own small fields, by its name."""
-    if value is None and spec.optional:
+    if value is None and spec.optional and name not in _SENSES:
         return {}
     given = dict(value) if isinstance(value, dict) else dict(spec.init_kwargs)
     kind = given.pop("model_type", spec.model_type)

@@ -12,6 +12,7 @@ from regard.testing.families.facts import BATCH, Facts
 __all__ = ["sounds"]
 
 Inputs = dict[str, Any]
+_USUAL = 128  # bins of a spectrum, for a model that does not say
 
 
 def sounds(facts: Facts) -> Iterator[Inputs]:
@@ -30,10 +31,12 @@ def _spectra(facts: Facts) -> Iterator[Inputs]:
     )  # fmt: skip
     positions = facts.find("max_source_positions", default=16)
     masks = [n for n in ("input_features_mask", "feature_attention_mask") if n in facts.takes]
-    for length in (2 * int(positions), 32, 64, 200):
+    for length in (2 * int(positions), 32, 64, 88, 200):
         marks = {name: torch.ones(BATCH, length, dtype=torch.long) for name in masks}
         yield {"input_features": facts.normal(BATCH, bins, length)} | marks
         yield {"input_features": facts.normal(BATCH, length, bins)} | marks
+        yield {"input_features": facts.normal(BATCH, length, _USUAL)} | marks
+        yield {"input_features": facts.normal(BATCH, 1, length, bins)} | marks
 
 
 def _waves(facts: Facts) -> Iterator[Inputs]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.testing.families.attentions import attentions
 from regard.testing.families.build import build
 from regard.testing.families.compare import Flat, differences, tolerances
-from regard.testing.families.run import exact, outputs, raw
+from regard.testing.families.run import exact, implementations, outputs, raw
 from regard.testing.families.words import padded
 
 __all__ = ["Subject"]
@@ -55,6 +55,11 @@ class Subject:
                 found[side] = inputs
         return found
 
+    @property
+    def reference(self) -> str:
+        """The implementations that the model has by default, those of its parts included."""
+        return ", ".join(sorted({str(one) for one in implementations(self.model).values()}))
+
     @cached_property
     def references(self) -> dict[str, Flat]:
         """What the default implementation gives for every variant."""
@@ -66,8 +71,7 @@ class Subject:
         found = {name: outputs(self.eager, one) for name, one in self.variants.items()}
         apart = [name for name in found if self.differ(found[name], self.references[name], name)]
         if apart:
-            default = self.model.config._attn_implementation
-            self.notes.append(f"{default} and eager differ: {', '.join(apart)}")
+            self.notes.append(f"{self.reference} and eager differ: {', '.join(apart)}")
         return found
 
     @cached_property
