@@ -1,6 +1,7 @@
 """From a model that runs to a recording.
 
-whereabouts  hooks: which module is at work, with which tokens
+whereabouts  hooks: which module is at work, with which tokens (given: what it was called with)
+sequences    how many sequences a call holds
 atlas        module paths as stacks and layers
 choice       which layers, heads and queries somebody asked for
 plan         what is kept and how many bytes it takes, before anything runs

@@ -289,7 +289,7 @@ class Recorder:
         spot = self._atlas.spot(caller)
         cross = is_cross(caller.path) or self._prompts.is_cross(now, call)
         self._check_layers(caller)
-        self._prompts.begin(now, call, cross)
+        self._prompts.begin(now, call, caller.path)
         if not self._choice.has_layer(spot.layer):
             return None
         plan = self._plan(call, caller)
