@@ -12,6 +12,7 @@ rules        masks and score rules as a recording writes them
 ledger       the book of one place in one prompt (bins, distances: its sums)
 prompt       the sequences being read (tokens: their texts)
 sdpa         modules that call torch's own function
+weights      where a model's numbers are (offloaded ones)
 session      `regard.record`
 
 encode       a text as the model's tokens

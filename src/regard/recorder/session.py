@@ -31,6 +31,7 @@ from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
 from regard.recorder.tokens import reader_of
 from regard.recorder.turn import Share, read_pages
+from regard.recorder.weights import check_weights, device_of
 from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS
@@ -105,10 +106,7 @@ class Recorder:
     def __enter__(self) -> Recorder:
         if self._entered:
             raise InputError("this recorder was used already; call regard.record again")
-        if any(p.is_meta for p in self.model.parameters()):
-            raise InputError(
-                "the model is on the meta device and computes nothing; load its weights"
-            )
+        check_weights(self.model)
         self._entered = True
         with ExitStack() as stack:
             self._where = stack.enter_context(Whereabouts(self.model))
@@ -365,7 +363,7 @@ class Recorder:
             "positions": getattr(text, "max_position_embeddings", None),
             "parameters": parameters,
             "dtype": str(one.dtype).removeprefix("torch."),
-            "device": str(one.device),
+            "device": str(device_of(self.model)),
         }
         made = {
             "regard": _version("regard"),
