@@ -94,8 +94,9 @@ def test_sentence_encoders(padding: str) -> None:
             np.testing.assert_allclose(head[:, :], wanted.numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [2, 3, 4])
 @torch.no_grad()
-def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
+def test_several_texts_in_one_call_are_prompts_of_their_own(count: int) -> None:
     """Siamese towers: as many sequences as each text has, each with its own padding."""
 
     class Twins(nn.Module):
@@ -107,7 +108,7 @@ def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
             return self.tower(**one)[:, 0] @ self.tower(**other)[:, 0].mT
 
     model = Twins()
-    texts = [batch_of(2, "right"), batch_of(4, "left")]
+    texts = [batch_of(2, "right"), batch_of(count, "left")]
     given = [{"input_ids": ids, "attention_mask": mask} for ids, mask in texts]
     with regard.record(model) as rec:
         model(*given)
@@ -118,6 +119,47 @@ def test_several_texts_in_one_call_are_prompts_of_their_own() -> None:
     for number, prompt in enumerate(rec.recording.prompts[2:]):
         truth = attention_of(model.tower.layers[1], number, 3, mask[number].bool())
         np.testing.assert_allclose(prompt["L1H3"][:, :], truth.numpy(), atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_same_text_read_twice_is_two_prompts() -> None:
+    """As contrastive training does it, with other dropout."""
+
+    class Again(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tower = Named()
+
+        def forward(self, texts: list[str]) -> Tensor:
+            ids, mask = batch_of(len(texts), "right")
+            return self.tower(ids, mask) - self.tower(ids, mask)
+
+    model = Again()
+    with regard.record(model) as rec:
+        model(["one", "two"])
+    assert rec.stacks == {"": (LAYERS, HEADS)} and len(rec.recording.prompts) == 4
+
+
+@torch.no_grad()
+def test_a_cache_that_only_the_inner_model_knows() -> None:
+    from transformers import DynamicCache
+
+    class Remembers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lm = tiny("llama")
+            self.cache = DynamicCache(config=self.lm.config)
+
+        def forward(self, batch: dict[str, Tensor]) -> Any:
+            return self.lm(batch["ids"], past_key_values=self.cache, use_cache=True)
+
+    model, ids = Remembers(), torch.randint(3, 50, (2, 9))
+    with regard.record(model) as rec:
+        for part in ids.split([5, 1, 3], 1):
+            model({"ids": part})
+    assert [one.ids.tolist() for one in rec.recording.prompts] == ids.tolist()
+    truth = eager(model.lm, input_ids=ids).attentions[1][1, 2]
+    np.testing.assert_allclose(rec.recording.prompts[1]["L1H2"][:, :], truth.numpy(), atol=1e-5)
 
 
 @torch.no_grad()

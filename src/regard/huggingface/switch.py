@@ -14,7 +14,7 @@ from regard.errors import DTypeError, RegardWarning, UnavailableError
 from regard.huggingface.families import Sight, refusal, sight
 from regard.huggingface.registry import NAME, register
 
-__all__ = ["using"]
+__all__ = ["switched", "using"]
 
 
 @contextmanager
@@ -25,12 +25,19 @@ def using(model: nn.Module) -> Iterator[Sight]:
     which nothing can be seen is an error; parts that cannot be seen are a warning.
     """
     found = _check(model)
+    with switched(model, found):
+        yield found
+
+
+@contextmanager
+def switched(model: nn.Module, found: Sight) -> Iterator[None]:
+    """Within the block, the modules that are seen ask for our attention."""
     register()
     before = [(config, config._attn_implementation) for config in _configs(model, found)]
     try:
         for config, _ in before:
             config._attn_implementation = {"": NAME}  # this configuration, not those inside it
-        yield found
+        yield
     finally:
         for config, name in before:
             config._attn_implementation = {"": name}

@@ -11,7 +11,7 @@ padding      which tokens of a padded batch are real (marks: which are copies of
 rules        masks and score rules as a recording writes them
 ledger       the book of one place in one prompt (bins, distances: its sums)
 prompt       the sequences being read (tokens: their texts)
-sdpa         modules that call torch's own function
+sdpa         modules that call torch's own function (missed: those that attend otherwise)
 weights      where a model's numbers are (offloaded ones)
 session      `regard.record`
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.recorder.padding import real_tokens
 
-__all__ = ["IDS", "MASK", "Given", "argument_names", "by_name", "is_ids"]
+__all__ = ["IDS", "MASK", "Given", "argument_names", "by_name", "cached_in", "is_ids"]
 
 IDS = ("input_ids", "ids")
 MASK = "attention_mask"
@@ -36,6 +36,7 @@ class Given:
     batch: int | None = None  # sequences, where an argument whose name says what it is has them
     data: list[tuple[tuple[int, ...], bool]] = field(default_factory=list)
     """Shapes of tensors with several axes, and whether each holds whole numbers."""
+    whole: list[Tensor] = field(default_factory=list)  # all that may be tokens, (m, n)
 
     @classmethod
     def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> Given:
@@ -71,10 +72,12 @@ class Given:
         if value.ndim < 2 or "mask" in name or "bias" in name:
             return
         self.data.append((tuple(value.shape), not value.is_floating_point()))
+        if is_ids(value):
+            self.whole.append(value)
         if is_ids(value) and name in IDS:
-            self.ids = value.detach() if self.ids is None else self.ids
+            self.ids = value if self.ids is None else self.ids
         elif is_ids(value) and not any(word in name for word in _NO_TOKENS):
-            unnamed.append(value.detach())
+            unnamed.append(value)
         is_named = name in (*IDS, "decoder_input_ids") and is_ids(value)
         embedded = name in ("inputs_embeds", "decoder_inputs_embeds") and value.ndim == 3
         if is_named or embedded or (name == main and value.is_floating_point()):
@@ -109,6 +112,11 @@ def is_ids(value: Any) -> bool:
         and not value.is_floating_point()
         and value.dtype != torch.bool
     )
+
+
+def cached_in(arguments: Mapping[str, Any]) -> int:
+    """How many tokens the cache among these arguments holds."""
+    return max((_length(name, arguments.get(name)) or 0 for name in _CACHES), default=0)
 
 
 def _length(name: str, value: Any) -> int | None:

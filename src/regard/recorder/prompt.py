@@ -181,8 +181,16 @@ class Prompts:
     # ── calls ────────────────────────────────────────────────────────────────────────────────
 
     def is_cross(self, now: Pass, call: Call) -> bool:
-        """Whether a call's keys are another sequence's, judged by its size alone."""
-        return call.shape.queries > call.shape.keys and now.cached == 0 and not now.padding
+        """Whether a call's keys are another sequence's, judged by its size alone. Fewer queries
+        than keys are a step behind a cache of the model's own, where it was given as many tokens;
+        else they are a probe that pools what it looks at."""
+        queries, keys, given = call.shape.queries, call.shape.keys, now.given.data
+        if now.cached or queries == keys:
+            return False
+        if queries > keys:
+            return not now.padding
+        tokens = [s[0] if len(s) == 2 and not whole else s[1] for s, whole in given]
+        return bool(given) and queries not in tokens
 
     def matches(
         self, caller: Caller, call: Call, shares: list[Share]

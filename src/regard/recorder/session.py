@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -20,13 +21,14 @@ from regard.display import as_html
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, RegardWarning
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.behind import Behind
 from regard.recorder.choice import Choice
 from regard.recorder.hearing import audible
 from regard.recorder.ledger import Store
 from regard.recorder.measure import Wanted
+from regard.recorder.missed import missed_modules, why_missed
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
 from regard.recorder.tokens import reader_of
@@ -100,6 +102,7 @@ class Recorder:
         self._stack = ExitStack()
         self._recording: Recording | None = None
         self._entered = False
+        self._by_hand: set[str] = set()  # modules that were seen attending by other means
 
     # ── the block ────────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +114,7 @@ class Recorder:
         with ExitStack() as stack:
             self._where = stack.enter_context(Whereabouts(self.model))
             # before the file: where nothing can be heard, none is made
-            stack.enter_context(audible(self.model, self._saw))
+            stack.enter_context(audible(self.model, self._saw, self._missed))
             self._kept = self._open()
             on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
             self._store: Store = Behind(self._kept) if on_gpu else self._kept
@@ -128,6 +131,7 @@ class Recorder:
         try:
             if kind is None or issubclass(kind, KeyboardInterrupt):
                 self._prompts.finish(complete=kind is None)
+                self._tell_missed()
         finally:
             try:
                 self._stack.close()
@@ -242,7 +246,8 @@ class Recorder:
 
     def wants(self, call: Call) -> tuple[Summary, ...]:
         """What the engine is to measure on its way."""
-        self._asked, self._turn = call, self._arrange(call)
+        with _unwatched():
+            self._asked, self._turn = call, self._arrange(call)
         if self._turn is None or not any(share.kept for share in self._turn.shares):
             return ()
         wanted = self._turn.wanted
@@ -252,11 +257,12 @@ class Recorder:
     def heard(self, attention: Attention) -> None:
         """An attention of the model."""
         call = attention._call
-        # a call is arranged once: that counts its rows
-        turn = self._turn if self._asked is call else self._arrange(call)
-        self._asked = self._turn = None
-        if turn is not None:
-            self._take(attention, attention.output, call.value, turn)
+        with _unwatched():
+            # a call is arranged once: that counts its rows
+            turn = self._turn if self._asked is call else self._arrange(call)
+            self._asked = self._turn = None
+            if turn is not None:
+                self._take(attention, attention.output, call.value, turn)
         self._pass_on()
 
     def _saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
@@ -265,6 +271,21 @@ class Recorder:
         if turn is not None:
             self._take(attention, output, value, turn)
         self._pass_on()
+
+    def _missed(self) -> None:
+        """An attention that was computed by other means."""
+        caller = self._where.caller()
+        if caller is not None:
+            self._by_hand.add(caller.path)
+
+    def _tell_missed(self) -> None:
+        """Name what ran and was not heard, in a warning and in the recording."""
+        where = self._where
+        missed = missed_modules(self.model, where.ran, where.attended, self._by_hand)
+        if missed:
+            names, said = why_missed(self.model, missed)
+            self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
+            warnings.warn(said, RegardWarning, stacklevel=3)
 
     def _pass_on(self) -> None:
         caller = self._where.caller()
@@ -365,13 +386,13 @@ class Recorder:
             "dtype": str(one.dtype).removeprefix("torch."),
             "device": str(device_of(self.model)),
         }
-        made = {
+        self._made = {
             "regard": _version("regard"),
             "torch": torch.__version__,
             "transformers": _version("transformers"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(made)}
+        return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(self._made)}
 
 
 class _Turn:
@@ -379,6 +400,11 @@ class _Turn:
 
     def __init__(self, spot: Spot, shares: list[Share], wanted: Wanted, plan: Plan) -> None:
         self.spot, self.shares, self.wanted, self.plan = spot, shares, wanted, plan
+
+
+def _unwatched() -> AbstractContextManager[None]:
+    """Within the block nobody watches what torch is asked for, which takes time for each call."""
+    return torch._C.DisableTorchFunction()
 
 
 def _is_aligned(share: Share, cell: int) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from regard.recorder.given import IDS, MASK, Given, argument_names, by_name, is_ids
+from regard.recorder.given import IDS, MASK, Given, argument_names, by_name, cached_in, is_ids
 from regard.recorder.padding import real_tokens
 
 __all__ = ["Caller", "Pass", "Whereabouts"]
@@ -48,7 +49,7 @@ class Pass:
         """What a module was given of a stream; the padding may be known to a later one only."""
         real = real_tokens(mask)
         if ids is not None:
-            self.streams[stream], self.readers[stream] = ids.detach(), path
+            self.streams[stream], self.readers[stream] = ids, path
         known = self.streams.get(stream)
         if real is not None and (known is None or len(real) == len(known)):
             self.padding[stream] = real
@@ -63,6 +64,8 @@ class Whereabouts:
         self._handles: list[Any] = []
         self._twofold: list[str] = []  # paths of models that read one text and write another
         self.now: Pass | None = None
+        self.ran: set[str] = set()  # paths of modules that were at work in a pass
+        self.attended: set[str] = set()  # of those, the ones whose attention was heard
 
     def __enter__(self) -> Whereabouts:
         for path, module in self._model.named_modules():
@@ -92,6 +95,7 @@ class Whereabouts:
         """The attention of this caller is done; its next one in this pass is another."""
         if self.now is not None:
             self.now.calls[caller.path] += 1
+            self.attended.add(caller.path)
 
     def _entering(self, path: str) -> Callable[..., None]:
         names: tuple[str, ...] = ()
@@ -101,8 +105,10 @@ class Whereabouts:
             names = names or argument_names(module)
             if not self._stack and (path == "" or _is_whole_part(path)):
                 self.now = self._begun(path, Given.of(module, by_name(names, args, kwargs)))
-            elif self.now is not None and self._stack:
+            elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
+            if self.now is not None:
+                self.ran.add(path)
             self._stack.append(path)
 
         return enter
@@ -131,21 +137,28 @@ class Whereabouts:
         ids = self._ids(path, module, arguments) if stream else None
         if now is None or ids is None:
             return
-        known, reader = now.streams.get(stream), now.readers.get(stream)
-        if known is None:
-            now.read(stream, path, ids, arguments.get(MASK))
-        elif known.shape == ids.shape and (known is ids or bool((known == ids).all())):
-            now.read(stream, path, None, None if stream in now.padding else arguments.get(MASK))
-            return
-        elif reader not in self._stack or (now.calls and len(known) != len(ids)):
-            # another text within one call of the model, as siamese towers read it
-            self.now = now = self._begun(now.path, Given.of(module, arguments))
-            now.readers[stream] = path
-        elif known.shape != ids.shape and not now.calls:  # the same, cut up or together
-            now.read(stream, path, ids, arguments.get(MASK))
-        else:
-            return
-        now.batch = len(ids)
+        known, reader, mask = now.streams.get(stream), now.readers.get(stream), arguments.get(MASK)
+        same = known is not None and (known is ids or torch.equal(known.cpu(), ids.cpu()))
+        left = reader not in self._stack  # it is done with what it was given
+        other = not same and (left or any(ids is one for one in now.given.whole))
+        if known is not None and (other or (left and reader == path)):
+            # another text within one call of the model, as siamese towers read them
+            given = Given.of(module, arguments)
+            given.whole = now.given.whole
+            self.now = now = Pass(now.path, given, cached=given.cached or 0, batch=given.batch)
+        elif same:
+            ids, mask = None, None if stream in now.padding else mask
+        elif known is not None and (now.calls or known.shape == ids.shape):
+            return  # the text that is being read, changed on its way
+        now.read(stream, path, ids, mask)
+        if not now.calls:
+            now.batch = now.batch if ids is None else len(ids)
+            now.cached = max(now.cached, cached_in(arguments))
+
+    def _may_be_given(self, names: tuple[str, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a module inside the model can be given tokens: most cannot, and are many."""
+        anything = self._twofold or (self.now is not None and not self.now.given.data)
+        return bool(anything) or any(name in names or name in kwargs for name in IDS)
 
     def _ids(self, path: str, module: nn.Module, arguments: dict[str, Any]) -> Tensor | None:
         """By their name; or the first argument of an encoder, a decoder, and of somebody's model
@@ -154,8 +167,9 @@ class Whereabouts:
         if named is not None or not arguments or self.now is None:
             return named
         outside = not self.now.given.data and not type(module).__module__.startswith("torch.nn.")
+        part = self._twofold and path.split(".")[-1] in ("encoder", "decoder")
         first = next(iter(arguments.values()))
-        return first if (self._twofold or outside) and is_ids(first) else None
+        return first if (part or outside) and is_ids(first) else None
 
     def _stream_of(self, path: str) -> str:
         """Which stream of tokens a module's ids belong to; "" where that is not for it to say."""
