@@ -15,7 +15,7 @@ from regard.huggingface.families import Sight, refusal, sight
 from regard.huggingface.reference import standing_for
 from regard.huggingface.registry import NAME, register
 
-__all__ = ["using"]
+__all__ = ["switched", "using"]
 
 
 @contextmanager
@@ -26,6 +26,13 @@ def using(model: nn.Module) -> Iterator[Sight]:
     which nothing can be seen is an error; parts that cannot be seen are a warning.
     """
     found = _check(model)
+    with switched(model, found):
+        yield found
+
+
+@contextmanager
+def switched(model: nn.Module, found: Sight) -> Iterator[None]:
+    """Within the block, the modules that are seen ask for our attention."""
     register()
     before = [(config, config._attn_implementation) for config in _configs(model, found)]
     with ExitStack() as stack:
@@ -34,7 +41,7 @@ def using(model: nn.Module) -> Iterator[Sight]:
         try:
             for config, _ in before:
                 _set(config, NAME)
-            yield found
+            yield
         finally:
             for config, name in before:
                 _set(config, name)

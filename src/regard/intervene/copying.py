@@ -17,6 +17,7 @@ from regard.errors import InputError
 from regard.intervene.effects import Probe
 from regard.intervene.names import Heads
 from regard.recorder import record
+from regard.recorder.weights import device_of
 
 __all__ = ["copying_probe", "prefix_matching", "told_twice"]
 
@@ -48,9 +49,8 @@ def copying_probe(model: nn.Module, ids: Tensor) -> Probe:
 
 def prefix_matching(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """Every head's mean mass on what followed earlier copies, by label, the largest first."""
-    one = next(model.parameters())
     with torch.no_grad(), record(model) as made:
-        model(ids.to(one.device))
+        model(ids.to(device_of(model)))
     found: dict[str, float] = {}
     for stack in made.stacks:
         several = [made.grid("prefix", stack, prompt=n) for n in range(len(made.prompts))]

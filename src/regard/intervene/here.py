@@ -7,6 +7,7 @@ from torch import nn
 from regard.engine.problem import Call
 from regard.errors import UnavailableError
 from regard.recorder.atlas import Atlas, Spot, is_cross
+from regard.recorder.sequences import sequences
 from regard.recorder.whereabouts import Caller, Whereabouts
 
 __all__ = ["Here", "has_parts", "is_hugging_face"]
@@ -45,6 +46,14 @@ class Here(Whereabouts):
         caller = self.caller()
         if caller is not None:
             self.called(caller)
+
+    def check_heads(self, call: Call) -> None:
+        """Raise where what looks like heads (H, L, D) may be heads of several sequences."""
+        heads = call.shape.query_heads
+        if self.now is None or call.shape.batch or heads == 1:
+            return
+        if self.now.batch is not None or all(s[0] != heads for s, _ in self.now.given.data):
+            sequences(self.now.given, call, self.now.batch, self._stack[-1])
 
     def starts(self, call: Call) -> tuple[int, int]:
         """Where the call's first query and first key stand in their whole sequences."""

@@ -96,6 +96,7 @@ class KnockOut:
         spot, total = self._here.spot(), call.shape.query_heads
         if spot is None:
             return call.mask
+        self._here.check_heads(call)
         self._met.add(spot)
         for edge in self.edges:
             heads = range(total) if edge.heads is None else _chosen(edge.heads, spot, total)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.errors import DTypeError, InputError, ShapeError
 from regard.intervene.edges import Places, Positions
+from regard.recorder.weights import device_of
 
 __all__ = ["as_ids", "as_rows"]
 
@@ -19,8 +20,7 @@ def as_ids(given: Tensor | Sequence[int], model: nn.Module) -> Tensor:
         raise InputError(
             "the model is in training mode, where dropout changes every run; call model.eval()"
         )
-    one = next(model.parameters(), None)
-    ids = torch.as_tensor(given, device=None if one is None else one.device)
+    ids = torch.as_tensor(given, device=device_of(model))
     if ids.is_floating_point() or ids.dtype == torch.bool:
         raise DTypeError(f"ids have dtype {ids.dtype}; give token ids, whole numbers")
     ids = ids.unsqueeze(0) if ids.ndim == 1 else ids

@@ -17,7 +17,8 @@ from regard.monitor.sample import Seat
 from regard.monitor.tally import Tally
 from regard.recorder.atlas import Atlas, part_of
 from regard.recorder.sdpa import SeeTorch
-from regard.recorder.whereabouts import Whereabouts
+from regard.recorder.sequences import sequences
+from regard.recorder.whereabouts import Pass, Whereabouts
 from regard.summary import Summary
 
 __all__ = ["Ears"]
@@ -37,7 +38,8 @@ class Ears:
         self._open = ExitStack()
         self._forward = ExitStack()
         self._depth = 0  # a model that calls itself
-        self._padding: dict[str, Real | None] = {}  # of the forward under way, by stream
+        self._padding: dict[str, Real | None] = {}  # of the text being read, by stream
+        self._text: Pass | None = None
 
     def open(self) -> None:
         """From now on forwards are heard, into a new tally."""
@@ -56,7 +58,6 @@ class Ears:
 
     def _entering(self, _: nn.Module, __: Any) -> None:
         self._depth += 1
-        self._padding = {}
         counts = (self._evaluation or torch.is_grad_enabled()) and not _in_backward()
         if self._depth == 1 and counts:
             self._forward.enter_context(listening(self))
@@ -75,10 +76,12 @@ class Ears:
 
     def heard(self, attention: Attention) -> None:
         """An attention of the model."""
-        caller = self._where.caller()
-        if caller is None or attention._call.shape.queries == 0:
+        caller, now = self._where.caller(), self._where.now
+        if caller is None or now is None or attention._call.shape.queries == 0:
             return
         spot, shape = self._atlas.spot(caller), attention._call.shape
+        if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
+            sequences(now.given, attention._call, now.batch, caller.path)
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
         seat = Seat(label, caller.path, shape.query_heads, shape.dim)
         device = attention.device.type
@@ -97,7 +100,9 @@ class Ears:
         stream = "encoder" if part_of(path) == "encoder" else "tokens"
         if now is None or stream not in now.padding:
             return None
-        if stream not in self._padding:  # looked at once a forward, not in every layer
+        if now is not self._text:
+            self._text, self._padding = now, {}
+        if stream not in self._padding:  # looked at once a text, not in every layer
             self._padding[stream] = _real_tokens(now.padding[stream].to(attention.device))
         real = self._padding[stream]
         batch = call.query.shape[:-3].numel()

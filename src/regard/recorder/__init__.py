@@ -1,6 +1,7 @@
 """From a model that runs to a recording.
 
-whereabouts  hooks: which module is at work, with which tokens
+whereabouts  hooks: which module is at work, with which tokens (given: what it was called with)
+sequences    how many sequences a call holds
 atlas        module paths as stacks and layers
 choice       which layers, heads and queries somebody asked for
 plan         what is kept and how many bytes it takes, before anything runs
@@ -10,7 +11,8 @@ padding      which tokens of a padded batch are real (marks: which are copies of
 rules        masks and score rules as a recording writes them
 ledger       the book of one place in one prompt (bins, distances: its sums)
 prompt       the sequences being read (tokens: their texts)
-sdpa         modules that call torch's own function
+sdpa         modules that call torch's own function (missed: those that attend otherwise)
+weights      where a model's numbers are (offloaded ones)
 session      `regard.record`
 
 encode       a text as the model's tokens

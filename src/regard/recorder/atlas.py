@@ -39,7 +39,7 @@ class Atlas:
         """Where this caller stands."""
         found = self._spots.get(caller)
         if found is None:
-            stack = self._stack(_NUMBER.sub("*", caller.path))
+            stack = self._stack(_NUMBER.sub("*", caller.path.replace("._orig_mod", "")))  # compiled
             found = self._spots[caller] = Spot(stack, self._layer(stack, caller))
         return found
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.huggingface.families import calls_torch
 from regard.recorder.drive import eager, is_causal_model
+from regard.recorder.weights import device_of
 from regard.recording import Recording
 
 __all__ = ["FIRST", "Agreement", "compare_with_eager"]
@@ -42,7 +43,7 @@ def compare_with_eager(
     switched to eager attention."""
     if calls_torch(model) or (ids.shape[1] > FIRST and not is_causal_model(model)):
         return None
-    first = ids[:, :FIRST].to(next(model.parameters()).device)
+    first = ids[:, :FIRST].to(device_of(model))
     with torch.inference_mode(), eager(model):
         weights = model(input_ids=first, output_attentions=True).attentions
     count, errors = first.shape[1], []

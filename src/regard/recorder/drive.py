@@ -21,6 +21,7 @@ from regard.recorder.hearing import audible
 from regard.recorder.plan import Plan, Size
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import texts_of
+from regard.recorder.weights import device_of
 from regard.recorder.whereabouts import Whereabouts
 from regard.summary import Summary
 
@@ -84,7 +85,7 @@ class Ear:
 
 def survey(model: Any, ids: Tensor) -> Survey:
     """Run the first tokens and see."""
-    first = ids[:, : min(ids.shape[1], _PROBE)].to(_device(model))
+    first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
     where = Whereabouts(model)
     ear = Ear(where, Atlas(named=True))
     with torch.inference_mode(), audible(model, ear.saw):
@@ -124,10 +125,6 @@ def check_writes(model: Any, name: str, generate: int) -> None:
         )
 
 
-def _device(model: Any) -> torch.device:
-    return next(model.parameters()).device
-
-
 def drive(
     recorder: Recorder,
     encoded: Encoded,
@@ -142,7 +139,7 @@ def drive(
     """
     model = recorder.model
     check_writes(model, recorder.name, generate)
-    ids = encoded.ids.to(_device(model))
+    ids = encoded.ids.to(device_of(model))
     recorder.expect(encoded.tokens, plan, generate=generate)
     number = recorder.begun
     with torch.inference_mode():

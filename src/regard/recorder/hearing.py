@@ -1,58 +1,51 @@
-"""How a model's attention comes to be heard: on regard's own way, or from torch's function."""
+"""How a model's attention comes to be heard: on regard's own way, and from torch's function."""
 
 from __future__ import annotations
 
-import warnings
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
+import torch
 from torch import Tensor, nn
 
 from regard.engine.matrix import Attention
-from regard.errors import RegardWarning
 from regard.recorder.sdpa import SeeTorch
 
 __all__ = ["audible", "is_hugging_face"]
 
+_COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
+
 
 @contextmanager
-def audible(model: nn.Module, saw: Callable[[Attention, Tensor, Tensor], None]) -> Iterator[None]:
-    """Within the block a model of transformers computes its attention with regard, which tells
-    those who listen. Other modules, and models that call torch's function without asking
-    transformers, go on as they do; `saw` is told of what torch computes.
+def audible(
+    model: nn.Module,
+    saw: Callable[[Attention, Tensor, Tensor], None],
+    missed: Callable[[], None] | None = None,
+) -> Iterator[None]:
+    """Within the block, every module that asks transformers for its attention computes it with
+    regard, which tells those who listen; `saw` gets what torch's function computes, and `missed`
+    is called where attention is computed by other means.
 
-    A model of which nothing would be heard is an error; inside another module, a warning.
+    A model of transformers of which nothing would be heard is an error.
     """
-    if is_hugging_face(model):
-        from regard.huggingface import using
-        from regard.huggingface.families import calls_torch
+    with ExitStack() as stack:
+        if any(name in sys.modules for name in _COMPILERS):
+            # compiled code says nothing of what it computes; without it, the import takes a second
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        if any(map(is_hugging_face, model.modules())):
+            from regard.huggingface.families import calls_torch, sight
+            from regard.huggingface.switch import switched, using
 
-        if not calls_torch(model):
-            with using(model):
-                yield
-            return
-    else:
-        _warn_of_deaf_parts(model)
-    with SeeTorch(saw):
+            found = sight(model)
+            if found.seen:
+                stack.enter_context(switched(model, found))
+            elif is_hugging_face(model) and not calls_torch(model):
+                stack.enter_context(using(model))  # which refuses it
+        stack.enter_context(SeeTorch(saw, missed))
         yield
 
 
 def is_hugging_face(model: nn.Module) -> bool:
     """Whether transformers, or somebody who builds on it, wrote the model."""
     return any(kind.__module__.startswith("transformers.") for kind in type(model).__mro__)
-
-
-def _warn_of_deaf_parts(model: nn.Module) -> None:
-    """Say which models of transformers inside a module compute their attention by themselves."""
-    deaf: dict[str, str] = {}
-    for part in model.modules():
-        family = getattr(getattr(part, "config", None), "model_type", None)
-        if family is not None and is_hugging_face(part):
-            from regard.huggingface.families import calls_torch, sight, unseen_because
-
-            found = sight(part)
-            if found.unseen and not found.seen and not calls_torch(part):
-                kinds = [type(module) for module in found.unseen.values()]
-                deaf.setdefault(family, unseen_because(family, kinds))
-    for said in deaf.values():
-        warnings.warn(said, RegardWarning, stacklevel=5)

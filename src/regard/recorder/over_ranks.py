@@ -36,6 +36,7 @@ from regard.recorder.hearing import is_hugging_face
 from regard.recorder.plan import Plan, Size, make_plan, parse_budget
 from regard.recorder.session import record
 from regard.recorder.staging import PARTIAL, move_in
+from regard.recorder.weights import device_of
 from regard.recorder.whereabouts import Whereabouts
 
 __all__ = ["Reading", "prepare", "read", "record_over_ranks"]
@@ -135,7 +136,7 @@ def read(
         heads=choice.heads, budget=reading.plan.budget,
     )  # fmt: skip
     recorder.name = name or recorder.name
-    ids = ids.to(next(model.parameters()).device)
+    ids = ids.to(device_of(model))
     with recorder, torch.inference_mode():
         recorder.expect(ids.shape[1], reading.plan)
         recorder.follow(ids[0, : piece.start])
@@ -218,7 +219,7 @@ def _is_causal(model: nn.Module) -> bool:
 
 def _sizes(model: nn.Module, ids: Tensor) -> list[tuple[int, Size]]:
     """The attentions of a model, in order: the layer and the size of each."""
-    first = ids[:, :_PROBE].to(next(model.parameters()).device)
+    first = ids[:, :_PROBE].to(device_of(model))
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode())
         if is_hugging_face(model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from regard.recorder.ledger import Ledger, Store
 from regard.recorder.marks import matchings
 from regard.recorder.padding import margin, real_in
 from regard.recorder.plan import Plan, human
+from regard.recorder.sequences import sequences
 from regard.recorder.tokens import Stream
 from regard.recorder.turn import Coming, Share, entry_of
 from regard.recorder.whereabouts import Caller, Pass
@@ -108,19 +109,19 @@ class Prompts:
 
     # ── beginnings and ends ──────────────────────────────────────────────────────────────────
 
-    def begin(self, now: Pass, call: Call, cross: bool) -> None:
+    def begin(self, now: Pass, call: Call, path: str) -> None:
         """The first attention of a pass tells how many sequences there are."""
         if now is self._now:
+            sequences(now.given, call, len(self._open), path)
             if len(now.streams) > self._read:
                 self._read_tokens(now)
             return
-        entries = int(np.prod(call.shape.batch, dtype=np.int64))
-        batch = now.batch if entries % max(now.batch, 1) == 0 and now.batch <= entries else entries
+        batch = sequences(now.given, call, now.batch, path)
         goes_on = now.cached > 0 or (now.encoded and bool(self._open))
         if goes_on and self._open and len(self._open) != batch:
             raise InputError(
                 f"{batch} sequences go on where {len(self._open)} were begun; a recording follows "
-                "each sequence by itself: generate with num_beams=1"
+                "each sequence by itself: generate with num_beams=1, num_return_sequences=1"
             )
         if not (goes_on and self._open):
             self.finish()
@@ -134,7 +135,8 @@ class Prompts:
         """The streams of this pass that were not read yet: a decoder's come after its encoder."""
         self.settle()
         for name, ids in list(now.streams.items())[self._read :]:
-            for number, (one, row) in enumerate(zip(self._open, ids.cpu().numpy(), strict=False)):
+            rows = _per_sequence(ids, len(self._open))
+            for number, (one, row) in enumerate(zip(self._open, rows, strict=False)):
                 if name not in one.streams:
                     one.streams[name] = Stream(
                         one.number, name, self._store, self._tokenizer, self.before
@@ -179,8 +181,16 @@ class Prompts:
     # ── calls ────────────────────────────────────────────────────────────────────────────────
 
     def is_cross(self, now: Pass, call: Call) -> bool:
-        """Whether a call's keys are another sequence's, judged by its size alone."""
-        return call.shape.queries > call.shape.keys and now.cached == 0 and not now.padding
+        """Whether a call's keys are another sequence's, judged by its size alone. Fewer queries
+        than keys are a step behind a cache of the model's own, where it was given as many tokens;
+        else they are a probe that pools what it looks at."""
+        queries, keys, given = call.shape.queries, call.shape.keys, now.given.data
+        if now.cached or queries == keys:
+            return False
+        if queries > keys:
+            return not now.padding
+        tokens = [s[0] if len(s) == 2 and not whole else s[1] for s, whole in given]
+        return bool(given) and queries not in tokens
 
     def matches(
         self, caller: Caller, call: Call, shares: list[Share]
@@ -208,13 +218,7 @@ class Prompts:
         plan: Plan,
     ) -> list[Share]:
         """Each sequence's part of the call."""
-        entries = int(np.prod(call.shape.batch, dtype=np.int64))
-        if entries % len(self._open):
-            raise InputError(
-                f"{caller.path} attends over {entries} batch entries, the model was given "
-                f"{len(self._open)} sequences; record them one by one"
-            )
-        per = entries // len(self._open)
+        per = math.prod(call.shape.batch) // len(self._open)
         exact = plan.is_exact(self._order.setdefault(spot, len(self._order)))
         heads = choice.heads_of(call.shape.query_heads * per)
         made = []
@@ -307,8 +311,10 @@ def _laid_out(
     the other rows from seeing anything."""
     shape = call.shape
     told = real_in(call.mask, entry_of(call, number * per), shape.queries, shape.keys)
-    given = now.padding.get(_own_stream(one, caller))
-    if given is not None and given.shape[1] >= shape.queries:
+    given = now.padding.get(_stream_among({*one.streams, *now.padding}, caller))
+    if given is not None and not _is_about(given, shape.queries, now.cached):
+        given = None
+    if given is not None:
         rows = _real(given, number, shape.queries)
     else:
         rows = range(shape.queries) if told.queries is None else margin(told.queries)
@@ -357,7 +363,10 @@ def _main_stream(one: _One) -> str:
 
 def _own_stream(one: _One, caller: Caller) -> str:
     """Which tokens the queries of a place may stand for."""
-    names = one.streams
+    return _stream_among(one.streams, caller)
+
+
+def _stream_among(names: Collection[str], caller: Caller) -> str:
     if part_of(caller.path) in ("vision", "image", "audio"):
         return ""
     in_encoder = any("encoder" in piece for piece in caller.path.split(".")[:-2])
@@ -375,6 +384,18 @@ def _streams_of(one: _One, caller: Caller, share: Share) -> tuple[str, str]:
         return own, own
     read = one.streams.get("encoder")
     return own, "encoder" if read is not None and len(read.ids) == len(share.keys) else ""
+
+
+def _is_about(padding: Tensor, queries: int, cached: int) -> bool:
+    """Whether padding (B, N) can be that of a call's rows: of all tokens, or of the last ones
+    where a cache holds the others."""
+    return padding.shape[1] == queries or (cached > 0 and padding.shape[1] > queries)
+
+
+def _per_sequence(ids: Tensor, count: int) -> NDArray[Any]:
+    """(B, L) from ids (B, L) or (L, B); nothing from others, which are no tokens of these."""
+    rows = ids.cpu().numpy()
+    return rows if len(rows) == count else rows.T if rows.shape[1] == count else rows[:0]
 
 
 def _real(padding: Tensor | None, number: int, count: int) -> range:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -21,17 +22,19 @@ from regard.display import as_html
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, RegardWarning
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.behind import Behind
 from regard.recorder.choice import Choice
 from regard.recorder.hearing import audible
 from regard.recorder.ledger import Store
 from regard.recorder.measure import Wanted
+from regard.recorder.missed import missed_modules, why_missed
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
 from regard.recorder.tokens import reader_of
 from regard.recorder.turn import Share, read_pages
+from regard.recorder.weights import check_weights, device_of
 from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS
@@ -103,21 +106,19 @@ class Recorder:
         self._stack = ExitStack()
         self._recording: Recording | None = None
         self._entered = False
+        self._by_hand: set[str] = set()  # modules that were seen attending by other means
 
     # ── the block ────────────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> Recorder:
         if self._entered:
             raise InputError("this recorder was used already; call regard.record again")
-        if any(p.is_meta for p in self.model.parameters()):
-            raise InputError(
-                "the model is on the meta device and computes nothing; load its weights"
-            )
+        check_weights(self.model)
         self._entered = True
         with ExitStack() as stack:
             self._where = stack.enter_context(Whereabouts(self.model))
             # before the file: where nothing can be heard, none is made
-            stack.enter_context(audible(self.model, self._saw))
+            stack.enter_context(audible(self.model, self._saw, self._missed))
             self._kept = self._open()
             on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
             self._store: Store = Behind(self._kept) if on_gpu else self._kept
@@ -135,6 +136,7 @@ class Recorder:
         try:
             if kind is None or issubclass(kind, KeyboardInterrupt):
                 self._prompts.finish(complete=kind is None)
+                self._tell_missed()
             is_whole = kind is None and self._prompts.pages > 0
         finally:
             if isinstance(self._kept, Writer) and self._prompts.pages and not is_whole:
@@ -259,7 +261,8 @@ class Recorder:
 
     def wants(self, call: Call) -> tuple[Summary, ...]:
         """What the engine is to measure on its way."""
-        self._asked, self._turn = call, self._arrange(call)
+        with _unwatched():
+            self._asked, self._turn = call, self._arrange(call)
         if self._turn is None or not any(share.kept for share in self._turn.shares):
             return ()
         wanted = self._turn.wanted
@@ -269,11 +272,12 @@ class Recorder:
     def heard(self, attention: Attention) -> None:
         """An attention of the model."""
         call = attention._call
-        # a call is arranged once: that counts its rows
-        turn = self._turn if self._asked is call else self._arrange(call)
-        self._asked = self._turn = None
-        if turn is not None:
-            self._take(attention, attention.output, call.value, turn)
+        with _unwatched():
+            # a call is arranged once: that counts its rows
+            turn = self._turn if self._asked is call else self._arrange(call)
+            self._asked = self._turn = None
+            if turn is not None:
+                self._take(attention, attention.output, call.value, turn)
         self._pass_on()
 
     def _saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
@@ -282,6 +286,21 @@ class Recorder:
         if turn is not None:
             self._take(attention, output, value, turn)
         self._pass_on()
+
+    def _missed(self) -> None:
+        """An attention that was computed by other means."""
+        caller = self._where.caller()
+        if caller is not None:
+            self._by_hand.add(caller.path)
+
+    def _tell_missed(self) -> None:
+        """Name what ran and was not heard, in a warning and in the recording."""
+        where = self._where
+        missed = missed_modules(self.model, where.ran, where.attended, self._by_hand)
+        if missed:
+            names, said = why_missed(self.model, missed)
+            self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
+            warnings.warn(said, RegardWarning, stacklevel=3)
 
     def _pass_on(self) -> None:
         caller = self._where.caller()
@@ -304,7 +323,7 @@ class Recorder:
         spot = self._atlas.spot(caller)
         cross = is_cross(caller.path) or self._prompts.is_cross(now, call)
         self._check_layers(caller)
-        self._prompts.begin(now, call, cross)
+        self._prompts.begin(now, call, caller.path)
         if not self._choice.has_layer(spot.layer):
             return None
         plan = self._plan(call, caller)
@@ -380,15 +399,15 @@ class Recorder:
             "positions": getattr(text, "max_position_embeddings", None),
             "parameters": parameters,
             "dtype": str(one.dtype).removeprefix("torch."),
-            "device": str(one.device),
+            "device": str(device_of(self.model)),
         }
-        made = {
+        self._made = {
             "regard": _version("regard"),
             "torch": torch.__version__,
             "transformers": _version("transformers"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(made)}
+        return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(self._made)}
 
 
 class _Turn:
@@ -396,6 +415,11 @@ class _Turn:
 
     def __init__(self, spot: Spot, shares: list[Share], wanted: Wanted, plan: Plan) -> None:
         self.spot, self.shares, self.wanted, self.plan = spot, shares, wanted, plan
+
+
+def _unwatched() -> AbstractContextManager[None]:
+    """Within the block nobody watches what torch is asked for, which takes time for each call."""
+    return torch._C.DisableTorchFunction()
 
 
 def _is_aligned(share: Share, cell: int) -> bool:

@@ -15,11 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.recorder.given import IDS, MASK, Given, argument_names, by_name, cached_in, is_ids
 from regard.recorder.padding import real_tokens
 
 __all__ = ["Caller", "Pass", "Whereabouts"]
-
-_IDS = ("input_ids", "decoder_input_ids")
 
 
 @dataclass(frozen=True)
@@ -33,16 +32,27 @@ class Caller:
 
 @dataclass
 class Pass:
-    """One call of the model from outside, until it returns."""
+    """One call of the model from outside, until it returns or goes on to another text."""
 
     path: str  # "" for the model itself; else the part that was called alone, such as its encoder
+    given: Given  # what it was called with
     streams: dict[str, Tensor] = field(default_factory=dict)  # token ids (B, L) by stream
     padding: dict[str, Tensor] = field(default_factory=dict)  # (B, ≥ L) booleans, True = real
+    readers: dict[str, str] = field(default_factory=dict)  # by stream: the module that was given it
     cached: int = 0  # tokens of the main stream that came in earlier passes
     encoded: bool = False  # the encoder ran in an earlier pass
-    batch: int = 1  # how many sequences the model was given
+    batch: int | None = None  # how many sequences, where tokens tell
     failed: bool = False  # it ended by an exception
     calls: Counter[str] = field(default_factory=Counter)
+
+    def read(self, stream: str, path: str, ids: Tensor | None, mask: Any) -> None:
+        """What a module was given of a stream; the padding may be known to a later one only."""
+        real = real_tokens(mask)
+        if ids is not None:
+            self.streams[stream], self.readers[stream] = ids, path
+        known = self.streams.get(stream)
+        if real is not None and (known is None or len(real) == len(known)):
+            self.padding[stream] = real
 
 
 class Whereabouts:
@@ -52,13 +62,18 @@ class Whereabouts:
         self._model = model
         self._stack: list[str] = []
         self._handles: list[Any] = []
+        self._twofold: list[str] = []  # paths of models that read one text and write another
         self.now: Pass | None = None
+        self.ran: set[str] = set()  # paths of modules that were at work in a pass
+        self.attended: set[str] = set()  # of those, the ones whose attention was heard
 
     def __enter__(self) -> Whereabouts:
         for path, module in self._model.named_modules():
             enter = module.register_forward_pre_hook(self._entering(path), with_kwargs=True)
             leave = module.register_forward_hook(self._leaving(path), always_call=True)
             self._handles += [enter, leave]
+            if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+                self._twofold.append(path)
         return self
 
     def __exit__(
@@ -80,13 +95,20 @@ class Whereabouts:
         """The attention of this caller is done; its next one in this pass is another."""
         if self.now is not None:
             self.now.calls[caller.path] += 1
+            self.attended.add(caller.path)
 
     def _entering(self, path: str) -> Callable[..., None]:
-        def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        names: tuple[str, ...] = ()
+
+        def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            nonlocal names
+            names = names or argument_names(module)
             if not self._stack and (path == "" or _is_whole_part(path)):
-                self.now = Pass(path)
+                self.now = self._begun(path, Given.of(module, by_name(names, args, kwargs)))
+            elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
+                self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
-                self._note(path, args, kwargs)
+                self.ran.add(path)
             self._stack.append(path)
 
         return enter
@@ -101,54 +123,66 @@ class Whereabouts:
 
         return leave
 
-    def _note(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Ids, padding and cache, as far as this module is told of them."""
-        now = self.now
-        assert now is not None
-        both = _is_encoder_decoder(self._model)
-        ids = next((kwargs[n] for n in _IDS[:1] if _is_ids(kwargs.get(n))), None)
-        if ids is None and args and _is_ids(args[0]):
-            ids = args[0]
-        stream = _stream_of(path, both)
-        if stream and stream not in now.streams and (ids is not None or not self._stack):
-            if ids is not None:
-                now.streams[stream] = ids.detach()
-            real = real_tokens(kwargs.get("attention_mask"))
-            if real is not None:
-                now.padding[stream] = real
-        if self._stack:
+    def _begun(self, path: str, given: Given) -> Pass:
+        """A call with the tokens, the padding and the cache that came with it."""
+        now = Pass(path, given, cached=given.cached or 0, encoded=given.encoded, batch=given.batch)
+        stream = self._stream_of(path)
+        if stream:
+            now.read(stream, path, given.ids, given.mask)
+        return now
+
+    def _note(self, path: str, module: nn.Module, arguments: dict[str, Any]) -> None:
+        """Tokens as a module inside the model is given them."""
+        now, stream = self.now, self._stream_of(path)
+        ids = self._ids(path, module, arguments) if stream else None
+        if now is None or ids is None:
             return
-        past = kwargs.get("past_key_values")
-        if past is not None and hasattr(past, "get_seq_length"):
-            now.cached = int(past.get_seq_length())
-        if isinstance(length := getattr(kwargs.get("cache"), "length", None), int):
-            now.cached = length  # of regard.nn
-        now.encoded = kwargs.get("encoder_outputs") is not None
-        given = [v for v in (*args, *kwargs.values()) if isinstance(v, Tensor) and v.ndim > 1]
-        now.batch = given[0].shape[0] if given else 1
+        known, reader, mask = now.streams.get(stream), now.readers.get(stream), arguments.get(MASK)
+        same = known is not None and (known is ids or torch.equal(known.cpu(), ids.cpu()))
+        left = reader not in self._stack  # it is done with what it was given
+        other = not same and (left or any(ids is one for one in now.given.whole))
+        if known is not None and (other or (left and reader == path)):
+            # another text within one call of the model, as siamese towers read them
+            given = Given.of(module, arguments)
+            given.whole = now.given.whole
+            self.now = now = Pass(now.path, given, cached=given.cached or 0, batch=given.batch)
+        elif same:
+            ids, mask = None, None if stream in now.padding else mask
+        elif known is not None and (now.calls or known.shape == ids.shape):
+            return  # the text that is being read, changed on its way
+        now.read(stream, path, ids, mask)
+        if not now.calls:
+            now.batch = now.batch if ids is None else len(ids)
+            now.cached = max(now.cached, cached_in(arguments))
+
+    def _may_be_given(self, names: tuple[str, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a module inside the model can be given tokens: most cannot, and are many."""
+        anything = self._twofold or (self.now is not None and not self.now.given.data)
+        return bool(anything) or any(name in names or name in kwargs for name in IDS)
+
+    def _ids(self, path: str, module: nn.Module, arguments: dict[str, Any]) -> Tensor | None:
+        """By their name; or the first argument of an encoder, a decoder, and of somebody's model
+        where the call from outside brought no tensor."""
+        named = next((arguments[name] for name in IDS if is_ids(arguments.get(name))), None)
+        if named is not None or not arguments or self.now is None:
+            return named
+        outside = not self.now.given.data and not type(module).__module__.startswith("torch.nn.")
+        part = self._twofold and path.split(".")[-1] in ("encoder", "decoder")
+        first = next(iter(arguments.values()))
+        return first if (part or outside) and is_ids(first) else None
+
+    def _stream_of(self, path: str) -> str:
+        """Which stream of tokens a module's ids belong to; "" where that is not for it to say."""
+        last = path.split(".")[-1]
+        if not any(_is_inside(path, one) or _is_inside(one, path) for one in self._twofold):
+            return "tokens"
+        return {"encoder": "encoder", "decoder": "tokens"}.get(last, "")
 
 
-def _is_ids(value: Any) -> bool:
-    return (
-        isinstance(value, Tensor)
-        and value.ndim == 2
-        and not value.is_floating_point()
-        and value.dtype != torch.bool
-    )
-
-
-def _is_encoder_decoder(model: nn.Module) -> bool:
-    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+def _is_inside(path: str, outer: str) -> bool:
+    return outer in ("", path) or path.startswith(f"{outer}.")
 
 
 def _is_whole_part(path: str) -> bool:
     """Parts that a model's own methods run alone: `generate` runs the encoder first."""
     return path.split(".")[-1] == "encoder"
-
-
-def _stream_of(path: str, encoder_decoder: bool) -> str:
-    """Which stream of tokens a module's ids belong to; "" where that is not for it to say."""
-    last = path.split(".")[-1]
-    if not encoder_decoder:
-        return "tokens"
-    return {"encoder": "encoder", "decoder": "tokens"}.get(last, "")

@@ -70,6 +70,12 @@ class Recording:
         return self._notes.facts["made"]
 
     @property
+    def not_recorded(self) -> tuple[str, ...]:
+        """Modules that attended while it was recorded, and whose attention it does not hold."""
+        named = self.made.get("not_recorded", ())
+        return tuple(map(str, named)) if isinstance(named, list) else ()
+
+    @property
     def plan(self) -> dict[str, Any]:
         """What was decided to be kept."""
         return self._notes.facts["plan"]

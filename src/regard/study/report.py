@@ -143,6 +143,8 @@ def make_report(
 
 def _doubts(recording: Recording, finished: bool) -> list[str]:
     doubts = [f"damaged at byte {one.offset}: {one.reason}" for one in recording.damage[:3]]
+    if recording.not_recorded:
+        doubts.append(f"not recorded: {', '.join(recording.not_recorded)}")
     if recording.is_live:
         doubts.append("still being written: this is about what there is so far")
     elif not finished:

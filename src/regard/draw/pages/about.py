@@ -51,6 +51,9 @@ def _state_lines(recording: Recording, paper: Paper) -> list[StyledLine]:
     ]
     if len(recording.damage) > _DAMAGES:
         words.append(f"and {len(recording.damage) - _DAMAGES} more: regard verify lists them")
+    if recording.not_recorded:
+        named = ", ".join(flowing(one, paper) for one in recording.not_recorded)
+        words.append(f"not recorded: {named}")
     if recording.is_live:
         words.append("still being written: what is shown is what there is so far")
     if not recording.prompts and not len(recording.training):

@@ -73,3 +73,8 @@ export function doing(sentence: string, label: string): string {
   const bare = sentence.startsWith(label) ? sentence.slice(label.length).trim() : sentence;
   return bare.split("; best seen at ")[0] ?? bare;
 }
+
+/** Modules that attended while it was recorded, and whose attention is not here. */
+export function notRecorded(made: Overview["made"]): string {
+  return Array.isArray(made.not_recorded) ? made.not_recorded.map(String).join(", ") : "";
+}
