@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.engine.listen import unheard
 from regard.huggingface.families import calls_torch
 from regard.recorder.drive import eager, is_causal_model
 from regard.recorder.weights import device_of
@@ -44,7 +45,7 @@ def compare_with_eager(
     if calls_torch(model) or (ids.shape[1] > FIRST and not is_causal_model(model)):
         return None
     first = ids[:, :FIRST].to(device_of(model))
-    with torch.inference_mode(), eager(model):
+    with torch.inference_mode(), unheard(), eager(model):
         weights = model(input_ids=first, output_attentions=True).attentions
     count, errors = first.shape[1], []
     for head in recording.prompts[prompt]:

@@ -66,10 +66,13 @@ def _families(model: nn.Module, missed: dict[str, nn.Module]) -> Iterator[str]:
             if family is not None and is_hugging_face(modules[outer]):
                 kinds.setdefault(str(family), []).append(type(module))
                 break
-    for family, own in kinds.items():
-        from regard.huggingface.families import unseen_because
+    if kinds:
+        from regard.huggingface.families import sight, unseen_because
 
-        yield unseen_because(family, own)
+        seen = {type(module) for module in sight(model).seen.values()}
+        for family, own in kinds.items():
+            if not seen.intersection(own):  # else it dispatches, and attends in another way too
+                yield unseen_because(family, own)
 
 
 def _outer(path: str) -> list[str]:

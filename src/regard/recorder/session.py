@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard import recording
 from regard.display import as_html
-from regard.engine.listen import listening
+from regard.engine.listen import listeners, listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.errors import FileError, InputError, RegardWarning
@@ -288,9 +288,9 @@ class Recorder:
         self._pass_on()
 
     def _missed(self) -> None:
-        """An attention that was computed by other means."""
+        """An attention that was computed by other means, while somebody listens."""
         caller = self._where.caller()
-        if caller is not None:
+        if caller is not None and self in listeners():
             self._by_hand.add(caller.path)
 
     def _tell_missed(self) -> None:
