@@ -17,8 +17,10 @@ from study.planted import mixed, record_planted, targets, text
 KINDS = ("previous", "uniform", "self")
 # the page's rows, and where `regard report --json` has their numbers
 ROWS = {
+    "Δ log-probability of the next token": ("text", "delta_logprob"),
     "Δ logit of the next token": ("text", "delta_logit"),
     "KL of the next-token distribution, nats": ("text", "kl"),
+    "Δ log-probability of a copied token": ("copying", "delta_logprob"),
     "Δ logit of a copied token": ("copying", "delta_logit"),
 }
 

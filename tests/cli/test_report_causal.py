@@ -70,24 +70,30 @@ def test_only_what_copies_is_called_induction(twice):
         assert labels and "induction" not in plain.counts()
         nothing = dict.fromkeys(("delta_logit", "delta_logprob", "kl"), 0.0)
         nothing |= {f"typical_{name}": 0.0 for name in nothing}
-        loss = nothing | {"delta_logit": -2.0}
+        loss = nothing | {"delta_logit": 0.5, "delta_logprob": -2.0}
+        louder = nothing | {"delta_logit": -3.0}  # all logits sink: no token is less likely
         knocked = {
-            label: {"text": nothing, "copying": loss if n == 0 else nothing}
+            label: {"text": nothing, "copying": loss if n == 0 else louder}
             for n, label in enumerate(labels)
         }
         found = make_report(rec, top=500, knocked=knocked)
-    assert found.counts()["induction"] == 1
+    assert [h.label for h in found.heads if "induction" in h.labels] == labels[:1]
     page = report_markdown(found)
-    assert "copied token's logit -2.00 (+0.00)" in page
+    assert "copied token's logit +0.50 (+0.00), log-probability -2.00 (+0.00)" in page
+    assert "lowers the copied token's log-probability by 2" in page
+    assert "without the last one, which no token follows" in found.as_dict()["causal_check"]
     assert found.as_dict()["knocked"].keys() == knocked.keys()
 
 
 def test_words():
-    text = {"delta_logit": 0.5, "kl": 0.01, "typical_delta_logit": 0.0, "typical_kl": 0.002}
-    copying = {"delta_logit": -1.25, "typical_delta_logit": 0.05}
+    text = {"delta_logit": 0.5, "delta_logprob": -0.125, "kl": 0.01}
+    copying = {"delta_logit": -1.25, "delta_logprob": 0.75, "kl": 0.02}
+    for part, usual in ((text, (0.0, 0.01, 0.002)), (copying, (0.05, -0.02, 0.0))):
+        part |= {f"typical_{name}": value for name, value in zip(list(part), usual, strict=True)}
     said = knock_out_sentence({"text": text, "copying": copying})
-    assert "next token's logit +0.50 (typically +0.00), KL 0.010 (0.002)" in said
-    assert "copied token's logit -1.25 (+0.05)" in said
+    assert "next token's logit +0.50 (typically +0.00), KL 0.010 (0.002), " in said
+    assert "log-probability -0.12 (+0.01); copied token's logit -1.25 (+0.05), " in said
+    assert said.endswith("log-probability +0.75 (-0.02); means without the last row")
 
 
 def test_a_model_that_is_not_there(report, twice):

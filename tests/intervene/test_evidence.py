@@ -24,7 +24,7 @@ def test_its_shape() -> None:
     assert one.text.delta_logit == own.delta_logit
     assert one.text.kl == own.kl
     assert one.text.typical_kl == found["L1H2"].text.typical_kl > 0
-    assert one.lowers_copied == -one.copying.delta_logit
+    assert one.lowers_copied == -one.copying.delta_logprob
     told = json.loads(json.dumps(one.to_dict()))
     assert set(told) == {"label", "text", "copying", "copies"}
     assert set(told["copying"]) == {

@@ -316,6 +316,20 @@ def test_wrong_shapes_name_the_tensor():
         Recording(copied(tensors={"P0/L0/offset_edges": None})).grid("self")
 
 
+@pytest.mark.parametrize(
+    ("keys", "masses"),
+    [
+        ([0, 10**6], [1.0, 1.0]), ([-1, 0], [1.0, 1.0]), ([3, 3], [1.0, 1.0]), ([0], [1.0, 1.0]),
+        ([0, 1], [1.0, np.nan]), ([0, 1], [-1.0, 1.0]), ([0, 1], [np.inf, 1.0]),
+    ],
+)  # fmt: skip
+def test_heavy_keys_that_cannot_be(keys, masses):
+    lists = np.tile(np.int32(keys), (4, 1)), np.tile(np.float32(masses), (4, 1))
+    tensors = dict(zip(("P0/L0/heavy_keys", "P0/L0/heavy_received"), lists, strict=True))
+    with pytest.raises(FileError, match="heavy_keys that are none of its keys, or without masses"):
+        Recording(copied(tensors=tensors)).prompts[0].held("L0").heavy(0)
+
+
 def test_pieces_that_overlap_are_refused():
     extra = np.zeros((4, 10), np.float32)
     with pytest.raises(FileError, match="overlaps"):

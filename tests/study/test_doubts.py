@@ -22,8 +22,20 @@ from regard.study.words import in_figures, knock_out_sentence, sentence
 from study.planted import record_planted, text
 
 EVIDENCE = {
-    "text": {"delta_logit": -0.5, "typical_delta_logit": 0.02, "kl": 0.125, "typical_kl": 0.001},
-    "copying": {"delta_logit": -1.25, "typical_delta_logit": -0.01},
+    "text": {
+        "delta_logit": -0.5,
+        "typical_delta_logit": 0.02,
+        "kl": 0.125,
+        "typical_kl": 0.001,
+        "delta_logprob": -0.33,
+        "typical_delta_logprob": 0.03,
+    },
+    "copying": {
+        "delta_logit": -1.25,
+        "typical_delta_logit": -0.01,
+        "delta_logprob": -1.5,
+        "typical_delta_logprob": -0.04,
+    },
 }
 ROW = SeenAt(7, 7, " cat", 0.91, True, 6, " the", 0.9)
 
@@ -83,7 +95,7 @@ def test_knock_outs_stand_beside_what_they_are_about(planted: Any) -> None:
     assert page.count(f"   {knock_out_sentence(EVIDENCE)}.") >= 1
     assert json.loads(json.dumps(report.as_dict()))["knocked"] == {first: EVIDENCE}
     words = knock_out_sentence(EVIDENCE)
-    for number in ("-0.50", "+0.02", "0.125", "0.001", "-1.25", "-0.01"):
+    for number in ("-0.50", "+0.02", "0.125", "0.001", "-1.25", "-0.01", "-0.33", "-1.50"):
         assert number in words
 
 

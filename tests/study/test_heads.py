@@ -39,7 +39,7 @@ def test_causal_evidence_makes_it_induction(planted: Any) -> None:
     assert by_label["L0H0"].labels == ("previous",)
     assert by_label["L0H0"]["previous"].causal == 9.0
     words = study.sentence(by_label["L0H5"], by_label["L0H5"]["induction"])
-    assert "its knock-out lowers the copied token's logit by 2.5" in words
+    assert "its knock-out lowers the copied token's log-probability by 2.5" in words
 
 
 def test_what_cannot_be_asked(planted: Any) -> None:

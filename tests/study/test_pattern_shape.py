@@ -79,3 +79,17 @@ def test_norms_are_compared_with_the_layer() -> None:
     assert np.mean(scores) == pytest.approx(1, abs=1e-5)
     words = study.sentence(found[2], found[2]["inactive"])
     assert "writes next to nothing" in words and "of its layer's mean norm" in words
+
+
+def test_what_rows_in_bins_do_not_tell_is_said() -> None:
+    """A head that writes nothing and one that is stuck, where a bin holds all of the rows."""
+    ids = text(200)
+    weights = np.stack([mixed(targets(ids)["sharp"])] * 4)[None]
+    quiet = np.array([[1, 1, 0.001, 1.0]])
+    made = record_planted(weights, ids, budget="24kB", values=quiet, raised=150.0)
+    row_bin = made["L0H0"].place.row_bin
+    assert row_bin > 200
+    found = study.patterns(made, evidence="none")
+    words = f"rows are binned by {row_bin} in this recording"
+    assert [head.not_known.get("inactive") for head in found] == [None, None, words, None]
+    assert all("one row in" in head.not_known["saturated"] for head in found)

@@ -11,13 +11,13 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
+from regard.recording.heavy import SINK, Heavy, few_rows, heaviest
+from regard.recording.held import Held
 from regard.study.reach import Reach
 from regard.study.sinks import (
-    SINK,
     UNKNOWN_SINKS,
     Sinks,
     Tops,
-    few_rows,
     from_bins,
     from_columns,
     from_lists,
@@ -127,16 +127,77 @@ def test_too_few_bins_tell_nothing() -> None:
             assert "nobody knows" in head["sharp"].why_not
 
 
-def test_labels_that_need_no_sinks_are_given_without_them() -> None:
-    """As of the same text with every key; none is invented."""
-    ids = text(N)
+def heads_that_look_back() -> np.ndarray:
+    """(2, N, N): mostly at the token before, mostly at itself; no sink."""
     before = np.eye(N, k=-1)
     before[0, 0] = 1
-    weights = np.stack([0.6 * before + 0.4 * parked(), 0.6 * np.eye(N) + 0.4 * parked()])
+    return np.stack([0.6 * before + 0.4 * parked(), 0.6 * np.eye(N) + 0.4 * parked()])
+
+
+def test_labels_that_need_no_sinks_are_given_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of the same text with every key; none is invented. Older recordings do not name
+    the keys that may be sinks."""
+    monkeypatch.setattr(Held, "_heavy", [])
+    ids, weights = text(N), heads_that_look_back()
     fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", "20kB"))
     assert fine["L0H0"].place.key_bin == 1 and coarse["L0H0"].place.key_bin > 32
     for one, other in zip(study.patterns(fine), study.patterns(coarse), strict=True):
         assert np.isnan(other.non_sink) and one.non_sink == pytest.approx(1)
         assert other.labels == one.labels != ()
+        assert "keys are binned by" in other.not_known["sink"]
     report = study.make_report(coarse)
     assert "too few bins" in report.unknown()["sink"]
+    assert report.as_dict()["heads"][0]["not_known"]["sink"] == report.unknown()["sink"]
+
+
+@pytest.mark.parametrize("budget", ["21kB", "24kB", "40kB", "90kB"])
+@pytest.mark.parametrize(
+    "shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)], [(5, 0.4), (6, 0.5)]]
+)
+def test_sinks_are_known_in_every_budget(budget: str, shares: list[tuple[int, float]]) -> None:
+    ids, weights = text(N), np.stack([parked(*shares), *heads_that_look_back()])
+    fine, coarse = (record_planted(weights[None], ids, budget=size) for size in ("9MB", budget))
+    assert coarse["L0H0"].place.key_bin > 1
+    for one, other in zip(study.patterns(fine), study.patterns(coarse), strict=True):
+        assert other["sink"].detail["keys"] == one["sink"].detail["keys"]
+        assert other["sink"].score == pytest.approx(one["sink"].score, abs=1e-5)
+        assert other.non_sink == pytest.approx(one.non_sink, abs=1e-5)
+        assert set(other.not_known) == {"delimiter", "retrieval"}
+        assert set(other.labels) == set(one.labels) - {"delimiter"}
+    for name in ("sink", "non_sink"):
+        np.testing.assert_allclose(coarse.grid(name), fine.grid(name), atol=1e-5)
+
+
+def test_more_heavy_keys_than_are_listed() -> None:
+    """Thirty keys that each may be a sink by its mass: those beyond the list are as heavy as its
+    last at most, which is known to be no sink where enough rows see them."""
+    masses = np.zeros(4000)
+    masses[10:40] = np.linspace(130, 100, 30)
+    for shift, is_known in ((0, True), (3700, False)):  # seen by 300 rows, 90 of mass is enough
+        got = np.roll(masses, shift)
+        bins = np.add.reduceat(got, np.arange(0, 4000, 64))
+        found = from_bins(bins, 64, got[0], 4000 - np.arange(4000), range(4000), 4000, named(got))
+        assert (found is not None) == is_known
+        assert found is None or found.keys.size == 0
+
+
+def named(*received: np.ndarray) -> Heavy:
+    """What ranks list of the mass that keys received."""
+    lists = [heaviest(one[None]) for one in received]
+    return Heavy.of_ranks([(keys[0].astype(int), masses[0]) for keys, masses in lists])
+
+
+def test_ranks_that_list_other_keys() -> None:
+    """A sink that every rank lists is known; one that a rank leaves out may have more."""
+    dice = np.random.default_rng(0)
+    one, two = dice.uniform(0, 0.4, N), dice.uniform(0, 0.4, N)
+    one[7], two[7], one[9] = 90.0, 70.0, 45.0
+    bins = np.add.reduceat(one + two, np.arange(0, N, 16))
+    first, count = float(one[0] + two[0]), float((one + two).sum())
+    found = from_bins(bins, 16, first, SEEN, range(N), count, named(one, two))
+    assert found is not None and found.keys.tolist() == [7]
+    assert found.mass * count == pytest.approx(160)
+    two = np.where(np.arange(N) < 40, 30.0, two)
+    two[9] = 15.0  # not among the 16 heaviest of its rank: 45 + 30 would be enough
+    bins = np.add.reduceat(one + two, np.arange(0, N, 16))
+    assert from_bins(bins, 16, first, SEEN, range(N), count, named(one, two)) is None

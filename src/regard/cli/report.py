@@ -58,8 +58,9 @@ def report(
 ) -> None:
     """Say what each head does, with numbers and the rows that show it.
 
-    A label is given where its number passes a threshold above chance and enough of the head's
-    attention is not on sinks; each comes with the rows that show it best and one that does not.
+    A label is given where its number passes a threshold above chance, enough of the head's
+    attention is not on sinks, and chance would hardly give as much over so many rows; each comes
+    with the rows that show it best and one that does not. Nothing is said of texts below 16 tokens.
     Findings are ordered by how far the head is from the rest of its layer.
 
     Weights say where a head looks; whether it matters is for a knock-out to tell: --causal.
@@ -273,7 +274,7 @@ def _lines(found: Report, paper: Paper) -> list[StyledLine]:
     missing = found.unknown()
     if missing:
         words = "; ".join(f"{name}: {why}" for name, why in missing.items())
-        lines += [[], *wrapped(f"not looked for: {words}", paper, "dim")]
+        lines += [[], *wrapped(f"not known, or not looked for: {words}", paper, "dim")]
     return finished(lines, paper)
 
 

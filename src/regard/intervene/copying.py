@@ -2,7 +2,7 @@
 
 On BOS + r + r, with r distinct random tokens, nothing but the first copy tells what comes next in
 the second. A head that looks at what followed the earlier copy (prefix-matching) is called an
-induction head only where its knock-out lowers the logit of the copied token.
+induction head only where its knock-out lowers the log-probability of the copied token.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def told_twice(
 
 
 def copying_probe(model: nn.Module, ids: Tensor) -> Probe:
-    """Follows the logits of the copied tokens through the second copy of `told_twice`."""
+    """Follows the copied tokens through the second copy of `told_twice`; its last row, which no
+    token follows, is left out."""
     tokens = ids.shape[-1]
     return Probe(model, ids, rows=range(tokens - tokens // 2, tokens - 1))
 

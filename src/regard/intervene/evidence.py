@@ -23,7 +23,8 @@ _COMMON = 8192  # tokens that most vocabularies put first: those that texts are 
 
 @dataclass(frozen=True)
 class Compared:
-    """What a head's knock-out changes, beside the median of heads drawn by lot."""
+    """What a head's knock-out changes, beside the median of heads drawn by lot: means over rows
+    that a token follows, so that the last row of a sequence is left out."""
 
     delta_logit: float
     delta_logprob: float
@@ -44,8 +45,9 @@ class Evidence:
 
     @property
     def lowers_copied(self) -> float:
-        """By how much the knock-out lowers the logit of the copied token, as a report takes it."""
-        return -self.copying.delta_logit
+        """By how much the knock-out lowers the log-probability of the copied token: what a report
+        calls induction by. The raw logit moves with all the others, and often the other way."""
+        return -self.copying.delta_logprob
 
     @property
     def copies(self) -> bool:
@@ -71,7 +73,8 @@ def causal_evidence(
 ) -> dict[str, Evidence]:
     """What each of these heads of a causal language model does for it, by label.
 
-    text    a prompt, as ids or as words that `tokenizer` reads; its last `rows` tokens count
+    text    a prompt, as ids or as words that `tokenizer` reads; of the tokens that another one
+            follows the last `rows` count
     others  how many heads are drawn by lot to compare with
 
     Takes 2 × (labels + others + 1) forward passes.

@@ -15,6 +15,7 @@ from regard.recorder.distances import Profile
 from regard.recorder.plan import Plan
 from regard.recorder.rules import Rules
 from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
+from regard.recording.heavy import heaviest
 
 __all__ = ["SHARP", "TOTALS", "Ledger", "Page", "Store"]
 
@@ -25,6 +26,7 @@ TOTALS = (
     "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
     "duplicate", "prefix", "concentration", "output_norm", "max_score",
 )  # fmt: skip
+_HEAVY = ("heavy_keys", "heavy_received")  # where keys are binned: sinks are among them
 SHARP = 0.99  # a row is, whose heaviest weight is above this
 
 
@@ -133,6 +135,9 @@ class Ledger:
             ("pooled", self._pooled / _area(self._pooled.shape, self.place, cell)),
         ):
             self._add(what, None, np.ascontiguousarray(array))
+        if kept > 1:
+            for what, array in zip(_HEAVY, heaviest(self._received), strict=True):
+                self._add(what, None, array)
         names = {"names": json.dumps(TOTALS)}
         self._store.add(tensor_name(self.prompt, self.place.label, "totals"), self._totals, names)
         self.note()

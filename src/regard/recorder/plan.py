@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.errors import InputError
+from regard.recording.heavy import MOST_HEAVY
 
 __all__ = ["EXACT_DISTANCES", "TOP", "Plan", "Size", "human", "make_plan", "parse_budget"]
 
@@ -125,6 +126,7 @@ def _statistics(plan: Plan, s: Size) -> int:
     lse = s.queries if plan.row_bin == 1 else 0
     numbers = lse + _ROW_STATISTICS * rows + 2 * TOP * -(-s.queries // plan.top_every)
     numbers += keys + distances + cells + 2 * 12  # totals are doubles
+    numbers += 2 * MOST_HEAVY if plan.key_bin > 1 else 0
     return 4 * (s.heads * numbers + s.key_heads * keys) + _FRAMES
 
 

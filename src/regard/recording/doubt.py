@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from regard.errors import FileError
 from regard.recording.contents import ROW_NUMBERS, Place
-from regard.recording.store import Listed
+from regard.recording.store import Array, Listed
 
-__all__ = ["check_columns", "check_piece", "check_place"]
+__all__ = ["check_columns", "check_heavy", "check_piece", "check_place"]
 
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed
 _MOST_HEADS: Final = 2**16
@@ -63,6 +65,9 @@ def check_piece(place: Place, what: str, start: int | None, entry: Listed) -> No
         fine = len(shape) == 3 and (shape[0], shape[2]) == (place.key_heads, place.dim) and floats
     elif what == "value_norm":
         fine = len(shape) == 2 and shape[0] == place.key_heads and floats
+    elif what in ("heavy_keys", "heavy_received"):
+        fine = len(shape) == 2 and shape[0] == heads
+        fine = fine and (floats if what == "heavy_received" else entry.dtype in _WHOLE)
     elif what in ("offsets", "totals"):
         fine = len(shape) == 2 and shape[0] == heads and floats
     elif what == "offset_edges":
@@ -85,3 +90,12 @@ def check_columns(place: Place, what: str, entries: Sequence[Listed]) -> None:
         longer = any(n > w for n, w in zip(entry.shape, wanted, strict=True))
         if longer or (len(entries) == 1 and entry.shape != wanted):
             raise FileError(f"{entry.name!r}: shape {entry.shape} does not fit its place")
+
+
+def check_heavy(place: Place, keys: Array, masses: Array) -> None:
+    """(H, m) each: different keys of the place, and what they got."""
+    ordered = np.sort(keys, axis=1)
+    fine = keys.shape == masses.shape and bool(((keys >= 0) & (keys < place.keys)).all())
+    fine = fine and not (ordered[:, 1:] == ordered[:, :-1]).any()
+    if not fine or not (masses >= 0).all() or not np.isfinite(masses).all():
+        raise FileError(f"{place.label}: heavy_keys that are none of its keys, or without masses")

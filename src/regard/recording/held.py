@@ -12,7 +12,8 @@ import numpy as np
 from regard.errors import FileError
 from regard.mask import Extent, Verdict
 from regard.recording.contents import ROW_NUMBERS, UNKNOWN, Place, tensor_name
-from regard.recording.doubt import check_columns, check_piece, check_place
+from regard.recording.doubt import check_columns, check_heavy, check_piece, check_place
+from regard.recording.heavy import Heavy
 from regard.recording.offsets import Profile, add_profiles
 from regard.recording.pieces import Run, Sorted, inner_name
 from regard.recording.rules import Rules, rebuild
@@ -185,6 +186,24 @@ class Held:
             part = self.store.array(entry.name)
             total[tuple(slice(n) for n in part.shape)] += part
         return total
+
+    def heavy(self, slot: int) -> Heavy:
+        """A head's keys whose mass is known by itself."""
+        return self._heavy[slot] if self._heavy else Heavy.none()
+
+    @cached_property
+    def _heavy(self) -> list[Heavy]:
+        keys, masses = self.single("heavy_keys"), self.single("heavy_received")
+        if not keys or len(keys) != len(masses):
+            return []
+        ranks = [
+            (self.store.array(key.name).astype(np.int64), self.store.array(mass.name))
+            for key, mass in zip(keys, masses, strict=True)
+        ]
+        for one in ranks:
+            check_heavy(self.place, *one)
+        heads = range(len(self.place.heads))
+        return [Heavy.of_ranks([(key[n], mass[n]) for key, mass in ranks]) for n in heads]
 
     def profile(self) -> Profile | None:
         """Mass by distance: (H, bins) float64, and (bins + 1,) edges."""

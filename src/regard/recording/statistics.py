@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from regard.recording.contents import Place
+from regard.recording.heavy import needed_mass, split_bins
 from regard.recording.held import Held
 from regard.recording.offsets import mass_at
 from regard.recording.sight import Sight
@@ -21,8 +22,6 @@ from regard.recording.stream import Stream
 
 __all__ = ["STATISTICS", "PlaceStatistics", "Statistic", "told"]
 
-_SINK: Final = 0.3  # a key that its viewers give more than this on average is a sink
-_FEW: Final = 64  # viewers: a key with fewer is no sink, the last tokens would be by chance
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 
 
@@ -56,7 +55,7 @@ STATISTICS: Final[dict[str, Statistic]] = {
 class PlaceStatistics:
     """The statistics of the recorded heads of one place, (H,) each; NaN where they are not known.
 
-    With `key_bin` > 1 sinks are known where no key but key 0, which is summed by itself, can be
+    With `key_bin` > 1 sinks are known where no key but those that are summed by themselves can be
     one: no bin holds enough for another. The mass on delimiters is not known.
     """
 
@@ -155,23 +154,20 @@ class PlaceStatistics:
         return sink, others
 
     def _masses_of_bins(self, received: Array) -> tuple[Array, Array]:
-        """The same from (H, bins); NaN where a bin may hold a sink other than key 0."""
-        needed, first = self._needed, self._total("first")
-        others = needed.copy()
-        others[:, 0] = np.inf
-        starts = np.arange(0, self._place.keys, self._place.key_bin)
-        left = received.copy()
-        left[:, 0] -= first
-        is_told = (left <= np.minimum.reduceat(others, starts, axis=1)).all(-1)
-        sink = np.where(first > needed[:, 0], first, 0.0)
-        rest = np.maximum(left.sum(-1) + first - sink, 0.0)
-        return np.where(is_told, sink, np.nan), np.where(is_told, rest, np.nan)
+        """The same from (H, bins); NaN where a bin may hold a sink that is not known by itself."""
+        needed = np.broadcast_to(self._needed, (len(received), self._place.keys))
+        sink, others = self._unknown, self._unknown
+        for slot, first in enumerate(self._total("first").tolist()):
+            bins, heavy = received[slot], self.held.heavy(slot)
+            found = split_bins(bins, self._place.key_bin, first, needed[slot], heavy)
+            if found is not None:
+                sink[slot], others[slot] = found.sinks, found.others
+        return sink, others
 
     @property
     def _needed(self) -> Array:
-        """(H or 1, keys): a key is a sink if it gets more; no mass is enough where few see it."""
-        few = min(_FEW, max(len(self.held.rows) // 2, 1))
-        return np.where(self._seen >= few, _SINK * self._seen, np.inf)
+        """(H or 1, keys): a key is a sink if it gets more."""
+        return needed_mass(self._seen, len(self.held.rows))
 
     @cached_property
     def _seen(self) -> Array:

@@ -13,16 +13,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from regard.recording import Head, PromptView, Stream
+from regard.recording.heavy import SINK, few_rows
 from regard.recording.offsets import Profile
 from regard.recording.sight import Sight
 from regard.recording.store import Array
 from regard.study.reach import Reach, reach_of
 from regard.study.sinks import (
-    SINK,
     UNKNOWN_SINKS,
     Sinks,
     Tops,
-    few_rows,
     from_bins,
     from_columns,
     from_lists,
@@ -201,12 +200,21 @@ class HeadFacts:
         seen = self.place.seen(self.slot)
         if place.key_bin == 1:
             return from_columns(got, seen, rows, self.rows)
-        found = from_bins(got, place.key_bin, self.total("first"), seen, rows, self.rows)
+        heavy = self.place.held.heavy(self.slot)
+        found = from_bins(got, place.key_bin, self.total("first"), seen, rows, self.rows, heavy)
         if found is not None:
             return found
         if self.tops is not None and len(self.tops.rows) >= _ENOUGH:
             return from_lists(self.tops, self.reach, place.keys, self.learned_sink)
         return UNKNOWN_SINKS
+
+    @property
+    def sinks_unknown(self) -> str:
+        """Why sinks are not known."""
+        if self.received is None or not self.rows > 0:
+            return "the mass that keys received was not kept"
+        size = self.place.place.key_bin
+        return f"keys are binned by {size} in this recording: too few bins to tell sinks"
 
     @cached_property
     def learned_sink(self) -> float:

@@ -11,7 +11,7 @@ from regard.errors import InputError
 
 __all__ = ["CAUSAL", "Finding", "HeadStudy", "SeenAt", "as_number"]
 
-CAUSAL: Final = 0.1  # the knock-out lowers the copied token's logit by so much at least
+CAUSAL: Final = 0.1  # nats: so much of the copied token's log-probability is lost, at least
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,11 @@ class Finding:
     rows: tuple[SeenAt, ...] = ()  # those that show it best
     counter: SeenAt | None = None  # one that does not
     compared: float = math.nan  # what is compared with the layer's other heads
-    causal: float | None = None  # what its knock-out does, where somebody measured it
+    causal: float | None = None  # log-probability that a copied token loses by its knock-out
+    n_rows: int = 0  # rows it was judged by: those that could have done otherwise
+    p_value: float = math.nan  # of such a score by chance, at most
+    test: str = ""  # which test says so
+    undecided: bool = False  # whether the label is not known, for the reason `why_not`
 
     @property
     def holds(self) -> bool:
@@ -81,7 +85,9 @@ class Finding:
         numbers = {n: as_number(getattr(self, n)) for n in ("score", "chance", "threshold")}
         return {
             "pattern": self.name, **numbers, "conditional": as_number(self.conditional),
-            "holds": self.holds, "why_not": self.why_not, "detail": dict(self.detail),
+            "holds": self.holds, "why_not": self.why_not, "known": not self.undecided,
+            "n_rows": self.n_rows, "p_value": as_number(self.p_value), "test": self.test,
+            "detail": dict(self.detail),
             "causal": as_number(self.causal), "rows": [one.as_dict() for one in self.rows],
             "counter": None if self.counter is None else self.counter.as_dict(),
         }  # fmt: skip
@@ -104,6 +110,11 @@ class HeadStudy:
         """The patterns that hold; none of them is an answer too: unclear."""
         return tuple(one.name for one in self.findings if one.holds)
 
+    @property
+    def not_known(self) -> dict[str, str]:
+        """By pattern, why this recording does not tell whether the label holds."""
+        return {one.pattern: one.why_not for one in self.findings if one.undecided}
+
     def __getitem__(self, pattern: str) -> Finding:
         """By the pattern's name."""
         for one in self.findings:
@@ -124,6 +135,7 @@ class HeadStudy:
         return {
             "label": self.label, "stack": self.stack, "layer": self.layer, "head": self.head,
             "labels": list(self.labels) or ["unclear"],
+            "not_known": self.not_known,
             "sink": as_number(self.sink), "non_sink": as_number(self.non_sink),
             "scores": {one.name: as_number(one.score) for one in self.findings},
         }  # fmt: skip

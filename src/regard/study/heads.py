@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from regard.errors import InputError
 from regard.recording import PromptView, Recording
+from regard.study.chance import LEAST_TOKENS, Trial
 from regard.study.evidence import rows_that_show
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.finding import Finding, HeadStudy
@@ -48,8 +49,8 @@ def patterns(
 
     needle     the tokens of a needle, for the retrieval pattern: the recording goes on with tokens
                that the model wrote; `generated` says how many, where the recording does not
-    causal     by head, how much its knock-out lowers the logit of the token that is copied; beside
-               it prefix-matching is called induction
+    causal     by head, how much its knock-out lowers the log-probability of the token that is
+               copied; beside it prefix-matching is called induction
     evidence   for which findings rows are shown: those whose label holds, all, or none
 
     Everything is read from sums that were taken while recording; no q and k are needed.
@@ -84,7 +85,7 @@ def _finding(
     pattern: Pattern, head: HeadFacts, causal: float | None, evidence: Evidence
 ) -> Finding:
     measure = pattern.measure(head)
-    why_not = pattern.objection(head, measure)
+    why_not = pattern.objection(head, measure) or _too_short(head, measure)
     wanted = evidence == "all" or (evidence == "labels" and not why_not)
     found = wanted and not measure.unknown
     rows, counter = rows_that_show(pattern, head, measure) if found else ((), None)
@@ -92,7 +93,16 @@ def _finding(
     return Finding(
         pattern.name, measure.score, measure.chance, pattern.threshold,
         _conditional(head, measure), why_not, measure.detail, rows, counter, compared, causal,
+        *(measure.trial or Trial(0, float("nan"), ""))[:3], pattern.undecided(head, measure),
     )  # fmt: skip
+
+
+def _too_short(head: HeadFacts, measure: Measure) -> str:
+    """A text that shows nothing, unless the mask leaves no choice."""
+    tokens = head.place.place.keys
+    if tokens >= LEAST_TOKENS or "forced" in measure.detail:
+        return ""
+    return f"a text of {tokens} tokens; {LEAST_TOKENS} needed"
 
 
 def _conditional(head: HeadFacts, measure: Measure) -> float:

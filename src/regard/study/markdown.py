@@ -31,7 +31,7 @@ def report_markdown(report: Report) -> str:
         lines.append("None." if not report.found else "None asked for.")
     missing = report.unknown()
     if missing:
-        lines += ["", "## Not looked for", ""]
+        lines += ["", "## Not known, or not looked for", ""]
         lines += [f"- {name}: {_escaped(why)}" for name, why in missing.items()]
     return "\n".join(lines) + "\n"
 

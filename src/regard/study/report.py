@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.recording import Recording
+from regard.study.chance import LEAST_TOKENS
 from regard.study.finding import Finding, HeadStudy, as_number
 from regard.study.heads import Recorded, opened, patterns, prompt_of
 from regard.study.surprise import surprises
@@ -84,10 +85,10 @@ class Report:
         return sorted(named, key=lambda pair: sign * pair[1])[:most]
 
     def unknown(self) -> dict[str, str]:
-        """Patterns that not every head could be asked for, and why."""
+        """Labels that are not known of every head, and why."""
         found = {}
         for n in range(len(self.heads[0].findings) if self.heads else 0):
-            dark = [head.findings[n] for head in self.heads if not head.findings[n].known]
+            dark = [head.findings[n] for head in self.heads if head.findings[n].undecided]
             if dark:
                 some = f" (of {len(dark)} heads)" if len(dark) < len(self.heads) else ""
                 found[dark[0].pattern] = dark[0].why_not + some
@@ -123,7 +124,7 @@ def make_report(
     recording = opened(given)
     view = prompt_of(recording, prompt)
     known = {**view.knocked, **(knocked or {})}
-    causal = {label: -one["copying"]["delta_logit"] for label, one in known.items()}
+    causal = {label: -one["copying"]["delta_logprob"] for label, one in known.items()}
     heads = patterns(recording, prompt, needle=needle, causal=causal)
     away = surprises(heads)
     found = [
@@ -135,6 +136,8 @@ def make_report(
     found.sort(key=lambda one: -one.surprise)
     model, tokens = str(recording.model.get("name", "")), max(view.note.tokens, len(view.tokens))
     doubts = _doubts(recording, view.finished)
+    if 0 < tokens < LEAST_TOKENS:
+        doubts.append(f"{tokens} tokens: labels need {LEAST_TOKENS}, fewer show nothing")
     return Report(
         recording.name, model, view.number, view.title, tokens, heads, found, top, doubts,
         known,

@@ -1,9 +1,9 @@
 """Sinks: keys that the rows which see them give a large share to, whatever the rows are about.
 
 α_k = mass that key k received ÷ rows that see it, of keys that enough rows see; a sink has
-α_k > 0.3. Where the mass is known for bins of keys only, key 0, which is always summed by itself,
-is the only sink if no bin holds enough for another. Else single keys are judged by the rows whose
-heaviest keys are listed. A bin is never taken for a key.
+α_k > 0.3. Where the mass is known for bins of keys only, keys that are summed by themselves (key 0
+and those heavy enough) are the only sinks if no bin holds enough for another. Else single keys are
+judged by the rows whose heaviest keys are listed. A bin is never taken for a key.
 """
 
 from __future__ import annotations
@@ -13,23 +13,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from regard.recording.heavy import SINK, Heavy, few_rows, needed_mass, split_bins
 from regard.recording.store import Array
 from regard.study.reach import Reach
 
 __all__ = [
-    "FEW_ROWS",
-    "SINK",
     "UNKNOWN_SINKS",
     "Sinks",
     "Tops",
-    "few_rows",
     "from_bins",
     "from_columns",
     "from_lists",
 ]
-
-SINK: Final = 0.3  # Gu et al. 2024
-FEW_ROWS: Final = 64  # a key, or a distance, that fewer rows share says little about the head
 
 
 class Tops(NamedTuple):
@@ -64,11 +59,6 @@ class Sinks(NamedTuple):
 UNKNOWN_SINKS: Final = Sinks(np.zeros(0, bool), math.nan, math.nan, math.nan)
 
 
-def few_rows(count: int) -> int:
-    """So many of the rows have to share a key or a distance before it is believed."""
-    return min(FEW_ROWS, max(count // 2, 1))
-
-
 def from_columns(received: Array, seen: Array, rows: range, count: float) -> Sinks:
     """From the mass that keys received and the rows that see them, (keys,) each; `count` rows see
     any key."""
@@ -79,19 +69,20 @@ def from_columns(received: Array, seen: Array, rows: range, count: float) -> Sin
 
 
 def from_bins(
-    received: Array, size: int, first: float, seen: Array, rows: range, count: float
+    received: Array,
+    size: int,
+    first: float,
+    seen: Array,
+    rows: range,
+    count: float,
+    heavy: Heavy | None = None,
 ) -> Sinks | None:
-    """From the mass that bins of `size` keys received, (bins,), and key 0 alone; `seen` is (keys,).
-    None where a bin holds so much that another of its keys may be a sink."""
-    needed = np.where(seen >= few_rows(len(rows)), SINK * seen, np.inf)
-    others = np.append(np.inf, needed[1:])
-    left = np.append(received[0] - first, received[1:])
-    if not (left <= np.minimum.reduceat(others, np.arange(0, seen.size, size))).all():
+    """From the mass that bins of `size` keys received, (bins,), key 0 alone and `heavy` keys alone;
+    `seen` is (keys,). None where a bin holds so much that another of its keys may be a sink."""
+    found = split_bins(received, size, first, needed_mass(seen, len(rows)), heavy or Heavy.none())
+    if found is None:
         return None
-    marks = np.arange(seen.size) == np.where(first > needed[0], 0, -1)
-    mass, rest = (first, 0.0) if marks[0] else (0.0, first)
-    highest = SINK * first / needed[0]  # of key 0; no other is above SINK
-    return Sinks(marks, mass / count, max(rest + float(left.sum()), 0.0) / count, highest)
+    return Sinks(found.marks, found.sinks / count, found.others / count, found.highest)
 
 
 def from_lists(tops: Tops, reach: Reach | None, keys: int, learned: float) -> Sinks:

@@ -15,7 +15,9 @@ CAVEAT: Final = (
 )
 KNOCK_OUT: Final = (
     "The causal check is to knock the head out (set its output to zero before w_o): what attends "
-    "and what matters when it is removed are two different orders."
+    "and what matters when it is removed are two different orders. What it changes is a mean over "
+    "rows without the last one, which no token follows; induction is judged by the copied token's "
+    "log-probability."
 )
 
 _MASS: Final = "of its mass"
@@ -95,13 +97,23 @@ def _numbers(head: HeadStudy, finding: Finding, unit: str) -> str:
     parts = [f"{in_figures(finding.score)} {unit}"]
     if not math.isnan(finding.chance):
         parts.append(f"chance {in_figures(finding.chance)}")
+    parts += [_over_rows(finding)] if finding.n_rows else []
+    parts += [finding.detail["forced"]] if "forced" in finding.detail else []
     if head.sink > 0 and not math.isnan(finding.conditional):
         parts.append(f"{in_figures(finding.conditional)} of what is not on sinks")
     if "max_score" in finding.detail:
         parts.append(f"largest score {finding.detail['max_score']:.3g}")
     if finding.name == "induction" and finding.causal is not None:
-        parts.append(f"its knock-out lowers the copied token's logit by {finding.causal:.2g}")
+        lost = f"{finding.causal:.2g}"
+        parts.append(f"its knock-out lowers the copied token's log-probability by {lost}")
     return "; ".join(parts)
+
+
+def _over_rows(finding: Finding) -> str:
+    """42 rows, p 2e-05."""
+    p, least = finding.p_value, 1e-9
+    value = f"{max(p, least):.0e}".replace("e-0", "e-")
+    return f"{finding.n_rows} rows, p {'< ' if p < least else ''}{value}"
 
 
 def _row(one: SeenAt, spell: Callable[[str], str]) -> str:
@@ -136,7 +148,12 @@ def knock_out_sentence(found: Mapping[str, Any]) -> str:
     text, copied = found["text"], found["copying"]
     return (
         f"knocked out: next token's logit {text['delta_logit']:+.2f} (typically "
-        f"{text['typical_delta_logit']:+.2f}), KL {text['kl']:.3f} "
-        f"({text['typical_kl']:.3f}); copied token's logit {copied['delta_logit']:+.2f} "
-        f"({copied['typical_delta_logit']:+.2f})"
+        f"{text['typical_delta_logit']:+.2f}), KL {text['kl']:.3f} ({text['typical_kl']:.3f}), "
+        f"log-probability {_changed(text)}; copied token's logit {copied['delta_logit']:+.2f} "
+        f"({copied['typical_delta_logit']:+.2f}), log-probability {_changed(copied)}; means "
+        "without the last row"
     )
+
+
+def _changed(part: Mapping[str, Any]) -> str:
+    return f"{part['delta_logprob']:+.2f} ({part['typical_delta_logprob']:+.2f})"

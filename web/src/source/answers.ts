@@ -182,6 +182,12 @@ export interface Finding {
   readonly conditional: Known;
   readonly holds: boolean;
   readonly why_not: string;
+  /** Whether the recording tells if the label holds. */
+  readonly known: boolean;
+  /** Rows it was judged by, and how likely such a score is by chance, at most, by which test. */
+  readonly n_rows: number;
+  readonly p_value: Known;
+  readonly test: string;
   readonly detail: Readonly<Record<string, unknown>>;
   readonly causal: Known;
   readonly rows: readonly EvidenceRow[];

@@ -111,14 +111,17 @@ describe("distances", () => {
 });
 
 describe("knock-outs", () => {
-  const numbers = { delta_logit: -0.5, kl: 0.1, typical_delta_logit: 0.01, typical_kl: 0.002 };
+  const usual = { typical_delta_logit: 0.01, typical_delta_logprob: 0.02, typical_kl: 0.002 };
+  const numbers = { delta_logit: -0.5, delta_logprob: 0.3, kl: 0.1, ...usual };
   const report = { knocked: { L1H2: { text: numbers, copying: numbers } } } as unknown as Report;
 
   it("are told beside what is usual", () => {
     const found = changesOf(report, "L1H2");
     expect(found.map((one) => [one.value, one.typical])).toEqual([
+      [0.3, 0.02],
       [-0.5, 0.01],
       [0.1, 0.002],
+      [0.3, 0.02],
       [-0.5, 0.01],
     ]);
     expect(changesOf(report, "L0H0")).toEqual([]);

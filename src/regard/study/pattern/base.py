@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from regard.recording.store import Array
+from regard.study.chance import Trial, hoeffding
 from regard.study.facts import HeadFacts, RowNumbers
 
 __all__ = ["LEAST_NON_SINK", "MassPattern", "Measure", "Pattern", "RowValues", "unknown"]
@@ -28,6 +29,8 @@ class Measure:
     rest: float | None = None  # the score without sink keys; None: the same
     conditional: float | None = None  # of what is not on sinks; None: rest ÷ non-sink mass
     detail: Mapping[str, Any] = field(default_factory=dict)
+    trial: Trial | None = None  # the score held against chance; None: there is none
+    non_sink: float | None = None  # mass outside sinks in the rows it is about; None: in all rows
     compared: float | None = None  # what is compared with other heads; None: the score
     objection: str = ""  # why no label is given, whatever the score
     unknown: str = ""  # why there is no score
@@ -54,6 +57,16 @@ class RowValues(NamedTuple):
     excess: Array  # what chance does not explain of it: the best rows are those with most
 
 
+class _Odds(NamedTuple):
+    """What an even spread would give the rows that a pattern is about."""
+
+    rows: int
+    chance: float  # the mean over them
+    sure: int  # rows that see keys of the pattern only
+    free: int  # rows that see keys of the pattern and others
+    free_chance: float  # the mean over these
+
+
 class Pattern(ABC):
     """One line of the table of patterns."""
 
@@ -78,13 +91,19 @@ class Pattern(ABC):
 
     def objection(self, head: HeadFacts, measure: Measure) -> str:
         """Why the label is not given; "" where it is."""
-        if measure.unknown:
+        if measure.unknown or "forced" in measure.detail:
             return measure.unknown
         if not self.passes(measure):
             return self._missed(measure)
-        if self.needs_rest:
-            return self._lacks_rest(head.non_sink) or measure.objection
-        return measure.objection
+        non_sink = head.non_sink if measure.non_sink is None else measure.non_sink
+        lack = self._lacks_rest(non_sink) if self.needs_rest else ""
+        return lack or measure.objection or (measure.trial.objection if measure.trial else "")
+
+    def undecided(self, head: HeadFacts, measure: Measure) -> bool:
+        """Whether the label is not known: the score is not, or the sinks it has to leave out."""
+        needs = self.needs_rest and self.needs_sinks and measure.non_sink is None
+        is_blind = needs and math.isnan(head.non_sink) and self.passes(measure)
+        return bool(measure.unknown) or is_blind
 
     def _lacks_rest(self, non_sink: float) -> str:
         """Too little mass outside sinks, or nobody knows how much where that matters."""
@@ -134,11 +153,45 @@ class MassPattern(Pattern):
 
     def chance(self, head: HeadFacts, detail: Mapping[str, Any]) -> float:
         """The mean over the rows it is about."""
-        each = self.chances(head, detail)
-        if each is None:
-            return math.nan
-        some = each[self.eligible(head, detail) & np.isfinite(each)]
-        return float(some.mean()) if some.size else math.nan
+        return self._odds(head, detail, None).chance
+
+    def trial(
+        self,
+        head: HeadFacts,
+        detail: Mapping[str, Any],
+        score: float,
+        *,
+        choices: int = 1,
+        among: Array | None = None,
+    ) -> Trial:
+        """The score, a mean over the rows it is about (`among` those marked, (R,)), against chance;
+        over those of them that see keys of the pattern and others. Where masks do not tell, chance
+        is taken as one half."""
+        odds = self._odds(head, detail, among)
+        mean = (score * odds.rows - odds.sure) / max(odds.free, 1)
+        share = min(max(mean, 0.0), 1.0)
+        return hoeffding(share, odds.free_chance, odds.free, choices)
+
+    def _odds(self, head: HeadFacts, detail: Mapping[str, Any], among: Array | None) -> _Odds:
+        if among is not None:
+            return self._counted_odds(head, detail, among)
+        key = "odds", self.name, repr(detail)
+        found: _Odds = head.once(key, lambda: self._counted_odds(head, detail, None))
+        return found
+
+    def _counted_odds(
+        self, head: HeadFacts, detail: Mapping[str, Any], among: Array | None
+    ) -> _Odds:
+        some, chances = self.eligible(head, detail), self.chances(head, detail)
+        some = some if among is None else some & among
+        if chances is None:
+            count = int(np.count_nonzero(some))
+            return _Odds(count, math.nan, 0, count, 0.5)
+        some = some & np.isfinite(chances)
+        free = some & (chances > 0) & (chances < 1)
+        rows, sure, count = (int(np.count_nonzero(m)) for m in (some, some & (chances == 1), free))
+        means = [float(chances[m].mean()) if m.any() else math.nan for m in (some, free)]
+        return _Odds(rows, means[0], sure, count, means[1])
 
     def members(self, head: HeadFacts, measure: Measure, row: int) -> Array | None:
         """Those that match."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from regard.recording.store import Array
+from regard.study.chance import LEAST_ROWS
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, RowValues, unknown
 from regard.study.reach import Reach
@@ -37,27 +39,35 @@ class Copies(MassPattern):
         score = head.total(self._statistic) / count
         if not np.isfinite(score):
             return unknown("the sums over its rows were not written")
-        on_sink = self._on_sinks(head, rows) / count
-        rest = max(score - on_sink, 0.0)
+        rest = max(score - self._on_sinks(head, rows), 0.0)
+        left = self._left(head, rows)
+        # what lies on matching keys that are no sinks does not lie on sinks
         return Measure(
-            score, self.chance(head, {}), rest, conditional=self._share(head, rows, rest)
-        )
+            score, self.chance(head, {}), rest, trial=self.trial(head, {}, rest),
+            non_sink=rest if math.isnan(left) else max(left, rest),
+            conditional=min(rest / left, 1.0) if left > 0 else math.nan,
+        )  # fmt: skip
 
-    def _share(self, head: HeadFacts, rows: Array, rest: float) -> float | None:
-        """Of what is not on sinks in these very rows; None where single rows are not known."""
+    def _left(self, head: HeadFacts, rows: Array) -> float:
+        """What is not on sinks in these very rows; NaN where single rows are not known."""
         if head.sink_of_rows is None:
-            return None
-        left = 1 - float(head.sink_of_rows[rows].mean()) - head.learned_sink
-        return min(rest / left, 1.0) if left > 0 else float("nan")
+            return math.nan
+        return 1 - float(head.sink_of_rows[rows].mean()) - head.learned_sink
 
     def _on_sinks(self, head: HeadFacts, rows: Array) -> float:
-        """Mass on matching keys that are sinks: it is the sink's, not the token's."""
-        tops = head.tops
-        if tops is None or not head.sinks.keys.size:
+        """Mean mass on matching keys that are sinks: it is the sink's, not the token's. From the
+        rows that have such a key, where they are listed; else as much as it can be."""
+        own, sinks = head.place.rows.start + np.flatnonzero(rows), head.sinks.keys
+        meets = own[self.match(head, {}, own[:, None], sinks).any(-1)]
+        if not meets.size:
             return 0.0
-        hits = head.sinks.among(tops.keys) & self.match(head, {}, tops.rows[:, None], tops.keys)
-        mass = float(np.where(hits, tops.weights, 0).sum())
-        return mass * len(head.place.rows) / max(len(tops.rows), 1)
+        tops, share = head.tops, meets.size / own.size
+        listed = np.isin(tops.rows, meets) if tops is not None else np.zeros(0, bool)
+        if tops is None or np.count_nonzero(listed) < min(meets.size, LEAST_ROWS):
+            return share
+        keys = tops.keys[listed]
+        hits = head.sinks.among(keys) & self.match(head, {}, tops.rows[listed, None], keys)
+        return share * float(np.where(hits, tops.weights[listed], 0).sum(-1).mean())
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """Matching keys that each row sees."""

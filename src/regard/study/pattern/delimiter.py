@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
 __all__ = ["Delimiter"]
+
+_FEW: Final = 3  # keys: a preference for fewer need not be one for what they are
 
 
 class Delimiter(MassPattern):
@@ -25,15 +28,27 @@ class Delimiter(MassPattern):
         marks = head.place.delimiters
         if marks is None:
             return unknown("the tokens are not known")
-        if head.received is None or head.place.place.key_bin > 1:
-            return unknown("the mass that single keys received was not kept")
+        if head.received is None:
+            return unknown("the mass that keys received was not kept")
+        if head.place.place.key_bin > 1:
+            size = head.place.place.key_bin
+            return unknown(f"keys are binned by {size} in this recording: no mass of single keys")
         if not marks.any():
             return unknown("this text has no punctuation and no line break")
-        score, rest = (
-            float(head.received[which].sum()) / head.rows
-            for which in (marks, marks & ~head.sinks.marks)
-        )
-        return Measure(score, self.chance(head, {}), rest)
+        plain = marks & ~head.sinks.among(np.arange(marks.size))
+        score, left = (float(head.received[of].sum()) for of in (marks, plain))
+        # without sinks: of the rows that see a delimiter which is none
+        seen = np.ones(len(head.place.rows), bool)
+        if head.reach is not None:
+            seen = head.reach.among(plain) > 0
+        found, rows = int(np.count_nonzero(plain)), int(np.count_nonzero(seen))
+        rest = left / max(rows, 1)
+        few = f"{found} of its delimiters are no sinks; {_FEW} needed" if found < _FEW else ""
+        share = left / head.rows / head.non_sink if head.non_sink > 0 else math.nan
+        return Measure(
+            score / head.rows, self.chance(head, {}), rest, conditional=min(share, 1.0),
+            trial=self.trial(head, {}, rest, among=seen), objection=few,
+        )  # fmt: skip
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """Delimiters that each row sees."""

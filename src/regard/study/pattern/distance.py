@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from regard.recording.store import Array
+from regard.study.chance import LEAST_ROWS
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
@@ -21,7 +23,11 @@ _CROSS: Final = "queries and keys are different sequences"
 
 
 class AtDistance(MassPattern):
-    """mean over i ≥ o of p(i, i − o), for one distance o."""
+    """mean over i ≥ o of p(i, i − o), for one distance o.
+
+    It is judged by the rows whose key at that distance is no copy of their token and follows none:
+    in the others a head that looks for tokens looks there too.
+    """
 
     threshold = _SINGLE
     needs_sinks: ClassVar[bool] = False
@@ -42,9 +48,30 @@ class AtDistance(MassPattern):
             return unknown("distances were kept in bins")
         return self._measured(head, float(shares[at]), self._offset, self._offset + 1)
 
-    def _measured(self, head: HeadFacts, share: float, start: int, stop: int) -> Measure:
+    def _measured(
+        self, head: HeadFacts, share: float, start: int, stop: int, choices: int = 1
+    ) -> Measure:
         detail = _span(start, stop)
-        return Measure(share, self.chance(head, detail), detail=detail)
+        chance = self.chance(head, detail)
+        if chance == 1 and _sees_one_key(head):
+            return Measure(share, chance, detail=detail | {"forced": "every row sees one key"})
+        if share < self.threshold or stop - start > 1:
+            trial = self.trial(head, detail, share, choices=choices)
+            return Measure(share, chance, detail=detail, trial=trial)
+        return self._apart_from_tokens(head, Measure(share, chance, detail=detail), choices)
+
+    def _apart_from_tokens(self, head: HeadFacts, found: Measure, choices: int) -> Measure:
+        """Judged by the rows that tokens do not explain."""
+        detail, offset = found.detail, found.detail["offset"]
+        eligible, by_tokens = self.eligible(head, detail), _explained(head, offset)
+        left = int(np.count_nonzero(eligible & ~by_tokens))
+        mass = found.score * np.count_nonzero(eligible) - _mass_on_matches(head, by_tokens)
+        share = min(max(mass / max(left, 1), 0.0), 1.0)
+        trial = self.trial(head, detail, share, choices=choices, among=~by_tokens)
+        chance = 0.0 if math.isnan(found.chance) else found.chance
+        lost = share - chance < self.threshold or trial.rows < trial.least
+        words = f"this text repeats itself every {offset} tokens or so, which tokens alone explain"
+        return replace(found, trial=trial, objection=words if lost and by_tokens.any() else "")
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """One key a row, or none."""
@@ -84,18 +111,25 @@ class BestOffset(AtDistance):
         fair &= (edges[1:] <= 0) | (starts >= 2)
         if not fair.any():
             return unknown("no other distance is shared by enough rows")
-        order = np.argsort(np.abs(starts), kind="stable")  # of equals, the nearest
-        best = int(order[np.argmax(np.where(fair, shares, -1)[order])])
-        start, stop = int(edges[best]), int(edges[best + 1])
-        found = self._measured(head, float(shares[best]), start, stop)
-        return _questioned(head, found, start) if stop - start == 1 else found
+        # of equals, the nearest; below the first those that may be labels of their own
+        order = np.lexsort((np.abs(starts), np.where(fair, -shares, 1)))
+        several = order[: max(int(np.count_nonzero(fair & (shares >= self.threshold))), 1)]
+        found = [
+            self._measured(
+                head, float(shares[n]), int(edges[n]), int(edges[n + 1]), int(fair.sum())
+            )
+            for n in several.tolist()
+        ]
+        return next((one for one in found if not self.objection(head, one)), found[0])
 
 
 class Near(MassPattern):
     """Mean mass on keys less than w tokens away, oneself included.
 
-    A distance that is a pattern by itself (and, for a wide neighbourhood, a narrow one that is)
-    says it better: the label is given for what is left without it.
+    The threshold is a share of what chance leaves over: a row that sees nothing farther away says
+    nothing. Rows that do have to be as many as the neighbourhood is wide. A distance that is a
+    pattern by itself (and, for a wide neighbourhood, a narrow one that is) says it better: the
+    label is given for what is left without it.
     """
 
     threshold = 0.5  # of many keys: more is asked than of one
@@ -117,13 +151,27 @@ class Near(MassPattern):
         detail = {"width": width}
         score = float(shares[inside].sum())
         said = inside & (shares >= _SINGLE)
-        if self._inner is not None and not self._inner.objection(head, self._inner.measure(head)):
+        if self._inner is not None and self._inner.holds(head):
             narrow = self._inner._width
             said |= (edges[:-1] > -narrow) & (edges[1:] <= narrow)
         chance = self.chance(head, detail)
-        left = score - float(shares[said].sum()) - (0.0 if math.isnan(chance) else chance)
+        left = _beyond_chance(score - float(shares[said].sum()), chance)
         better = "a sharper label says it" if left < self.threshold else ""
-        return Measure(score, chance, detail=detail, objection=better)
+        trial = self.trial(head, detail, score)._replace(least=max(width, LEAST_ROWS))
+        return Measure(score, chance, detail=detail, objection=better, trial=trial)
+
+    def holds(self, head: HeadFacts) -> bool:
+        """Whether a head has the label."""
+        return not self.objection(head, self.measure(head))
+
+    def passes(self, measure: Measure) -> bool:
+        """Whether it takes so much of what chance leaves over."""
+        return _beyond_chance(measure.score, measure.chance) >= self.threshold
+
+    def _missed(self, measure: Measure) -> str:
+        share = _beyond_chance(measure.score, measure.chance)
+        beyond = "" if math.isnan(measure.chance) else " of what chance leaves over"
+        return f"{share:.2g}{beyond} is below the threshold of {self.threshold:g}"
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """Its neighbours that each row sees."""
@@ -135,6 +183,13 @@ class Near(MassPattern):
     def match(self, head: HeadFacts, detail: Mapping[str, Any], rows: Array, keys: Array) -> Array:
         """Keys less than w away."""
         return np.abs(rows - keys) < self._width
+
+
+def _beyond_chance(score: float, chance: float) -> float:
+    """(score − chance) ÷ (1 − chance): rows that chance explains wholly fall out of both."""
+    if math.isnan(chance):
+        return score
+    return max(score - chance, 0.0) / (1 - chance) if chance < 1 else 0.0
 
 
 def _span(start: int, stop: int) -> dict[str, Any]:
@@ -169,14 +224,29 @@ def _shares(head: HeadFacts) -> tuple[Array, Array]:
     return shares, profile.edges
 
 
-def _questioned(head: HeadFacts, found: Measure, offset: int) -> Measure:
-    """An offset at which this very text repeats itself cannot be told from a match of tokens."""
-    ids = head.place.ids
-    if ids is None or offset < 1 or offset + 1 >= ids.size:
-        return found
-    later = ids[offset + 1 :]
-    same = (later == ids[1 : ids.size - offset]) | (later == ids[: ids.size - offset - 1])
-    if same.mean() <= 0.5:
-        return found
-    words = f"this text repeats itself every {offset} tokens or so, which tokens alone explain"
-    return Measure(found.score, found.chance, detail=found.detail, objection=words)
+def _sees_one_key(head: HeadFacts) -> bool:
+    """Whether the mask leaves no row a choice: each sees one key, and there are several rows."""
+    return head.reach is not None and len(head.place.rows) > 1 and (head.reach.visible == 1).all()
+
+
+def _explained(head: HeadFacts, offset: int) -> Array:
+    """(R,) booleans: rows whose key so far back is a copy of their token, or follows one."""
+    ids, rows = head.place.ids, np.arange(head.place.rows.start, head.place.rows.stop)
+    if ids is None or offset < 1:
+        return np.zeros(rows.size, bool)
+    key = rows - offset
+    copy = (key >= 0) & (ids[np.maximum(key, 0)] == ids[rows])
+    found: Array = copy | ((key >= 1) & (ids[np.maximum(key - 1, 0)] == ids[rows]))
+    return found
+
+
+def _mass_on_matches(head: HeadFacts, rows: Array) -> float:
+    """Mass on copies and what follows them, in the marked rows (R,): at most so much of it."""
+    count = np.cumsum(np.append(0, rows))
+    parts = [head.numbers(name) for name in ("duplicate", "prefix")]
+    if parts[0] is None or parts[1] is None:
+        return float(count[-1])
+    first, last = (edge - head.place.rows.start for edge in parts[0][:2])
+    marked = count[last + 1] - count[first]
+    masses = sum(part.values for part in parts if part is not None) * (last - first + 1)
+    return float(np.minimum(masses, marked).sum())

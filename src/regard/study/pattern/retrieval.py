@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.recording.store import Array
+from regard.study.chance import hoeffding
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.pattern.base import Measure, Pattern, RowValues, unknown
 
@@ -74,7 +75,18 @@ class Retrieval(Pattern):
         self._found[head.label] = rows, hits, weights
         score = np.unique(keys[hits]).size / len(span)
         detail = {"needle": [span.start, span.stop], "rows": int(rows.size)}
-        return Measure(score, conditional=float("nan"), detail=detail)
+        trial = hoeffding(float(hits.mean()), self._chance(head, rows, written), int(rows.size))
+        return Measure(score, conditional=float("nan"), detail=detail, trial=trial)
+
+    def _chance(self, head: HeadFacts, rows: Array, written: Array) -> float:
+        """How often the heaviest key is such a token of the needle, if it may be any key."""
+        assert self._needle is not None and head.place.ids is not None
+        needle = head.place.ids[self._needle.span.start : self._needle.span.stop]
+        copies = (written[:, None] == needle).sum(-1)
+        if head.reach is None:
+            return float((copies / head.place.place.keys).mean())
+        seen = np.maximum(head.reach.visible[rows - head.place.rows.start], 1)
+        return float(np.minimum(copies / seen, 1).mean())
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """Rows that copied, by the weight of the key they copied."""

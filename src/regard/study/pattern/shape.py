@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
 from regard.recording.store import Array
-from regard.study.facts import HeadFacts
+from regard.study.chance import (
+    LEAST_ROWS,
+    Trial,
+    broken_stick,
+    hoeffding,
+    sharp_by_chance,
+    sign_test,
+)
+from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.pattern.base import Measure, Pattern, RowValues, unknown
+from regard.study.pattern.distance import Near
 from regard.study.sinks import Tops
 
 __all__ = ["Inactive", "Saturated", "Sharp", "Uniform"]
 
 _PEAK: Final = 0.99
 _IMPURITY: Final = 0.01  # 1 − Σp²: gradients of a softmax are of its size
+_PURE: Final = 1 - _IMPURITY / 2  # the peak of such a row
 _HAZARD: Final = 100.0  # the score at which QK-clip steps in
 _ENOUGH: Final = 16  # keys: a row that sees fewer is even, or sharp, by itself
 _NO_TOPS: Final = "the heaviest keys were not kept"
 
 
 class Uniform(Pattern):
-    """Mean entropy as a share of the largest possible, log(visible keys)."""
+    """Mean entropy as a share of the largest possible, log(visible keys). A head that stays within
+    a neighbourhood is even there, which says less."""
 
     name = "uniform"
     threshold = 0.95
     needs_rest: ClassVar[bool] = False
+
+    def __init__(self, near: Sequence[Near]) -> None:
+        self._near = near
 
     def measure(self, head: HeadFacts) -> Measure:
         """Summed while recording."""
         score = head.statistic("normalized_entropy")
         if not np.isfinite(score):
             return unknown("the entropy was not kept")
-        return Measure(score, conditional=float("nan"))
+        is_local = score >= self.threshold and any(one.holds(head) for one in self._near)
+        trial = broken_stick(score, _several(head), int(head.total("normalized_rows")))
+        better = "a sharper label says it" if is_local else ""
+        return Measure(score, conditional=float("nan"), trial=trial, objection=better)
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """Entropy ÷ log(visible keys)."""
@@ -56,7 +74,10 @@ class Sharp(Pattern):
         score = head.statistic("sharp")
         if not np.isfinite(score):
             return unknown("the peaks were not kept")
-        return Measure(score, conditional=_share_elsewhere(head))
+        return Measure(
+            score, conditional=_share_elsewhere(head),
+            trial=hoeffding(score, sharp_by_chance(_visible(head), _PEAK), int(head.rows)),
+        )  # fmt: skip
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """The heaviest weight of each row."""
@@ -77,14 +98,19 @@ class Saturated(Pattern):
         if tops is None or not np.isfinite(score):
             return unknown(_NO_TOPS if tops is None else "the largest scores were not kept")
         some = _enough(head, tops.rows, 2)
+        if score >= _HAZARD and np.count_nonzero(some) < LEAST_ROWS <= head.rows:
+            every = head.place.place.top_every
+            return unknown(f"the heaviest keys are kept of one row in {every} in this recording")
         stuck = _purity(tops) > 1 - _IMPURITY
         off = ~head.sinks.among(tops.keys[:, 0])
         share = float((stuck & off)[some].mean()) if some.any() else 0.0
         safe = f"its largest score is {score:.3g}, below {_HAZARD:g}" if score < _HAZARD else ""
         kept = some & off
         conditional = float(stuck[kept].mean()) if kept.any() else float("nan")
+        seen = np.full(1, 2) if head.reach is None else _several(head)
+        trial = hoeffding(share, sharp_by_chance(seen, _PURE), int(np.count_nonzero(some)))
         detail = {"max_score": score}
-        return Measure(share, conditional=conditional, detail=detail, objection=safe)
+        return Measure(share, conditional=conditional, detail=detail, objection=safe, trial=trial)
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """Σp² of each row."""
@@ -107,7 +133,10 @@ class Inactive(Pattern):
         score = head.statistic("output_norm")
         if not np.isfinite(score):
             return unknown("the norms of outputs were not kept")
-        return Measure(score, conditional=float("nan"))
+        trial = _below_layer(head)
+        if score <= self.threshold and trial.rows < LEAST_ROWS <= head.rows:
+            return unknown(f"rows are binned by {head.place.place.row_bin} in this recording")
+        return Measure(score, conditional=float("nan"), trial=trial)
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """‖o‖ of each row over the same mean."""
@@ -132,6 +161,39 @@ def _enough(head: HeadFacts, rows: Array, least: int) -> Array:
         return np.ones(len(rows), bool)
     found: Array = head.reach.visible[rows - head.place.rows.start] >= least
     return found
+
+
+def _visible(head: HeadFacts) -> Array:
+    """(n,): how many keys the rows see; two where masks do not tell, which is nearest to sharp."""
+    if head.reach is None:
+        return np.full(1, 2)
+    seen = head.reach.visible
+    found: Array = seen[seen > 0]
+    return found
+
+
+def _several(head: HeadFacts) -> Array:
+    """(n,): the same of rows that see more than one; all keys where masks do not tell."""
+    if head.reach is None:
+        return np.full(1, head.place.place.keys)
+    seen = _visible(head)
+    found: Array = seen[seen > 1]
+    return found if found.size else np.full(1, 2)
+
+
+def _below_layer(head: HeadFacts) -> Trial:
+    """Rows, or bins of rows, in which the head writes less than its layer's heads on average."""
+    every = head.place.once("output_norm by row", lambda: _norms(head.place))
+    if every is None:
+        return Trial(0, 1.0)
+    less = every[head.slot] < every.mean(0)
+    return sign_test(int(np.count_nonzero(less)), less.size)
+
+
+def _norms(place: PlaceFacts) -> Array | None:
+    """(H, n): ‖o‖ of each row, or bin of rows."""
+    found = [one.numbers("output_norm") for one in place.heads()]
+    return np.stack([one.values for one in found if one is not None]) if None not in found else None
 
 
 def _purity(tops: Tops) -> Array:

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.recording.heavy import SINK
 from regard.recording.store import Array
+from regard.study.chance import Trial, hoeffding
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
@@ -25,11 +27,21 @@ class Sink(MassPattern):
     def measure(self, head: HeadFacts) -> Measure:
         """Mass on sinks, a learned one among them."""
         if not np.isfinite(head.non_sink):
-            return unknown("the mass that keys received was not kept, or in too few bins")
+            return unknown(head.sinks_unknown)
         detail = self._detail(head)
         chance = self.chance(head, detail) if detail["keys"] else 0.0
         highest = max(head.sinks.highest, head.learned_sink)
-        return Measure(head.sink, chance, conditional=float("nan"), detail=detail, compared=highest)
+        return Measure(
+            head.sink, chance, conditional=float("nan"), detail=detail, compared=highest,
+            trial=self._held_against_chance(head, detail),
+        )  # fmt: skip
+
+    def _held_against_chance(self, head: HeadFacts, detail: Mapping[str, Any]) -> Trial:
+        """The sinks are the best of all keys; what goes to a learned one goes to no key at all."""
+        keys, candidates = len(detail["keys"]), int(head.sinks.marks.size)
+        if head.learned_sink > SINK or not keys:
+            return hoeffding(head.sink, 0.0, int(head.rows))
+        return self.trial(head, detail, head.sink, choices=candidates**keys)
 
     def _detail(self, head: HeadFacts) -> dict[str, Any]:
         """Which keys, and their tokens."""

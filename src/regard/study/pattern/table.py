@@ -16,18 +16,19 @@ __all__ = ["every_pattern"]
 def every_pattern(needle: Needle | None = None) -> list[Pattern]:
     """All of them; without a needle nobody can tell who retrieves it."""
     near = Near(8)
+    wide = Near(64, near)
     return [
         Sink(),
         AtDistance("previous", 1),
         AtDistance("self", 0),
         BestOffset(),
         near,
-        Near(64, near),
+        wide,
         Copies("duplicate-token", "duplicate", 0),
         Copies("prefix-matching", "prefix", 1),
         Delimiter(),
         Retrieval(needle),
-        Uniform(),
+        Uniform((near, wide)),
         Sharp(),
         Saturated(),
         Inactive(),

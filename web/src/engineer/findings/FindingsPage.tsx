@@ -111,18 +111,24 @@ function Unclear({ report, where }: { report: Report; where: Where }) {
   return (
     <section data-part="unclear">
       <p>
-        Of these {count(heads.length)} heads no number passes its threshold, or too little of their
-        attention is not on sinks. Unclear is an answer.
+        Of these {count(heads.length)} heads no number passes its threshold and its test against
+        chance, or too little of their attention is not on sinks. Unclear is an answer.
       </p>
       <ul class="find-plain">
         {heads.map((one) => (
           <li key={String(one.label)}>
             <a href={linkTo(headPlace(where, String(one.label)))}>{String(one.label)}</a>
+            <NotKnown of={one.not_known as Readonly<Record<string, string>>} />
           </li>
         ))}
       </ul>
     </section>
   );
+}
+
+/** A head whose sinks are not known may park all the same. */
+function NotKnown({ of }: { of: Readonly<Record<string, string>> }) {
+  return of.sink ? <span class="soft"> sink: not known, {of.sink}</span> : null;
 }
 
 function NotLookedFor({ report }: { report: Report }) {
@@ -131,7 +137,8 @@ function NotLookedFor({ report }: { report: Report }) {
     <footer class="find-end soft">
       {unknown.length > 0 && (
         <p data-part="not-looked-for">
-          Not looked for: {unknown.map(([name, why]) => `${name} (${why})`).join(", ")}.
+          Not known, or not looked for:{" "}
+          {unknown.map(([name, why]) => `${name} (${why})`).join(", ")}.
         </p>
       )}
       <CausalCheck report={report} />

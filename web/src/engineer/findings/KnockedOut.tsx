@@ -10,7 +10,7 @@ export function KnockedOut({ report, label }: { report: Report; label: string })
   if (!changes.length) return null;
   return (
     <table class="find-knocked" data-part="knocked-out">
-      <caption>Knocked out</caption>
+      <caption>Knocked out: means over rows, without the last one</caption>
       <thead>
         <tr>
           <th scope="col">changes</th>

@@ -30,21 +30,31 @@ export function ScoreBar({ finding }: { finding: Finding }) {
         <Line name="chance" value={chance} mark="chance" />
         <Line name="threshold" value={threshold} mark="threshold" />
         <Line name="non-sink mass" value={finding.non_sink} />
+        <Line name="rows" value={finding.n_rows} places={0} />
+        <Line name="p by chance" value={finding.p_value} title={finding.test} />
       </dl>
     </div>
   );
 }
 
-function Line({ name, value, mark }: { name: string; value: Known; mark?: string }) {
+interface Said {
+  readonly name: string;
+  readonly value: Known;
+  readonly mark?: string;
+  readonly title?: string;
+  readonly places?: number;
+}
+
+function Line({ name, value, mark, title, places = 4 }: Said) {
   if (value === null) return null;
   return (
-    <div data-number={name}>
+    <div data-number={name} title={title}>
       <dt>
         {mark && <span class={`find-swatch ${mark}`} aria-hidden="true" />}
         {name}
       </dt>
       <dd>
-        <Figure value={value} />
+        <Figure value={value} places={places} />
       </dd>
     </div>
   );

@@ -8,8 +8,10 @@ export interface Change {
 }
 
 const CHANGES: readonly [part: string, number: string, name: string][] = [
+  ["text", "delta_logprob", "Δ log-probability of the next token"],
   ["text", "delta_logit", "Δ logit of the next token"],
   ["text", "kl", "KL of the next-token distribution, nats"],
+  ["copying", "delta_logprob", "Δ log-probability of a copied token"],
   ["copying", "delta_logit", "Δ logit of a copied token"],
 ];
 
