@@ -19,7 +19,7 @@ from regard.testing.families.subject import Subject
 
 __all__ = ["recorded"]
 
-ALLOWED = 1e-3  # of a weight
+_ALLOWED = 1e-3  # of a weight
 
 
 def recorded(subject: Subject) -> list[str]:
@@ -63,7 +63,7 @@ def _lost(subject: Subject, rec: Any) -> Iterator[str]:
             heads = [torch.as_tensor(prompt[label].dense()) for label in prompt.labels()]
             alike = [head for head in heads if head.shape == layer.shape[2:]]
             for head, weights in enumerate(layer[entry]):
-                if not any(_far(one, weights) <= ALLOWED for one in alike):
+                if not any(_far(one, weights) <= _ALLOWED for one in alike):
                     yield f"{name}: head {head} of sequence {entry} is not in the recording"
                     return
 
