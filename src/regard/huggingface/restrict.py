@@ -74,7 +74,7 @@ def restriction(
 def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
     """Our own mask, or a tensor (B, heads, L, S) somebody made: booleans or additive numbers."""
     if isinstance(mask, MaskDescriptor):
-        if mask.shape[2] == 1 != size.queries:  # one row for all of them
+        if _is_spread(mask, size):
             return _given(mask.dense, size)
         _check_size(mask, size)
         return Restriction(mask.mask, None, mask.reach, mask.counted, complete=mask.complete)
@@ -96,6 +96,12 @@ def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
             "True = may attend, or floats that are added to the scores"
         )
     return Restriction(None, _additive(mask), size.keys, additive=mask)
+
+
+def _is_spread(mask: MaskDescriptor, size: Extent) -> bool:
+    """Whether one row stands for all queries, or one column for all keys, as torch repeats them."""
+    pairs = ((mask.shape[2], size.queries), (mask.shape[3], size.keys))
+    return any(n == 1 != many for n, many in pairs) and all(n in (1, many) for n, many in pairs)
 
 
 def _check_size(mask: MaskDescriptor, size: Extent) -> None:

@@ -34,16 +34,26 @@ def test_the_command_examines_what_is_named(monkeypatch, capsys, tmp_path):
         "regard.testing.families.__main__.outcomes",
         lambda names: (Outcome(name, kinds[name], "said") for name in names),
     )
-    assert main(["bert", "--page", str(tmp_path / "page.md")]) == 0
+    assert main(["bert"]) == 0
     assert "1/1 bert: right" in capsys.readouterr().err
+    monkeypatch.setattr("regard.testing.families.__main__.names", lambda: ["bert", "llama"])
+    assert main(["--page", str(tmp_path / "page.md")]) == 1
     assert "`bert`" in (tmp_path / "page.md").read_text()
+    capsys.readouterr()
     assert main(["llama", "bert", "--json"]) == 1
     printed = capsys.readouterr()
     assert '"name": "llama"' in printed.out
     assert printed.err.endswith("right 1, refused 0, wrong 1, crashed 0, not built 0\n")
 
 
-def test_an_unknown_name_is_a_usage_error(capsys):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nosuch"], "transformers has no model type nosuch"),
+        (["llama", "--page", "docs/families.md"], "--page is a table of all model types"),
+    ],
+)
+def test_wrong_words_are_a_usage_error(capsys, words, said):
     with pytest.raises(SystemExit, match="2"):
-        main(["nosuch"])
-    assert "transformers has no model type nosuch" in capsys.readouterr().err
+        main(words)
+    assert said in capsys.readouterr().err

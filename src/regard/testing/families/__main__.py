@@ -25,6 +25,8 @@ def main(words: list[str] | None = None) -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # for the processes: nothing is fetched
     if unknown := sorted(set(given.names) - set(names())):
         parser.error(f"transformers has no model type {', '.join(unknown)}")
+    if given.page and given.names:
+        parser.error("--page is a table of all model types; leave the names out")
     found = sorted(_examined(given.names or names()), key=lambda one: one.name)
     counts = Counter(one.kind for one in found)
     print(", ".join(f"{kind} {counts[kind]}" for kind in KINDS), file=sys.stderr)

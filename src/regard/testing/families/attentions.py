@@ -10,7 +10,7 @@ from torch import Tensor
 
 __all__ = ["as_told", "attentions", "misfits"]
 
-ALLOWED = 1e-4  # of a weight
+_ALLOWED = 1e-4  # of a weight
 
 
 def attentions(outputs: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -42,8 +42,8 @@ def misfits(found: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]
             continue
         blank = (weights == 0).all(-1) & (expected == expected[..., :1]).all(-1)
         gap = (as_told(weights, expected) - expected).abs()[~blank]
-        if gap.numel() and (most := float(gap.max())) > ALLOWED:
-            wrong.append(f"{name} is off by {most:.2g} (allowed {ALLOWED:.2g})")
+        if gap.numel() and (most := float(gap.max())) > _ALLOWED:
+            wrong.append(f"{name} is off by {most:.2g} (allowed {_ALLOWED:.2g})")
     return wrong
 
 

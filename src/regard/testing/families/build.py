@@ -30,10 +30,10 @@ def build(name: str, implementation: str | None = None) -> Any:
     torch.manual_seed(0)
     options = {} if implementation is None else {"attn_implementation": implementation}
     model = cls._from_config(tiny_config(name), **options)
-    return enliven(model).eval()
+    return _enliven(model).eval()
 
 
-def enliven(model: nn.Module) -> nn.Module:
+def _enliven(model: nn.Module) -> nn.Module:
     """Replace an initialisation made for training, under which every row is nearly uniform."""
     dice = torch.Generator().manual_seed(0)
     with torch.no_grad():

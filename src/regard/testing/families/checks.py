@@ -10,13 +10,12 @@ from torch import Tensor
 
 from regard.huggingface import using
 from regard.testing.families import attentions as layers
+from regard.testing.families.facts import Inputs
 from regard.testing.families.recorded import recorded
 from regard.testing.families.run import generated, implementations, outputs, raw
 from regard.testing.families.subject import Subject
 
 __all__ = ["CHECKS"]
-
-Inputs = dict[str, Any]
 
 
 def _built(subject: Subject) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["FLOOR", "differences", "flat", "tolerances"]
+__all__ = ["FLOOR", "Flat", "differences", "flat", "tolerances"]
 
 FLOOR = 1e-4  # of the largest number in a tensor
-FACTOR = 8.0  # times what the same computation loses in fp32
+_FACTOR = 8.0  # times what the same computation loses in fp32
 # what a model carries along rather than computes
 _OTHER = ("attentions", "past_key_values", "cache_params", "mems", "state", "rnn_state")
 
@@ -43,7 +43,7 @@ def tolerances(reference: Flat, exact: Flat | None) -> dict[str, float]:
     for name, value in reference.items():
         most = FLOOR * _largest(value)
         if exact is not None and name in exact and exact[name].shape == value.shape:
-            most = max(most, FACTOR * _largest(_gap(value, exact[name])))
+            most = max(most, _FACTOR * _largest(_gap(value, exact[name])))
         allowed[name] = most
     return allowed
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-__all__ = ["BATCH", "TOKENS", "Facts", "parts"]
+__all__ = ["BATCH", "TOKENS", "Facts", "Inputs", "parts"]
+
+Inputs: TypeAlias = dict[str, Any]
 
 BATCH, TOKENS = 2, 11
 _TEXT_FROM = 64  # tokens below are special ones
@@ -34,6 +36,7 @@ class Facts:
 
     @property
     def config(self) -> Any:
+        """The whole model's."""
         return self.model.config
 
     @property
@@ -72,4 +75,5 @@ class Facts:
         return torch.randint(low, top, (BATCH, tokens), generator=self.dice)
 
     def normal(self, *shape: int) -> Tensor:
+        """Numbers around 0, such as those that images and spectra are scaled to."""
         return torch.randn(*shape, generator=self.dice)

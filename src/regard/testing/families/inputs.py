@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.testing.families.facts import BATCH, Facts
+from regard.testing.families.facts import BATCH, Facts, Inputs
 from regard.testing.families.others import others, own
 from regard.testing.families.pictures import images
 from regard.testing.families.run import outputs
@@ -20,8 +20,6 @@ from regard.testing.families.sounds import sounds
 from regard.testing.families.words import words
 
 __all__ = ["NoInputsError", "accepted"]
-
-Inputs = dict[str, Any]
 
 
 class NoInputsError(Exception):

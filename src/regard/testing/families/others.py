@@ -13,7 +13,7 @@ from regard.testing.families.pictures import side
 
 __all__ = ["others", "own"]
 
-LENGTH = 100  # of a time series whose model does not say
+_LENGTH = 100  # of a time series whose model does not say
 
 
 def others(facts: Facts) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def others(facts: Facts) -> dict[str, Any]:
 
 def _length(facts: Facts) -> int:
     """Of a time series: what is looked at, and the lags before it."""
-    length = facts.find("context_length", default=LENGTH)
+    length = facts.find("context_length", default=_LENGTH)
     lags = facts.find("lags_sequence", default=(0,))
     return int(length) + max(lags)
 

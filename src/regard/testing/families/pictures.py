@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.testing.families.facts import BATCH, Facts
+from regard.testing.families.facts import BATCH, Facts, Inputs
 
 __all__ = ["FRAMES", "images", "side"]
 
 FRAMES = 2
-Inputs = dict[str, Any]
 
 
 def images(facts: Facts) -> Iterator[Inputs]:

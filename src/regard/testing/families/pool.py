@@ -14,20 +14,20 @@ from regard.testing.families.outcome import Outcome
 
 __all__ = ["outcomes"]
 
-PROCESSES = 2
-SECONDS = 60.0  # of processor time for one model type, so that a busy machine fails none
-PATIENCE = 600.0  # seconds on the clock, for one that waits for something
+_PROCESSES = 2
+_SECONDS = 60.0  # of processor time for one model type, so that a busy machine fails none
+_PATIENCE = 600.0  # seconds on the clock, for one that waits for something
 
-Examine = Callable[[Any], Outcome]
+_Examine = Callable[[Any], Outcome]
 
 
 def outcomes(
     names: Iterable[Any],
-    examine: Examine = examine,
+    examine: _Examine = examine,
     *,
-    processes: int = PROCESSES,
-    seconds: float = SECONDS,
-    patience: float = PATIENCE,
+    processes: int = _PROCESSES,
+    seconds: float = _SECONDS,
+    patience: float = _PATIENCE,
 ) -> Iterator[Outcome]:
     """The outcomes of model types as they come in; a process is given one at a time."""
     left = [*names][::-1]
@@ -49,7 +49,7 @@ def outcomes(
 class _Worker:
     """A process that is replaced when it dies or hangs."""
 
-    def __init__(self, examine: Examine, seconds: float, patience: float) -> None:
+    def __init__(self, examine: _Examine, seconds: float, patience: float) -> None:
         self._examine, self._seconds, self._patience = examine, seconds, patience
         self._process: Any = None
         self.is_busy = False
@@ -94,7 +94,7 @@ class _Worker:
             self._process = None
 
 
-def _work(pipe: Any, examine: Examine, seconds: float) -> None:
+def _work(pipe: Any, examine: _Examine, seconds: float) -> None:
     """A process's life: names come in, outcomes go out; one that takes too long ends it."""
     import torch
     import transformers

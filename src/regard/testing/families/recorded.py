@@ -20,7 +20,7 @@ from regard.testing.families.subject import Subject
 
 __all__ = ["recorded"]
 
-ALLOWED = 1e-3  # of a weight
+_ALLOWED = 1e-3  # of a weight
 
 
 def recorded(subject: Subject) -> list[str]:
@@ -70,7 +70,7 @@ def _lost(subject: Subject, rec: Any) -> Iterator[str]:
             if not (layer[entry].sum((0, 1)) > 0).all():
                 continue  # keys that no query sees are padding, which a recording leaves out
             for head, weights in enumerate(layer[entry]):
-                if not any(_far(one, weights) <= ALLOWED for one in alike):
+                if not any(_far(one, weights) <= _ALLOWED for one in alike):
                     yield f"{name}: head {head} of sequence {entry} is not in the recording"
                     return
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from regard.testing.families.compare import Flat, flat
+from regard.testing.families.facts import Inputs
 
 __all__ = ["exact", "generated", "implementations", "outputs", "raw"]
 
-Inputs = dict[str, Any]
-NEW, START = 4, 1  # tokens generated, and the token that a decoder begins with
+_NEW, _START = 4, 1  # tokens generated, and the token that a decoder begins with
 
 
 def raw(model: Any, inputs: Inputs, **options: Any) -> Any:
@@ -46,18 +47,18 @@ def generated(model: Any, inputs: Inputs) -> list[Tensor]:
     torch.manual_seed(0)
     given = {name: one for name, one in _copied(inputs).items() if name != "decoder_input_ids"}
     if model.config.is_encoder_decoder:
-        given["decoder_start_token_id"] = START
+        given["decoder_start_token_id"] = _START
     with torch.no_grad():
-        found = model.generate(**given, do_sample=False, max_new_tokens=NEW, min_new_tokens=NEW)
+        found = model.generate(**given, do_sample=False, max_new_tokens=_NEW, min_new_tokens=_NEW)
     return [found] if isinstance(found, Tensor) else [*flat(found).values()]
 
 
 def implementations(model: Any) -> dict[str, Any]:
     """Module → the implementation its configuration names."""
     return {
-        name: getattr(module.config, "_attn_implementation", None)
+        name: module.config._attn_implementation
         for name, module in model.named_modules()
-        if hasattr(module, "config")
+        if isinstance(getattr(module, "config", None), PreTrainedConfig)
     }
 
 

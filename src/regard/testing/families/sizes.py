@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["HEADS", "NEEDED", "VOCABULARY", "WIDTH", "is_token", "shrunk"]
 
-WIDTH, FFN, HEADS, HEAD_DIM, LAYERS, VOCABULARY = 64, 256, 4, 16, 2, 128
+WIDTH, _FFN, HEADS, _HEAD_DIM, _LAYERS, VOCABULARY = 64, 256, 4, 16, 2, 128
 
 # name → the most it may be; the first pattern that matches decides. One width for everything, so
 # that what must be equal across the parts of a model still is.
@@ -18,9 +18,9 @@ _MOST: tuple[tuple[str, int | None], ...] = (
     (r"(max|first|num_logits|insert|mask|num_nextn|eval).*_layers?(_id)?", None),
     (r"(.*_)?(num_)?(key_value_heads|kv_heads)", 2),
     (r"(.*_)?(num_|n_|resampler_n_)?(attention_)?heads?", HEADS),
-    (r"(.*_)?(num_|n_)?layers?|(.*_)?depth|num_(encoder|decoder)_blocks|.*_num_blocks", LAYERS),
+    (r"(.*_)?(num_|n_)?layers?|(.*_)?depth|num_(encoder|decoder)_blocks|.*_num_blocks", _LAYERS),
     (r"qk_rope_head_dim|rotary_dim", 8),
-    (r"(.*_)?(head_dim|d_kv|d_head|dim_head|head_width|attention_head_size)", HEAD_DIM),
+    (r"(.*_)?(head_dim|d_kv|d_head|dim_head|head_width|attention_head_size)", _HEAD_DIM),
     (r"(.*_)?(n_|num_)?(routed_|local_)?experts", 4),
     (r"(.*_)?(experts_per_tok|top_?k|moe_k)(_experts?)?|num_selects", 2),
     (r"n_group|topk_group", 1),
@@ -32,23 +32,21 @@ _MOST: tuple[tuple[str, int | None], ...] = (
     (r"num_queries|num_query_tokens|two_stage_num_proposals|prompt_length", 10),
     (r"num_denoising", 0),
     (r"num_mel_bins|mel_dim|num_frequency_bins", 16),
-    (r"(.*_)?(intermediate|ffn|ff|feed_?forward|mlp)_?(hidden_)?(size|dim)(_mlp)?|d_ff|dff", FFN),
+    (r"(.*_)?(intermediate|ffn|ff|feed_?forward|mlp)_?(hidden_)?(size|dim)(_mlp)?|d_ff|dff", _FFN),
     (r"(.*_)?(hidden|width|embed|embedding|emb|feature|proj)(_size|_dim)?(_global)?", WIDTH),
-    (
-        r"upsample_groups|d_latents|(.*_)?(size|dim|dims|channels?|rank|units|d_model|n_embd|n_inner|d_inner)",
-        WIDTH,
-    ),
+    (r"upsample_groups|d_latents|(.*_)?(d_model|n_embd|n_inner|d_inner)", WIDTH),
+    (r"(.*_)?(size|dim|dims|channels?|rank|units)", WIDTH),
 )
 _PATTERNS = tuple((re.compile(name), most) for name, most in _MOST)
 # sizes in another sense than that of a tensor's width
 _LEFT_ALONE = re.compile(
     r".*(kernel|patch|chunk|batch|window|merge|block|tubelet|step|stride|scale|conv_pos|pool|crop"
-    r"|state|roi|(?<!upsample_)group|code_dim|sampling|shuffle|spatial|temporal|grid|num_channels|in_channels"
-    r"|audio_channels|in_chans|input_channels|query_dim|max_.*_size|min_.*_size).*"
+    r"|state|roi|(?<!upsample_)group|code_dim|sampling|shuffle|spatial|temporal|grid|in_chans"
+    r"|(num|in|input|audio)_channels|query_dim|max_.*_size|min_.*_size).*"
 )
 # fields that are None by default in families that cannot be built so
 NEEDED = {
-    "head_dim": HEAD_DIM, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2,
+    "head_dim": _HEAD_DIM, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2,
     "num_key_value_heads": 2, "vocab_size": VOCABULARY, "topk_method": "greedy",
     "prediction_length": 4, "moe_intermediate_size": WIDTH,
 }  # fmt: skip
@@ -84,7 +82,7 @@ def shrunk(name: str, value: Any, whole: Mapping[str, Any]) -> Any:
 def _most(name: str) -> int | None:
     for pattern, most in _PATTERNS:
         if pattern.fullmatch(name):
-            sized = most in (WIDTH, FFN)
+            sized = most in (WIDTH, _FFN)
             return None if sized and _LEFT_ALONE.fullmatch(name) else most
     return None
 

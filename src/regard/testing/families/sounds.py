@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
-from regard.testing.families.facts import BATCH, Facts
+from regard.testing.families.facts import BATCH, Facts, Inputs
 
 __all__ = ["sounds"]
 
-Inputs = dict[str, Any]
 _USUAL = 128  # bins of a spectrum, for a model that does not say
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -72,5 +73,5 @@ def _rows(kind: Kind, found: list[Outcome]) -> Iterator[str]:
 
 def _short(said: str) -> str:
     """A sentence in a cell: one line, without the advice that every refusal ends with."""
-    line = " ".join(said.split()).split("; 3")[0].replace("|", "·")
+    line = re.split(r"; \d+ families do", " ".join(said.split()))[0].replace("|", "·")
     return line if len(line) <= 300 else f"{line[:299]}…"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.testing.families.facts import BATCH, TOKENS, Facts
+from regard.testing.families.facts import BATCH, TOKENS, Facts, Inputs
 
 __all__ = ["SHORTER", "padded", "words"]
 
-Inputs = dict[str, Any]
 SHORTER = 3  # tokens that the first entry has less than the others, where there is padding
 
 _PLACES = {
