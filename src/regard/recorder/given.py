@@ -42,7 +42,7 @@ class Given:
     def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> Given:
         """Look through everything."""
         made = cls()
-        main = getattr(module, "main_input_name", None)  # as models of transformers declare it
+        main = _main_inputs(module)
         counts: dict[str, int] = {}
         unnamed: list[Tensor] = []
         for name, value in _walk("", arguments, _DEEPEST, set()):
@@ -55,7 +55,7 @@ class Given:
                 made._take(name, value, main, counts, unnamed)
         if (real := real_tokens(made.mask)) is not None:
             counts[MASK] = len(real)
-        order = (*IDS, "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds", MASK, main)
+        order = (*IDS, "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds", MASK, *main)
         made.batch = next((counts[name] for name in order if name in counts), None)
         if made.ids is None and len(unnamed) == 1:
             made.ids = unnamed[0]
@@ -65,7 +65,7 @@ class Given:
         self,
         name: str,
         value: Tensor,
-        main: str | None,
+        main: tuple[str, ...],
         counts: dict[str, int],
         unnamed: list[Tensor],
     ) -> None:
@@ -80,8 +80,14 @@ class Given:
             unnamed.append(value)
         is_named = name in (*IDS, "decoder_input_ids") and is_ids(value)
         embedded = name in ("inputs_embeds", "decoder_inputs_embeds") and value.ndim == 3
-        if is_named or embedded or (name == main and value.is_floating_point()):
+        if is_named or embedded or (name in main and value.is_floating_point()):
             counts.setdefault(name, value.shape[0])
+
+
+def _main_inputs(module: nn.Module) -> tuple[str, ...]:
+    """As models of transformers declare them: a name, or several (OneFormer)."""
+    named = getattr(module, "main_input_name", None) or ()
+    return (named,) if isinstance(named, str) else tuple(named)
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:

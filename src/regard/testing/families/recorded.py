@@ -61,11 +61,12 @@ def _lost(subject: Subject, rec: Any) -> Iterator[str]:
     for name, layer in subject.attentions.get("unpadded", {}).items():
         if not isinstance(layer, Tensor) or layer.ndim != 4 or layer.shape[0] != BATCH:
             continue  # images of a batch may be one long sequence, whose rows are nobody's
-        if len(rec.prompts) != BATCH:
+        if not rec.prompts or len(rec.prompts) % BATCH:
             yield f"{len(rec.prompts)} prompts recorded of {BATCH}"
             return
-        for entry, prompt in enumerate(rec.prompts):
-            heads = [torch.as_tensor(prompt[label].dense()) for label in prompt.labels()]
+        for entry in range(BATCH):  # a model that reads two texts has two prompts a sequence
+            prompts = rec.prompts[entry::BATCH]
+            heads = [torch.as_tensor(one[name].dense()) for one in prompts for name in one.labels()]
             alike = [head for head in heads if head.shape == layer.shape[2:]]
             if not (layer[entry].sum((0, 1)) > 0).all():
                 continue  # keys that no query sees are padding, which a recording leaves out
