@@ -400,7 +400,7 @@ def test_who_it_is(head):
     ("ask", "error", "said"),
     [
         (lambda h: h.top(0), InputError, "whole number ≥ 1"),
-        (lambda h: h.pooled(0), InputError, "whole number ≥ 1"),
+        (lambda h: h.pooled(0), InputError, "whole number from 1 to"),
         (lambda h: h.pooled(how="sum"), InputError, "'mean' or 'max'"),
         (lambda h: h.received(per="all"), InputError, "'sum' or 'visible'"),
         (lambda h: h.received(groups="all"), InputError, "'sum' or 'mean'"),
