@@ -59,7 +59,7 @@ def sentence(head: HeadStudy, finding: Finding, spell: Callable[[str], str] = re
         words += f"; best seen at {_row(finding.rows[0], spell)}"
     if finding.counter is not None:
         words += f"; {_against(finding, finding.counter, spell)}"
-    return words
+    return words + (f"; over {_rows_and_p(finding)}" if finding.n_rows else "")
 
 
 def what_it_does(finding: Finding, spell: Callable[[str], str] = repr) -> tuple[str, str]:
@@ -97,7 +97,6 @@ def _numbers(head: HeadStudy, finding: Finding, unit: str) -> str:
     parts = [f"{in_figures(finding.score)} {unit}"]
     if not math.isnan(finding.chance):
         parts.append(f"chance {in_figures(finding.chance)}")
-    parts += [_over_rows(finding)] if finding.n_rows else []
     parts += [finding.detail["forced"]] if "forced" in finding.detail else []
     if head.sink > 0 and not math.isnan(finding.conditional):
         parts.append(f"{in_figures(finding.conditional)} of what is not on sinks")
@@ -109,7 +108,7 @@ def _numbers(head: HeadStudy, finding: Finding, unit: str) -> str:
     return "; ".join(parts)
 
 
-def _over_rows(finding: Finding) -> str:
+def _rows_and_p(finding: Finding) -> str:
     """42 rows, p 2e-05."""
     p, least = finding.p_value, 1e-9
     value = f"{max(p, least):.0e}".replace("e-0", "e-")

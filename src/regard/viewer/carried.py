@@ -60,7 +60,9 @@ def carried_recording(
     sources = _sources(opened, prompt, chosen_labels(view, heads), told)
     if heads is None and not fits_whole(sources, room):
         named = {one.head.label for one in told.told}
-        sources = [one for one in sources if one.head.label in named] or sources[:1]
+        # where no head has a label, as many as findings would name
+        some = sources[: max(told.top, 1)]
+        sources = [one for one in sources if one.head.label in named] or some
     facts = _facts(opened, prompt, told, [one.head.label for one in sources])
     facts["training"] = None if run is None else run.facts
     spent = len(deflated(_text(facts))) + _PART_BYTES * len(sources)
