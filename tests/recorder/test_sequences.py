@@ -284,6 +284,15 @@ def test_what_could_be_read_in_two_ways_is_refused(name: str) -> None:
         model(given)
 
 
+@torch.no_grad()
+def test_queries_that_were_given_to_attend_are_heads_as_it_says() -> None:
+    model = Calls(lambda q: regard.attend(q, q, q).output)
+    with regard.record(model) as rec:
+        model(X)
+    assert len(rec.recording.prompts) == 1 and rec.stacks == {"": (1, 3)}
+    np.testing.assert_allclose(rec["L0H2"][:, :], truth_of(X[2]), atol=1e-5)
+
+
 def test_monitors_and_knock_outs_do_not_take_sequences_for_heads() -> None:
     def both(x: Tensor) -> Tensor:
         q = heads_of(x).flatten(0, 1)

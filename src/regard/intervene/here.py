@@ -49,11 +49,8 @@ class Here(Whereabouts):
 
     def check_heads(self, call: Call) -> None:
         """Raise where what looks like heads (H, L, D) may be heads of several sequences."""
-        heads = call.shape.query_heads
-        if self.now is None or call.shape.batch or heads == 1:
-            return
-        if self.now.batch is not None or all(s[0] != heads for s, _ in self.now.given.data):
-            sequences(self.now.given, call, self.now.batch, self._stack[-1])
+        if self.now is not None and not call.shape.batch and call.shape.query_heads > 1:
+            sequences(self.now.given, call, self.now.batch, self._stack[-1], ours=True)
 
     def starts(self, call: Call) -> tuple[int, int]:
         """Where the call's first query and first key stand in their whole sequences."""

@@ -74,14 +74,14 @@ class Ears:
         """Asked for in the forward itself, where that may measure on its way."""
         return () if self._where.caller() is None else wanted(call)
 
-    def heard(self, attention: Attention) -> None:
-        """An attention of the model."""
+    def heard(self, attention: Attention, ours: bool = True) -> None:
+        """An attention of the model; `ours`: regard computed it."""
         caller, now = self._where.caller(), self._where.now
         if caller is None or now is None or attention._call.shape.queries == 0:
             return
         spot, shape = self._atlas.spot(caller), attention._call.shape
         if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
-            sequences(now.given, attention._call, now.batch, caller.path)
+            sequences(now.given, attention._call, now.batch, caller.path, ours=ours)
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
         seat = Seat(label, caller.path, shape.query_heads, shape.dim)
         device = attention.device.type
@@ -92,7 +92,7 @@ class Ears:
 
     def _saw(self, attention: Attention, _: Tensor, __: Tensor) -> None:
         """An attention that torch computed."""
-        self.heard(attention)
+        self.heard(attention, ours=False)
 
     def _real(self, path: str, attention: Attention) -> Real | None:
         """Which rows are no padding, where the model was told so."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from inspect import Parameter, signature
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,7 @@ class Given:
     data: list[tuple[tuple[int, ...], bool]] = field(default_factory=list)
     """Shapes of tensors with several axes, and whether each holds whole numbers."""
     whole: list[Tensor] = field(default_factory=list)  # all that may be tokens, (m, n)
+    threefold: list[ref[Tensor]] = field(default_factory=list)  # of three axes; not held on to
 
     @classmethod
     def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> Given:
@@ -61,6 +63,14 @@ class Given:
             made.ids = unnamed[0]
         return made
 
+    def holds(self, query: Tensor) -> bool:
+        """Whether queries (H, L, D) are what the model was given, as they are."""
+        given = (one() for one in self.threefold)
+        return any(
+            t is not None and t.shape == query.shape and t.data_ptr() == query.data_ptr()
+            for t in given
+        )
+
     def _take(
         self,
         name: str,
@@ -72,6 +82,8 @@ class Given:
         if value.ndim < 2 or "mask" in name or "bias" in name:
             return
         self.data.append((tuple(value.shape), not value.is_floating_point()))
+        if value.ndim == 3:
+            self.threefold.append(ref(value))
         if is_ids(value):
             self.whole.append(value)
         if is_ids(value) and name in IDS:

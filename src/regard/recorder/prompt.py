@@ -109,14 +109,14 @@ class Prompts:
 
     # ── beginnings and ends ──────────────────────────────────────────────────────────────────
 
-    def begin(self, now: Pass, call: Call, path: str) -> None:
+    def begin(self, now: Pass, call: Call, path: str, ours: bool) -> None:
         """The first attention of a pass tells how many sequences there are."""
         if now is self._now:
-            sequences(now.given, call, len(self._open), path)
+            sequences(now.given, call, len(self._open), path, ours=ours)
             if len(now.streams) > self._read:
                 self._read_tokens(now)
             return
-        batch = sequences(now.given, call, now.batch, path)
+        batch = sequences(now.given, call, now.batch, path, ours=ours)
         goes_on = now.cached > 0 or (now.encoded and bool(self._open))
         if goes_on and self._open and len(self._open) != batch:
             raise InputError(

@@ -16,9 +16,15 @@ from regard.recorder.given import Given
 __all__ = ["sequences"]
 
 
-def sequences(given: Given, call: Call, known: int | None, path: str) -> int:
-    """The number of sequences; `known` where tokens, or earlier calls, have told it."""
+def sequences(given: Given, call: Call, known: int | None, path: str, *, ours: bool = False) -> int:
+    """The number of sequences; `known` where tokens, or earlier calls, have told it.
+
+    ours   the call is one of `regard.attend`, for which (H, L, D) are heads: where the model was
+           given these queries themselves, they are one sequence
+    """
     batch, path = call.shape.batch, path or "the model"
+    if not batch and ours and known is None and given.holds(call.query):
+        return 1
     if not batch:
         return _without_batch(given, call, known, path)
     if known is None:

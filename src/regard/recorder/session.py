@@ -282,7 +282,7 @@ class Recorder:
 
     def _saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
         """An attention that torch computed."""
-        turn = self._arrange(attention._call.with_value(value))
+        turn = self._arrange(attention._call.with_value(value), ours=False)
         if turn is not None:
             self._take(attention, output, value, turn)
         self._pass_on()
@@ -314,8 +314,8 @@ class Recorder:
         if self.watcher is not None:
             self.watcher()
 
-    def _arrange(self, call: Call) -> _Turn | None:
-        """Whose call this is; None where nobody wants it."""
+    def _arrange(self, call: Call, ours: bool = True) -> _Turn | None:
+        """Whose call this is; None where nobody wants it. `ours`: regard computes it."""
         caller = self._where.caller()
         now = self._where.now
         if caller is None or now is None:
@@ -323,7 +323,7 @@ class Recorder:
         spot = self._atlas.spot(caller)
         cross = is_cross(caller.path) or self._prompts.is_cross(now, call)
         self._check_layers(caller)
-        self._prompts.begin(now, call, caller.path)
+        self._prompts.begin(now, call, caller.path, ours)
         if not self._choice.has_layer(spot.layer):
             return None
         plan = self._plan(call, caller)
