@@ -1,4 +1,4 @@
-"""The lazy matrix among torch's own functions, and rows that statistics do not count."""
+"""Rows that statistics do not count."""
 
 from __future__ import annotations
 
@@ -12,21 +12,10 @@ from regard.engine import api
 from regard.engine.listen import listening
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
-from regard.errors import TooLargeError
 from regard.summary import Summary
 
 QKV = [torch.randn(2, 4, 6, 8, generator=torch.Generator().manual_seed(n)) for n in range(3)]
 COUNTED = torch.tensor([[True] * 6, [False, True, True, False, True, True]])
-
-
-def test_torchs_functions_are_given_the_matrix() -> None:
-    a, b = regard.attend(*QKV), regard.attend(*QKV, mask=regard.Causal())
-    assert torch.equal(torch.stack([a, b]), torch.stack([a.dense(), b.dense()]))
-    assert torch.equal(torch.cat((a, b), dim=1), torch.cat((a.dense(), b.dense()), dim=1))
-    assert torch.equal(torch.ones(6, 6) * a, a.dense())
-    large = torch.zeros(1, 2**16, 8)
-    with pytest.raises(TooLargeError, match="would take"):
-        torch.stack([regard.replay(large, large, torch.zeros(1, 2**16))])
 
 
 @pytest.mark.parametrize("mask", [None, regard.Causal(), regard.Padding([5, 6]), "rule"], ids=str)

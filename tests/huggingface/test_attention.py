@@ -280,3 +280,16 @@ def test_a_module_that_asks_for_sdpa_by_name_would_have_had_booleans() -> None:
         with standing_for(layer.config, "sdpa"):
             output, _ = regard_attention(layer, *tensors(), mask)
         assert (not output[0, 2].any()) is zero
+
+
+def test_torchs_functions_are_given_the_matrix() -> None:
+    """ESM stacks its layers' attention to predict contacts."""
+    a = regard_attention(Layer(), *tensors(), None)[1]
+    b = regard_attention(Layer(), *tensors(), None, is_causal=False)[1]
+    assert isinstance(a, regard.Attention) and isinstance(b, regard.Attention)
+    whole = [a.dense(), b.dense()]
+    assert torch.equal(torch.stack([a, b]), torch.stack(whole))  # type: ignore[list-item]
+    assert torch.equal(torch.cat((a, b), dim=1), torch.cat(whole, dim=1))  # type: ignore[arg-type]
+    assert torch.equal(torch.ones(L, L) * a, whole[0])
+    x = torch.randn(B, HQ, L, 3)
+    torch.testing.assert_close(a @ x, whole[0] @ x)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from regard.display import as_html
 from regard.engine.counted import counting_call, counting_lse, counting_state
@@ -138,18 +137,6 @@ class Attention(Asking):
         """The full matrix as a numpy array."""
         found = self.dense().detach().cpu().numpy()
         return found.astype(found.dtype if dtype is None else dtype, copy=bool(copy))
-
-    @classmethod
-    def __torch_function__(
-        cls,
-        function: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """torch's functions are given the full matrix: torch.stack(outputs.attentions)."""
-        given = tree_map_only(cls, lambda one: one.dense(), (args, kwargs or {}))
-        return function(*given[0], **given[1])
 
     # ── summaries ────────────────────────────────────────────────────────────────────────────
 

@@ -13,6 +13,7 @@ from regard.errors import UnavailableError
 from regard.huggingface.asked import is_wanted
 from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import asks_for_sdpa
+from regard.huggingface.layer_attention import LayerAttention
 from regard.huggingface.reference import reference_of, stands_for
 from regard.huggingface.restrict import Extent, restriction
 from regard.huggingface.unseen import with_unseen_rows
@@ -72,7 +73,12 @@ def regard_attention(
         told = told._replace(additive=None, bias=None)  # on sdpa it would have been booleans
     output = with_unseen_rows(found, value, told, reference)
     # (B, Hq, L, Dv) → (B, L, Hq, Dv)
-    return output.transpose(1, 2).contiguous(), found if wanted else None
+    return output.transpose(1, 2).contiguous(), _handed_out(found) if wanted else None
+
+
+def _handed_out(found: Attention) -> Attention:
+    """Traced code breaks at objects that take torch's functions, so it gets a plain one."""
+    return found if torch.compiler.is_compiling() else LayerAttention.of(found)
 
 
 def _is_causal(module: nn.Module, given: bool | None) -> bool:

@@ -134,9 +134,9 @@ def stages(bound: Bound, most: int) -> int:
     What a mask or a bias brings for a tile waits in shared memory beside its keys and values:
     some vectors, a table's booleans, a bias once for every tile that is fetched ahead.
     """
-    rule = bound.rule
     if bound.plain or bound.query.element_size() > 2:
         return most
+    rule = bound.rule
     wide = max(padded(bound.query.shape[-1]), 64)
     vectors = (rule.low, rule.low_2, rule.query_ids, rule.key_ids, rule.flags)
     taken = sum(vector is not None for vector in vectors)
