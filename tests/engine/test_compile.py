@@ -17,6 +17,7 @@ from regard.engine import library as fused
 from regard.engine import ops
 from regard.engine.problem import RowState
 from regard.engine.spec import Spec, measure_text
+from regard.errors import InputError
 from regard.score import ALiBi, BiasTable, ScoreRule
 from regard.summary import Matching
 
@@ -490,5 +491,5 @@ def test_vmap_works_on_the_definition_and_is_refused_by_the_others(implementatio
     if implementation == "dense":
         near(torch.vmap(one)(q, k, v), right)
     else:
-        with pytest.raises(RuntimeError, match="Batching rule not implemented for regard::rows"):
+        with pytest.raises(InputError, match=r"torch\.vmap over regard needs"):
             torch.vmap(one)(q, k, v)

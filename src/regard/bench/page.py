@@ -76,25 +76,29 @@ def _drawn(dice: Any) -> Any:
     import torch
     from torch import nn
 
-    shape = _LAYERS, 3, _HEADS, _FILE_TOKENS, 64
+    shape = _LAYERS, 3, 1, _HEADS, _FILE_TOKENS, 64
     numbers = torch.tensor(dice.standard_normal(shape, np.float32))
 
     class Layer(nn.Module):
-        def forward(self, qkv: Any) -> Any:
-            return regard.attend(*(one * 1.5 for one in qkv)).output
+        def __init__(self, qkv: Any) -> None:
+            super().__init__()
+            self.qkv = qkv
+
+        def forward(self) -> Any:
+            return regard.attend(*(one * 1.5 for one in self.qkv)).output
 
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layers = nn.ModuleList(Layer() for _ in range(_LAYERS))
+            self.layers = nn.ModuleList(map(Layer, numbers))
 
-        def forward(self, given: Any) -> None:
-            for layer, qkv in zip(self.layers, given, strict=True):
-                layer(qkv)
+        def forward(self, inputs_embeds: Any) -> None:
+            for layer in self.layers:
+                layer()
 
     model = Model()
     with torch.no_grad(), regard.record(model) as recorder:
-        model(numbers)
+        model(torch.zeros(1, _FILE_TOKENS, 1))
     return recorder.recording
 
 

@@ -151,7 +151,8 @@ def replay(
          one); without it one sweep computes it. Weights are exp(score − lse).
     """
     check_whole()
-    nothing = key[..., :0] if isinstance(key, Tensor) else key
+    is_plain = isinstance(key, Tensor) and key.layout == torch.strided
+    nothing = key[..., :0] if is_plain else key
     call = _call(query, key, nothing, mask, scale, bias, softcap, sink, 0.0)
     chosen = _choose(call, (), None, questions_only=True)
     state = _given_state(lse, call) if lse is not None else chosen.state(call)

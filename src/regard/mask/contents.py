@@ -165,7 +165,7 @@ class Rule(Mask):
         entries = np.arange(int(np.prod(extent.batch, dtype=np.int64))).reshape(extent.batch)
         if self.entry is None:
             here = entries[..., None, None, None]
-        elif len(self.entry) > 1 or extent.batch:
+        elif len(self.entry) != 1 or extent.batch:
             here = entries[self.entry]
         else:  # an entry that is looked at alone has left its batch, of one axis, behind
             here = np.asarray(self.entry[0])
