@@ -18,7 +18,7 @@ from regard.engine.gpu.bind import Bound
 __all__ = [
     "EXACT",
     "Shape", "across", "blocks", "column_shape", "interpreting", "options", "padded",
-    "replay_shape", "room", "row_shape", "strides_of", "value_chunk",
+    "replay_shape", "room", "row_shape", "stages", "strides_of", "value_chunk",
 ]  # fmt: skip
 
 
