@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, library, nn
 from torch.nn.attention.flex_attention import flex_attention
 from typer.testing import CliRunner
 
@@ -85,7 +85,7 @@ class Flexible(nn.Module):
             return joined(flex_attention(*[heads_of(x)] * 3))
 
 
-@torch.library.custom_op("regard_tests::flash_attn_fwd", mutates_args=())
+@library.custom_op("regard_tests::flash_attn_fwd", mutates_args=())
 def flash(q: Tensor) -> Tensor:
     """An operator such as packages of kernels bring."""
     return q + 1
