@@ -177,8 +177,9 @@ def test_a_family_of_tables_and_of_others_is_built_with_the_class_it_would_have_
 ) -> None:
     table = dict(modeling_git.GIT_SELF_ATTENTION_CLASSES)
     monkeypatch.setattr(modeling_git, "GIT_SELF_ATTENTION_CLASSES", table)
-    with pytest.warns(RegardWarning, match=r"^git: layers of GitSelfAttention compute"):
-        model = GitModel._from_config(captions(), attn_implementation="regard").eval()
+    for _ in range(2):  # a second model is told as well
+        with pytest.warns(RegardWarning, match=r"^git: layers of GitSelfAttention compute"):
+            model = GitModel._from_config(captions(), attn_implementation="regard").eval()
     pixels, ids = inputs_of("vision")["pixel_values"], torch.tensor([[4, 5, 6], [7, 8, 9]])
     found = model(pixel_values=pixels, input_ids=ids).last_hidden_state
     model.set_attn_implementation("eager")

@@ -37,8 +37,10 @@ def check_built(model: nn.Module) -> None:
     if not isinstance(model, PreTrainedModel):
         return
     own, config = _only_blind(kind), model.config
+    around = _around(model, inspect.currentframe())
     if not own:
-        if taken := _fill_tables(kind.__module__, reference_of(config)):
+        taken = _fill_tables(kind.__module__, reference_of(config))
+        if taken and kind.__module__ != type(around).__module__:  # which has said it already
             classes = ", ".join(sorted({one.__name__ for one in taken}))
             warnings.warn(
                 f"{config.model_type}: layers of {classes} compute attention by themselves and are "
@@ -46,7 +48,7 @@ def check_built(model: nn.Module) -> None:
                 RegardWarning,
                 stacklevel=3,
             )
-    elif _is_part(model, inspect.currentframe()) and not _tables(own):
+    elif around is not None and not _tables(own):
         warnings.warn(unseen_because(config.model_type, own), RegardWarning, stacklevel=3)
     elif all(_is_kin(config, getattr(config, part, None)) for part in config.sub_configs):
         raise refusal(config.model_type, own)
@@ -59,21 +61,21 @@ def _only_blind(kind: Any) -> tuple[type[nn.Module], ...]:
     return blind_classes({base.__module__ for base in models if base is not PreTrainedModel})
 
 
-def _is_part(model: PreTrainedModel, frame: FrameType | None) -> bool:
-    """Whether a model of another family is being built around it: only the stack knows."""
+def _around(model: PreTrainedModel, frame: FrameType | None) -> PreTrainedModel | None:
+    """The model of another kind that is being built around it: only the stack knows."""
     while frame is not None:
         around = frame.f_locals.get("self")
         if isinstance(around, PreTrainedModel) and type(around.config) is not type(model.config):
-            return True
+            return around
         frame = frame.f_back
-    return False
+    return None
 
 
 def _fill_tables(home: str, reference: str) -> list[type[nn.Module]]:
-    """Our name in the tables of a module that do not have it; the classes it now stands for."""
+    """Our name in the tables of a module; the classes it stands for in this model."""
     taken = []
     for name, table in vars(sys.modules[home]).items():
-        if name.endswith(_TABLE) and NAME not in table:
+        if name.endswith(_TABLE):
             table[NAME] = table.get(reference, table["eager"])
             taken.append(table[NAME])
     return taken

@@ -33,3 +33,6 @@ class LayerAttention(Attention):
     ) -> Any:
         given = tree_map_only(cls, lambda one: one.dense(), (args, kwargs or {}))
         return function(*given[0], **given[1])
+
+
+LayerAttention.__name__ = Attention.__name__  # what users meet, print and ask the type of
