@@ -22,7 +22,7 @@ from triton.runtime import interpreter
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import regard
-from each import conftest, test_brought, test_definition, test_gradients
+from each import conftest, test_brought, test_definition, test_gradients, test_infinities
 from regard.engine.gpu import decode, prune, replay, wanted
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
@@ -175,6 +175,13 @@ def later(case: Case) -> None:
         assert torch.equal(less.measured[untouched], own.measured[untouched])
 
 
+def infinite(case: Case) -> None:
+    """±∞ in q and k, in both precisions."""
+    for plant in test_infinities.PLANTS:
+        for dtype in test_infinities.WIDE:
+            test_infinities.test_every_implementation_agrees(plant, "causal", dtype, "triton")
+
+
 def keys(case: Case) -> None:
     """Top keys and cells."""
     test_definition.test_top_keys(case, "triton")
@@ -302,6 +309,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "half": (half, ("causal at the end", "sink")),
     "double": (double, ("scattered padding", "boolean table", "flat")),
     "later": (later, LATER),
+    "infinite": (infinite, ("plain",)),
     "keys": (keys, KEYS),
     "gradients": (gradients, GRADIENTS),
     "brought": (brought, BROUGHT),

@@ -19,6 +19,7 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
         "half",
         "double",
         "later",
+        "infinite",
         "keys",
         "gradients",
         "brought",
