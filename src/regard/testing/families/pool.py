@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -99,6 +100,7 @@ def _work(pipe: Any, examine: _Examine, seconds: float) -> None:
     import torch
     import transformers
 
+    os.dup2(2, 1)  # some models print; standard output is the caller's table
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     while True:
