@@ -18,7 +18,7 @@ import regard
 from each.conftest import call_of
 from mask import cases as masks
 from regard.mask import Extent
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.score import PartBias, as_bias
 from regard.state import MergeRule, Partial, TopScores, rounded_off
 from regard.summary import Visible

@@ -7,93 +7,84 @@ indices (`map` makes them so).
 
 from __future__ import annotations
 
-import ast
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.arrays import as_array, brief, check_broadcast, is_integer, like
+from regard.declare import Declared, array, part
 from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask import Align, Extent
-from regard.mask.arrays import as_array, brief, check_broadcast, is_integer, like, pick
-from regard.mask.tile import check_align
+from regard.mask.base import check_align, check_places
 
-__all__ = [
-    "ALiBi",
-    "Bias",
-    "BiasTable",
-    "PartBias",
-    "RelativeBias",
-    "ScoreRule",
-    "as_bias",
-    "describe",
-    "rebuild",
-]
+__all__ = ["ALiBi", "Bias", "BiasTable", "PartBias", "RelativeBias", "ScoreRule", "as_bias"]
+
+_FARTHEST = 2**20  # distances that a relative bias lists
 
 
-class Bias(ABC):
+class Bias(Declared):
     """A number added to every score."""
+
+    family = "bias"
+    narrow: ClassVar[bool] = False  # its arrays may be large: tiles are converted, not the whole
 
     @abstractmethod
     def tile(self, i: Any, j: Any, extent: Extent) -> Any:
         """The numbers for index vectors i (R,), j (C,): broadcastable to (*batch, heads, R, C)."""
 
-    @abstractmethod
-    def arrays(self) -> Iterator[Any]:
-        """The arrays inside, through which gradients may flow."""
+    def hides(self) -> bool:
+        """Whether a number may be −∞, which counts as masked."""
+        return True
 
-    @abstractmethod
-    def map(self, convert: Callable[[Any], Any]) -> Bias:
-        """The same bias with each array replaced by convert(array)."""
-
-    @abstractmethod
-    def select(self, batch: tuple[int, ...]) -> Bias:
-        """The same bias seen from one batch entry."""
-
-    @abstractmethod
-    def check(self, extent: Extent) -> None:
-        """Raise ShapeError where an array inside does not fit the problem."""
+    def add_gradient(self, sums: list[Any], i: Any, j: Any, ds: Any, extent: Extent) -> bool:
+        """Add what a tile's dS (*batch, Hq, R, C) gives to each array, in closed form; False where
+        there is none, and autograd differentiates `tile`."""
+        return False
 
 
-@dataclass(frozen=True, eq=False)
 class BiasTable(Bias):
     """An additive array somebody already has, broadcastable to (*batch, heads, L, S).
 
     −inf counts as masked; the dtype's lowest finite number is an ordinary number.
     """
 
-    table: Any
+    tag = "bias-table/1"
+    narrow = True
+    table: Any = array("heads", "queries", "keys")
 
     def __post_init__(self) -> None:
-        array = as_array(self.table)
-        if not _is_float(array):
+        given = as_array(self.table)
+        if not _is_float(given):
             raise DTypeError(
-                f"bias has dtype {array.dtype}; give floats, or use mask= for booleans"
+                f"bias has dtype {given.dtype}; give floats, or use mask= for booleans"
             )
         object.__setattr__(
-            self, "table", array.reshape((1,) * (2 - array.ndim) + tuple(array.shape))
+            self, "table", given.reshape((1,) * (2 - given.ndim) + tuple(given.shape))
         )
+
+    def add_gradient(self, sums: list[Any], i: Any, j: Any, ds: Any, extent: Extent) -> bool:
+        """Summed over the axes along which the table was spread, then added at its rows and
+        keys, which may repeat."""
+        total = sums[0]
+        extra = ds.ndim - total.ndim
+        ds = ds.sum(tuple(range(extra))) if extra else ds
+        for axis in range(total.ndim - 2):
+            if total.shape[axis] == 1:
+                ds = ds.sum(axis, keepdim=True)
+        if total.shape[-2] == 1:
+            ds, i = ds.sum(-2, keepdim=True), i.new_zeros(1)
+        if total.shape[-1] == 1:
+            ds, j = ds.sum(-1, keepdim=True), j.new_zeros(1)
+        at, rows_first = (i[:, None], j[None, :]), total.movedim((-2, -1), (0, 1))
+        rows_first.index_put_(at, ds.movedim((-2, -1), (0, 1)), accumulate=True)
+        return True
 
     def tile(self, i: Any, j: Any, extent: Extent) -> Any:
         """The table's own numbers; an axis of size one speaks for all."""
         rows = self.table if self.table.shape[-2] == 1 else self.table[..., i, :]
         return rows if rows.shape[-1] == 1 else rows[..., j]
-
-    def arrays(self) -> Iterator[Any]:
-        """The table."""
-        yield self.table
-
-    def map(self, convert: Callable[[Any], Any]) -> BiasTable:
-        """The table converted."""
-        return BiasTable(convert(self.table))
-
-    def select(self, batch: tuple[int, ...]) -> BiasTable:
-        """One entry's table."""
-        return BiasTable(pick(self.table, batch, 3))
 
     def check(self, extent: Extent) -> None:
         """Broadcastable, and no larger than the problem."""
@@ -103,11 +94,11 @@ class BiasTable(Bias):
         return f"BiasTable({brief(self.table)})"
 
 
-@dataclass(frozen=True, eq=False)
 class ALiBi(Bias):
     """−slope · |distance|: attention with linear biases, one slope per query head."""
 
-    slopes: Any  # (heads,)
+    tag = "alibi/1"
+    slopes: Any = array("heads", batch=False)
     align: Align = "end"
 
     def __post_init__(self) -> None:
@@ -120,17 +111,13 @@ class ALiBi(Bias):
         # at least single precision: a half-precision product of a far distance is −inf, a mask
         return -_single(self.slopes)[:, None, None] * distance
 
-    def arrays(self) -> Iterator[Any]:
-        """The slopes."""
-        yield self.slopes
+    def hides(self) -> bool:
+        return False
 
-    def map(self, convert: Callable[[Any], Any]) -> ALiBi:
-        """The slopes converted."""
-        return ALiBi(convert(self.slopes), self.align)
-
-    def select(self, batch: tuple[int, ...]) -> ALiBi:
-        """The same for every entry."""
-        return self
+    def add_gradient(self, sums: list[Any], i: Any, j: Any, ds: Any, extent: Extent) -> bool:
+        away = abs((i + extent.shift(self.align))[:, None] - j)
+        sums[0] -= _per_head(ds * away).sum((-2, -1))
+        return True
 
     def check(self, extent: Extent) -> None:
         """One slope per query head."""
@@ -144,11 +131,11 @@ class ALiBi(Bias):
         return f"ALiBi({brief(self.slopes)}, align={self.align!r})"
 
 
-@dataclass(frozen=True, eq=False)
 class RelativeBias(Bias):
     """T5's learned bias: distances fall into buckets, each bucket has one number per head."""
 
-    table: Any  # (buckets, heads), as T5 stores it
+    tag = "relative-bias/1"
+    table: Any = array("buckets", "heads", batch=False)  # as T5 stores it
     bidirectional: bool = True
     max_distance: int = 128
     align: Align = "end"
@@ -159,6 +146,11 @@ class RelativeBias(Bias):
         if self.table.ndim != 2:
             raise ShapeError(
                 f"RelativeBias(table) has shape {tuple(self.table.shape)}; give (buckets, heads)"
+            )
+        if not isinstance(self.bidirectional, bool) or self.max_distance > _FARTHEST:
+            raise InputError(
+                f"RelativeBias(bidirectional={self.bidirectional!r}, "
+                f"max_distance={self.max_distance!r}); give a bool and at most {_FARTHEST}"
             )
         exact = self.table.shape[0] // (4 if self.bidirectional else 2)
         if not 0 < exact < self.max_distance:
@@ -191,17 +183,15 @@ class RelativeBias(Bias):
         near = ahead.clip(-self.max_distance, self.max_distance) + self.max_distance
         return self.table.T[:, like(self.buckets(), i)[near]]
 
-    def arrays(self) -> Iterator[Any]:
-        """The table."""
-        yield self.table
+    def hides(self) -> bool:
+        return bool((self.table == -math.inf).any())
 
-    def map(self, convert: Callable[[Any], Any]) -> RelativeBias:
-        """The table converted."""
-        return RelativeBias(convert(self.table), self.bidirectional, self.max_distance, self.align)
-
-    def select(self, batch: tuple[int, ...]) -> RelativeBias:
-        """The same for every entry."""
-        return self
+    def add_gradient(self, sums: list[Any], i: Any, j: Any, ds: Any, extent: Extent) -> bool:
+        ahead = j - (i + extent.shift(self.align))[:, None]
+        near = ahead.clip(-self.max_distance, self.max_distance) + self.max_distance
+        bucket = like(self.buckets(), i)[near].reshape(-1)  # (R·C,)
+        sums[0].index_add_(0, bucket, _per_head(ds).flatten(1).T)
+        return True
 
     def check(self, extent: Extent) -> None:
         """One column per query head."""
@@ -227,6 +217,11 @@ def _numbers(given: Any, name: str) -> Any:
     return array
 
 
+def _per_head(ds: Any) -> Any:
+    """(*batch, H, R, C) → (H, R, C)."""
+    return ds.flatten(0, -4).sum(0) if ds.ndim > 3 else ds
+
+
 def _single(array: Any) -> Any:
     """The array in single precision, or as it is where it has that already."""
     if _is_float(array) and array.dtype.itemsize >= 4:
@@ -234,39 +229,38 @@ def _single(array: Any) -> Any:
     return array.astype(np.float32) if isinstance(array, np.ndarray) else array.float()
 
 
-@dataclass(frozen=True, eq=False)
 class PartBias(Bias):
     """A bias seen from a part of its problem: some of the queries, some of the keys."""
 
-    bias: Bias
+    tag = "part-bias/1"
+    bias: Bias = part()
     query_start: int
     key_start: int
     queries: int  # of the whole problem
     keys: int
 
-    def whole(self, extent: Extent) -> Extent:
+    def __post_init__(self) -> None:
+        check_places(self.query_start, self.key_start, self.queries, self.keys)
+
+    @property
+    def narrow(self) -> bool:  # type: ignore[override]
+        """As the bias."""
+        return self.bias.narrow
+
+    def within(self, extent: Extent) -> Extent:
         """The extent of the whole problem, from that of the part."""
-        return replace(extent, queries=self.queries, keys=self.keys)
+        return Extent(self.queries, self.keys, extent.batch, extent.heads)
+
+    def hides(self) -> bool:
+        return self.bias.hides()
+
+    def add_gradient(self, sums: list[Any], i: Any, j: Any, ds: Any, extent: Extent) -> bool:
+        there = i + self.query_start, j + self.key_start
+        return self.bias.add_gradient(sums, *there, ds, self.within(extent))
 
     def tile(self, i: Any, j: Any, extent: Extent) -> Any:
         """The bias at the global places."""
-        return self.bias.tile(i + self.query_start, j + self.key_start, self.whole(extent))
-
-    def arrays(self) -> Iterator[Any]:
-        """The bias's."""
-        return self.bias.arrays()
-
-    def map(self, convert: Callable[[Any], Any]) -> PartBias:
-        """The bias converted."""
-        return replace(self, bias=self.bias.map(convert))
-
-    def select(self, batch: tuple[int, ...]) -> PartBias:
-        """The bias seen from one entry."""
-        return replace(self, bias=self.bias.select(batch))
-
-    def check(self, extent: Extent) -> None:
-        """The bias fits the whole problem."""
-        self.bias.check(self.whole(extent))
+        return self.bias.tile(i + self.query_start, j + self.key_start, self.within(extent))
 
 
 def as_bias(given: Any) -> Bias | None:
@@ -281,14 +275,15 @@ def as_bias(given: Any) -> Bias | None:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreRule:
+class ScoreRule(Declared):
     """Everything between the raw product and the mask, and the sink that joins the softmax."""
 
+    tag = "score/1"
+    family = "score rule"
     scale: float
     softcap: float | None = None
-    bias: Bias | None = None
-    sink: Any = None  # (heads,)
+    bias: Bias | None = part(default=None)
+    sink: Any = array("heads", batch=False, default=None)
 
     def __post_init__(self) -> None:
         for name in ("scale", "softcap"):
@@ -307,24 +302,6 @@ class ScoreRule:
         ratio = scaled / self.softcap
         return self.softcap * (ratio.tanh() if hasattr(ratio, "tanh") else np.tanh(ratio))
 
-    def arrays(self) -> Iterator[Any]:
-        """The bias's arrays, then the sink where given."""
-        if self.bias is not None:
-            yield from self.bias.arrays()
-        if self.sink is not None:
-            yield self.sink
-
-    def map(self, convert: Callable[[Any], Any]) -> ScoreRule:
-        """The same rule with each array replaced by convert(array)."""
-        bias = None if self.bias is None else self.bias.map(convert)
-        sink = None if self.sink is None else convert(self.sink)
-        return ScoreRule(self.scale, self.softcap, bias, sink)
-
-    def select(self, batch: tuple[int, ...]) -> ScoreRule:
-        """The same rule seen from one batch entry."""
-        bias = None if self.bias is None else self.bias.select(batch)
-        return ScoreRule(self.scale, self.softcap, bias, self.sink)
-
     def check(self, extent: Extent) -> None:
         """Bias and sink fit the problem."""
         if self.bias is not None:
@@ -334,48 +311,3 @@ class ScoreRule:
                 f"sink has shape {tuple(self.sink.shape)}; "
                 f"give one number per query head: ({extent.heads},)"
             )
-
-
-def describe(rule: ScoreRule) -> str:
-    """The rule as text, without its arrays (which follow in the order of `rule.arrays()`)."""
-    return f"({float(rule.scale)},{rule.softcap},{_kind(rule.bias)},{rule.sink is not None})"
-
-
-def _kind(bias: Bias | None) -> str:
-    if bias is None:
-        return "None"
-    if isinstance(bias, PartBias):
-        place = f"{bias.query_start},{bias.key_start},{bias.queries},{bias.keys}"
-        return f"('part',{_kind(bias.bias)},{place})"
-    if isinstance(bias, ALiBi):
-        return f"('alibi','{bias.align}')"
-    if isinstance(bias, RelativeBias):
-        return f"('relative',{bias.bidirectional},{bias.max_distance},'{bias.align}')"
-    if isinstance(bias, BiasTable):
-        return "('table',)"
-    raise DTypeError(
-        f"bias is a {type(bias).__name__}, which has no description; give its tile(…) as an "
-        "array, regard.ALiBi(slopes) or regard.RelativeBias(table)"
-    )
-
-
-def rebuild(text: str, arrays: Iterator[Any]) -> ScoreRule:
-    """The rule that `describe` described, over these arrays."""
-    scale, softcap, kind, has_sink = _parsed(text)
-    bias = None if kind is None else _bias(kind, arrays)
-    return ScoreRule(scale, softcap, bias, next(arrays) if has_sink else None)
-
-
-def _bias(kind: Any, arrays: Iterator[Any]) -> Bias:
-    if kind[0] == "part":
-        return PartBias(_bias(kind[1], arrays), *kind[2:])
-    if kind[0] == "alibi":
-        return ALiBi(next(arrays), kind[1])
-    if kind[0] == "relative":
-        return RelativeBias(next(arrays), kind[1], kind[2], kind[3])
-    return BiasTable(next(arrays))
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Any:
-    return ast.literal_eval(text)

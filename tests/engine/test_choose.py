@@ -23,7 +23,7 @@ def square(tokens: int, batch: int = 1, heads: int = 2) -> AttentionShape:
 
 FEW, SMALL, LARGE = square(8), square(64), square(4096)
 PLAIN = Problem(
-    shape=SMALL, dtype=torch.float32, device="cpu", mask="", bias="", softcap=False, sink=False,
+    shape=SMALL, dtype=torch.float32, device="cpu", mask=None, bias=None, softcap=False, sink=False,
     dropout=False, gradients=False, bias_gradient=False, summaries=frozenset(),
 )  # fmt: skip
 
@@ -53,8 +53,8 @@ class Unable:
     "changes",
     [
         {},
-        {"mask": "Causal(align='end')"},
-        {"bias": "ALiBi", "softcap": True, "sink": True},
+        {"mask": regard.Causal()},
+        {"bias": regard.ALiBi(torch.ones(2)), "softcap": True, "sink": True},
         {"gradients": True},
         {"summaries": frozenset([Entropy()])},
         {"summaries": frozenset(Pooled(n) for n in range(1, 10))},
@@ -72,7 +72,9 @@ def test_for_a_few_queries_torch_comes_first() -> None:
     assert chosen(shape=FEW, sink=True) == "cpu"  # which torch's operator has not
 
 
-@pytest.mark.parametrize("changes", [{"dropout": True}, {"bias_gradient": True, "bias": "ALiBi"}])
+@pytest.mark.parametrize(
+    "changes", [{"dropout": True}, {"bias_gradient": True, "bias": regard.ALiBi(torch.ones(2))}]
+)
 def test_what_the_kernels_cannot_do(changes: dict[str, Any]) -> None:
     assert chosen(**changes) == "dense"  # a small matrix is faster than a loop over tiles
     assert chosen(shape=LARGE, **changes) == "tiled"
@@ -101,7 +103,7 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
     assert chosen(**half, **eight, sink=True) == "triton"
     assert chosen(device="cuda") == "triton"
     assert chosen(device="cuda", dropout=True) == "dense"
-    assert chosen(device="cuda", shape=LARGE, mask="Rule(fn=<f>)") == "tiled"
+    assert chosen(device="cuda", shape=LARGE, mask=regard.Rule(lambda i, j: i > j)) == "tiled"
 
 
 def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ def shape(*query: int, keys: int | None = None, value_dim: int = 4) -> Attention
 
 
 PLAIN = Problem(
-    shape=shape(2, 3, 8, 4), dtype=torch.float32, device="cpu", mask="", bias="", softcap=False,
+    shape=shape(2, 3, 8, 4), dtype=torch.float32, device="cpu", mask=None, bias=None, softcap=False,
     sink=False, dropout=False, gradients=False, bias_gradient=False, summaries=frozenset(),
 )  # fmt: skip
 LIMITS: list[tuple[dict[str, Any], str]] = [
@@ -36,8 +36,11 @@ LIMITS: list[tuple[dict[str, Any], str]] = [
     ({"shape": shape(2, 2, 3, 8, 4)}, "it takes four axes, not 5"),
     ({"softcap": True}, "it has no soft cap"),
     ({"sink": True}, "it has no sink"),
-    ({"bias": "ALiBi"}, "it has no bias"),
-    ({"mask": "Window(left=3)"}, "of masks it knows only causal ones, not Window(left=3)"),
+    ({"bias": regard.ALiBi(torch.ones(2))}, "it has no bias"),
+    (
+        {"mask": regard.Window(3)},
+        "of masks it knows only causal ones, not Window(left=3, right=0, align='end')",
+    ),
     ({"dropout": True}, "it has no dropout"),
     ({"shape": shape(2, 3, 0, 4)}, "empty inputs end the process"),
     ({"shape": shape(2, 3, 8, 4, keys=0)}, "empty inputs end the process"),
@@ -80,7 +83,7 @@ def test_limits_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (both, {"shape": shape(2, 3, 8, 20, value_dim=20)},
          "head dim 20 is not a multiple of 8 up to 256"),
         (both, {"shape": shape(2, 3, 8, 64, keys=12, value_dim=64),
-                "mask": "Causal(align='start')"},
+                "mask": regard.Causal("start")},
          "of masks it knows only causal ones, not Causal(align='start')"),
     ):  # fmt: skip
         assert on_cuda(monkeypatch, able, **changes) == [reason]
@@ -104,7 +107,7 @@ def test_causal_means_from_the_first_key() -> None:
         (wide, regard.Causal(), False),
         (square, regard.Causal() & regard.Prefix(3), False),
     ):
-        assert (library.LIBRARY.reasons(replace(problem, mask=repr(mask))) == []) is able
+        assert (library.LIBRARY.reasons(replace(problem, mask=mask)) == []) is able
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from transformers import masking_utils as made
 from huggingface.cells import cells, is_intervals
 from regard.huggingface.recognise import Stand, recognise
 from regard.mask import Causal, Extent, Mask, Padding, Rule, Table, Window
-from regard.mask.algebra import Both, Either
+from regard.mask.base import Both, Either
 
 BATCH, POSITIONS = 2, 24
 PACKED = torch.tensor([[0] * 5 + [1] * 9 + [2] * 10, [0] * 20 + [1] * 4])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mask import cases
 from regard.errors import ShapeError
 from regard.mask import Causal, Documents, Extent, Padding, Prefix, Verdict, Window
-from regard.mask.part import Part
+from regard.mask.base import Part
 
 often = settings(max_examples=80, deadline=None)
 

@@ -21,7 +21,7 @@ from regard.mask import (
     Table,
     Window,
 )
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.mask.spans import Spans, spans_of
 
 often = settings(max_examples=150, deadline=None)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import regard
 from real_models import minilm, smollm2
 from recorder.models import tiny, tokens
+from regard.declare import decode
 from regard.errors import InputError, ShapeError
-from regard.mask import Extent, spec
-from regard.mask.part import Part
+from regard.mask import Extent, Mask
+from regard.mask.base import Part
 from regard.recorder.atlas import Atlas, Spot, part_of
 from regard.recorder.compare import compare_with_eager
 from regard.recorder.encode import check_length, check_reads_text, encode, positions_of
@@ -168,7 +169,7 @@ def test_half_precision_arrays_are_written_as_numbers_numpy_knows() -> None:
 def test_a_rule_inside_a_part_is_spelt_out_as_the_part_sees_it() -> None:
     whole: Any = regard.Rule(lambda i, j: (i + 2 * j) % 3 == 0)
     found = rules_for(Part(whole, 2, 1, 9, 9), ScoreRule(1.0), Extent(3, 4))
-    again = spec.rebuild(found.mask, iter(found.arrays))
+    again = decode(found.mask, iter(found.arrays), Mask)
     seen = np.squeeze(again.allows(np.arange(3), np.arange(4), Extent(3, 4)))
     i, j = np.arange(2, 5)[:, None], np.arange(1, 5)
     np.testing.assert_array_equal(seen, (i + 2 * j) % 3 == 0)

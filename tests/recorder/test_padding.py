@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import regard
-from regard.mask.algebra import Both
+from regard.mask.base import Both
 from regard.recorder.padding import margin, real_in, real_tokens, without_padding
 
 ALL = range(4)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 import regard
-from regard import score as scores
-from regard.mask import Extent, spec
+from regard.declare import decode
+from regard.mask import Extent, Mask
 from regard.recorder.rules import follows, rules_for
 from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, ScoreRule
@@ -20,11 +20,11 @@ def test_one_entry_in_numpy_reads_back() -> None:
     mask = regard.Causal() & regard.Documents(ids[:, 2:], ids)
     found = rules_for(mask.select((1,)), ScoreRule(0.5, 30.0, None, torch.ones(3)), EXTENT)
     assert all(isinstance(array, np.ndarray) for array in found.arrays)
-    again = spec.rebuild(found.mask, iter(found.arrays[:2]))
+    again = decode(found.mask, iter(found.arrays[:2]), Mask)
     i, j = np.arange(4), np.arange(6)
     truth = mask.allows(torch.arange(4), torch.arange(6), EXTENT)[1, 0]
     np.testing.assert_array_equal(np.squeeze(again.allows(i, j, EXTENT)), truth.numpy())
-    rule = scores.rebuild(found.score, iter(found.arrays[2:]))
+    rule = decode(found.score, iter(found.arrays[2:]), ScoreRule)
     assert (rule.scale, rule.softcap, rule.sink.tolist()) == (0.5, 30.0, [1, 1, 1])
 
 
@@ -32,7 +32,7 @@ def test_a_function_is_spelt_out_where_that_is_small() -> None:
     mask = regard.Causal() & regard.Rule(lambda i, j: (i + j) % 2 == 0)
     found = rules_for(mask, ScoreRule(1.0), Extent(4, 6))
     assert found.why_not == ""
-    table = spec.rebuild(found.mask, iter(found.arrays))
+    table = decode(found.mask, iter(found.arrays), Mask)
     seen = np.squeeze(table.allows(np.arange(4), np.arange(6), Extent(4, 6)))
     assert seen[3].tolist() == [False, True, False, True, False, True]
 

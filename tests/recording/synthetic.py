@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard import score as scores
+from regard.declare import encode
 from regard.engine.dense import Steps, attend_densely
 from regard.mask import Mask
-from regard.mask import spec as masks
 from regard.recording import Memory
 from regard.recording.contents import (
     CONTENTS,
@@ -183,9 +182,7 @@ def _place(
 ) -> Place:
     heads = truth.q.shape[0]
     segments = tuple(
-        Segment(
-            one.rows, one.keys, masks.describe(numpy_rule(one.mask)), scores.describe(one.score)
-        )
+        Segment(one.rows, one.keys, encode(numpy_rule(one.mask)), encode(one.score))
         for one in chunks
     )
     first = min(one.rows[0] for one in chunks)

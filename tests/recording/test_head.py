@@ -14,7 +14,7 @@ import regard
 from recording.synthetic import Chunk, Made, write_recording
 from regard.errors import DTypeError, InputError, ShapeError, TooLargeError, UnavailableError
 from regard.mask import Causal, Documents, Padding, Prefix, Table, Window
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.recording import Head, Recording
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias, ScoreRule
 from regard.summary import (

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard import score as scores
+from regard.declare import encode
 from regard.errors import FileError
 from regard.mask import Causal, Documents, Extent, Padding, Prefix, Rule, Table, Window
-from regard.mask import spec as masks
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.recording.rules import rebuild
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias, ScoreRule
 
@@ -33,7 +32,7 @@ def test_masks_come_back(mask):
     whole = np.broadcast_to(mask.allows(ROWS, KEYS, EXTENT), (4, 20, 30))
     for head in range(4):
         arrays = [np.asarray(array) for array in mask.arrays()]
-        rules = rebuild(masks.describe(mask), PLAIN, arrays, EXTENT, head)
+        rules = rebuild(encode(mask), PLAIN, arrays, EXTENT, head)
         found = rules.mask.allows(ROWS, KEYS, rules.extent)
         np.testing.assert_array_equal(np.broadcast_to(found, (1, 20, 30))[0], whole[head])
 
@@ -51,7 +50,7 @@ BIASES = (
 def test_score_rules_come_back(bias, sink):
     rule = ScoreRule(0.3, 20.0, bias, sink)
     for head in range(4):
-        rules = rebuild("None", scores.describe(rule), list(rule.arrays()), EXTENT, head)
+        rules = rebuild("null", encode(rule), list(rule.arrays()), EXTENT, head)
         assert rules.mask is None and (rules.score.scale, rules.score.softcap) == (0.3, 20.0)
         assert rules.sink == (None if sink is None else pytest.approx(sink[head]))
         if bias is not None:
@@ -63,7 +62,7 @@ def test_score_rules_come_back(bias, sink):
 def test_only_biases_that_can_hide_are_looked_at():
     def hides(bias):
         rule = ScoreRule(1.0, None, bias)
-        return rebuild("None", scores.describe(rule), list(rule.arrays()), EXTENT, 0).hides_by_bias
+        return rebuild("null", encode(rule), list(rule.arrays()), EXTENT, 0).hides_by_bias
 
     assert not hides(None) and not hides(ALiBi(np.ones(4))) and hides(BiasTable(np.ones((20, 30))))
     table = np.ones((32, 4))
@@ -73,7 +72,7 @@ def test_only_biases_that_can_hide_are_looked_at():
 
 
 def test_a_function_is_not_read_back():
-    text = masks.describe(Causal() & Rule(lambda i, j: i > j))
+    text = encode(Causal() & Rule(lambda i, j: i > j))
     with pytest.raises(FileError, match="a Rule, whose function is not in the file"):
         rebuild(text, PLAIN, [], EXTENT, 0)
 
@@ -94,4 +93,4 @@ def test_a_function_is_not_read_back():
 def test_arrays_that_do_not_fit_are_refused(mask, arrays):
     given = list(mask.arrays()) if arrays is None else arrays
     with pytest.raises(FileError):
-        rebuild(masks.describe(mask), PLAIN, given, EXTENT, 0)
+        rebuild(encode(mask), PLAIN, given, EXTENT, 0)

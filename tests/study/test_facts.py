@@ -11,7 +11,7 @@ import torch
 import regard
 from recording.synthetic import Chunk, Made, write_recording
 from regard import study
-from regard.mask.algebra import Table
+from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.score import ScoreRule
 from regard.study.facts import PlaceFacts

@@ -14,7 +14,7 @@ from recorder.models import tiny, tokens
 from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.errors import InputError
-from regard.mask.algebra import Table
+from regard.mask.kinds import Table
 from regard.recorder.drive import drive
 from regard.recorder.encode import Encoded
 from regard.recording import Memory, Recording, Writer

@@ -10,7 +10,7 @@ import torch
 
 import regard
 from recording.synthetic import Chunk, write_recording
-from regard.mask.algebra import Table
+from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.score import BiasTable, ScoreRule
 from regard.study.reach import reach_of

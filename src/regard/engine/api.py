@@ -27,8 +27,8 @@ from regard.engine.swept import Swept
 from regard.engine.whole import check_whole
 from regard.errors import DeviceError, DTypeError, GradientError, InputError, ShapeError
 from regard.mask import Causal, Mask, as_mask
-from regard.mask.part import Part
-from regard.score import Bias, BiasTable, PartBias, ScoreRule, as_bias
+from regard.mask.base import Part
+from regard.score import Bias, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial, TopScores, rounded_off
 from regard.summary import Received, Summary, Top, as_summaries
@@ -360,10 +360,8 @@ def _score_rule(
     """Scale, cap, bias and sink as one value, its arrays as float tensors beside the query."""
     exact = torch.promote_types(query.dtype, torch.float32)
     bias = as_bias(bias)
-    inner = bias.bias if isinstance(bias, PartBias) else bias
     if bias is not None:
-        # a table may be large: its tiles are converted, not the whole
-        cast = None if isinstance(inner, BiasTable) else exact
+        cast = None if bias.narrow else exact
         bias = bias.map(lambda array: _beside(array, query, "bias", cast))
     if sink is not None:
         sink = _beside(sink, query, "sink", exact)

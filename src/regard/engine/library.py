@@ -21,6 +21,7 @@ from regard.engine import ops
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
 from regard.engine.spec import Spec
 from regard.engine.swept import Swept
+from regard.mask import Causal
 from regard.summary import Summary
 
 __all__ = ["LIBRARY", "Library", "flash", "fused", "fused_backward", "works"]
@@ -61,8 +62,8 @@ class Library:
             ),
             "it has no soft cap": problem.softcap,
             "it has no sink": problem.sink,
-            "it has no bias": bool(problem.bias),
-            f"of masks it knows only causal ones, not {problem.mask}": not _is_causal(problem),
+            "it has no bias": problem.bias is not None,
+            f"of masks it knows only causal ones, not {problem.mask!r}": not _is_causal(problem),
             "it has no dropout": problem.dropout,
             "empty inputs end the process": (
                 0 in (shape.queries, shape.keys, shape.query_heads, *shape.batch)
@@ -107,9 +108,9 @@ class Library:
 def _is_causal(problem: Problem) -> bool:
     """No mask, or the causal one that starts at key 0; GPU operators differ on where it starts."""
     square = problem.shape.queries == problem.shape.keys
-    causal = ["Causal(align='end')"] if square else []
-    causal += ["Causal(align='start')"] if square or problem.device == "cpu" else []
-    return problem.mask in ("", *causal)
+    causal = [Causal("end")] if square else []
+    causal += [Causal("start")] if square or problem.device == "cpu" else []
+    return problem.mask is None or problem.mask in causal
 
 
 def _gpu_limits(problem: Problem) -> dict[str, bool]:

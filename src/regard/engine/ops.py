@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, library
 
+from regard.declare import functions_in
 from regard.engine import carry
 from regard.engine.brought import expected
 from regard.engine.choose import sweeps_for
@@ -33,7 +34,6 @@ from regard.engine.problem import Place, RowState
 from regard.engine.spec import Spec, measures_of
 from regard.engine.sweeps import rows_and_columns
 from regard.errors import GradientError
-from regard.mask.spec import rules_in
 from regard.summary import Entropy, Top, TopKeys
 
 __all__ = [
@@ -288,7 +288,7 @@ def _(
 def _remember(ctx: Any, spec: str, arrays: Sequence[Tensor], tensors: Sequence[Any]) -> None:
     """Rules are held too: the text names their functions."""
     ctx.spec, ctx.arrays = spec, len(arrays)
-    ctx.rules = rules_in(Spec.parse(spec).mask)
+    ctx.rules = functions_in(Spec.parse(spec).mask)
     ctx.save_for_backward(*tensors, *arrays)
 
 

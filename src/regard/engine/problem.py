@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.mask import Mask
-from regard.score import ScoreRule
+from regard.score import Bias, ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Summary, TopKeys
 
@@ -21,13 +21,13 @@ What: TypeAlias = Literal["weights", "scores"]
 
 @dataclass(frozen=True)
 class Problem:
-    """What implementations decide by: hashable, no tensor in it."""
+    """What implementations decide by, without looking into any tensor."""
 
     shape: AttentionShape
     dtype: torch.dtype
     device: str  # the device's type: "cpu", "cuda", …
-    mask: str  # the mask as text; "" without one
-    bias: str  # the bias's kind; "" without one
+    mask: Mask | None  # its arrays may hold anything: only dtypes and shapes count
+    bias: Bias | None
     softcap: bool
     sink: bool
     dropout: bool
@@ -94,8 +94,8 @@ class Call:
             shape=self.shape,
             dtype=self.query.dtype,
             device=self.query.device.type,
-            mask="" if self.mask is None else repr(self.mask),
-            bias="" if self.score.bias is None else type(self.score.bias).__name__,
+            mask=self.mask,
+            bias=self.score.bias,
             softcap=self.score.softcap is not None,
             sink=self.score.sink is not None,
             dropout=self.dropout > 0,

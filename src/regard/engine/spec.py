@@ -14,11 +14,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard import mask as masks
-from regard import score as scores
+from regard.declare import decode, encode
 from regard.engine.problem import Call, What
 from regard.errors import InputError
-from regard.mask import spec as mask_spec
+from regard.mask import Mask
+from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import (
     Concentration,
@@ -65,9 +65,9 @@ class Spec:
     mass: bool = False  # the backward brings the mass of all queries; an attached value is that
 
     @classmethod
-    def of(cls, mask: masks.Mask | None, score: scores.ScoreRule) -> Spec:
+    def of(cls, mask: Mask | None, score: ScoreRule) -> Spec:
         """The rules of a call."""
-        return cls(mask_spec.describe(mask), scores.describe(score))
+        return cls(encode(mask), encode(score))
 
     def asking(self, **changes: Any) -> str:
         """The same rules with another question, as text."""
@@ -100,8 +100,9 @@ class Spec:
     ) -> Call:
         """The call again, over these tensors: the mask's arrays first, then the rule's."""
         rest = iter(arrays)
-        mask = mask_spec.rebuild(self.mask, rest)
-        score = scores.rebuild(self.score, rest)
+        mask = decode(self.mask, rest, Mask)  # type: ignore[type-abstract]
+        score = decode(self.score, rest, ScoreRule)
+        assert score is not None
         shape = AttentionShape.of(q.shape, k.shape, v.shape)
         return Call(q, k, v, mask, score, shape, self.dropout, seed, self.place)
 

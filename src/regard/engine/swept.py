@@ -26,7 +26,6 @@ from regard.engine.eager import unwatched
 from regard.engine.problem import Answers, Call, Place, Problem, RowState, What, map_answer
 from regard.engine.spec import Spec, marks_of, measure_text
 from regard.engine.sweeps import Sweeps, rows_and_columns
-from regard.mask.spec import describe
 from regard.summary import (
     Entropy,
     Matching,
@@ -106,9 +105,8 @@ class Swept:
         everything: tuple[Summary, ...],
         measures: tuple[Summary, ...],
     ) -> Answers:
-        """The same where nobody looks: no operator, no text, no graph. A mask that has no text is
-        refused here too, and all that comes back is contiguous, as the operator says it is."""
-        describe(call.mask)
+        """The same where nobody looks: no operator, no text, no graph. All that comes back is
+        contiguous, as the operator says it is."""
         found = rows_and_columns(sweeps, call, True, measures, None)
         known: dict[Any, Any] = {}
         for m in measures:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import masking_utils
 
 from regard.mask import Causal, Documents, Mask, Padding, Rule, Table, Window
-from regard.mask.part import Part
+from regard.mask.base import Part
 
 __all__ = ["Known", "MaskFunction", "Stand", "recognise"]
 

@@ -17,10 +17,9 @@ torch's `is_causal` has it. The two agree when there are as many queries as keys
 
 from __future__ import annotations
 
-from regard.mask.algebra import Mask, Table, as_mask
-from regard.mask.contents import Documents, Padding, Rule
-from regard.mask.positions import Causal, Prefix, Window
-from regard.mask.tile import Align, Extent, Verdict
+from regard.declare import array
+from regard.mask.base import Align, Extent, Mask, Part, Verdict, as_mask
+from regard.mask.kinds import Causal, Documents, Padding, Prefix, Rule, Table, Window
 
 __all__ = [
     "Align",
@@ -29,10 +28,12 @@ __all__ = [
     "Extent",
     "Mask",
     "Padding",
+    "Part",
     "Prefix",
     "Rule",
     "Table",
     "Verdict",
     "Window",
+    "array",
     "as_mask",
 ]

@@ -12,14 +12,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.mask.algebra import Both, Either, Mask
-from regard.mask.arrays import is_bool
-from regard.mask.contents import Documents, Padding
-from regard.mask.part import Part
-from regard.mask.positions import Causal, Prefix, Window
-from regard.mask.tile import Extent
+from regard.arrays import is_bool
+from regard.mask.base import Both, Either, Extent, Mask, Part
 
-__all__ = ["Spans", "spans_of"]
+__all__ = ["Spans", "of_documents", "of_flags", "spans_of"]
 
 _Integers: TypeAlias = NDArray[np.int64]
 
@@ -44,13 +40,13 @@ def spans_of(mask: Mask | None, extent: Extent) -> tuple[Spans | None, Mask | No
         return (None, mask) if joined is None else (joined, None)
     if isinstance(mask, Part):
         return _part(mask, extent)
-    spans = _leaf(mask, extent)
+    spans = None if mask is None else mask.spans(extent)
     return (None, mask) if spans is None else (spans, None)
 
 
 def _part(mask: Part, extent: Extent) -> tuple[Spans | None, Mask | None]:
     """The whole problem's intervals, for these rows, counted from the part's first key."""
-    spans, rest = spans_of(mask.mask, mask.whole(extent))
+    spans, rest = spans_of(mask.mask, mask.within(extent))
     if spans is not None:
         rows = slice(mask.query_start, mask.query_start + extent.queries)
         spans = Spans(
@@ -60,40 +56,7 @@ def _part(mask: Part, extent: Extent) -> tuple[Spans | None, Mask | None]:
     return spans, None if rest is None else replace(mask, mask=rest)
 
 
-def _leaf(mask: Mask | None, extent: Extent) -> Spans | None:
-    i = np.arange(extent.queries, dtype=np.int64)
-    if isinstance(mask, Causal):
-        return Spans(np.zeros_like(i), i + extent.shift(mask.align) + 1)
-    if isinstance(mask, Window):
-        at = i + extent.shift(mask.align)
-        low = np.zeros_like(i) if mask.left is None else at - mask.left
-        high = np.full_like(i, extent.keys) if mask.right is None else at + mask.right + 1
-        return Spans(low, high)
-    if isinstance(mask, Prefix):
-        n = np.asarray(mask.n, dtype=np.int64)[..., None]
-        high = np.broadcast_to(n, (*n.shape[:-1], i.size))
-        return Spans(np.zeros_like(high), high)
-    if isinstance(mask, Padding):
-        return _padding(mask, i)
-    if isinstance(mask, Documents):
-        return _documents(np.asarray(mask.query_ids), np.asarray(mask.key_ids))
-    return None
-
-
-def _padding(mask: Padding, i: _Integers) -> Spans | None:
-    keys = _run(np.asarray(mask.keys))
-    if keys is None:
-        return None
-    low, high = keys.low[..., None], keys.high[..., None]  # (*batch, 1)
-    if mask.queries is None:
-        wide = (*low.shape[:-1], i.size)
-        return Spans(np.broadcast_to(low, wide), np.broadcast_to(high, wide))
-    given = np.asarray(mask.queries)
-    real = given if is_bool(given) else i < given[..., None]
-    return Spans(np.where(real, low, 0), np.where(real, high, 0))
-
-
-def _run(given: NDArray[np.generic]) -> Spans | None:
+def of_flags(given: NDArray[np.generic]) -> Spans | None:
     """(*batch,): where the one run of True begins and ends; None where there are several."""
     if not is_bool(given):
         return Spans(np.zeros(given.shape, np.int64), given.astype(np.int64))
@@ -104,7 +67,7 @@ def _run(given: NDArray[np.generic]) -> Spans | None:
     return Spans(low.astype(np.int64), low + given.sum(-1, dtype=np.int64))
 
 
-def _documents(query_ids: NDArray[np.generic], key_ids: NDArray[np.generic]) -> Spans | None:
+def of_documents(query_ids: NDArray[np.generic], key_ids: NDArray[np.generic]) -> Spans | None:
     """Each document's keys, where they stand together; None where one is scattered."""
     batch = np.broadcast_shapes(query_ids.shape[:-1], key_ids.shape[:-1])
     queries = np.broadcast_to(query_ids, (*batch, query_ids.shape[-1]))

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from regard.engine.api import attend
-from regard.engine.cut import Some
 from regard.engine.listen import unheard
 from regard.engine.matrix import Attention
 from regard.engine.whole import whole_sequence
@@ -93,11 +92,11 @@ class HeadwiseAttention(Questions):
     ) -> Attention:
         """This rank's heads over the whole sequence."""
         whole, mine = self._whole, self._trade.query[self._trade.peers.rank]
-        some = Some(whole.shape.extent, tuple(map(range, whole.shape.batch)), mine)
-        score = some.score(self._score)
+        some = (whole.shape.extent, tuple(map(range, whole.shape.batch)), mine)
+        score = self._score.cut(*some)
         with whole_sequence(), unheard():
             return attend(
-                query, key, value, mask=None if whole.mask is None else some.mask(whole.mask),
+                query, key, value, mask=None if whole.mask is None else whole.mask.cut(*some),
                 scale=score.scale, bias=score.bias, softcap=score.softcap, sink=score.sink,
                 summaries=tuple(map(_of_heads, summaries)),
                 # a rank without heads has nothing to compute; the definition can say so

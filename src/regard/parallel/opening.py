@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.declare import encode
 from regard.engine.autocast import in_autocast
 from regard.engine.edit import editors
 from regard.errors import InputError, ShapeError, UnavailableError
@@ -15,7 +16,6 @@ from regard.parallel.agree import agree, contents
 from regard.parallel.group import Peers
 from regard.parallel.shards import Shards
 from regard.parallel.whole import Whole
-from regard.score import describe
 from regard.summary import Summary, as_summaries
 
 __all__ = ["Opened", "check_held", "check_world", "open_problem"]
@@ -122,7 +122,7 @@ def _said(way: str, opened: Opened) -> dict[str, str]:
         "shapes and dtypes": f"{sizes} (without tokens)",
         "shards": repr(opened.shards),
         "mask": f"{whole.mask!r} {contents(mask)}",
-        "score rule": f"{describe(score)} {contents(score.arrays())}",
+        "score rule": f"{encode(score)} {contents(score.arrays())}",
         "summaries": repr(opened.summaries),
         "who needs gradients": str(learns if torch.is_grad_enabled() else None),
         "implementation": str(whole.implementation),

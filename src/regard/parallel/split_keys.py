@@ -19,7 +19,7 @@ from regard.engine.api import attend_partial, replay
 from regard.engine.autocast import in_autocast
 from regard.errors import GradientError
 from regard.mask import Mask, as_mask
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.parallel.agree import agree, contents
 from regard.parallel.failure import named
 from regard.parallel.group import Peers

@@ -16,18 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.arrays import host
 from regard.engine.api import attend_partial
 from regard.engine.choose import MEASURING, choose, sweeps_for
 from regard.engine.problem import Call
 from regard.engine.spec import Spec
 from regard.mask import Mask, Verdict, as_mask
-from regard.mask.arrays import host
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.parallel.shards import Piece
-from regard.score import BiasTable, PartBias, ScoreRule, as_bias
+from regard.score import PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial
-from regard.summary import Matching, Summary
+from regard.summary import Summary
 
 __all__ = ["Whole"]
 
@@ -69,7 +69,7 @@ class Whole:
         mask = None if mask is None else as_mask(mask).map(beside)
         bias = as_bias(bias)
         if bias is not None:
-            kept = None if isinstance(bias, BiasTable) else exact  # a table may be large
+            kept = None if bias.narrow else exact
             bias = bias.map(lambda array: beside(array, kept))
         scale = 1 / math.sqrt(shape.dim) if scale is None else scale
         sink = None if sink is None else beside(sink, exact)
@@ -130,7 +130,9 @@ class Whole:
     ) -> Partial:
         """Attention of one block, to be merged with that of the others."""
         seen_whole = cols.length > 0 and self.verdict(rows, cols) is Verdict.ALL
-        here = {summary: _of_block(summary, rows, cols) for summary in summaries}
+        extent = self.shape.extent
+        some = tuple(map(range, extent.batch)), range(extent.heads), range(*rows), range(*cols)
+        here = {summary: summary.cut(extent, *some) for summary in summaries}
         found = attend_partial(
             query, key, value,
             mask=None if seen_whole else self.mask,
@@ -169,13 +171,3 @@ class Whole:
         arrays = [*([] if call.mask is None else call.mask.arrays()), *call.score.arrays()]
         spec = replace(rules, implementation=self.sweeps, place=call.place)
         return arrays, spec.asking(**question)
-
-
-def _of_block(summary: Summary, rows: Piece, cols: Piece) -> Summary:
-    """The summary as the block sees it: its marks belong to tokens."""
-    if not isinstance(summary, Matching):
-        return summary
-    return Matching(
-        summary.query_marks[..., rows.start : rows.stop],
-        summary.key_marks[..., cols.start : cols.stop],
-    )

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.arrays import host, is_bool
 from regard.mask import Mask, Padding
-from regard.mask.algebra import Both
-from regard.mask.arrays import host, is_bool
+from regard.mask.base import Both
 
 __all__ = ["Real", "margin", "real_in", "real_tokens", "without_padding"]
 

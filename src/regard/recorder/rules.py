@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard import score as scores
+from regard.declare import encode, is_portable
 from regard.errors import InputError
 from regard.mask import Causal, Extent, Mask, Table, Window
-from regard.mask import spec as masks
-from regard.mask.algebra import Both
-from regard.mask.contents import Rule
-from regard.mask.part import Part
+from regard.mask.base import Both, Part
 from regard.recording.contents import UNKNOWN
-from regard.score import BiasTable, PartBias, ScoreRule
+from regard.score import BiasTable, ScoreRule
 
 __all__ = ["Rules", "as_heads", "follows", "rules_for"]
 
@@ -50,7 +47,7 @@ def as_heads(
     def together(tile: Callable[[tuple[int, ...]], Any]) -> Tensor:
         return torch.cat([tile(entry).expand(one) for entry in entries])
 
-    if mask is not None and (any(True for _ in mask.arrays()) or _has_rule(mask)):
+    if mask is not None and (any(True for _ in mask.arrays()) or not is_portable(mask)):
         held = mask.map(lambda array: torch.as_tensor(array).cpu())
         mask = Table(together(lambda entry: held.select(entry).allows(i, j, alone)))
     bias, sink = score.bias, score.sink
@@ -67,15 +64,18 @@ def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent) -> Rules:
     mask = None if mask is None else mask.map(_numpy)
     score = score.map(_numpy)
     why_not = ""
-    if mask is not None and _has_rule(mask):
+    if mask is not None and not is_portable(mask):
         mask, why_not = _spelt_out(mask, extent)
-    bias = score.bias.bias if isinstance(score.bias, PartBias) else score.bias
-    if isinstance(bias, BiasTable) and bias.table.nbytes > _MOST_TABLE:
-        why_not = f"its bias is a table of {bias.table.nbytes / 1e6:.0f} MB, too large to keep"
+    if score.bias is not None and not is_portable(score.bias):
+        why_not = f"its bias, a {type(score.bias).__name__}, has no tag that a file could name"
+    elif score.bias is not None:
+        size = sum(array.nbytes for array in score.bias.arrays())
+        if size > _MOST_TABLE:
+            why_not = f"its bias is a table of {size / 1e6:.0f} MB, too large to keep"
     if why_not:
-        return Rules(UNKNOWN, scores.describe(ScoreRule(score.scale, score.softcap)), (), why_not)
+        return Rules(UNKNOWN, encode(ScoreRule(score.scale, score.softcap)), (), why_not)
     held = [] if mask is None else list(mask.arrays())
-    return Rules(masks.describe(mask), scores.describe(score), (*held, *score.arrays()))
+    return Rules(encode(mask), encode(score), (*held, *score.arrays()))
 
 
 def _numpy(array: Any) -> NDArray[Any]:
@@ -83,13 +83,6 @@ def _numpy(array: Any) -> NDArray[Any]:
         return np.asarray(array)
     plain = array.detach().cpu()
     return (plain.float() if plain.is_floating_point() and plain.itemsize == 2 else plain).numpy()
-
-
-def _has_rule(mask: Mask) -> bool:
-    if isinstance(mask, Rule):
-        return True
-    inner = [getattr(mask, name, None) for name in ("left", "right", "mask")]
-    return any(_has_rule(one) for one in inner if isinstance(one, Mask))
 
 
 def _spelt_out(mask: Mask, extent: Extent) -> tuple[Mask | None, str]:

@@ -16,7 +16,7 @@ from regard.engine.listen import unheard
 from regard.engine.matrix import Attention
 from regard.engine.problem import Call
 from regard.mask import Extent, Mask
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.recorder.host import bring
 from regard.recorder.ledger import TOTALS, Page
 from regard.recorder.measure import Measured, Wanted, matched, measured

@@ -68,8 +68,8 @@ class Segment:
 
     rows: tuple[int, int]
     keys: tuple[int, int]
-    mask: str = "None"  # as `regard.mask.spec.describe` writes it; UNKNOWN where it cannot be
-    score: str = "(1.0,None,None,False)"  # as `regard.score.describe` writes it
+    mask: str = "null"  # as `regard.declare.encode` writes it; UNKNOWN where it cannot be
+    score: str = '["score/1",{"scale":1.0}]'
     arrays: tuple[str, ...] = ()  # names of tensors: the mask's, then the score rule's
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
+from regard.declare import Declared
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.state import MergeRule
@@ -54,17 +55,15 @@ class Matrix(Protocol):
         ...
 
 
-class Summary(ABC):
+class Summary(Declared):
     """Something measured on an attention matrix. Equal parameters make equal summaries."""
 
+    family = "statistic"
     merge_rule: ClassVar[MergeRule | None] = None  # over disjoint sets of keys; None: not at all
 
     @abstractmethod
     def define(self, matrix: Matrix, shape: AttentionShape) -> Any:
         """What it means, on the dense matrix: the oracle of every faster way."""
-
-    def check(self, shape: AttentionShape) -> None:  # noqa: B027
-        """Raise InputError where the parameters make no sense for this problem."""
 
 
 def as_summaries(given: Any) -> tuple[Summary, ...]:

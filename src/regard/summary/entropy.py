@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -14,9 +12,10 @@ from regard.summary.base import Matrix, Summary
 __all__ = ["Entropy", "Visible", "normalize"]
 
 
-@dataclass(frozen=True)
 class Entropy(Summary):
     """(…, Hq, L): entropy of each row in nats; 0 where a row sees no key."""
+
+    tag = "entropy/1"
 
     merge_rule = MergeRule.ENTROPY
 
@@ -31,9 +30,10 @@ def _surprise(p: Tensor) -> Tensor:
     return torch.where(some, -p * torch.where(some, p, 1.0).log(), 0.0)
 
 
-@dataclass(frozen=True)
 class Visible(Summary):
     """(…, Hq, L): how many keys each row may see."""
+
+    tag = "visible/1"
 
     merge_rule = MergeRule.SUM
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -14,9 +12,10 @@ from regard.summary.base import Matrix, Summary
 __all__ = ["MaxLogit", "MaxScore"]
 
 
-@dataclass(frozen=True)
 class MaxScore(Summary):
     """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias (QK-clip's S)."""
+
+    tag = "max-score/1"
 
     merge_rule = MergeRule.MAX
 
@@ -25,9 +24,10 @@ class MaxScore(Summary):
         return _largest(matrix.scaled.masked_fill(~matrix.visible, -torch.inf))
 
 
-@dataclass(frozen=True)
 class MaxLogit(Summary):
     """(…, Hq, L): the largest final score over visible keys, the sink excluded."""
+
+    tag = "max-logit/1"
 
     merge_rule = MergeRule.MAX
 

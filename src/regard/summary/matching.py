@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
+from regard.declare import array
 from regard.errors import DTypeError, ShapeError
 from regard.shapes import AttentionShape
 from regard.state import MergeRule
@@ -16,7 +14,6 @@ from regard.summary.base import Matrix, Summary
 __all__ = ["Matching"]
 
 
-@dataclass(frozen=True, eq=False)
 class Matching(Summary):
     """(…, Hq, L): Σ p_ij over earlier keys j whose mark equals the query's.
 
@@ -28,8 +25,9 @@ class Matching(Summary):
 
     merge_rule = MergeRule.MEAN
 
-    query_marks: Tensor
-    key_marks: Tensor
+    tag = "matching/1"
+    query_marks: Tensor = array("queries")
+    key_marks: Tensor = array("keys")
 
     def __post_init__(self) -> None:
         for name, marks in self._named():
@@ -63,10 +61,6 @@ class Matching(Summary):
                     f"Matching({name}) has shape {tuple(marks.shape)}; give one whole number per "
                     f"token: ({count},) or {(*shape.batch, count)}"
                 )
-
-    def map(self, convert: Callable[[Tensor], Tensor]) -> Matching:
-        """The same summary with other tensors inside."""
-        return Matching(convert(self.query_marks), convert(self.key_marks))
 
     def _named(self) -> tuple[tuple[str, Tensor], ...]:
         return ("query_marks", self.query_marks), ("key_marks", self.key_marks)

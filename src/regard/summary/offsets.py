@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -13,12 +11,13 @@ from regard.summary.base import Matrix, Summary
 __all__ = ["Offsets"]
 
 
-@dataclass(frozen=True)
 class Offsets(Summary):
     """(…, Hq, L + S − 1): the sum of each diagonal. Entry e holds Σ p_ij over j − i = e − (L − 1).
 
     In a square causal matrix, entry L − 1 is the mass on oneself, L − 2 on the token before.
     """
+
+    tag = "offsets/1"
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """One sum for each diagonal."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -17,12 +16,13 @@ __all__ = ["Pooled"]
 _MOST_CELLS = 512  # a side, where the caller names no cell size
 
 
-@dataclass(frozen=True)
 class Pooled(Summary):
     """(…, Hq, ⌈L/cell⌉, ⌈S/cell⌉): mean or largest weight in each cell × cell square.
 
     Masked cells count as 0; the squares at the ragged edges are divided by their true area.
     """
+
+    tag = "pooled/1"
 
     cell: int | None = None
     how: Literal["mean", "max"] = "mean"

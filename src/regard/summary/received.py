@@ -26,7 +26,6 @@ class Span:
     step: int | None
 
 
-@dataclass(frozen=True)
 class Received(Summary):
     """(…, Hq, S): weight received by each key, over all queries or some of them.
 
@@ -34,6 +33,8 @@ class Received(Summary):
     per       "sum", or "visible" for the mean over those of the queries that may see the key
     groups    None, or "sum"/"mean" over the query heads that share a key head: (…, Hkv, S)
     """
+
+    tag = "received/1"
 
     queries: Any = None
     per: Literal["sum", "visible"] = "sum"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -14,9 +12,10 @@ from regard.summary.base import Matrix, Summary
 __all__ = ["Concentration", "Distance"]
 
 
-@dataclass(frozen=True)
 class Distance(Summary):
     """(…, Hq, L): Σ_j p_ij |i − j| with query i at its key position (the last at the last key)."""
+
+    tag = "distance/1"
 
     merge_rule = MergeRule.MEAN
 
@@ -28,9 +27,10 @@ class Distance(Summary):
         return (weights * (i[:, None] - j[None, :]).abs()).sum(-1)
 
 
-@dataclass(frozen=True)
 class Concentration(Summary):
     """(…, Hq, L): Σ_j p_ij²; 1 over it is the number of keys a row effectively uses."""
+
+    tag = "concentration/1"
 
     merge_rule = MergeRule.SQUARES
 

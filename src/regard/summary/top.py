@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from regard.errors import InputError
@@ -14,9 +12,10 @@ from regard.summary.base import Matrix, Summary
 __all__ = ["Peak", "Top"]
 
 
-@dataclass(frozen=True)
 class Top(Summary):
     """(…, Hq, L, k): the k heaviest keys of each row; equal scores go to the lower key."""
+
+    tag = "top/1"
 
     merge_rule = MergeRule.TOP
 
@@ -40,9 +39,10 @@ class Top(Summary):
         )
 
 
-@dataclass(frozen=True)
 class Peak(Summary):
     """(…, Hq, L): the heaviest key of each row and its weight."""
+
+    tag = "peak/1"
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> TopKeys:
         """Top(1) without its last axis."""

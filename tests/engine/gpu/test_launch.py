@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import regard
 from regard.engine import choose
 from regard.engine.gpu import sweeps
 from regard.engine.gpu.launch import (
@@ -30,7 +31,7 @@ HALF, SINGLE, DOUBLE = torch.bfloat16, torch.float32, torch.float64
 def problem(dim: int, dtype: torch.dtype = HALF) -> Problem:
     return Problem(
         shape=AttentionShape.of(*[(1, 2, 8, dim)] * 3), dtype=dtype, device="cuda",
-        mask="Window(left=4, right=0, align='end')", bias="", softcap=False, sink=False,
+        mask=regard.Window(4), bias=None, softcap=False, sink=False,
         dropout=False, gradients=True, bias_gradient=False, summaries=frozenset(),
     )  # fmt: skip
 

@@ -25,8 +25,8 @@ from regard.shapes import AttentionShape
 from regard.testing import CASES
 
 PLAIN = Problem(
-    shape=AttentionShape.of(*[(1, 2, 8, 64)] * 3), dtype=torch.bfloat16, device="cuda", mask="",
-    bias="", softcap=False, sink=False, dropout=False, gradients=True, bias_gradient=False,
+    shape=AttentionShape.of(*[(1, 2, 8, 64)] * 3), dtype=torch.bfloat16, device="cuda", mask=None,
+    bias=None, softcap=False, sink=False, dropout=False, gradients=True, bias_gradient=False,
     summaries=frozenset(),
 )  # fmt: skip
 
@@ -55,7 +55,7 @@ def test_without_triton_there_is_a_reason(monkeypatch):
         ({"device": "cpu"}, "the tensors are on cpu, these kernels run on cuda"),
         ({"dropout": True}, "it has no dropout"),
         ({"bias_gradient": True}, "its backward gives no gradient to a bias"),
-        ({"mask": "Rule(fn=<f>, entry=None)"}, "of masks it knows no Rule"),
+        ({"mask": regard.Rule(lambda i, j: i > j)}, "of masks it knows no Rule"),
         ({"shape": AttentionShape.of(*[(1, 2, 8, 300)] * 3)}, "head dim 300 is above 256"),
         (
             {"shape": AttentionShape.of(*[(64, 64, 16, 8, 64)] * 3)},

@@ -110,7 +110,7 @@ class Binding:
         here = extent
         if isinstance(bias, PartBias):
             down, across, here, bias = (
-                bias.query_start, bias.key_start, bias.whole(extent), bias.bias,
+                bias.query_start, bias.key_start, bias.within(extent), bias.bias,
             )  # fmt: skip
         c.bias_shift = down - across
         if isinstance(bias, BiasTable):

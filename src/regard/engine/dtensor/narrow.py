@@ -11,13 +11,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.engine.cut import Some, cut
 from regard.engine.dtensor.layout import Layout
 from regard.engine.problem import Call
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.score import PartBias
 from regard.shapes import AttentionShape
-from regard.summary import Matching, Summary
+from regard.summary import Summary
 
 __all__ = ["narrow_call", "narrow_summary"]
 
@@ -27,11 +26,11 @@ def narrow_call(call: Call, at: Layout) -> Call:
     query = at.local(call.query, at.rows())
     key, value = (_serving(at.local(t, at.keys()), at) for t in (call.key, call.value))
     # rules are cut after they are whole everywhere, so that gradients find their way back
-    mine = Some(call.shape.extent, at.batch, at.heads)
-    score = mine.score(call.score.map(lambda array: at.local(array, at.everywhere())))
+    mine = (call.shape.extent, at.batch, at.heads)
+    score = call.score.map(lambda array: at.local(array, at.everywhere())).cut(*mine)
     mask = call.mask
     if mask is not None:
-        mask = mine.mask(mask.map(lambda array: at.local(array, at.everywhere())))
+        mask = mask.map(lambda array: at.local(array, at.everywhere())).cut(*mine)
     shape = AttentionShape.of(query.shape, key.shape, value.shape)
     found = Call(query, key, value, mask, score, shape, place=call.place)
     return _placed(found, call, at) if at.splits_queries else found
@@ -39,11 +38,7 @@ def narrow_call(call: Call, at: Layout) -> Call:
 
 def narrow_summary(summary: Summary, at: Layout) -> Summary:
     """The summary, with what it holds about tokens cut to this rank's."""
-    if not isinstance(summary, Matching):
-        return summary
-    queries, keys = (cut(marks, at.batch, 1) for marks in (summary.query_marks, summary.key_marks))
-    rows = at.queries
-    return Matching(queries[..., rows.start : rows.stop], keys)
+    return summary.cut(at.shape.extent, at.batch, at.heads, at.queries)
 
 
 def _serving(keys: Tensor, at: Layout) -> Tensor:

@@ -199,7 +199,7 @@ def _bias(call: Call) -> tuple[Tensor | None, Tensor | None, Tensor | None, int,
     down = across = 0
     whole = extent
     if isinstance(bias, PartBias):
-        down, across, whole = bias.query_start, bias.key_start, bias.whole(extent)
+        down, across, whole = bias.query_start, bias.key_start, bias.within(extent)
         bias = bias.bias
     if isinstance(bias, BiasTable):
         table = bias.table

@@ -12,21 +12,17 @@ waits. Where ids or flags are used, spans say which keys can matter at all.
 
 from __future__ import annotations
 
-import ast
-import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.errors import UnavailableError
-from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Table, Window
-from regard.mask.algebra import Both, Either, Not
-from regard.mask.part import Part
+from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
+from regard.mask.base import Both, Either, Not, Part
 
-__all__ = ["Seen", "Span", "seen_by", "why_not"]
+__all__ = ["Form", "Seen", "Span", "normal_form", "seen_by"]
 
 
 class Span(NamedTuple):
@@ -71,16 +67,36 @@ def seen_by(mask: Mask | None, extent: Extent, device: torch.device) -> Seen:
     return _add(Seen(), mask, _Frame(extent.queries, extent.keys, 0, 0, extent, device))
 
 
-@lru_cache(maxsize=1024)
-def why_not(text: str, extent: Extent) -> str | None:
-    """Why a mask, given as its text, has no normal form; None where it has."""
-    if "Rule(" in text:
-        return "of masks it knows no Rule"
-    try:
-        seen_by(_from_text(text), extent, torch.device("meta"))
-    except UnavailableError as error:
-        return error.reasons["triton"][0]
-    return None
+class Form(NamedTuple):
+    """Which parts the normal form of a mask has; `why_not` where it has none."""
+
+    ids: bool = False
+    flags: bool = False
+    table: bool = False
+    why_not: str = ""
+
+
+_FORMS: dict[Any, Form] = {}
+_MANY_FORMS = 1024
+
+
+def normal_form(mask: Mask | None, extent: Extent) -> Form:
+    """By dtypes and shapes alone, once for all masks of the same structure."""
+    if mask is None:
+        return Form()
+    key = (mask.structure(), extent)
+    form = _FORMS.get(key)
+    if form is None:
+        empty = mask.map(lambda array: torch.empty_like(array, device="meta"))
+        try:
+            seen = seen_by(empty, extent, torch.device("meta"))
+            form = Form(seen.query_ids is not None, seen.flags is not None, seen.table is not None)
+        except UnavailableError as error:
+            form = Form(why_not=error.reasons["triton"][0])
+        if len(_FORMS) >= _MANY_FORMS:
+            _FORMS.clear()
+        _FORMS[key] = form
+    return form
 
 
 # ── the conjunction ──────────────────────────────────────────────────────────────────────────
@@ -92,7 +108,7 @@ def _add(seen: Seen, mask: Mask, frame: _Frame) -> Seen:
         return _add(_add(seen, mask.left, frame), mask.right, frame)
     if isinstance(mask, Part):
         down, across = frame.down + mask.query_start, frame.across + mask.key_start
-        whole = mask.whole(frame.whole)
+        whole = mask.within(frame.whole)
         return _add(seen, mask.mask, frame._replace(down=down, across=across, whole=whole))
     if isinstance(mask, Causal | Window):
         return _narrow(seen, mask, frame)
@@ -102,6 +118,8 @@ def _add(seen: Seen, mask: Mask, frame: _Frame) -> Seen:
         return _add_flags(seen, mask, frame)
     if isinstance(mask, Table):
         return _add_table(seen, mask, frame)
+    if isinstance(mask, Rule):
+        raise _refusal("of masks it knows no Rule")
     spans = _spans(mask, frame)
     if spans is None:
         raise _refusal(f"of combined masks it knows intervals only, not {mask!r}")
@@ -260,31 +278,3 @@ def _real_queries(mask: Padding, frame: _Frame) -> Tensor:
 
 def _refusal(reason: str) -> UnavailableError:
     return UnavailableError("'triton' cannot serve this call:", {"triton": [reason]})
-
-
-# ── a mask from its text ─────────────────────────────────────────────────────────────────────
-
-_KINDS: dict[str, type[Mask]] = {
-    kind.__name__: kind for kind in (Causal, Documents, Padding, Part, Prefix, Table, Window)
-}
-
-
-def _from_text(text: str) -> Mask | None:
-    """The mask of this repr, its arrays without contents: `<int64 (2,)>` is two whole numbers."""
-    source = re.sub(r"<(\w+) (\([^)]*\))>", r"array('\1', \2)", text)
-    return _built(ast.parse(source, mode="eval").body) if text else None
-
-
-def _built(node: ast.expr) -> Any:
-    if isinstance(node, ast.BinOp):
-        pair = Both if isinstance(node.op, ast.BitAnd) else Either
-        return pair(_built(node.left), _built(node.right))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        return Not(_built(node.operand))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id == "array":
-            kind, size = (ast.literal_eval(part) for part in node.args)
-            return torch.empty(size, dtype=getattr(torch, kind), device="meta")
-        given = {word.arg: _built(word.value) for word in node.keywords if word.arg}
-        return _KINDS[node.func.id](**given)
-    return ast.literal_eval(node)

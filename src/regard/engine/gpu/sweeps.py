@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.engine.gpu.bind import Bound, bind
 from regard.engine.gpu.launch import interpreting, room
-from regard.engine.gpu.seen import why_not
+from regard.engine.gpu.seen import normal_form
 from regard.engine.problem import Call, Place, Problem, RowState, What
 from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
 from regard.summary import (
@@ -86,7 +86,7 @@ class TritonSweeps:
     def reasons(self, problem: Problem) -> list[str]:
         """What the kernels do not do."""
         shape, home = problem.shape, "cpu" if interpreting() else "cuda"
-        hidden = why_not(problem.mask, shape.extent)
+        hidden = normal_form(problem.mask, shape.extent).why_not
         need = room(shape.dim, problem.dtype)
         there = _shared_memory() if home == "cuda" else None
         units = prod(shape.batch) * shape.query_heads
@@ -101,7 +101,7 @@ class TritonSweeps:
             f"batch × heads is {units}, CUDA takes {_MOST_UNITS}": units > _MOST_UNITS,
             "it has no dropout": problem.dropout,
             "its backward gives no gradient to a bias": problem.bias_gradient,
-            str(hidden): hidden is not None,
+            hidden: hidden != "",
         }
         return [said for said, so in limits.items() if so]
 

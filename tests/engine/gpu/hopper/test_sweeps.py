@@ -25,7 +25,7 @@ from regard.summary import Concentration, Entropy, MaxScore
 
 HALF = torch.bfloat16
 PLAIN = Problem(
-    shape=AttentionShape.of(*[(1, 2, 8, 64)] * 3), dtype=HALF, device="cuda", mask="", bias="",
+    shape=AttentionShape.of(*[(1, 2, 8, 64)] * 3), dtype=HALF, device="cuda", mask=None, bias=None,
     softcap=False, sink=False, dropout=False, gradients=True, bias_gradient=False,
     summaries=frozenset([Entropy()]),
 )  # fmt: skip
@@ -80,16 +80,14 @@ def of_shape(dim: int, value_dim: int) -> AttentionShape:
     return AttentionShape.of((1, 4, 8, dim), (1, 2, 9, dim), (1, 2, 9, value_dim))
 
 
-WINDOW_AND_LENGTHS = (
-    "(Window(left=4, right=0, align='end') & Padding(keys=<int64 (1,)>, queries=None))"
-)
+WINDOW_AND_LENGTHS = regard.Window(4) & regard.Padding(torch.tensor([3]))
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {}, {"dtype": torch.float16}, {"shape": of_shape(128, 128)}, {"sink": True},
-        {"shape": of_shape(128, 0)}, {"mask": "Causal(align='end')"},
+        {"shape": of_shape(128, 0)}, {"mask": regard.Causal()},
         {"mask": WINDOW_AND_LENGTHS},
         {"summaries": frozenset([Entropy(), Concentration()])},
     ],
@@ -107,12 +105,14 @@ def test_what_it_serves(hopper: None, changes: dict[str, Any]) -> None:
         ({"shape": of_shape(96, 96)}, "head dim 96 is not 64 or 128"),
         ({"shape": of_shape(64, 40)},
          "values of 40 beside a head dim of 64: it takes equal ones"),
-        ({"bias": "ALiBi"}, "it knows no bias, and this one is ALiBi"),
+        ({"bias": regard.ALiBi(torch.ones(2))},
+         "it knows no bias, and this one is ALiBi(<float32 (2,)>, align='end')"),
         ({"softcap": True}, "it has no soft cap"),
-        ({"mask": "Documents(query_ids=<int64 (8,)>, key_ids=<int64 (8,)>)"},
+        ({"mask": regard.Documents(torch.zeros(8, dtype=torch.int64))},
          "of masks it knows no Documents"),
-        ({"mask": "Table(table=<bool (8, 8)>)"}, "of masks it knows no boolean table"),
-        ({"mask": "Padding(keys=<bool (1, 8)>, queries=None)"},
+        ({"mask": regard.mask.Table(torch.ones(8, 8, dtype=torch.bool))},
+         "of masks it knows no boolean table"),
+        ({"mask": regard.Padding(torch.ones(1, 8, dtype=torch.bool))},
          "of masks it knows no scattered padding"),
         ({"dropout": True}, "it has no dropout"),
     ],

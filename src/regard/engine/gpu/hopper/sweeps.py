@@ -9,6 +9,7 @@ import torch
 
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import interpreting
+from regard.engine.gpu.seen import normal_form
 from regard.engine.gpu.sweeps import TritonSweeps
 from regard.engine.problem import Problem, RowState
 
@@ -20,13 +21,6 @@ __all__ = ["DIMS", "DTYPES", "HOPPER", "HopperSweeps"]
 
 DTYPES = (torch.bfloat16, torch.float16)
 DIMS = (64, 128)
-
-# masks that are no one interval of keys a row, by how they write themselves
-_UNKNOWN = {
-    "Documents(": "of masks it knows no Documents",
-    "Table(": "of masks it knows no boolean table",
-    "<bool": "of masks it knows no scattered padding",
-}
 
 
 class HopperSweeps(TritonSweeps):
@@ -54,7 +48,7 @@ class HopperSweeps(TritonSweeps):
 
     def reasons(self, problem: Problem) -> list[str]:
         """What the kernel does not do."""
-        shape = problem.shape
+        shape, seen = problem.shape, normal_form(problem.mask, problem.shape.extent)
         limits = {
             f"the tensors are {problem.dtype}, it takes bfloat16 and float16": (
                 problem.dtype not in DTYPES
@@ -63,9 +57,11 @@ class HopperSweeps(TritonSweeps):
             f"values of {shape.value_dim} beside a head dim of {shape.dim}: it takes equal ones": (
                 shape.value_dim not in (0, shape.dim)
             ),
-            f"it knows no bias, and this one is {problem.bias}": problem.bias != "",
+            f"it knows no bias, and this one is {problem.bias!r}": problem.bias is not None,
             "it has no soft cap": problem.softcap,
-            **{said: kind in problem.mask for kind, said in _UNKNOWN.items()},
+            "of masks it knows no Documents": seen.ids,
+            "of masks it knows no boolean table": seen.table,
+            "of masks it knows no scattered padding": seen.flags,
         }
         return super().reasons(problem) + [said for said, so in limits.items() if so]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from regard.arrays import brief, check_broadcast, host, is_bool, is_integer, like, pick
 from regard.errors import InputError, ShapeError
 from regard.mask import Documents, Extent, Padding, Prefix, Verdict, as_mask
-from regard.mask.arrays import brief, check_broadcast, host, is_bool, is_integer, like, pick
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import InputError
 from regard.mask import Extent, Verdict
-from regard.mask.tile import both, check_align, length_verdict, real_verdict
+from regard.mask.base import check_align, length_verdict, meet, real_verdict
 
 
 def test_an_extent_knows_the_matrix_that_is_never_built():
@@ -36,11 +36,11 @@ def test_check_align():
 def test_both_is_the_overlap():
     for a, b in itertools.product(Verdict, Verdict):
         if Verdict.NONE in (a, b):
-            assert both(a, b) is Verdict.NONE
+            assert meet(a, b) is Verdict.NONE
         elif a is b is Verdict.ALL:
-            assert both(a, b) is Verdict.ALL
+            assert meet(a, b) is Verdict.ALL
         else:
-            assert both(a, b) is Verdict.SOME
+            assert meet(a, b) is Verdict.SOME
 
 
 @pytest.mark.parametrize("convert", [np.asarray, torch.tensor])

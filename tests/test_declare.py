@@ -12,6 +12,9 @@ import torch
 from hypothesis import given, settings
 
 from mask import cases
+from regard.declare import decode, is_portable
+from regard.declare import encode as describe
+from regard.declare import functions_in as rules_in
 from regard.errors import InputError
 from regard.mask import (
     Causal,
@@ -22,11 +25,9 @@ from regard.mask import (
     Prefix,
     Rule,
     Table,
-    Verdict,
     Window,
 )
-from regard.mask.part import Part
-from regard.mask.spec import describe, rebuild, rules_in
+from regard.mask.base import Part
 
 
 def odd(i: Any, j: Any) -> Any:
@@ -58,7 +59,7 @@ MASKS = (
 
 
 def again(mask: Mask | None) -> Mask | None:
-    return rebuild(describe(mask), [] if mask is None else mask.arrays())
+    return decode(describe(mask), iter(()) if mask is None else mask.arrays(), Mask)
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=repr)
@@ -79,18 +80,23 @@ def test_any_composition_there_and_back(case: cases.Case) -> None:
 
 
 def test_no_mask() -> None:
-    assert describe(None) == "None"
+    assert describe(None) == "null"
     assert again(None) is None
 
 
 def test_the_text_says_the_structure_and_the_arrays_follow() -> None:
     mask = Causal() & Padding([3, 5])
-    assert describe(mask) == "('both',('causal','end'),('padding',False))"
+    assert describe(mask) == (
+        '["both/1",{"left":["causal/1",{"align":"end"}],'
+        '"right":["padding/1",{"keys":{"array":0},"queries":null}]}]'
+    )
     assert [array.tolist() for array in mask.arrays()] == [[3, 5]]
 
 
 def test_other_arrays_make_another_mask() -> None:
-    mask = rebuild(describe(Prefix(1) | Padding([1, 1])), [torch.tensor(2), torch.tensor([3, 0])])
+    mask = decode(
+        describe(Prefix(1) | Padding([1, 1])), iter([torch.tensor(2), torch.tensor([3, 0])]), Mask
+    )
     assert mask is not None
     assert [array.tolist() for array in mask.arrays()] == [2, [3, 0]]
 
@@ -101,16 +107,14 @@ def test_different_structures_have_different_texts() -> None:
     assert len(set(texts)) == len(texts) - len(same)  # those differ in their arrays alone
 
 
-def test_a_mask_of_another_kind_is_refused() -> None:
+def test_a_class_without_a_tag_is_named_in_this_process_alone() -> None:
     class Mine(Mask):
         def allows(self, i: Any, j: Any, extent: Extent) -> Any:
             return i[:, None] == j
 
-        def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
-            return Verdict.SOME
-
-    with pytest.raises(InputError, match=r"a Mine mask cannot be described; use regard\.Rule"):
-        describe(Causal() & Mine())
+    mask: Mask = Causal() & Mine()
+    assert not is_portable(mask) and is_portable(Causal())
+    assert again(mask) == mask
 
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +137,7 @@ def test_a_rule_that_is_gone() -> None:
     text = made()
     gc.collect()
     with pytest.raises(InputError, match="function of this Rule is gone; keep a reference to it"):
-        rebuild(text, [])
+        decode(text, iter(()), Mask)
     with pytest.raises(InputError, match="function of this Rule is gone"):
         rules_in(text)
 
@@ -147,7 +151,7 @@ def test_holding_the_rules_of_a_text_keeps_it_valid() -> None:
     gc.collect()
     assert len(held) == 2
     assert rules_in(text) == held
-    found = rebuild(text, [])
+    found = decode(text, iter(()), Mask)
     assert found is not None
     np.testing.assert_array_equal(cases.answer(found, Extent(3, 3))[0], np.eye(3, dtype=bool))
 
@@ -184,3 +188,71 @@ def test_any_callable_can_be_a_rule() -> None:
         found = again(Rule(fn))
         assert isinstance(found, Rule) and found.fn is fn
         assert rules_in(describe(found)) == [fn]
+
+
+# ── tags ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_class_of_the_same_name_takes_nobodys_place() -> None:
+    ours = Padding
+
+    class Padding2(Mask):
+        __qualname__ = "Padding"
+
+        def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+            return i[:, None] >= j
+
+    assert isinstance(again(ours([1, 3])), ours)
+    assert type(again(Padding2())) is Padding2
+
+
+def test_a_tag_is_given_once() -> None:
+    with pytest.raises(InputError, match=r"Mine: the tag 'padding/1' is taken by regard\.mask\."):
+
+        class Mine(Mask):
+            tag = "padding/1"
+
+            def allows(self, i: Any, j: Any, extent: Extent) -> Any: ...
+
+
+def test_a_subclass_does_not_inherit_a_tag() -> None:
+    class Longer(Window):
+        pass
+
+    assert type(again(Longer(3))) is Longer and not is_portable(Longer(3))
+
+
+@pytest.mark.parametrize("wrong", ["dilated", "Dilated/1", "dilated/0", "local/3", 7])
+def test_tags_have_a_name_and_a_version(wrong: Any) -> None:
+    with pytest.raises(InputError, match="give a name and a version, such as 'dilated/1'"):
+        type("Mine", (Mask,), {"tag": wrong, "allows": lambda *_: None})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('["dilated/9",{"step":2}]', "there is no 'dilated/9' here; import the module"),
+        ('["causal/1",{"align":"middle"}]', "align='middle'"),
+        ('["causal/1",{"way":"end"}]', "Causal has no field way"),
+        ('["window/1",{}]', "Window"),
+        ('["padding/1",{"keys":3}]', "stands where an array belongs"),
+        ('["padding/1",{"keys":{"array":0}}]', "fewer arrays"),
+        ('["not/1",{"mask":"causal"}]', "no mask, bias or statistic"),
+        ('["alibi/1",{"slopes":null}]', "floats|numbers"),
+        ('["score/1",{"scale":1.0}]', "is a score rule, not a mask"),
+        ('["window/1",{"left":1e999}]', "whole number"),
+        ('["window/1",{"left":NaN}]', "no text of a mask"),
+        (f'["window/1",{{"left":{2**60}}}]', "no number of ours"),
+        ("[" * 100, "deeper"),
+        ("causal", "no text"),
+    ],
+)
+def test_texts_that_are_none_of_ours(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        decode(text, iter(()), Mask)
+
+
+def test_masks_that_hold_arrays_are_equal_to_themselves_alone() -> None:
+    one = Padding([1, 2])
+    assert one == one and one != Padding([1, 2]) and Causal() == Causal() != Causal("start")
+    assert hash(Window(3)) == hash(Window(3)) and len({one, Padding([1, 2])}) == 2

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.cut import Some, cut
-from regard.errors import UnavailableError
+from regard.declare import array
 from regard.mask import Extent, Mask, as_mask
-from regard.mask.part import Part
+from regard.mask.base import Part
 from regard.score import ALiBi, Bias, BiasTable, PartBias, RelativeBias, ScoreRule
 
 WHOLE = Extent(queries=5, keys=6, batch=(2, 3), heads=4)
-SOME = Some(WHOLE, (range(1, 2), range(2)), range(1, 4))
+SOME = WHOLE, (range(1, 2), range(2)), range(1, 4)
 HERE = Extent(queries=5, keys=6, batch=(1, 2), heads=3)
 ROWS, COLS = torch.arange(5), torch.arange(6)
 
@@ -52,14 +51,14 @@ MASKS: dict[str, Any] = {
 @pytest.mark.parametrize("name", MASKS)
 def test_masks(name: str) -> None:
     mask = as_mask(MASKS[name])
-    found = SOME.mask(mask)
+    found = mask.cut(*SOME)
     found.check(HERE)
     right = mine(mask.allows(ROWS, COLS, WHOLE))
     assert torch.equal(found.allows(ROWS, COLS, HERE).expand(HERE.full), right)
 
 
 def test_a_part_of_the_queries_stays_where_it_is() -> None:
-    part = SOME.mask(Part(as_mask(MASKS["table"]), 2, 1, 5, 6))
+    part = Part(as_mask(MASKS["table"]), 2, 1, 5, 6).cut(*SOME)
     right = mine(as_mask(MASKS["table"]).allows(ROWS, COLS, WHOLE))[..., 2:4, 1:3]
     small = Extent(queries=2, keys=2, batch=(1, 2), heads=3)
     found = part.allows(torch.arange(2), torch.arange(2), small)
@@ -79,38 +78,42 @@ BIASES: dict[str, Bias] = {
 def test_biases_and_sinks(name: str) -> None:
     sink = torch.arange(4.0)
     for bias in (BIASES[name], PartBias(BIASES[name], 0, 0, 5, 6)):
-        found = SOME.score(ScoreRule(0.5, 3.0, bias, sink))
+        found = ScoreRule(0.5, 3.0, bias, sink).cut(*SOME)
         found.check(HERE)
         assert found.bias is not None and (found.scale, found.softcap) == (0.5, 3.0)
         assert found.sink.tolist() == [1.0, 2.0, 3.0]
         right = mine(bias.tile(ROWS, COLS, WHOLE))
         assert torch.equal(found.bias.tile(ROWS, COLS, HERE).expand(HERE.full), right)
-    assert SOME.score(ScoreRule(0.5)).bias is None
+    assert ScoreRule(0.5).cut(*SOME).bias is None
 
 
 def test_gradients_find_their_way_back() -> None:
     sink = torch.zeros(4, requires_grad=True)
-    SOME.score(ScoreRule(1.0, sink=sink)).sink.sum().backward()
+    ScoreRule(1.0, sink=sink).cut(*SOME).sink.sum().backward()
     assert sink.grad is not None and sink.grad.tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
 def test_an_axis_of_one_speaks_for_all() -> None:
-    assert cut(torch.zeros(1, 4, 2), (range(1, 3), range(2)), 1).shape == (1, 2, 2)
-    assert cut(torch.zeros(4, 2), (range(1, 3), range(1, 2)), 1).shape == (1, 2)
-    assert cut(torch.zeros(3), (range(1, 3),), 1).shape == (3,)
+    ids = regard.Documents(
+        torch.zeros(1, 4, 5, dtype=torch.int64), torch.zeros(6, dtype=torch.int64)
+    )
+    found = ids.cut(Extent(5, 6, (3, 4), 2), (range(1, 3), range(2)), range(1))
+    assert found.query_ids.shape == (1, 2, 5) and found.key_ids.shape == (6,)
 
 
-def test_what_is_unknown_is_refused() -> None:
+def test_values_about_tokens_are_cut_along_them() -> None:
+    marks = regard.Matching(torch.arange(5), torch.arange(6))
+    found = marks.cut(*SOME, range(1, 3), range(2, 6))
+    assert found.query_marks.tolist() == [1, 2] and found.key_marks.tolist() == [2, 3, 4, 5]
+
+
+def test_a_class_of_ones_own_is_cut_by_what_it_declares() -> None:
     class Own(Mask):
+        limit: Any = array("heads")  # (*batch, heads)
+
         def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-            return i[:, None] >= j
+            return (i[:, None] - j).abs() <= self.limit[..., None, None]
 
-        def verdict(self, rows: range, cols: range, extent: Extent) -> Any: ...
-
-    class OwnBias(Bias):
-        tile = arrays = map = select = check = None  # type: ignore[assignment]
-
-    with pytest.raises(UnavailableError, match="Own mask"):
-        SOME.mask(Own())
-    with pytest.raises(UnavailableError, match="OwnBias"):
-        SOME.score(ScoreRule(1.0, bias=OwnBias()))
+    mask = Own(torch.arange(24).reshape(2, 3, 4))
+    right = mine(mask.allows(ROWS, COLS, WHOLE))
+    assert torch.equal(mask.cut(*SOME).allows(ROWS, COLS, HERE), right)
