@@ -20,8 +20,8 @@ from mask import cases as masks
 from regard.mask import Extent
 from regard.mask.base import Part
 from regard.score import PartBias, as_bias
-from regard.state import MergeRule, Partial, TopScores, rounded_off
-from regard.summary import Visible
+from regard.state import Partial, TopScores, rounded_off
+from regard.summary import Summary, Visible
 from regard.testing import Inputs, Yardstick
 
 SUMMARIES = (
@@ -427,8 +427,11 @@ def test_received_over_key_ranges_concatenates_and_over_query_ranges_adds(proble
 
 
 def test_every_mergeable_summary_is_tried_here():
-    """A new merge rule needs a law of its own."""
-    assert {summary.merge_rule for summary in SUMMARIES} == set(MergeRule)
+    """A new way of merging needs a law of its own."""
+    tried = {type(summary).merge for summary in SUMMARIES}
+    every = [s for s in vars(regard.summary).values() if isinstance(s, type)]
+    kinds = [s for s in every if issubclass(s, Summary) and s.name and s.merge is not Summary.merge]
+    assert {s.merge for s in kinds} == tried
 
 
 def test_merging_loses_nothing_where_scores_are_large() -> None:

@@ -37,7 +37,17 @@ if TYPE_CHECKING:
 
     from regard.mask import Extent
 
-__all__ = ["Declared", "array", "decode", "encode", "functions_in", "is_portable", "part"]
+__all__ = [
+    "Declared",
+    "array",
+    "decode",
+    "decode_all",
+    "encode",
+    "encode_all",
+    "functions_in",
+    "is_portable",
+    "part",
+]
 
 _TAG = re.compile(r"[a-z][a-z0-9_.-]*/[1-9][0-9]*")
 _LONGEST = 1 << 16  # characters of a text
@@ -285,6 +295,23 @@ def encode(value: Declared | None) -> str:
     return _node(value, itertools.count())
 
 
+def encode_all(values: Sequence[Declared]) -> str:
+    """Several values as one text; their arrays follow one another."""
+    places = itertools.count()
+    return f"[{','.join([_node(value, places) for value in values])}]"
+
+
+def decode_all(text: str, arrays: Iterator[Any], kind: type[_Kind]) -> tuple[_Kind, ...]:
+    """The values that `encode_all` wrote."""
+    return tuple(_of_kind(_built(tree, arrays), kind) for tree in _parsed(text))
+
+
+def _of_kind(value: Declared, kind: type[_Kind]) -> _Kind:
+    if not isinstance(value, kind):
+        raise InputError(f"{value._word!r} is a {value.family}, not a {kind.family}")
+    return value
+
+
 def is_portable(value: Declared) -> bool:
     """Whether another process can read the text: each class has a tag, none holds a function."""
     own = not value._word.startswith(_LOCAL) and not any(
@@ -339,12 +366,7 @@ def decode(text: str, arrays: Iterator[Any], kind: type[_Kind]) -> _Kind | None:
     """The value of this kind that `encode` wrote, over these arrays; InputError where there is no
     such class here, or the text is none of ours."""
     tree = _parsed(text)
-    if tree is None:
-        return None
-    made = _built(tree, arrays)
-    if not isinstance(made, kind):
-        raise InputError(f"{tree[0]!r} is a {made.family}, not a {kind.family}")
-    return made
+    return None if tree is None else _of_kind(_built(tree, arrays), kind)
 
 
 def functions_in(text: str) -> list[Callable[..., Any]]:

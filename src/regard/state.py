@@ -17,8 +17,7 @@ Weights depend on differences of lse, so what rounding took from it (`rest`) goe
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -29,7 +28,7 @@ from regard.errors import DTypeError, InputError, ShapeError
 
 __all__ = [
     "Finished",
-    "MergeRule",
+    "MergePart",
     "Mergeable",
     "Partial",
     "TopKeys",
@@ -39,23 +38,26 @@ __all__ = [
 ]
 
 
-class MergeRule(enum.Enum):
-    """How a statistic of a row merges over disjoint sets of keys."""
+class MergePart(NamedTuple):
+    """One part's share in the value of a statistic over all parts."""
 
-    MEAN = "mean"  # a mean under the weights
-    ENTROPY = "entropy"
-    MAX = "max"
-    SUM = "sum"
-    SQUARES = "squares"
-    TOP = "top"
+    value: Any
+    weight: Tensor  # (…, Hq, L): exp(lse of the part − lse)
+    gap: Tensor  # lse − lse of the part; 0 where the weight is, so that 0·∞ = 0
+    also: Mapping[Any, Any]  # the part's other statistics
 
 
 class Mergeable(Protocol):
     """A statistic that merges."""
 
-    @property
-    def merge_rule(self) -> MergeRule | None:
-        """How; None where it does not."""
+    counts_sink: Any
+
+    def merge(self, parts: Sequence[MergePart]) -> Any:
+        """The value over the union of the parts' keys."""
+        ...
+
+    def of_nothing(self, like: Any) -> Any:
+        """The value over no keys, in the shape of another."""
         ...
 
 
@@ -88,16 +90,15 @@ class Partial:
         return cls(
             torch.zeros_like(like.out),
             torch.full_like(like.lse, -torch.inf),
-            {summary: _nothing(summary, value) for summary, value in like.summaries.items()},
+            {summary: summary.of_nothing(value) for summary, value in like.summaries.items()},
         )
 
     def finish(self, sink: Tensor | None = None) -> Finished:
         """The result over all keys merged so far; the sink (Hq,) joins here, once."""
         whole = self if sink is None else _merge(self, _sink_alone(self, sink))
         # the sink is never a key: what counts or ranks keys does not see it
-        keys_only = (MergeRule.MAX, MergeRule.SUM, MergeRule.TOP)
         summaries = {
-            summary: (self if summary.merge_rule in keys_only else whole).summaries[summary]
+            summary: (whole if summary.counts_sink else self).summaries[summary]
             for summary in self.summaries
         }
         return Finished(whole.out, whole.lse, summaries, whole.rest)
@@ -147,7 +148,8 @@ class Finished:
 
     def top(self, k: int) -> TopKeys:
         """(…, Hq, L, k), where regard.Top of at least k was asked for; keys are global numbers."""
-        enough = [s for s in self.summaries if s.merge_rule is MergeRule.TOP and s.k >= k]
+        best_of = {s: v for s, v in self.summaries.items() if isinstance(v, TopScores)}
+        enough = [s for s, value in best_of.items() if value.keys.shape[-1] >= k]
         if not enough:
             raise InputError(f"Top({k}) was not asked of attend_partial; give it in summaries=")
         best = self[enough[0]]
@@ -196,8 +198,14 @@ def _merge(a: Partial, b: Partial) -> Partial:
     lse = (peak + log).masked_fill(neither, -torch.inf)
     rest = rounded_off(peak, log.detach()).masked_fill(neither, 0.0)
     out = weights[0].unsqueeze(-1) * a.out + weights[1].unsqueeze(-1) * b.out
+    gaps = [(log - x).masked_fill(w == 0, 0.0) for x, w in zip(above, weights, strict=True)]
     summaries = {
-        summary: _combine(summary.merge_rule, (a, b), summary, weights, [log - x for x in above])
+        summary: summary.merge(
+            [
+                MergePart(part.summaries[summary], w, gap, part.summaries)
+                for part, w, gap in zip((a, b), weights, gaps, strict=True)
+            ]
+        )
         for summary in a.summaries
     }
     return Partial(out, lse, summaries, rest)
@@ -215,47 +223,6 @@ def rounded_off(a: Tensor, b: Tensor) -> Tensor:
     by_b = total - a
     lost = (a - (total - by_b)) + (b - by_b)
     return torch.where(total.isfinite(), lost, 0.0)
-
-
-def _combine(
-    rule: MergeRule | None,
-    parts: tuple[Partial, Partial],
-    summary: Any,
-    weights: list[Tensor],
-    gaps: list[Tensor],
-) -> Any:
-    x, y = (part.summaries[summary] for part in parts)
-    if rule is MergeRule.MEAN:
-        return weights[0] * x + weights[1] * y
-    if rule is MergeRule.SQUARES:
-        return weights[0].square() * x + weights[1].square() * y
-    if rule is MergeRule.MAX:
-        return torch.maximum(x, y)
-    if rule is MergeRule.SUM:
-        return x + y
-    if rule is MergeRule.TOP:
-        return _best(x, y)
-    total = torch.zeros_like(gaps[0])
-    for gap, w, h in zip(gaps, weights, (x, y), strict=True):
-        total = total + w * (h + torch.where(w > 0, gap.masked_fill(w == 0, 0.0), 0.0))  # 0·∞ = 0
-    return total
-
-
-def _best(x: TopScores, y: TopScores) -> TopScores:
-    """The best of both; among equal scores the lower key. Sorting by key first, then stably by
-    score, makes the result independent of the order of the parts."""
-    scores, keys = torch.cat([x.scores, y.scores], -1), torch.cat([x.keys, y.keys], -1)
-    order = keys.sort(dim=-1, stable=True).indices
-    scores, keys = scores.gather(-1, order), keys.gather(-1, order)
-    ranked = scores.sort(dim=-1, descending=True, stable=True)
-    k = x.scores.shape[-1]
-    return TopScores(ranked.values[..., :k], keys.gather(-1, ranked.indices)[..., :k])
-
-
-def _nothing(summary: Mergeable, value: Any) -> Any:
-    if isinstance(value, TopScores):
-        return TopScores(torch.full_like(value.scores, -torch.inf), torch.full_like(value.keys, -1))
-    return torch.full_like(value, -torch.inf if summary.merge_rule is MergeRule.MAX else 0)
 
 
 def _sink_alone(part: Partial, sink: Tensor) -> Partial:

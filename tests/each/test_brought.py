@@ -12,8 +12,8 @@ from torch import Tensor
 
 import regard
 from each.conftest import DEFAULT, HERE, attend, inputs_and_truth, serves
-from regard.engine import ops
 from regard.engine.choose import MEASURING
+from regard.engine.swept import Swept
 from regard.summary import Received
 from regard.testing import Case, Inputs, poisoned_memory
 
@@ -28,11 +28,11 @@ def nothing_swept() -> Iterator[None]:
     def refuse(*_: Any) -> None:
         raise AssertionError("a column sweep")
 
-    sweep, ops.sweep_columns = ops.sweep_columns, refuse
+    sweep, Swept._columns = Swept._columns, refuse  # type: ignore[method-assign]
     try:
         yield
     finally:
-        ops.sweep_columns = sweep
+        Swept._columns = sweep  # type: ignore[method-assign]
 
 
 def learned(

@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import regard
-from regard.engine.brought import Brought, bringing, expected
 from regard.engine.cpu.sweeps import CpuSweeps
+from regard.engine.ops import _EXPECTED, bringing
+from regard.engine.problem import Brought
 from regard.engine.tiled import TiledSweeps
 from regard.errors import InputError, UnavailableError
 
@@ -129,7 +130,7 @@ def test_dropout_does_not_show(implementation: str) -> None:
     name = "tiled" if implementation == "cpu" else implementation  # the kernels have none
     a = regard.attend(*given, dropout=0.5, implementation=name, **LATER)
     a.output.sum().backward()
-    assert a._known["what a backward brings"].mass is not None
+    assert a._known.brought.mass is not None
     torch.testing.assert_close(a.received().detach(), right(*given))
 
 
@@ -275,7 +276,7 @@ def test_checkpointing_runs_it_again(reentrant: bool) -> None:
     plain = torch.autograd.grad(regard.attend(*given).output.square().sum(), given)
     assert all(torch.equal(x, y) for x, y in zip(grads, plain, strict=True))
     # a layer run again in full has gradients the second time, one run again in part the first
-    assert kept[-1 if reentrant else 0]._known["what a backward brings"].mass is not None
+    assert kept[-1 if reentrant else 0]._known.brought.mass is not None
     for a in kept:
         torch.testing.assert_close(a.received().detach(), right(*given))
 
@@ -351,7 +352,7 @@ def test_calls_settled_without_gradients_do_not_settle_those_with(sweeps: Counte
     a.received()
     assert not sweeps
     b = regard.attend(*bare, **LATER)
-    assert "what a backward brings" not in b._known
+    assert b._known.brought is None
 
 
 # ── lifetime ─────────────────────────────────────────────────────────────────────────────────
@@ -370,7 +371,7 @@ def test_nothing_lives_longer_than_the_attention(
         (a.output.sum() + a.entropy().sum()).backward()
     a.received()
     held = [weakref.ref(t) for t in (a, big, q, k, v, a.output)]
-    mass = a._known["mass", None][0]
+    mass = a._known.values[regard.Received()].mass
     held.append(weakref.ref(mass))
     del a, big, q, k, v, mass
     assert [reference() is None for reference in held] == [True] * len(held)
@@ -412,10 +413,10 @@ def test_layers_pass_it_on(sweeps: Counter[str]) -> None:
 
 def test_it_is_expected_only_within_the_block() -> None:
     outer, inner = Brought(), Brought()
-    assert expected() is None
+    assert _EXPECTED.get() is None
     with bringing(outer):
         with pytest.raises(KeyError), bringing(inner):
-            assert expected() is inner
+            assert _EXPECTED.get() is inner
             raise KeyError
-        assert expected() is outer
-    assert expected() is None and outer.mass is None
+        assert _EXPECTED.get() is outer
+    assert _EXPECTED.get() is None and outer.mass is None

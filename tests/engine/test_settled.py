@@ -174,13 +174,13 @@ def test_listeners_hear_of_calls_that_were_settled() -> None:
             return (regard.Entropy(), regard.Top(2))
 
         def heard(self, attention: regard.Attention) -> None:
-            assert {regard.Entropy(), regard.Top(2)} <= attention._known.keys()
+            assert {regard.Entropy(), regard.Top(2)} <= attention._known.values.keys()
             heard.append(attention)
 
     with listening(Ear()):
         regard.attend(q, k, v, mask=regard.Causal(), implementation="cpu")
     after = regard.attend(q, k, v, mask=regard.Causal(), implementation="cpu")
-    assert len(heard) == 1 and not after._known
+    assert len(heard) == 1 and not after._known.values
 
 
 def test_what_is_traced_leaves_nothing_behind() -> None:

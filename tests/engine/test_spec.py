@@ -9,9 +9,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import regard
+from regard.declare import encode
 from regard.engine import api, ops
 from regard.engine.spec import Spec, measure_text, measures_of
 from regard.errors import InputError
+from regard.score import ScoreRule
 from regard.summary import (
     Concentration,
     Distance,
@@ -29,13 +31,13 @@ EVERY: tuple[Summary, ...] = (
     Pooled(4), Pooled(5, "max"),
 )  # fmt: skip
 SPECS = [
-    Spec("None", "(1.0,None,None,False)"),
-    Spec("('causal','end')", "(0.125,2.5,('alibi','end'),True)", "cpu", output=True),
-    Spec("None", "(1.0,None,None,False)", "tiled", asked="entropy,top:3", seen=True),
-    Spec("None", "(1.0,None,None,False)", what="scores", dropout=0.1, place=-7),
-    Spec("None", "(1.0,None,None,False)", output=True, aside=True),
-    Spec("None", "(1.0,None,None,False)", output=True, mass=True),
-    Spec("('both',('causal','end'),('padding',True))", "(0.3333333333333333,None,None,False)"),
+    Spec("null", encode(ScoreRule(1.0))),
+    Spec(encode(regard.Causal()), encode(ScoreRule(0.125, 2.5)), "cpu", False, output=True),
+    Spec("null", encode(ScoreRule(1.0)), "tiled", asked=measure_text([Top(3)]), seen=True),
+    Spec("null", encode(ScoreRule(1.0)), what="scores", dropout=0.1, place=-7),
+    Spec("null", encode(ScoreRule(1.0)), output=True, aside=True),
+    Spec("null", encode(ScoreRule(1.0)), output=True, mass=True),
+    Spec(encode(regard.Causal() & regard.Padding([1], [2])), encode(ScoreRule(1 / 3))),
 ]
 
 
@@ -83,7 +85,7 @@ def test_a_call_is_rebuilt_over_its_tensors(options: dict[str, Any]) -> None:
 
 def test_dropout_seed_and_place_reach_the_call() -> None:
     q = torch.randn(1, 2, 3)
-    call = Spec("None", "(1.0,None,None,False)", dropout=0.25, place=4).call(q, q, q, [], seed=9)
+    call = Spec("null", encode(ScoreRule(1.0)), dropout=0.25, place=4).call(q, q, q, [], seed=9)
     assert (call.dropout, call.seed, call.place, call.position) == (0.25, 9, 4, 4)
 
 
@@ -98,8 +100,8 @@ def test_measures_there_and_back() -> None:
 
 
 def test_an_unknown_measure() -> None:
-    with pytest.raises(InputError, match="no measure is called 'mood'"):
-        measures_of("entropy,mood")
+    with pytest.raises(InputError, match="there is no 'mood/1' here"):
+        measures_of('[["mood/1",{}]]')
 
 
 @pytest.mark.parametrize("implementation", ["cpu", "tiled"])
@@ -110,9 +112,11 @@ def test_shapes_told_while_tracing_are_the_real_ones(
 ) -> None:
     q, k = torch.randn(2, 4, queries, 3).to(dtype), torch.randn(2, 2, 11, 3).to(dtype)
     asked = measure_text(EVERY)
-    spec = Spec("None", "(1.0,None,None,False)", implementation, output=True, asked=asked)
+    spec = Spec("null", encode(ScoreRule(1.0)), implementation, output=True, asked=asked)
     real = ops.rows(q, k, k, [], [], [], None, spec.text())
-    traced = spec.fake_measures(q, k, torch.promote_types(dtype, torch.float32))
+    with FakeTensorMode() as mode:
+        fakes = [mode.from_tensor(t) for t in (q, k)]
+        traced = ops.rows(fakes[0], fakes[1], fakes[1], [], [], [], None, spec.text())[4:]
     assert [(t.shape, t.dtype) for t in traced] == [(t.shape, t.dtype) for t in real[4:]]
 
 
@@ -130,7 +134,7 @@ def test_gradients_told_while_tracing_are_the_real_ones(
     told = [torch.ones_like(q), row, row.new_empty(0)]
     if kind == "product":
         told = [row.new_ones(2, 4, 11, 1), row.unsqueeze(-1)]
-    spec = Spec("None", "(1.0,None,None,False)", implementation, mass=mass).text()
+    spec = Spec("null", encode(ScoreRule(1.0)), implementation, mass=mass).text()
     real = ops.gradient(q, k, k, [], [row, row + 2.4], told, kind, spec)
     with FakeTensorMode(allow_non_fake_inputs=True):
         traced = ops.gradient(q, k, k, [], [row, row + 2.4], told, kind, spec)

@@ -182,12 +182,6 @@ RULES: list[Refusal] = [
         DTypeError,
         "the function in Rule(fn) must return booleans",
     ),
-    (
-        "a mask of one's own",
-        lambda: attend(mask=OwnMask(), implementation="cpu"),
-        InputError,
-        "a OwnMask mask cannot be described; use regard.Rule",
-    ),
     ("a whole-number bias", lambda: attend(bias=ONES.long()), DTypeError, "give floats, or use ma"),
     ("a boolean bias", lambda: attend(bias=ONES), DTypeError, "use mask= for booleans"),
     (

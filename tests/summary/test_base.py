@@ -7,7 +7,6 @@ import torch
 
 import regard
 from regard.shapes import AttentionShape
-from regard.state import MergeRule
 from regard.summary import (
     Concentration,
     Distance,
@@ -23,35 +22,22 @@ from regard.summary import (
 )
 
 # over disjoint sets of keys; column sums, maps and the peak do not merge
-MERGE_RULES = {
-    Entropy(): MergeRule.ENTROPY,
-    Visible(): MergeRule.SUM,
-    MaxScore(): MergeRule.MAX,
-    MaxLogit(): MergeRule.MAX,
-    Concentration(): MergeRule.SQUARES,
-    Distance(): MergeRule.MEAN,
-    Top(3): MergeRule.TOP,
-    Peak(): None,
-    Received(): None,
-    Pooled(4): None,
-}
+MERGE = (Entropy(), Visible(), MaxScore(), MaxLogit(), Concentration(), Distance(), Top(3))
+DO_NOT = (Peak(), Received(), Pooled(4))
 
 
-@pytest.mark.parametrize(("summary", "rule"), MERGE_RULES.items(), ids=repr)
-def test_merge_rule(summary: Summary, rule: MergeRule | None) -> None:
-    assert summary.merge_rule is rule
+def test_who_merges() -> None:
+    assert all(s.merges for s in MERGE) and not any(s.merges for s in DO_NOT)
 
 
-@pytest.mark.parametrize(
-    "summary", [s for s, rule in MERGE_RULES.items() if rule is None], ids=repr
-)
+@pytest.mark.parametrize("summary", DO_NOT, ids=repr)
 def test_what_does_not_merge_is_refused_for_a_part(summary: Summary) -> None:
     x = torch.ones(1, 1, 2, 2)
     with pytest.raises(regard.errors.InputError, match=r"does not merge over keys; take it by rep"):
         regard.attend_partial(x, x, x, summaries=(summary,))
 
 
-@pytest.mark.parametrize("summary", MERGE_RULES, ids=repr)
+@pytest.mark.parametrize("summary", (*MERGE, *DO_NOT), ids=repr)
 def test_equal_parameters_make_equal_summaries(summary: Summary) -> None:
     again = type(summary)(**vars(summary))
     assert again == summary and hash(again) == hash(summary)
@@ -60,19 +46,19 @@ def test_equal_parameters_make_equal_summaries(summary: Summary) -> None:
 
 def test_different_parameters_and_kinds_differ() -> None:
     apart = [
-        *MERGE_RULES, Top(4), Pooled(5), Pooled(4, "max"), Received(3), Received(per="visible"),
+        *MERGE, *DO_NOT, Top(4), Pooled(5), Pooled(4, "max"), Received(3), Received(per="visible"),
         Received(groups="sum"), Received(groups="mean"), Received(slice(3)), Received([3]),
     ]  # fmt: skip
     assert len(set(apart)) == len(apart)
 
 
-@pytest.mark.parametrize("summary", MERGE_RULES, ids=repr)
+@pytest.mark.parametrize("summary", (*MERGE, *DO_NOT), ids=repr)
 def test_they_are_frozen(summary: Summary) -> None:
     with pytest.raises(AttributeError):
         summary.k = 9  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("summary", MERGE_RULES, ids=repr)
+@pytest.mark.parametrize("summary", (*MERGE, *DO_NOT), ids=repr)
 def test_parameters_that_fit_pass_the_check(summary: Summary) -> None:
     assert summary.check(AttentionShape.of((1, 2, 3), (1, 4, 3))) is None
 

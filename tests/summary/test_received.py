@@ -12,7 +12,7 @@ import torch
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary import Received
-from regard.summary.received import query_indices
+from regard.summary.columns import query_indices
 
 CPU = torch.device("cpu")
 #                       head 0                       head 1

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.declare import encode
+from regard.mask import Causal
 from regard.recording.contents import (
     CONTENTS,
     PLACE_NOTE,
@@ -17,6 +19,7 @@ from regard.recording.contents import (
     Segment,
     tensor_name,
 )
+from regard.score import ScoreRule
 
 __all__ = ["write_large"]
 
@@ -61,7 +64,7 @@ def _write_layer(
     store: Any, layer: int, heads: int, ids: _Array, exact: bool, row_bin: int, dice: Any
 ) -> None:
     n = ids.size
-    segment = Segment((0, n), (0, n), "('causal','end')", f"({_DIM**-0.5},None,None,False)")
+    segment = Segment((0, n), (0, n), encode(Causal()), encode(ScoreRule(_DIM**-0.5)))
     place = Place(
         "model", "", layer, "self", tuple(range(heads)), heads, heads, _DIM, _DIM, (0, n), n, n,
         (segment,), exact, "" if exact else "it did not fit", row_bin=row_bin, top_every=row_bin,

@@ -21,7 +21,7 @@ from regard.engine.eager import has_tangent, is_batched
 from regard.engine.edit import edited_call, edited_output, editors
 from regard.engine.listen import listeners, unheard
 from regard.engine.matrix import Attention
-from regard.engine.problem import Answers, Call, RowState
+from regard.engine.problem import Answers, Call, Known, RowState
 from regard.engine.settled import Settled, keep, kept, key_of
 from regard.engine.swept import Swept
 from regard.engine.whole import check_whole
@@ -31,7 +31,7 @@ from regard.mask.base import Part
 from regard.score import Bias, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial, TopScores, rounded_off
-from regard.summary import Received, Summary, Top, as_summaries
+from regard.summary import Received, Summary, TopKeys, TopScored, as_summaries
 
 __all__ = [
     "attend",
@@ -156,7 +156,7 @@ def replay(
     call = _call(query, key, nothing, mask, scale, bias, softcap, sink, 0.0)
     chosen = _choose(call, (), None, questions_only=True)
     state = _given_state(lse, call) if lse is not None else chosen.state(call)
-    found = Attention(call, Answers(query.new_empty(0), state.lse, {}, state), chosen)
+    found = Attention(call, Answers(query.new_empty(0), state.lse, Known(), state), chosen)
     found._output = None
     return found
 
@@ -237,12 +237,12 @@ def attend_partial(
     query, key, value = in_autocast(query, key, value)
     call = _call(query, key, value, part_mask, scale, part_bias, softcap, None, 0.0)
     call = replace(call, place=query_start + (keys - queries) - key_start)
-    for summary in (summaries := _check_summaries(summaries, call.shape)):
-        if summary.merge_rule is None:
-            raise InputError(
-                f"{summary!r} does not merge over keys; take it by replay once the global lse is "
-                "known"
-            )
+    summaries = _check_summaries(summaries, call.shape)
+    for summary in summaries:
+        if not summary.merges:
+            summary.merge(())
+    besides = (other for summary in summaries for other in summary.merges_with)
+    summaries = tuple(dict.fromkeys((*summaries, *besides)))
     chosen = _choose(call, summaries, implementation)
     found = Attention(call, chosen.attend(call, summaries), chosen)
     measured = {s: _for_merging(found, s, key_start) for s in summaries}
@@ -252,15 +252,15 @@ def attend_partial(
 
 
 def _for_merging(found: Attention, summary: Summary, key_start: int) -> Any:
-    if not isinstance(summary, Top):
-        return found._ask(summary)
-    keys = found._ask(summary).keys
-    scores = found._known.get(("scores", summary))
-    if scores is None:  # the definition keeps none: read them at the keys, −∞ where none is left
+    value = found._ask(summary)
+    if not isinstance(value, TopKeys):
+        return value
+    keys, known = value.keys, found._known.values.get(summary)
+    if not isinstance(known, TopScored):  # the definition keeps none: read them at the keys
         every = torch.nn.functional.pad(found.scores[...].detach(), (0, 1), value=-torch.inf)
         scores = every.gather(-1, keys.masked_fill(keys < 0, every.shape[-1] - 1))
     else:
-        scores = found._public(scores)
+        scores = found._public(known.scores)
     return TopScores(scores, torch.where(keys < 0, keys, keys + key_start))
 
 

@@ -8,6 +8,7 @@ on its own score and −g·p_ij on the lse of its row; the latter is a sweep wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -17,8 +18,9 @@ from torch import Tensor
 from regard.engine.bias_gradient import BiasGradient
 from regard.engine.problem import Call, Place, RowState
 from regard.engine.sweeps import Sweeps
+from regard.summary import RowStatistic
 
-__all__ = ["by_cells", "by_output", "by_product", "by_top", "multiply"]
+__all__ = ["by_cells", "by_output", "by_product", "by_slopes", "by_top", "multiply"]
 
 _STRIP = 128  # rows at a time, where a gradient falls on a few scores of every row
 
@@ -110,6 +112,34 @@ def by_top(
 
     on_lse = -on_scores.masked_fill(keys < 0, 0.0).sum(-1)
     return _with_lse(sweeps, call, state, _through_scores(call, strips()), on_lse)
+
+
+def by_slopes(
+    sweeps: Sweeps,
+    call: Call,
+    state: RowState,
+    statistic: RowStatistic,
+    grad: Tensor,
+    value: Tensor,
+) -> list[Tensor]:
+    """A statistic that says dvalue/dscore of whole rows; lse's part is in it."""
+
+    def strips() -> Iterator[tuple[Place, Tensor]]:
+        shape, device = call.shape, call.query.device
+        units = torch.arange(math.prod(shape.batch) * shape.query_heads, device=device)
+        cols = torch.arange(shape.keys, device=device)
+        lse, values, grads = (t.flatten(0, -3) if t.ndim > 2 else t
+                              for t in (state.lse.unsqueeze(-1), value.unsqueeze(-1),
+                                        grad.unsqueeze(-1)))  # fmt: skip
+        for start in range(0, shape.queries if shape.keys else 0, _STRIP):
+            rows = torch.arange(start, min(start + _STRIP, shape.queries), device=device)
+            place = Place(units, rows, cols)
+            p = sweeps.cells(call, state, place, "weights")
+            s = sweeps.cells(call, state, place, "scores")
+            u = torch.where(p > 0, s - lse[:, rows], 0.0)
+            yield place, grads[:, rows] * statistic.slopes(p, u, values[:, rows])
+
+    return _through_scores(call, strips())
 
 
 def _with_lse(

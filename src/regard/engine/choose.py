@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor
 
-from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
+from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What
 from regard.errors import InputError, UnavailableError
 from regard.summary import Summary
 
@@ -50,7 +50,7 @@ class Implementation(Protocol):
         ...
 
     def measure(
-        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> dict[Summary, Any]:
         """The summaries, asked afterwards; `known` holds, and gets, what was measured."""
         ...
@@ -131,13 +131,12 @@ def _order(problem: Problem) -> tuple[str, ...]:
     return (*fast, *slow)
 
 
-def sweeps_for(call: Call, name: str) -> Sweeps:
-    """The named sweeps, or the first that can serve the call. A name with a question mark was
-    asked for while torch traced, and nobody has checked yet whether it can."""
-    if name.endswith("?"):
-        choose(call.problem(), name.removesuffix("?"))
-        return _sweeps(name.removesuffix("?"))
+def sweeps_for(call: Call, name: str, checked: bool = True) -> Sweeps:
+    """The named sweeps, or the first that can serve the call. A name that was asked for while torch
+    traced is not checked yet."""
     if name:
+        if not checked:
+            choose(call.problem(), name)
         return _sweeps(name)
     for candidate in ("hopper", "triton") if call.query.device.type == "cuda" else ("cpu",):
         found = _sweeps(candidate)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
+from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
@@ -120,7 +120,7 @@ class Dense:
         if call.dropout > 0:
             kept = torch.nn.functional.dropout(steps.weights, call.dropout)
             output = kept @ steps.values
-        return Answers(output.to(call.query.dtype), steps.lse, {}, self._state(steps))
+        return Answers(output.to(call.query.dtype), steps.lse, Known(), self._state(steps))
 
     def state(self, call: Call) -> RowState:
         """The lse, as the one number it is here."""
@@ -130,7 +130,7 @@ class Dense:
         return RowState(steps.lse.detach(), torch.zeros_like(steps.lse))
 
     def measure(
-        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> dict[Summary, Any]:
         """By definition, from the steps computed again, so that autograd sees them."""
         steps = self.steps(call)

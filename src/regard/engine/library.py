@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, library
 
 from regard.engine import ops
-from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
+from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What
 from regard.engine.spec import Spec
 from regard.engine.swept import Swept
 from regard.mask import Causal
@@ -77,17 +77,17 @@ class Library:
         q, k, v, causal = call.query, call.key, call.value, call.mask is not None
         on_gpu = q.device.type == "cuda"
         if on_gpu and not (torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))):
-            return Answers(*_fused(q, k, v, causal, call.score.scale), {}, None)
+            return Answers(*_fused(q, k, v, causal, call.score.scale), Known(), None)
         spec = Spec.of(call.mask, call.score).asking(output=True)
         output, lse = (fused if on_gpu else flash)(q, k, v, causal, spec)
-        return Answers(output, lse, {}, None)
+        return Answers(output, lse, Known(), None)
 
     def state(self, call: Call) -> RowState:
         """By our own sweeps: the library's lse is not theirs to the bit."""
         return self._questions.state(call)
 
     def measure(
-        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> dict[Summary, Any]:
         """By our own sweeps."""
         return self._questions.measure(call, state, summaries, known)

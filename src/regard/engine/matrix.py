@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.display import as_html
 from regard.engine.counted import counting_call, counting_lse, counting_state
 from regard.engine.index import read_cells
-from regard.engine.problem import Answers, Call, RowState, What, map_answer
+from regard.engine.problem import Answers, Call, Known, RowState, What, map_parts
 from regard.errors import (
     DeviceError,
     DTypeError,
@@ -48,7 +48,7 @@ class Attention(Asking):
         self._known = answers.known
         self._state = answers.state
         self._versions = _versions(call)
-        self._written = _written(self._known) if self._known else ()
+        self._written = _written(self._known)
         self._headless = call.shape.headless
         self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
         self._twin: Attention | None = None
@@ -218,18 +218,13 @@ class Attention(Asking):
 
     def release(self) -> None:
         """Let go of q, k, v and all that was measured; output and lse stay."""
-        self._held, self._state, self._known, self._twin = None, None, {}, None
+        self._held, self._state, self._known, self._twin = None, None, Known(), None
 
     def _over(self, keep: Callable[[Tensor], Tensor]) -> Attention:
         """The same with every tensor as it is to be kept; what carries a graph is left behind."""
         output = self._output if self._output is None else keep(self._output)
-        known = {
-            name: map_answer(value, keep)
-            for name, value in self._known.items()
-            if not _carries_graph(value)
-        }
-        state = None if self._state is None else map_answer(self._state, keep)
-        answers = Answers(cast(Tensor, output), keep(self._lse), known, state)
+        state = None if self._state is None else map_parts(self._state, keep)
+        answers = Answers(cast(Tensor, output), keep(self._lse), self._known.map(keep), state)
         found = Attention(self._call.map(keep), answers, self._implementation)
         found._rows_counted = None if self._rows_counted is None else keep(self._rows_counted)
         return found
@@ -263,7 +258,9 @@ class Attention(Asking):
         if self._twin is None:
             call, rows, state = self._call, self._rows_counted, self._state
             state = None if state is None else counting_state(state, rows)
-            answers = Answers(cast(Tensor, self._output), counting_lse(self._lse, rows), {}, state)
+            answers = Answers(
+                cast(Tensor, self._output), counting_lse(self._lse, rows), Known(), state
+            )
             self._twin = Attention(counting_call(call, rows), answers, self._implementation)
         return self._twin
 
@@ -351,13 +348,8 @@ def _versions(call: Call) -> tuple[int, ...]:
     return tuple([-1 if t.is_inference() else t._version for t in watched])
 
 
-def _written(known: dict[Any, Any]) -> tuple[int, ...]:
+def _written(known: Known) -> tuple[int, ...]:
     """The same of everything measured, which callers are given without a copy."""
     if torch.compiler.is_compiling():
         return ()
-    parts = [p for v in known.values() for p in (v if isinstance(v, tuple) else (v,))]
-    return tuple([p._version for p in parts if isinstance(p, Tensor) and not p.is_inference()])
-
-
-def _carries_graph(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
+    return tuple([part._version for part in known.tensors() if not part.is_inference()])

@@ -19,7 +19,9 @@ itself and is a total derivative.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -27,21 +29,33 @@ from torch import Tensor, library
 
 from regard.declare import functions_in
 from regard.engine import carry
-from regard.engine.brought import expected
 from regard.engine.choose import sweeps_for
-from regard.engine.eager import unwatched
-from regard.engine.problem import Place, RowState
+from regard.engine.problem import Brought, Call, Place, RowState, parts_of
 from regard.engine.spec import Spec, measures_of
-from regard.engine.sweeps import rows_and_columns
+from regard.engine.sweeps import Sweeps, rows_and_columns
 from regard.errors import GradientError
-from regard.summary import Entropy, Top, TopKeys
+from regard.shapes import AttentionShape
+from regard.summary import Entropy, RowStatistic
 
 __all__ = [
-    "attach", "cells", "columns", "gradient", "refuse", "rows", "sweep_cells", "sweep_columns",
-    "sweep_rows",
+    "attach", "bringing", "cells", "columns", "gradient", "refuse", "rows",
 ]  # fmt: skip
 
+# where the operator called now shall leave the mass that its backward brings: torch makes the
+# graph's node inside the operator
+_EXPECTED: ContextVar[Brought | None] = ContextVar("regard_brought", default=None)
+
 _HEAD = 4  # output, peak, log and lse stand before the measures
+
+
+@contextmanager
+def bringing(brought: Brought) -> Iterator[None]:
+    """The operator called within the block leaves its mass there."""
+    token = _EXPECTED.set(brought)
+    try:
+        yield
+    finally:
+        _EXPECTED.reset(token)
 
 
 # ── forward ──────────────────────────────────────────────────────────────────────────────────
@@ -62,17 +76,15 @@ def _rows_now(
     call = said.call(q, k, v, arrays, 0 if seed is None else int(seed))
     measures = measures_of(said.asked, marks)
     lse = RowState(*given) if given else None
-    found = rows_and_columns(
-        sweeps_for(call, said.implementation), call, said.output, measures, lse
-    )
+    found = rows_and_columns(_sweeps(call, said), call, said.output, measures, lse)
     output = q.new_empty(0) if found.output is None else found.output.to(q.dtype)
-    flat: list[Tensor] = []
-    for summary in measures:
-        value = found.measured[summary]
-        scores = [found.measured["scores", summary]] if isinstance(value, TopKeys) else []
-        flat += [*value, *scores] if isinstance(value, tuple) else [value]
+    flat = [part for m in measures for part in parts_of(found.measured[m]) if part is not None]
     made = [output, *found.state, found.state.lse, *flat]
     return [part.contiguous() for part in made]
+
+
+def _sweeps(call: Call, said: Spec) -> Sweeps:
+    return sweeps_for(call, said.implementation, said.checked)
 
 
 rows = library.custom_op("regard::rows", _rows_now, mutates_args=())
@@ -94,7 +106,10 @@ def _(
     lead = q.shape[:-1]
     output = q.new_empty((*lead, v.shape[-1]) if said.output else (0,))
     numbers = [q.new_empty(lead, dtype=exact) for _ in range(3)]
-    return [output, *numbers, *said.fake_measures(q, k, exact)]
+    shape = AttentionShape.of(q.shape, k.shape)
+    sizes = [size for m in measures_of(said.asked, marks) for size in m.tensors(shape)]
+    made = [q.new_empty(size, dtype=torch.int64 if whole else exact) for size, whole in sizes]
+    return [output, *numbers, *made]
 
 
 def _columns_now(
@@ -109,7 +124,7 @@ def _columns_now(
     """One column sweep: mass and seen (…, Hq, S), product (…, Hq, S, M), offsets."""
     said = Spec.parse(spec)
     call = said.call(q, k, k[..., :0], arrays)
-    sweeps = sweeps_for(call, said.implementation)
+    sweeps = _sweeps(call, said)
     found = sweeps.columns(call, RowState(*state), chosen, y, said.seen, said.offsets)
     nothing = found.mass.new_empty(0)
     seen = nothing.to(torch.int64) if found.seen is None else found.seen
@@ -146,7 +161,7 @@ def _cells_now(
     """(units, rows, cols): weights, or final scores."""
     said = Spec.parse(spec)
     call = said.call(q, k, k[..., :0], arrays)
-    sweeps = sweeps_for(call, said.implementation)
+    sweeps = _sweeps(call, said)
     return sweeps.cells(call, RowState(*state), Place(*place), said.what)
 
 
@@ -160,22 +175,6 @@ def _(
     return q.new_empty([part.shape[0] for part in place], dtype=state[0].dtype)
 
 
-def _quickly(now: Callable[..., Any], operator: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator, or the function behind it where nobody looks."""
-
-    def run(*given: Any) -> Any:
-        tensors = [t for one in given for t in (one if isinstance(one, list) else (one,))]
-        plain = unwatched(t for t in tensors if isinstance(t, Tensor))
-        return now(*given) if plain else operator(*given)
-
-    return run
-
-
-sweep_rows = _quickly(_rows_now, rows)
-sweep_columns = _quickly(_columns_now, columns)
-sweep_cells = _quickly(_cells_now, cells)
-
-
 @library.custom_op("regard::attach", mutates_args=())
 def attach(
     q: Tensor,
@@ -186,8 +185,8 @@ def attach(
     keys: Tensor | None,
     spec: str,
 ) -> Tensor:
-    """A known entropy (no keys), known weights of top keys, or the mass of all queries where the
-    text says so, with their gradient."""
+    """A known entropy (no keys), known weights of top keys, the mass of all queries or the
+    statistic that the text names, with their gradient."""
     return value.clone()
 
 
@@ -236,11 +235,12 @@ def gradient(
     product  g, outer
     cells    units, rows, cols, on_scores, on_lse
     top      keys, on_scores
+    declared gradient and value of the one statistic that the text names
     """
     said = Spec.parse(spec)
     seed = int(told[2]) if kind == "output" and told[2].numel() else 0
     call = said.call(q, k, v, arrays, seed)
-    sweeps, rows_state = sweeps_for(call, said.implementation), RowState(*state)
+    sweeps, rows_state = _sweeps(call, said), RowState(*state)
     masks = len(arrays) - len(list(call.score.arrays()))
     more: list[Tensor] = []
     if kind == "output":
@@ -255,6 +255,10 @@ def gradient(
     elif kind == "cells":
         place = Place(*told[:3])
         dq, dk, *rule = carry.by_cells(sweeps, call, rows_state, place, told[3], told[4])
+    elif kind == "declared":
+        (statistic,) = measures_of(said.asked)
+        assert isinstance(statistic, RowStatistic)
+        dq, dk, *rule = carry.by_slopes(sweeps, call, rows_state, statistic, told[0], told[1])
     else:
         dq, dk, *rule = carry.by_top(sweeps, call, rows_state, told[0], told[1])
     dv = dv if kind == "output" else torch.zeros_like(v)
@@ -302,32 +306,34 @@ def _floats(arrays: list[Tensor], grads: list[Tensor]) -> list[Tensor | None]:
     return [g if a.is_floating_point() else None for a, g in zip(arrays, grads, strict=True)]
 
 
-def _entropy_among(values: Sequence[Any], spec: str) -> Any:
+def _place_of_entropy(q: Tensor, k: Tensor, marks: list[Tensor], spec: str) -> int | None:
+    """Where among the outputs of `rows` entropy is, as far as it takes part in the graph."""
     said = Spec.parse(spec)
-    measures = () if said.aside else measures_of(said.asked)
-    at = _HEAD
-    for summary in measures:
+    at, shape = _HEAD, AttentionShape.of(q.shape, k.shape)
+    for summary in () if said.aside else measures_of(said.asked, marks):
         if summary == Entropy():
-            return values[at]
-        at += 3 if isinstance(summary, Top) else 1
+            return at
+        at += len(summary.tensors(shape))
     return None
 
 
 def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     q, k, v, arrays, given, marks, seed, spec = inputs
-    entropy = _entropy_among(output, spec)
+    ctx.entropy_at = _place_of_entropy(q, k, marks, spec)
+    entropy = None if ctx.entropy_at is None else output[ctx.entropy_at]
     peak, log = given or output[1:3]
     _remember(ctx, spec, arrays, [q, k, v, seed, output[0], peak, log, entropy])
     ctx.set_materialize_grads(False)  # which outputs took part decides what is computed
     offered = (output[0], output[3], entropy)
     ctx.mark_non_differentiable(*(t for t in output if not any(t is o for o in offered)))
     ctx.given, ctx.marks = len(given), len(marks)
-    ctx.brought = expected() if Spec.parse(spec).mass else None
+    ctx.brought = _EXPECTED.get() if Spec.parse(spec).mass else None
 
 
 def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     (q, k, v, seed, output, peak, log, entropy), arrays = _recall(ctx)
-    g_output, g_lse, g_entropy = grads[0], grads[3], _entropy_among(grads, ctx.spec)
+    g_output, g_lse = grads[0], grads[3]
+    g_entropy = None if ctx.entropy_at is None else grads[ctx.entropy_at]
     shift = torch.zeros_like(peak)
     values = v if g_output is not None else v[..., :0]
     if g_output is not None:
@@ -405,8 +411,11 @@ def _save_attached(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _attached_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     (q, k, peak, log, value, keys), arrays = _recall(ctx)
-    if Spec.parse(ctx.spec).mass:
+    said = Spec.parse(ctx.spec)
+    if said.mass:
         told, kind = [grad.unsqueeze(-1), torch.ones_like(peak).unsqueeze(-1)], "product"
+    elif said.asked:
+        told, kind = [grad, value], "declared"
     elif keys is None:
         nothing = q.new_zeros((*q.shape[:-1], 0))
         told, kind = [nothing, grad * value, peak.new_empty(0), grad], "output"

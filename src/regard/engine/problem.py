@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -12,9 +12,20 @@ from torch import Tensor
 from regard.mask import Mask
 from regard.score import Bias, ScoreRule
 from regard.shapes import AttentionShape
-from regard.summary import Summary, TopKeys
+from regard.summary import Measured, Summary
 
-__all__ = ["Answers", "Call", "Place", "Problem", "RowState", "What", "map_answer"]
+__all__ = [
+    "Answers",
+    "Brought",
+    "Call",
+    "Known",
+    "Place",
+    "Problem",
+    "RowState",
+    "What",
+    "map_parts",
+    "parts_of",
+]
 
 What: TypeAlias = Literal["weights", "scores"]
 
@@ -123,23 +134,55 @@ class RowState(NamedTuple):
         return self.peak + self.log
 
 
+class Brought:
+    """The mass (*batch, Hq, S) that each key received, once a backward has brought it. An attention
+    must not be held by its own graph, nor the graph by what it brings, or neither would ever be let
+    go: both hold this, which holds nothing else."""
+
+    __slots__ = ("mass",)
+
+    def __init__(self) -> None:
+        self.mass: Tensor | None = None
+
+
+@dataclass
+class Known:
+    """What was measured of one attention, detached."""
+
+    values: dict[Summary, Measured] = field(default_factory=dict)
+    entropy: Tensor | None = None  # with its graph, from the same node as the output
+    brought: Brought | None = None
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Everything measured."""
+        for value in self.values.values():
+            yield from (part for part in parts_of(value) if part is not None)
+
+    def map(self, convert: Callable[[Tensor], Tensor]) -> Known:
+        """The same with every tensor converted; what carries a graph is left behind."""
+        values = {name: map_parts(value, convert) for name, value in self.values.items()}
+        return Known(values, brought=self.brought)
+
+
 class Answers(NamedTuple):
     """What one forward sweep brings back."""
 
     output: Tensor  # (*batch, Hq, L, Dv)
     lse: Tensor  # (*batch, Hq, L)
-    known: dict[Any, Any]  # what was measured on the way, detached
+    known: Known
     state: RowState | None = None  # for later sweeps, where the implementation keeps one
 
 
-def map_answer(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:
-    """An answer of one tensor or several, each converted; what is none stays as it is."""
+def parts_of(value: Measured) -> tuple[Tensor | None, ...]:
+    """The tensors a value is made of."""
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def map_parts(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:
+    """A value of one tensor or several, each converted."""
     if isinstance(value, Tensor):
         return convert(value)
-    if not isinstance(value, tuple):
-        return value
-    parts: list[Any] = [None if part is None else convert(part) for part in value]
-    return type(value)(*parts) if isinstance(value, TopKeys | RowState) else tuple(parts)
+    return type(value)(*(None if part is None else convert(part) for part in value))
 
 
 class Place(NamedTuple):

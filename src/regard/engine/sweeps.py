@@ -11,12 +11,12 @@ An implementation supplies these; `swept.py` turns them into answers with gradie
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
 from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.summary import Offsets, Pooled, Received, Summary
+from regard.summary import Mass, Measured, Offsets, Pooled, Received, Summary
 
 __all__ = [
     "ColumnAnswers",
@@ -33,7 +33,7 @@ class RowAnswers(NamedTuple):
 
     output: Tensor | None  # (*batch, Hq, L, Dv), in the precision computed in
     state: RowState
-    measured: dict[Any, Any]  # by summary; the final scores of Top(k) under ("scores", Top(k))
+    measured: dict[Summary, Measured]
 
 
 class ColumnAnswers(NamedTuple):
@@ -66,6 +66,10 @@ class Sweeps(Protocol):
 
     def reasons(self, problem: Problem) -> list[str]:
         """Why it cannot serve this problem; empty where it can."""
+        ...
+
+    def knows(self, summary: Summary) -> bool:
+        """Whether its sweeps bring this statistic."""
         ...
 
     def rows(
@@ -121,7 +125,7 @@ class ColumnsWithMaps(Protocol):
         maps: tuple[Pooled, ...],
         seen: bool,
         offsets: bool,
-    ) -> tuple[ColumnAnswers, dict[Any, Any]]:
+    ) -> tuple[ColumnAnswers, dict[Summary, Measured]]:
         """Sums over all queries, and the maps by summary."""
         ...
 
@@ -133,27 +137,32 @@ def rows_and_columns(
     measures: tuple[Summary, ...],
     given: RowState | None,
 ) -> RowAnswers:
-    """Rows, then columns; maps come with either, as is cheaper for these sweeps."""
-    received = next((m for m in measures if type(m) is Received), None)
-    if received is None:
-        return sweeps.rows(call, output, measures, given)
-    together = _has_maps(type(sweeps))
-    maps = tuple(m for m in measures if together and type(m) is Pooled)
-    elsewhere = (Received, Offsets, Pooled) if together else (Received, Offsets)
-    rest = tuple(m for m in measures if type(m) not in elsewhere)
-    found = sweeps.rows(call, output, rest, given)
+    """Rows, then columns; maps come with either, as is cheaper for these sweeps. Statistics that
+    these sweeps do not list are brought by `tiled`."""
+    native = tuple(m for m in measures if sweeps.knows(m))
+    received = next((m for m in native if isinstance(m, Received)), None)
+    together = received is not None and _has_maps(type(sweeps))
+    maps = tuple(m for m in native if together and isinstance(m, Pooled))
+    rows = tuple(m for m in native if m not in (received, Offsets(), *maps))
+    found = sweeps.rows(call, output, rows, given)
     state = given or found.state
-    seen, offsets = received.per == "visible", Offsets() in measures
-    if together:
-        sums, cells = cast(ColumnsWithMaps, sweeps).columns_with_maps(
-            call, state, maps, seen, offsets
-        )
-        found.measured.update(cells)
-    else:
-        matrix = call.with_value(call.value[..., :0])
-        sums = sweeps.columns(matrix, state, None, None, seen, offsets)
-    found.measured[received] = sums.mass if sums.seen is None else (sums.mass, sums.seen)
-    found.measured[Offsets()] = sums.offsets
+    matrix = call.with_value(call.value[..., :0])
+    if received is not None:
+        seen, offsets = received.per == "visible", Offsets() in native
+        if together:
+            also = cast(ColumnsWithMaps, sweeps)
+            sums, cells = also.columns_with_maps(call, state, maps, seen, offsets)
+            found.measured.update(cells)
+        else:
+            sums = sweeps.columns(matrix, state, None, None, seen, offsets)
+        found.measured[received] = Mass(sums.mass, sums.seen)
+        if sums.offsets is not None:
+            found.measured[Offsets()] = sums.offsets
+    foreign = tuple(m for m in measures if m not in native)
+    if foreign:
+        from regard.engine.tiled import TILED
+
+        found.measured.update(TILED.rows(matrix, False, foreign, state).measured)
     return found
 
 

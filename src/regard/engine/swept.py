@@ -1,44 +1,55 @@
 """Answers made of sweeps: which ones a question needs, and nothing swept twice.
 
-    row sweep      entropy, max score, max logit, concentration, distance, visible, matching,
-                   top, pooled
-    column sweep   received, offsets; pooled, where these sweeps have it cheaper there
+    row sweep      statistics of rows, top keys, maps
+    column sweep   received, offsets, statistics of keys; maps, where these sweeps have them cheaper
     backward       received by all queries, where asked for there
-    none of them   peak and smaller top-k come out of a larger top-k; normalised entropy and
-                   sink mass out of lse
 
 What a sweep brought is kept (detached) with the attention it belongs to. A question with a
 gradient gets its graph when it is asked, around the known value.
+
+Where torch neither records, traces nor transforms, the sweeps are called as they are; elsewhere
+through torch's operators, and then the question travels as text.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from regard.engine import ops
-from regard.engine.brought import Brought, bringing
+from regard.engine.choose import sweeps_for
 from regard.engine.eager import unwatched
-from regard.engine.problem import Answers, Call, Place, Problem, RowState, What, map_answer
+from regard.engine.problem import (
+    Answers,
+    Brought,
+    Call,
+    Known,
+    Place,
+    Problem,
+    RowState,
+    What,
+    map_parts,
+)
 from regard.engine.spec import Spec, marks_of, measure_text
-from regard.engine.sweeps import Sweeps, rows_and_columns
+from regard.engine.sweeps import ColumnAnswers, Sweeps, rows_and_columns
+from regard.errors import GradientError
 from regard.summary import (
     Entropy,
-    Matching,
+    Mass,
+    Measured,
     Offsets,
-    Peak,
     Pooled,
     Received,
+    RowStatistic,
     Summary,
-    Top,
     TopKeys,
-    Visible,
 )
-from regard.summary.received import query_indices
+from regard.summary.base import fewest
+from regard.summary.columns import query_indices
 
 __all__ = ["Swept"]
 
@@ -47,10 +58,9 @@ class Swept:
     """An implementation made of the four sweeps."""
 
     def __init__(self, sweeps: Sweeps | None, asked: str | None = None) -> None:
-        self.sweeps = sweeps  # None while tracing: the operator chooses when it runs
+        self.sweeps = sweeps  # None: chosen when a sweep runs
         self.name = asked or "" if sweeps is None else sweeps.name
-        # one that was asked for by name while tracing: the operator checks that it can
-        self._said = f"{asked}?" if asked else self.name
+        self._checked = not asked  # one that was asked for by name while tracing is not
 
     def unavailable(self) -> list[str]:
         """Why it cannot run on this machine."""
@@ -74,169 +84,193 @@ class Swept:
         backward, where nobody but autograd will see that."""
         everything = (*summaries, *aside)
         measures = _measures(everything)
-        if self.sweeps is not None and not call.dropout and unwatched(_all_tensors(call)):
-            return self._attend_now(self.sweeps, call, everything, measures)
         in_graph = Entropy() in summaries
-        brought = Brought() if in_backward and unwatched(()) else None
-        spec = self._spec(call).asking(
-            output=True, asked=measure_text(measures), dropout=call.dropout, aside=not in_graph,
-            mass=brought is not None,
-        )  # fmt: skip
-        seed = torch.randint(2**31, ()) if call.dropout > 0 else None
-        with nullcontext() if brought is None else bringing(brought):
-            output, peak, log, lse, *flat = ops.sweep_rows(
-                call.query, call.key, call.value, _arrays(call), [], marks_of(measures), seed, spec
-            )
-        known = _unflatten(flat, measures)
-        state = RowState(peak.detach(), log.detach())
-        kept = {summary: map_answer(value, Tensor.detach) for summary, value in known.items()}
-        if in_graph:
-            kept[_GRAPH] = known[Entropy()]  # from the same node as the output: one backward
-        if brought is not None:
-            kept[_BROUGHT] = brought
-        answers = Answers(output, lse, kept, state)
-        self._fill_columns(_detached_call(call), state, everything, kept)
-        return answers
-
-    def _attend_now(
-        self,
-        sweeps: Sweeps,
-        call: Call,
-        everything: tuple[Summary, ...],
-        measures: tuple[Summary, ...],
-    ) -> Answers:
-        """The same where nobody looks: no operator, no text, no graph. All that comes back is
-        contiguous, as the operator says it is."""
-        found = rows_and_columns(sweeps, call, True, measures, None)
-        known: dict[Any, Any] = {}
-        for m in measures:
-            value = found.measured[m]
-            if isinstance(m, Received):
-                known["mass", None] = value if isinstance(value, tuple) else (value, None)
-                continue
-            known[m] = value
-            if isinstance(m, Top):
-                known["scores", m] = found.measured["scores", m]
-        known = {name: map_answer(value, Tensor.contiguous) for name, value in known.items()}
-        state, output = map_answer(found.state, Tensor.contiguous), cast(Tensor, found.output)
-        self._fill_columns(call, state, everything, known)
-        return Answers(output.to(call.query.dtype).contiguous(), state.lse, known, state)
+        known = Known()
+        if not call.dropout and self._is_plain(call):
+            found = rows_and_columns(self._sweeps(call), call, True, measures, None)
+            output, state = cast(Tensor, found.output), map_parts(found.state, Tensor.contiguous)
+            output, lse = output.to(call.query.dtype).contiguous(), state.lse
+            known.values = {m: map_parts(found.measured[m], Tensor.contiguous) for m in measures}
+        else:
+            known.brought = Brought() if in_backward and unwatched(()) else None
+            options = {"output": True, "dropout": call.dropout, "aside": not in_graph}
+            with nullcontext() if known.brought is None else ops.bringing(known.brought):
+                output, lse, state, values = self._through_operator(
+                    call, measures, None, mass=known.brought is not None, **options
+                )
+            known.values = {m: map_parts(value, Tensor.detach) for m, value in values.items()}
+            if in_graph:
+                known.entropy = cast(Tensor, values[Entropy()])  # one backward with the output
+        self._fill_columns(_detached(call), state, everything, known)
+        return Answers(output, lse, known, state)
 
     def state(self, call: Call) -> RowState:
         """The row state alone, where nobody has it yet."""
-        spec = self._spec(call).asking()
-        call = _detached_call(call)
-        _, peak, log, *_ = ops.sweep_rows(
-            call.query, call.key, call.value[..., :0], _arrays(call), [], [], None, spec
+        return self._rows(_detached(call), (), None)[0]
+
+    # ── sweeps ───────────────────────────────────────────────────────────────────────────────
+
+    def _is_plain(self, call: Call, *more: Tensor) -> bool:
+        """Whether the sweeps may be called as they are."""
+        return unwatched((call.query, call.key, call.value, *_arrays(call), *more))
+
+    def _sweeps(self, call: Call) -> Sweeps:
+        return sweeps_for(call, self.name, self._checked) if self.sweeps is None else self.sweeps
+
+    def _rows(
+        self, call: Call, measures: tuple[Summary, ...], given: RowState | None
+    ) -> tuple[RowState, dict[Summary, Measured]]:
+        """A row sweep without an output."""
+        call = call.with_value(call.value[..., :0])
+        if self._is_plain(call, *(given or ())):
+            found = rows_and_columns(self._sweeps(call), call, False, measures, given)
+            values = found.measured.items()
+            return found.state, {m: map_parts(v, Tensor.contiguous) for m, v in values}
+        _, _, state, values = self._through_operator(call, measures, given)
+        return state, values
+
+    def _through_operator(
+        self, call: Call, measures: tuple[Summary, ...], given: RowState | None, **question: Any
+    ) -> tuple[Tensor, Tensor, RowState, dict[Summary, Measured]]:
+        """Output, lse, state and what was measured, with what torch's operator attaches to them."""
+        spec = self._spec(call).asking(asked=measure_text(measures), **question)
+        seed = torch.randint(2**31, ()) if question.get("dropout") else None
+        output, peak, log, lse, *flat = ops.rows(
+            call.query, call.key, call.value, _arrays(call), list(given or ()),
+            marks_of(measures), seed, spec,
+        )  # fmt: skip
+        parts, values = iter(flat), {}
+        for m in measures:
+            values[m] = m.packed([next(parts) for _ in m.tensors(call.shape)])
+        return output, lse, RowState(peak.detach(), log.detach()), values
+
+    def _columns(
+        self,
+        call: Call,
+        state: RowState,
+        chosen: Tensor | None = None,
+        y: Tensor | None = None,
+        seen: bool = False,
+        offsets: bool = False,
+    ) -> ColumnAnswers:
+        more = [t for t in (*state, chosen, y) if t is not None]
+        if self._is_plain(call, *more):
+            matrix = call.with_value(call.value[..., :0])
+            return self._sweeps(call).columns(matrix, state, chosen, y, seen, offsets)
+        spec = self._spec(call).asking(seen=seen, offsets=offsets)
+        mass, count, product, diagonals = ops.columns(
+            call.query, call.key, _arrays(call), list(state), chosen, y, spec
         )
-        return RowState(peak, log)
+        return ColumnAnswers(mass, count if seen else None, product, diagonals if offsets else None)
 
     # ── questions ────────────────────────────────────────────────────────────────────────────
 
     def measure(
-        self,
-        call: Call,
-        state: RowState,
-        summaries: tuple[Summary, ...],
-        known: dict[Any, Any],
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> dict[Summary, Any]:
         """The summaries: known ones as they are, the rest in one sweep of each kind. Columns with
         a gradient are swept when they are answered, where they are not known."""
-        _look_for_mass(known)
+        if known.brought is not None and known.brought.mass is not None:
+            known.values.setdefault(Received(), Mass(known.brought.mass))
         graph = call.gradients
-        alone = tuple(s for s in summaries if not (graph and isinstance(s, Received)))
-        self._fill(_detached_call(call), state, alone, known)
+        alone = tuple(s for s in summaries if not (graph and s.gradient == "mass"))
+        self._fill(_detached(call), state, alone, known)
         if not graph:
             self._fill_columns(call, state, summaries, known)
         return {summary: self._answer(call, state, summary, known) for summary in summaries}
 
     def _fill(
-        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
-        missing = _measures(tuple(s for s in summaries if _lookup(known, s) is None))
-        if not missing:
-            return
-        spec, marks = self._spec(call).asking(asked=measure_text(missing)), marks_of(missing)
-        nothing = call.value[..., :0]
-        _, _, _, _, *flat = ops.sweep_rows(
-            call.query, call.key, nothing, _arrays(call), list(state), marks, None, spec
-        )
-        known.update(_unflatten(flat, missing))
+        missing = tuple(s for s in summaries if s.answer(known.values, call.shape) is None)
+        if measures := _measures(missing):
+            known.values.update(self._rows(call, measures, state)[1])
 
     def _fill_columns(
-        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
         """Diagonals come along with the mass of all queries, where that is asked for too."""
-        if not any(isinstance(s, Received | Offsets) for s in summaries):
-            return
-        offsets = Offsets() in summaries and Offsets() not in known
-        for summary in sorted(
-            (s for s in summaries if isinstance(s, Received)), key=lambda s: s.queries is not None
-        ):
-            self._mass(call, state, summary, known, offsets and summary.queries is None)
-            offsets = offsets and Offsets() not in known
-        if offsets:
-            self._mass(call, state, Received(), known, offsets=True)
+        columns = [s for s in fewest(summaries) if s.sweep == "columns" and not _is_declared(s)]
+        missing = [s for s in columns if s.answer(known.values, call.shape) is None]
+        offsets = Offsets() in missing
+        masses = [s for s in missing if isinstance(s, Received)]
+        if offsets and not any(s.queries is None for s in masses):
+            masses.append(Received())
+        for summary in masses:
+            self._sweep_mass(call, state, summary, known, offsets and summary.queries is None)
 
-    def _answer(self, call: Call, state: RowState, summary: Summary, known: dict[Any, Any]) -> Any:
-        graph = call.gradients
-        if isinstance(summary, Received):
-            mass, seen = self._mass(call, state, summary, known)
-            return summary.finish(mass, seen, call.shape)
-        if isinstance(summary, Offsets) and summary not in known:
-            self._mass(_detached_call(call), state, Received(), known, offsets=True)
-        if isinstance(summary, Peak):
-            best = self._answer(call, state, Top(1), known)
-            return TopKeys(best.weights.squeeze(-1), best.keys.squeeze(-1))
-        value = _lookup(known, summary)
-        if not graph or isinstance(summary, Visible):
+    def _answer(self, call: Call, state: RowState, summary: Summary, known: Known) -> Any:
+        if call.gradients and isinstance(summary, Received):
+            return self._received_with_graph(call, state, summary, known)
+        if isinstance(summary, Offsets) and summary not in known.values:
+            self._sweep_mass(_detached(call), state, Received(), known, True)
+        value = summary.answer(known.values, call.shape)
+        if not call.gradients or summary.gradient == "constant":
             return value
-        if isinstance(summary, Entropy):
-            return known[_GRAPH] if _GRAPH in known else self._attach(call, state, value, None)
-        if isinstance(summary, Top):
-            return TopKeys(self._attach(call, state, value.weights, value.keys), value.keys)
+        if summary.gradient == "entropy":
+            attached = known.entropy
+            return self._attach(call, state, value) if attached is None else attached
+        if summary.gradient == "weights":
+            keys = value.keys if value.keys.ndim > state.peak.ndim else value.keys.unsqueeze(-1)
+            weights = self._attach(call, state, value.weights.reshape(keys.shape), keys)
+            return TopKeys(weights.reshape(value.weights.shape), value.keys)
+        if summary.gradient == "declared" and isinstance(summary, RowStatistic):
+            return self._attach_declared(call, state, summary, value)
         return ops.refuse(value, call.query, call.key, type(summary).__name__)
 
     def _attach(
-        self, call: Call, state: RowState, value: Tensor, keys: Tensor | None, mass: bool = False
+        self, call: Call, state: RowState, value: Tensor, keys: Tensor | None = None, **said: Any
     ) -> Tensor:
-        spec = self._spec(call).asking(mass=mass)
+        spec = self._spec(call).asking(**said)
         return ops.attach(call.query, call.key, _arrays(call), list(state), value, keys, spec)
 
-    def _mass(
-        self,
-        call: Call,
-        state: RowState,
-        summary: Received,
-        known: dict[Any, Any],
-        offsets: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Column mass and, where the summary divides by it, how many may see each key."""
-        graph, seen = call.gradients, summary.per == "visible"
-        name = ("mass", summary.queries)
-        mass, count = known.get(name, (None, None))
-        swept_anew = graph and summary.queries is not None  # no gradient is attached to these
-        if mass is None or swept_anew or offsets or (seen and count is None):
-            chosen = None
-            if summary.queries is not None:
-                rows = query_indices(summary.queries, call.shape.queries, call.query.device)
-                chosen = torch.zeros(call.shape.queries, dtype=torch.bool, device=rows.device)
-                chosen[rows] = True
-            spec = self._spec(call).asking(seen=seen, offsets=offsets)
-            mass, count, _, diagonals = ops.sweep_columns(
-                call.query, call.key, _arrays(call), list(state), chosen, None, spec
+    def _attach_declared(
+        self, call: Call, state: RowState, summary: RowStatistic, value: Tensor
+    ) -> Tensor:
+        name = type(summary).__name__
+        if call.score.sink is not None and summary.counts_sink:
+            raise GradientError(f"{name} has no gradient beside a sink; detach it, or use 'dense'")
+        if marks_of([summary]):
+            raise GradientError(
+                f"{name} holds arrays and has no gradient; detach it, or use 'dense'"
             )
-            if offsets:
-                known[Offsets()] = diagonals
-            known[name] = (mass.detach(), count if seen else None)
-        elif graph:
-            mass = self._attach(call, state, mass, None, mass=True)
-        return mass, count if seen else None
+        return self._attach(call, state, value, asked=measure_text([summary]))
+
+    def _sweep_mass(
+        self, call: Call, state: RowState, summary: Received, known: Known, offsets: bool
+    ) -> Mass:
+        """Column mass and, where the summary divides by it, how many may see each key."""
+        seen, chosen = summary.per == "visible", None
+        if summary.queries is not None:
+            rows = query_indices(summary.queries, call.shape.queries, call.query.device)
+            chosen = torch.zeros(call.shape.queries, dtype=torch.bool, device=rows.device)
+            chosen[rows] = True
+        found = self._columns(call, state, chosen, None, seen, offsets)
+        if found.offsets is not None:
+            known.values[Offsets()] = found.offsets
+        known.values[summary.source()] = Mass(found.mass.detach(), found.seen)
+        return Mass(found.mass, found.seen)
+
+    def _received_with_graph(
+        self, call: Call, state: RowState, summary: Received, known: Known
+    ) -> Tensor:
+        """Around a known mass of all queries, or by a sweep that autograd sees."""
+        plain = Received(summary.queries)
+        mass = plain.answer(known.values, call.shape) if summary.queries is None else None
+        whole = summary.source().answer(known.values, call.shape) if mass is not None else None
+        if mass is None or whole is None:
+            found = self._sweep_mass(call, state, summary, known, False)
+            return summary.finish(found.mass, found.seen, call.shape)
+        counts = known.values.get(Received(None, "visible"))
+        seen = counts.seen if isinstance(counts, Mass) else None
+        return summary.finish(self._attach(call, state, mass, mass=True), seen, call.shape)
 
     def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""
+        if self._is_plain(call, *state, *place):
+            return self._sweeps(call).cells(call, state, place, what)
         spec = self._spec(call).asking(what=what)
-        return ops.sweep_cells(call.query, call.key, _arrays(call), list(state), list(place), spec)
+        return ops.cells(call.query, call.key, _arrays(call), list(state), list(place), spec)
 
     def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
         """A @ x for x (*batch, Hq, S, M): the forward over other values."""
@@ -244,22 +278,15 @@ class Swept:
         key = call.key if group == 1 else call.key.repeat_interleave(group, -3)
         spec = self._spec(call).asking(output=True)
         query = call.query.to(exact)  # values and weights meet in full precision
-        return ops.sweep_rows(query, key.to(exact), x, _arrays(call), list(state), [], None, spec)[
-            0
-        ]
+        return ops.rows(query, key.to(exact), x, _arrays(call), list(state), [], None, spec)[0]
 
     def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
         """Aᵀ @ y for y (*batch, Hq, L, M)."""
-        spec = self._spec(call).asking()
-        return ops.sweep_columns(call.query, call.key, _arrays(call), list(state), None, y, spec)[2]
+        return cast(Tensor, self._columns(call, state, y=y).product)
 
     def _spec(self, call: Call) -> Spec:
         rules = Spec.of(call.mask, call.score)
-        return Spec(rules.mask, rules.score, self._said, place=call.place)
-
-
-_GRAPH = "entropy with its graph"
-_BROUGHT = "what a backward brings"
+        return Spec(rules.mask, rules.score, self.name, self._checked, place=call.place)
 
 
 def _arrays(call: Call) -> list[Tensor]:
@@ -267,81 +294,34 @@ def _arrays(call: Call) -> list[Tensor]:
     return [*mask, *call.score.arrays()]
 
 
-def _all_tensors(call: Call) -> list[Tensor]:
-    return [call.query, call.key, call.value, *_arrays(call)]
+def _detached(call: Call) -> Call:
+    """Without what autograd follows; the call itself where it follows nothing."""
+    plain = torch.compiler.is_compiling() or any(t.requires_grad for t in call.tensors())
+    return call.map(lambda tensor: tensor.detach()) if plain else call
 
 
-def _detached_call(call: Call) -> Call:
-    return call.map(lambda tensor: tensor.detach())
+def _is_declared(summary: Summary) -> bool:
+    """Statistics of keys that no kernel lists come with the row operator."""
+    return summary.sweep == "columns" and not isinstance(summary, Received | Offsets)
 
 
 def _measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
     """Remembered, where no tensor is in them that would be kept alive."""
-    fleeting = torch.compiler.is_compiling() or Matching in map(type, summaries)
+    fleeting = torch.compiler.is_compiling() or any(True for s in summaries for _ in s.arrays())
     return (_needed if fleeting else _remembered_needed)(summaries)
 
 
 def _needed(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-    """What the row sweep has to bring for these: one top-k, the largest, serves all. Where there
-    are maps, columns of all queries are asked together with them: one sweep may bring both."""
-    wanted: dict[Summary, None] = {}
-    k = 0
-    for summary in summaries:
-        if isinstance(summary, Top):
-            k = max(k, summary.k)
-        elif isinstance(summary, Peak):
-            k = max(k, 1)
-        elif not isinstance(summary, Received | Offsets):
-            wanted[summary] = None
-    top = (Top(k),) if k else ()
-    maps = any(isinstance(summary, Pooled) for summary in wanted)
-    return (*wanted, *top, *(_all_queries(summaries) if maps else ()))
+    """What the row operator has to bring for these. Where there are maps, columns of all queries
+    are asked together with them: one sweep may bring both."""
+    asked = fewest(summaries)
+    rows = [s for s in asked if s.sweep == "rows" or _is_declared(s)]
+    if not any(isinstance(s, Pooled) for s in rows):
+        return tuple(rows)
+    masses = [s for s in asked if isinstance(s, Received) and s.queries is None]
+    offsets = [s for s in asked if isinstance(s, Offsets)]
+    masses = masses or [Received() for _ in offsets]
+    return (*rows, *masses, *offsets)
 
 
 _remembered_needed = lru_cache(maxsize=1024)(_needed)
-
-
-def _all_queries(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-    """The columns among them that are sums over all queries, as one sweep brings them."""
-    masses = [s for s in summaries if isinstance(s, Received) and s.queries is None]
-    offsets = (Offsets(),) if Offsets() in summaries else ()
-    if not masses and not offsets:
-        return ()
-    per: Literal["visible", "sum"] = "visible" if any(s.per == "visible" for s in masses) else "sum"
-    return (Received(per=per), *offsets)
-
-
-def _lookup(known: dict[Any, Any], summary: Summary) -> Any:
-    """A known value, also where it is part of a larger one."""
-    if isinstance(summary, Received):
-        mass, count = known.get(("mass", summary.queries), (None, None))
-        return None if summary.per == "visible" and count is None else mass
-    if isinstance(summary, Peak):
-        return _lookup(known, Top(1))
-    if summary in known or not isinstance(summary, Top):
-        return known.get(summary)
-    for other, value in known.items():
-        if isinstance(other, Top) and other.k >= summary.k:
-            return TopKeys(value.weights[..., : summary.k], value.keys[..., : summary.k])
-    return None
-
-
-def _look_for_mass(known: dict[Any, Any]) -> None:
-    """A mass that a backward has brought is known; one that was swept for before stays."""
-    brought: Brought | None = known.get(_BROUGHT)
-    if brought is not None and brought.mass is not None:
-        known.setdefault(("mass", None), (brought.mass, None))
-
-
-def _unflatten(flat: list[Tensor], measures: tuple[Summary, ...]) -> dict[Any, Any]:
-    parts = iter(flat)
-    found: dict[Any, Any] = {}
-    for m in measures:
-        if isinstance(m, Top):
-            found[m] = TopKeys(next(parts), next(parts))
-            found["scores", m] = next(parts)
-        elif isinstance(m, Received):
-            found["mass", None] = next(parts), next(parts) if m.per == "visible" else None
-        else:
-            found[m] = next(parts)
-    return found

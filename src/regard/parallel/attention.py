@@ -16,17 +16,8 @@ from regard.parallel.forward import first_ring
 from regard.parallel.opening import Opened
 from regard.parallel.questions import Questions
 from regard.state import Finished
-from regard.summary import (
-    Entropy,
-    Offsets,
-    Peak,
-    Pooled,
-    Received,
-    Summary,
-    Top,
-    TopKeys,
-    Visible,
-)
+from regard.summary import Entropy, Summary, TopKeys, TopScored
+from regard.summary.base import fewest
 
 __all__ = ["RingAttention"]
 
@@ -99,8 +90,7 @@ class RingAttention(Questions):
         return found
 
     def _knows(self, summary: Summary) -> bool:
-        wanted = Top(1) if isinstance(summary, Peak) else summary
-        return self._lookup(wanted) is not None
+        return self._lookup(summary) is not None
 
     def _fill(self, summaries: Sequence[Summary]) -> None:
         """Whatever is not known yet, in one ring of each kind."""
@@ -110,7 +100,7 @@ class RingAttention(Questions):
         columns = [
             summary
             for summary in dict.fromkeys(summaries)
-            if isinstance(summary, Received | Pooled | Offsets) and summary not in self._known
+            if not summary.source().merges and summary not in self._known
         ]
         if columns:
             found = second_ring(self._ring, self._query, self._key, self._state, columns)
@@ -126,19 +116,16 @@ class RingAttention(Questions):
         return found[0], found[1], found[2] if len(found) > 2 else None
 
     def _answer(self, summary: Summary) -> Any:
-        if isinstance(summary, Peak):
-            best = self._answer(Top(1))
-            return TopKeys(best.weights.squeeze(-1), best.keys.squeeze(-1))
         value = self._lookup(summary)
-        if not self._graph or isinstance(summary, Visible):
+        if not self._graph or summary.gradient == "constant":
             return value
-        if isinstance(summary, Entropy):
+        if summary.gradient == "entropy":
             if self._entropy is None:  # asked late: it gets a ring of gradients of its own
                 nothing = self._query, self._key, self._key[..., :0]
                 self._entropy = self._joined(nothing, self._query.detach()[..., :0])[2]
             return self._entropy
-        if isinstance(summary, Top):
-            return TopKeys(self._refusing(value.weights, "Top"), value.keys)
+        if isinstance(value, TopKeys):
+            return TopKeys(self._refusing(value.weights, type(summary).__name__), value.keys)
         return self._refusing(value, type(summary).__name__)
 
     def _refusing(self, value: Tensor, what: str) -> Any:
@@ -147,12 +134,11 @@ class RingAttention(Questions):
 
     def _lookup(self, summary: Summary) -> Any:
         """A known value, also where it is part of a larger one."""
-        if summary in self._known or not isinstance(summary, Top):
-            return self._known.get(summary)
-        for other, value in self._known.items():
-            if isinstance(other, Top) and other.k >= summary.k:
-                return TopKeys(value.weights[..., : summary.k], value.keys[..., : summary.k])
-        return None
+        if summary in self._known:
+            return self._known[summary]
+        best = {m: v for m, v in self._known.items() if isinstance(v, TopKeys)}
+        scored = {m: TopScored(*value, value.weights) for m, value in best.items()}
+        return summary.answer(scored, self._whole.shape)
 
     def _counted(self) -> tuple[int, ...]:
         """How often each tensor that defines the matrix was written to."""
@@ -170,8 +156,5 @@ class RingAttention(Questions):
 
 def _merging(summaries: Sequence[Summary]) -> list[Summary]:
     """What a first ring has to bring for these: one top-k, the largest, serves all."""
-    wanted = {summary: None for summary in summaries if summary.merge_rule is not None}
-    sizes = [summary.k for summary in summaries if isinstance(summary, Top)]
-    sizes += [1 for summary in summaries if isinstance(summary, Peak)]
-    kept: list[Summary] = [summary for summary in wanted if not isinstance(summary, Top)]
-    return kept + ([Top(max(sizes))] if sizes else [])
+    merging = [source for s in summaries if (source := s.source()).merges]
+    return fewest([*merging, *(other for s in merging for other in s.merges_with)])

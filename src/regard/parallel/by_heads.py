@@ -24,7 +24,7 @@ from regard.parallel.shards import Shards
 from regard.parallel.spread import spread
 from regard.parallel.swap import Trade, to_everyone, to_heads, to_tokens
 from regard.score import Bias
-from regard.summary import Offsets, Pooled, Received, Summary, Top, TopKeys
+from regard.summary import Received, Summary, TopKeys
 
 __all__ = ["HeadwiseAttention", "ulysses"]
 
@@ -128,10 +128,10 @@ class HeadwiseAttention(Questions):
     def _brought(self, summary: Summary, value: Any) -> Any:
         """From this rank's heads to whom it belongs."""
         if isinstance(value, TopKeys):
-            at = -2 if isinstance(summary, Top) else -1
+            at = len(self._whole.shape.batch) + 1 - value.keys.ndim
             return TopKeys(*to_tokens(self._trade, (at, at), *value))
-        if isinstance(summary, Pooled | Offsets):
-            heads = -3 if isinstance(summary, Pooled) else -2
+        if summary.about == "matrix":
+            heads = len(self._whole.shape.batch) - value.ndim
             return to_everyone(self._trade, heads, value, type(summary).__name__)
         (found,) = to_tokens(self._trade, (-1,), value)
         if isinstance(summary, Received) and summary.groups is not None:
@@ -154,6 +154,4 @@ class HeadwiseAttention(Questions):
 
 def _of_heads(summary: Summary) -> Summary:
     """What a rank asks its own heads: sums over groups have to wait for the other heads."""
-    if not isinstance(summary, Received):
-        return summary
-    return Received(summary.queries, summary.per)
+    return summary.source() if summary.about == "keys" else summary

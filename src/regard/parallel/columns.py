@@ -17,7 +17,8 @@ from torch import Tensor
 
 from regard.engine import ops
 from regard.engine.problem import RowState
-from regard.engine.spec import measure_text
+from regard.engine.spec import marks_of, measure_text
+from regard.errors import InputError
 from regard.mask import Verdict
 from regard.parallel.failure import named
 from regard.parallel.group import Peers
@@ -25,8 +26,8 @@ from regard.parallel.shards import Piece, Shards
 from regard.parallel.travel import Luggage, around
 from regard.parallel.whole import Whole
 from regard.shapes import AttentionShape
-from regard.summary import Offsets, Pooled, Received, Summary
-from regard.summary.received import query_indices
+from regard.summary import ColumnStatistic, Offsets, Pooled, Received, Summary
+from regard.summary.columns import query_indices
 
 __all__ = ["second_ring"]
 
@@ -67,6 +68,7 @@ class _Columns:
         for summary in received:
             seen = self.choices.get(summary.queries, False)
             self.choices[summary.queries] = seen or summary.per == "visible"
+        self.declared = [s for s in summaries if isinstance(s, ColumnStatistic)]
         self.maps = {
             s: _Map(s, self.whole.shape, state.peak) for s in summaries if isinstance(s, Pooled)
         }
@@ -75,18 +77,37 @@ class _Columns:
         """All that was asked."""
         lengths = self.shards.lengths
         luggage = Luggage(self.peers, lengths, axis=-1)
+        joining = [s.joined for s in self.declared]
+        declared = Luggage(self.peers, lengths, axis=-1, joining=joining)
         with closing(around(self.peers, [self.key], lengths)) as tour:
             for owner, (key,) in tour:
                 if self.choices:
                     luggage.add(self._columns(owner, key))
                 for each in self.maps.values():
                     self._cells(each, owner, key)
+                if self.declared:
+                    declared.add(self._declared(owner, key))
         sums = iter(luggage.home() if self.choices else [])
         mass = {
             queries: (next(sums), next(sums) if seen else self.state.peak.new_ones(()))
             for queries, seen in self.choices.items()
         }
-        return {summary: self._finish(summary, mass) for summary in self.summaries}
+        terms = dict(zip(self.declared, declared.home() if self.declared else (), strict=True))
+        return {summary: self._finish(summary, mass, terms) for summary in self.summaries}
+
+    def _declared(self, owner: int, key: Tensor) -> list[Tensor]:
+        """The terms of statistics of keys, from this rank's queries: (…, Hq, keys of the owner)."""
+        terms = [self._zeros(key.shape[-2]) for _ in self.declared]
+        for rows, at, cols, there in self._blocks(owner):
+            query, state = self._rows(at)
+            k = key[..., there, :]
+            call = self.whole.call(query, k, k[..., :0], rows, cols, sink=False)
+            arrays, spec = self.whole.asking(call, asked=measure_text(self.declared))
+            marks = marks_of(self.declared)
+            found = ops.rows(query, k, k[..., :0], arrays, state, marks, None, spec)[4:]
+            for summary, term, part in zip(self.declared, terms, found, strict=True):
+                term[..., there] = summary.joined(term[..., there], part)
+        return terms
 
     def _columns(self, owner: int, key: Tensor) -> list[Tensor]:
         """Mass, and perhaps a count, for each choice of queries: (…, Hq, keys of the owner)."""
@@ -155,14 +176,25 @@ class _Columns:
     def _zeros(self, size: int) -> Tensor:
         return self.state.peak.new_zeros((*self.state.peak.shape[:-1], size))
 
-    def _finish(self, summary: Summary, mass: dict[Any, tuple[Tensor, Tensor]]) -> Tensor:
+    def _finish(
+        self,
+        summary: Summary,
+        mass: dict[Any, tuple[Tensor, Tensor]],
+        terms: dict[ColumnStatistic, Tensor],
+    ) -> Tensor:
+        if isinstance(summary, ColumnStatistic):
+            return summary.close(terms[summary], self.whole.shape)
         if isinstance(summary, Received):
             return summary.finish(*mass[summary.queries], self.whole.shape)
         if isinstance(summary, Pooled):
             each = self.maps[summary]
             most = dist.ReduceOp.MAX if summary.how == "max" else dist.ReduceOp.SUM
             return each.divided(self._together(each.cells, most))
-        assert self.offsets is not None
+        if self.offsets is None or not isinstance(summary, Offsets):
+            raise InputError(
+                f"{summary!r} neither merges over keys nor is a statistic of keys: a ring cannot "
+                "measure it; ulysses() can"
+            )
         return self._together(self.offsets, dist.ReduceOp.SUM)
 
     def _together(self, tensor: Tensor, how: Any) -> Tensor:

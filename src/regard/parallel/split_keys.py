@@ -27,8 +27,9 @@ from regard.parallel.message import pack, unpack
 from regard.parallel.opening import check_held, check_world
 from regard.parallel.shards import Piece, Shards
 from regard.score import Bias, PartBias, as_bias
+from regard.shapes import AttentionShape
 from regard.state import Finished, Partial, TopScores, merge
-from regard.summary import Received, Summary, as_summaries
+from regard.summary import Summary, as_summaries
 
 __all__ = ["tree"]
 
@@ -70,7 +71,7 @@ def tree(
         _check((query, key, value), shards, peers)
         _check_gradients(query, key, value, as_bias(bias), sink)
         query, key, value = in_autocast(query, key, value)
-        told = tuple(s for s in summaries if not isinstance(s, Received))
+        told = tuple(s for s in summaries if s.about != "keys")
         asked = {**rules, "summaries": told, "implementation": implementation}
         mine = _own(shards.local(peers.rank), (query, key, value), shards.tokens, asked)
     except Exception as wrong:
@@ -82,8 +83,8 @@ def tree(
     found = merge(*_from_everybody(peers, mine)).finish(sink)
     answers = dict(found.summaries)
     for summary in summaries:
-        if isinstance(summary, Received):
-            answers[summary] = _received(summary, shards.local(peers.rank), query, key, found.lse,
+        if summary.about == "keys":
+            answers[summary] = _of_keys(summary, shards.local(peers.rank), query, key, found.lse,
                                          shards.tokens, rules)  # fmt: skip
     return Finished(found.output.to(query.dtype), found.lse, answers, found.rest)
 
@@ -138,8 +139,8 @@ def _built(tensors: list[Tensor], like: Partial) -> Partial:
     return Partial(out, lse, summaries, rest)
 
 
-def _received(
-    summary: Received,
+def _of_keys(
+    summary: Summary,
     pieces: Sequence[tuple[Piece, slice]],
     query: Tensor,
     key: Tensor,
@@ -148,7 +149,8 @@ def _received(
     rules: dict[str, Any],
 ) -> Tensor:
     """Of this rank's keys: with the lse of all keys known, nobody else need be asked."""
-    found = []
+    found, shape = [], AttentionShape.of(query.shape, key.shape)
+    extent, batch, heads = shape.extent, tuple(map(range, shape.batch)), range(shape.query_heads)
     for piece, at in pieces or [(Piece(0, 0), slice(0, 0))]:
         place = (0, piece.start, query.shape[-2], total)
         mask, bias = rules["mask"], as_bias(rules["bias"])
@@ -157,7 +159,8 @@ def _received(
             mask=None if mask is None else Part(as_mask(mask), *place),
             bias=None if bias is None else PartBias(bias, *place),
         )  # fmt: skip
-        found.append(part.received(summary.queries, summary.per, summary.groups))
+        mine = summary.cut(extent, batch, heads, None, range(*piece))
+        found.append(part.summarize(mine)[mine])
     return torch.cat(found, -1)
 
 

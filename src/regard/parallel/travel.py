@@ -6,7 +6,7 @@ the one that is here. `Luggage` travels with the shards, grows at every stop and
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
@@ -90,8 +90,15 @@ def around(
 class Luggage:
     """Sums that travel with the shards: what is added on any rank comes home to the owner."""
 
-    def __init__(self, peers: Peers, lengths: Sequence[int], axis: int) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        lengths: Sequence[int],
+        axis: int,
+        joining: Sequence[Callable[[Tensor, Tensor], Tensor]] | None = None,
+    ) -> None:
         self._peers, self._lengths, self._axis = peers, lengths, axis
+        self._joining = joining  # how each part joins what came; None: all are sums
         self._step = 0
         self._coming: Arrival | None = None
 
@@ -100,9 +107,9 @@ class Luggage:
         the sums of the steps before arrive while the caller works."""
         sums = list(parts)
         if self._coming is not None:
-            sums = [
-                total.add_(part) for total, part in zip(self._coming.wait(), parts, strict=True)
-            ]
+            joining = self._joining or [Tensor.add_] * len(sums)
+            came = zip(joining, self._coming.wait(), parts, strict=True)
+            sums = [join(total, part) for join, total, part in came]
         self._step += 1
         following = self._lengths[self._peers.owner(self._step)]
         self._coming = pass_on(self._peers, sums, self._axis, following)

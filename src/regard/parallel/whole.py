@@ -81,7 +81,7 @@ class Whole:
             summary.check(shape)
         whole = cls(shape, mask, rule, implementation)
         # asked about no token at all: the engine checks every word, before anything travels
-        merging = [summary for summary in summaries if summary.merge_rule is not None]
+        merging = [summary for summary in summaries if summary.merges]
         whole.unseen(query.detach()[..., :0, :], key.detach(), value.detach(), Piece(0, 0), merging)
         return whole._served(query, key, value, summaries)
 

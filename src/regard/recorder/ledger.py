@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.declare import encode
+from regard.mask import Causal
 from regard.recorder.bins import Gathered, binned, grain, grown
 from regard.recorder.distances import Profile
 from regard.recorder.plan import Plan
@@ -175,7 +177,7 @@ class Ledger:
             self.note()
 
     def _segment(self, page: Page, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
-        mask = "('causal','end')" if page.causal_step else page.rules.mask
+        mask = encode(Causal()) if page.causal_step else page.rules.mask
         names = tuple(self._named(array) for array in page.rules.arrays)
         return Segment(rows, keys, mask, page.rules.score, names)
 

@@ -133,11 +133,11 @@ def visible_keys(call: Call) -> Tensor:
 
 def _probe(call: Call) -> tuple[Any, ...]:
     from regard.engine.choose import choose
-    from regard.engine.problem import Answers
+    from regard.engine.problem import Answers, Known
 
     chosen = choose(call.problem(), None)
     state = chosen.state(call)
-    return call, Answers(call.query[..., :0], state.lse, {}, state), chosen
+    return call, Answers(call.query[..., :0], state.lse, Known(), state), chosen
 
 
 def _plain(tensor: Tensor, *shape: int) -> Tensor:

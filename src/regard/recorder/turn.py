@@ -118,7 +118,7 @@ def _keys_alone(call: Call, value: Tensor, share: Share) -> Coming:
         return Page(
             0, {}, {}, np.zeros((heads, len(TOTALS))), none, none, 0, none[:, :, None],
             found["value_norm"], None, (found["k"], kind) if "k" in found else None,
-            share.row_start, share.key_start, fresh.stop - fresh.start, Rules("None", "", ()),
+            share.row_start, share.key_start, fresh.stop - fresh.start, Rules("null", "", ()),
             False, False,
         )  # fmt: skip
 

@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-from regard.state import TopKeys
-from regard.summary.asking import Asking
-from regard.summary.base import Matrix, Summary, as_summaries
-from regard.summary.entropy import Entropy, Visible, normalize
-from regard.summary.extremes import MaxLogit, MaxScore
-from regard.summary.matching import Matching
-from regard.summary.offsets import Offsets
-from regard.summary.pooled import Pooled
-from regard.summary.received import Received
-from regard.summary.spread import Concentration, Distance
+from regard.state import MergePart, TopKeys
+from regard.summary.base import (
+    ColumnStatistic,
+    Mass,
+    Matrix,
+    Measured,
+    RowMean,
+    RowStatistic,
+    RunningSum,
+    Summary,
+    Sums,
+    TopScored,
+    as_summaries,
+)
+from regard.summary.columns import Offsets, Received
+from regard.summary.maps import Pooled
+from regard.summary.questions import Asking
+from regard.summary.rows import (
+    Concentration,
+    Distance,
+    Entropy,
+    Matching,
+    MaxLogit,
+    MaxScore,
+    Visible,
+    normalize,
+)
 from regard.summary.top import Peak, Top
 
 __all__ = [
     "Asking",
+    "ColumnStatistic",
     "Concentration",
     "Distance",
     "Entropy",
+    "Mass",
     "Matching",
     "Matrix",
     "MaxLogit",
     "MaxScore",
+    "Measured",
+    "MergePart",
     "Offsets",
     "Peak",
     "Pooled",
     "Received",
+    "RowMean",
+    "RowStatistic",
+    "RunningSum",
     "Summary",
+    "Sums",
     "Top",
     "TopKeys",
+    "TopScored",
     "Visible",
     "as_summaries",
     "normalize",

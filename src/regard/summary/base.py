@@ -1,19 +1,50 @@
-"""What every summary is: a frozen value with a definition on the dense matrix."""
+"""What a statistic is. It is declared in one place; everything that lists them derives from that.
+
+    class Varentropy(RowStatistic):
+        tag = "varentropy/1"
+        name, words, unit = "varentropy", "variance of −log p in a row", "nats²"
+        needs = ("total", "centred", "second")
+
+        def define(self, matrix, shape): ...     # on the dense matrix: the oracle
+        def close(self, sums): ...               # from the running sums of one sweep
+        def merge(self, parts): ...              # over disjoint sets of keys
+        def slopes(self, p, u, value): ...       # dvalue/dscore, where it has a gradient
+
+A kernel lists which statistics it brings itself; `tiled` brings every other one.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+import torch
 from torch import Tensor
 
 from regard.declare import Declared
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.state import MergeRule
+from regard.state import MergePart
 
-__all__ = ["Matrix", "Summary", "as_summaries"]
+__all__ = [
+    "SUMS",
+    "ColumnStatistic",
+    "Mass",
+    "Matrix",
+    "Measured",
+    "RowMean",
+    "RowStatistic",
+    "RunningSum",
+    "Step",
+    "Summary",
+    "Sums",
+    "TopScored",
+    "as_summaries",
+    "fewest",
+    "running_sums",
+]
 
 
 class Matrix(Protocol):
@@ -55,15 +86,330 @@ class Matrix(Protocol):
         ...
 
 
+class TopScored(NamedTuple):
+    """The heaviest keys of each row (…, L, k), with the final scores they are merged by."""
+
+    weights: Tensor
+    keys: Tensor
+    scores: Tensor
+
+
+class Mass(NamedTuple):
+    """Sums over queries (…, Hq, S), and how many of them may see each key where that was asked."""
+
+    mass: Tensor
+    seen: Tensor | None = None
+
+
+Measured: TypeAlias = Tensor | TopScored | Mass  # what a sweep brings for one statistic
+_Size: TypeAlias = tuple[tuple[int, ...], bool]  # of a tensor; whether it holds whole numbers
+
+
 class Summary(Declared):
     """Something measured on an attention matrix. Equal parameters make equal summaries."""
 
     family = "statistic"
-    merge_rule: ClassVar[MergeRule | None] = None  # over disjoint sets of keys; None: not at all
+    name: ClassVar[str] = ""  # in files, tables and on the page
+    words: ClassVar[str] = ""  # one line that says what it is
+    unit: ClassVar[str] = ""
+
+    # "refused": asking for its gradient is an error; "constant": it has none by nature;
+    # "declared": `slopes` says it; the others are closed forms that the engine carries back
+    gradient: ClassVar[Literal["refused", "constant", "declared", "entropy", "weights", "mass"]] = (
+        "refused"
+    )
+    sweep: ClassVar[Literal["rows", "columns"]] = "rows"  # which kind of sweep brings it
+    about: ClassVar[Literal["queries", "keys", "matrix"]] = "queries"  # what its numbers belong to
+    merges_with: ClassVar[tuple[Summary, ...]] = ()  # statistics whose parts `merge` reads too
+    counts_sink: ClassVar[bool] = True  # whether the sink is one more key to it
 
     @abstractmethod
     def define(self, matrix: Matrix, shape: AttentionShape) -> Any:
         """What it means, on the dense matrix: the oracle of every faster way."""
+
+    def tensors(self, shape: AttentionShape) -> list[_Size]:
+        """The sizes of what a sweep brings."""
+        raise InputError(
+            f"{type(self).__name__} is neither a RowStatistic nor a ColumnStatistic: only "
+            "implementation='dense' measures it"
+        )
+
+    def packed(self, tensors: Sequence[Tensor]) -> Measured:
+        """What a sweep brings, from its tensors."""
+        return tensors[0]
+
+    # ── what is asked of sweeps ──────────────────────────────────────────────────────────────
+
+    def source(self) -> Summary:
+        """What a sweep measures for it."""
+        return self
+
+    def serving(self, other: Summary) -> Summary | None:
+        """One question whose answer holds this one's and the other's; None where there is none."""
+        return self if self == other else None
+
+    def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Any:
+        """The value, from what sweeps have brought; None where that is not enough."""
+        return known.get(self)
+
+    # ── over disjoint sets of keys ───────────────────────────────────────────────────────────
+
+    @property
+    def merges(self) -> bool:
+        """Whether it merges over disjoint sets of keys."""
+        return type(self).merge is not Summary.merge
+
+    def merge(self, parts: Sequence[MergePart]) -> Any:
+        """The value over the union of the parts' keys."""
+        raise InputError(
+            f"{self!r} does not merge over keys; take it by replay once the global lse is known"
+        )
+
+    def of_nothing(self, like: Any) -> Any:
+        """The value over no keys, in the shape of another."""
+        return torch.zeros_like(like)
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Step(Protocol):
+    """One tile on its way through a row sweep; arrays (…, R, C)."""
+
+    p: Any  # e^u
+    u: Any  # final score − the largest so far, 0 where p is 0
+    scores: Any  # final scores, −∞ where hidden
+    scaled: Any  # before cap and bias
+    rows: range
+    cols: range
+
+    @property
+    def distance(self) -> Any:
+        """(R, C): |i − j|, query i at its key position."""
+        ...
+
+    def inside(self, array: Any) -> Any:
+        """The part of an array that lies in the matrix; tiles at the edges are padded."""
+        ...
+
+    def outside(self, array: Any) -> Any:
+        """(…, rows) padded to (…, R) again."""
+        ...
+
+    def positions(self) -> tuple[Any, Any]:
+        """(rows,) and (cols,): where queries and keys stand."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunningSum:
+    """Something summed over the keys of a row by online softmax.
+
+    term    (…, R): what a tile adds
+    carry   what the sum so far becomes when the row's maximum rises: δ = old − new, a = e^δ; it is
+            given all sums so far, those in `needs` among them
+    sink    what the sink adds, from e^u and u of its score; None where it is no key to this sum
+    """
+
+    name: str
+    term: Callable[[Step], Any]
+    carry: Callable[[Mapping[str, Any], Any, Any], Any]
+    needs: tuple[str, ...] = ()
+    sink: Callable[[Any, Any], Any] | None = None
+    join: Literal["sum", "max"] = "sum"
+    whole: bool = False  # counts
+
+
+def _second(sums: Mapping[str, Any], a: Any, d: Any) -> Any:
+    return a * (sums["second"] + 2 * d * sums["centred"] + d * d * sums["total"])
+
+
+SUMS: dict[str, RunningSum] = {
+    one.name: one
+    for one in (
+        RunningSum(
+            "total", lambda t: t.p.sum(-1), lambda sums, a, d: a * sums["total"],
+            sink=lambda p, u: p,
+        ),
+        RunningSum(
+            "centred", lambda t: (t.p * t.u).sum(-1),
+            lambda sums, a, d: a * (sums["centred"] + d * sums["total"]),
+            ("total",), lambda p, u: p * u,
+        ),
+        RunningSum(
+            "second", lambda t: (t.p * t.u * t.u).sum(-1), _second, ("total", "centred"),
+            lambda p, u: p * u * u,
+        ),
+        RunningSum(
+            "squares", lambda t: (t.p * t.p).sum(-1), lambda sums, a, d: (a * a) * sums["squares"]
+        ),
+        RunningSum(
+            "scaled", lambda t: t.scaled.masked_fill(t.scores == -torch.inf, -torch.inf).amax(-1),
+            lambda sums, a, d: sums["scaled"], join="max",
+        ),
+        RunningSum(
+            "largest", lambda t: t.scores.amax(-1), lambda sums, a, d: sums["largest"], join="max"
+        ),
+        RunningSum(
+            "visible", lambda t: (t.scores != -torch.inf).sum(-1),
+            lambda sums, a, d: sums["visible"], whole=True,
+        ),
+    )
+}  # fmt: skip
+
+
+class Sums(Mapping[str, Any]):
+    """The finished sums of some rows, the sink in those that count it.
+
+    log      log of `total`; 0 in rows that see nothing
+    weight   what e^u of a key is worth as a weight, so that Σ p f = weight · Σ e^u f
+    """
+
+    def __init__(self, values: Mapping[str, Any], log: Any, weight: Any) -> None:
+        self._values, self.log, self.weight = values, log, weight
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class RowStatistic(Summary):
+    """(…, Hq, L): one number a row, closed from running sums of one sweep over its keys."""
+
+    needs: ClassVar[tuple[str, ...]] = ()  # names in SUMS
+    whole: ClassVar[bool] = False  # counts, as int64
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.name:  # a base of others
+            return
+        if cls.close is RowStatistic.close:
+            raise InputError(
+                f"{cls.__qualname__}: a RowStatistic needs close(sums), which makes its value of "
+                "the running sums it names in `needs`"
+            )
+        if unknown := [name for name in cls.needs if name not in SUMS]:
+            raise InputError(
+                f"{cls.__qualname__}.needs names {', '.join(map(repr, unknown))}; there are "
+                f"{', '.join(SUMS)}, and RunningSums that running_sums() returns"
+            )
+
+    def close(self, sums: Sums) -> Any:
+        """The value, from the finished sums of some rows."""
+        raise NotImplementedError
+
+    def running_sums(self) -> tuple[RunningSum, ...]:
+        """What the sweep has to bring; each after those it needs."""
+        return tuple(SUMS[name] for name in self.needs)
+
+    def slopes(self, p: Tensor, u: Tensor, value: Tensor) -> Tensor:
+        """dvalue/dscore (…, R, C), from weights p and their logarithms u (0 where p is 0) of
+        whole rows and the value (…, R, 1)."""
+        raise NotImplementedError
+
+    def affine(self, value: Tensor) -> tuple[Tensor, Tensor] | None:
+        """(shift, slope) where dvalue/dscore = −p (shift + slope·u), which kernels carry back
+        themselves; None where it is not of that form."""
+        return None
+
+    def tensors(self, shape: AttentionShape) -> list[_Size]:
+        return [((*shape.batch, shape.query_heads, shape.queries), self.whole)]
+
+
+class RowMean(RowStatistic):
+    """Σ_j p_ij f_ij, the sink's f being 0: such means merge like the output."""
+
+    def each(self, step: Step) -> Any:
+        """(…, R, C): f on a tile."""
+        raise NotImplementedError
+
+    def running_sums(self) -> tuple[RunningSum, ...]:
+        word = f"mean of {id(self)}"  # the value may hold arrays, and is alive during the sweep
+
+        def carry(sums: Mapping[str, Any], a: Any, _: Any) -> Any:
+            return a * sums[word]
+
+        return (RunningSum(word, lambda step: (step.p * self.each(step)).sum(-1), carry),)
+
+    def close(self, sums: Sums) -> Any:
+        return sums[self.running_sums()[0].name] * sums.weight
+
+    def merge(self, parts: Sequence[MergePart]) -> Any:
+        return sum(part.weight * part.value for part in parts)
+
+
+def running_sums(statistics: Iterable[RowStatistic]) -> tuple[RunningSum, ...]:
+    """The sums a sweep has to bring for these, `total` first and each once."""
+    found = {"total": SUMS["total"]}
+
+    def add(one: RunningSum) -> None:
+        for name in one.needs:
+            add(SUMS[name])
+        found.setdefault(one.name, one)
+
+    for statistic in statistics:
+        for one in statistic.running_sums():
+            add(one)
+    return tuple(found.values())
+
+
+# ── columns ──────────────────────────────────────────────────────────────────────────────────
+
+
+class ColumnStatistic(Summary):
+    """(…, Hq, S): one number a key, over the queries; every row's lse is known beforehand."""
+
+    sweep, about = "columns", "keys"
+    join: ClassVar[Literal["sum", "max"]] = "sum"  # over disjoint sets of queries
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name and cls.term is ColumnStatistic.term:
+            raise InputError(
+                f"{cls.__qualname__}: a ColumnStatistic needs term(p), which makes one number a "
+                "key of a tile of weights"
+            )
+        if cls.join not in ("sum", "max"):
+            raise InputError(f"{cls.__qualname__}.join is {cls.join!r}; give 'sum' or 'max'")
+
+    def term(self, p: Tensor) -> Tensor:
+        """(…, C): of the weights (…, R, C) of some rows."""
+        raise NotImplementedError
+
+    def close(self, column: Tensor, shape: AttentionShape) -> Tensor:
+        """The value, from the terms of all rows joined."""
+        return column
+
+    def joined(self, a: Tensor, b: Tensor) -> Tensor:
+        """The terms of two sets of queries together."""
+        return a + b if self.join == "sum" else torch.maximum(a, b)
+
+    def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Any:
+        found = known.get(self)
+        return self.close(found, shape) if isinstance(found, Tensor) else None
+
+    def tensors(self, shape: AttentionShape) -> list[_Size]:
+        return [((*shape.batch, shape.query_heads, shape.keys), False)]
+
+
+def fewest(summaries: Sequence[Summary]) -> list[Summary]:
+    """What sweeps have to bring for these: one top-k, the largest, serves all."""
+    wanted: list[Summary] = []
+    for summary in summaries:
+        source = summary.source()
+        for at, other in enumerate(wanted):
+            both = other.serving(source)
+            if both is not None:
+                wanted[at] = both
+                break
+        else:
+            wanted.append(source)
+    return wanted
 
 
 def as_summaries(given: Any) -> tuple[Summary, ...]:

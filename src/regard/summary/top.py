@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
+from torch import Tensor
 
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.state import MergeRule, TopKeys
-from regard.summary.base import Matrix, Summary
+from regard.state import MergePart, TopKeys, TopScores
+from regard.summary.base import Matrix, Measured, Summary, TopScored
 
 __all__ = ["Peak", "Top"]
 
@@ -16,8 +19,9 @@ class Top(Summary):
     """(…, Hq, L, k): the k heaviest keys of each row; equal scores go to the lower key."""
 
     tag = "top/1"
-
-    merge_rule = MergeRule.TOP
+    name, words = "top", "the keys a row looks at most"
+    gradient = "weights"
+    counts_sink = False
 
     k: int
 
@@ -38,13 +42,54 @@ class Top(Summary):
             torch.nn.functional.pad(keys, missing, value=-1),
         )
 
+    def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
+        size = (*shape.batch, shape.query_heads, shape.queries, self.k)
+        return [(size, False), (size, True), (size, False)]
+
+    def packed(self, tensors: Sequence[Tensor]) -> TopScored:
+        return TopScored(*tensors)
+
+    def serving(self, other: Summary) -> Summary | None:
+        return Top(max(self.k, other.k)) if isinstance(other, Top) else None
+
+    def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> TopKeys | None:
+        for other, value in known.items():
+            if isinstance(other, Top) and other.k >= self.k and isinstance(value, TopScored):
+                return TopKeys(value.weights[..., : self.k], value.keys[..., : self.k])
+        return None
+
+    def merge(self, parts: Sequence[MergePart]) -> TopScores:
+        """The best of all; among equal scores the lower key. Sorting by key first, then stably by
+        score, makes the result independent of the order of the parts."""
+        scores = torch.cat([part.value.scores for part in parts], -1)
+        keys = torch.cat([part.value.keys for part in parts], -1)
+        order = keys.sort(dim=-1, stable=True).indices
+        scores, keys = scores.gather(-1, order), keys.gather(-1, order)
+        ranked = scores.sort(dim=-1, descending=True, stable=True)
+        return TopScores(
+            ranked.values[..., : self.k], keys.gather(-1, ranked.indices)[..., : self.k]
+        )
+
+    def of_nothing(self, like: TopScores) -> TopScores:
+        return TopScores(torch.full_like(like.scores, -torch.inf), torch.full_like(like.keys, -1))
+
 
 class Peak(Summary):
     """(…, Hq, L): the heaviest key of each row and its weight."""
 
     tag = "peak/1"
+    name, words = "peak", "the key a row looks at most"
+    gradient = "weights"
+    counts_sink = False
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> TopKeys:
         """Top(1) without its last axis."""
         best = Top(1).define(matrix, shape)
         return TopKeys(best.weights.squeeze(-1), best.keys.squeeze(-1))
+
+    def source(self) -> Summary:
+        return Top(1)
+
+    def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> TopKeys | None:
+        best = Top(1).answer(known, shape)
+        return None if best is None else TopKeys(best.weights.squeeze(-1), best.keys.squeeze(-1))

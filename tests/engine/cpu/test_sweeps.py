@@ -327,7 +327,7 @@ def test_mass_from_the_backward(
                 a.output.square().sum().backward()
         finally:
             torch.set_num_threads(threads)
-        found.append(a._known["what a backward brings"].mass)
+        found.append(a._known.brought.mass)
     assert torch.equal(found[0], found[1]), "the number of threads changes no bit"
     assert found[0].shape == (2, 6, 530) and found[0].dtype == dtype
     swept = attend(q.detach(), k, v, mask=mask).received()

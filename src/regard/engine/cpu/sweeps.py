@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -19,10 +17,13 @@ from regard.summary import (
     Matching,
     MaxLogit,
     MaxScore,
+    Measured,
+    Offsets,
     Pooled,
+    Received,
     Summary,
     Top,
-    TopKeys,
+    TopScored,
     Visible,
 )
 
@@ -37,6 +38,9 @@ _ROW_NUMBERS: dict[type[Summary], str] = {
     Distance: "distance",
     Visible: "visible",
 }
+
+
+_KNOWN = {*_ROW_NUMBERS, Matching, Offsets, Pooled, Received, Top}
 
 
 class CpuSweeps:
@@ -63,6 +67,9 @@ class CpuSweeps:
         if problem.bias_gradient:
             said.append("its backward gives no gradient to a bias")
         return said
+
+    def knows(self, summary: Summary) -> bool:
+        return type(summary) in _KNOWN
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
@@ -290,14 +297,15 @@ class _RowBuffers:
 
     def answers(self) -> RowAnswers:
         """What was measured, in the batch's own axes."""
-        measured: dict[Any, Any] = {
+        measured: dict[Summary, Measured] = {
             summary: self._batched(number) for summary, number in self.numbers.items()
         }
         weights, scores, keys = (self._batched(part) for part in self.top)
         for summary in self.measures:
             if isinstance(summary, Top):
-                measured[summary] = TopKeys(weights[..., : summary.k], keys[..., : summary.k])
-                measured["scores", summary] = scores[..., : summary.k]
+                measured[summary] = TopScored(
+                    *(part[..., : summary.k] for part in (weights, keys, scores))
+                )
             elif isinstance(summary, Pooled):
                 measured[summary] = self._finish_pool(summary)
             elif isinstance(summary, Matching):

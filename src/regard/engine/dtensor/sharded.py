@@ -21,11 +21,11 @@ from regard.engine import ops
 from regard.engine.choose import Implementation, choose
 from regard.engine.dtensor.layout import Layout
 from regard.engine.dtensor.narrow import narrow_call, narrow_summary
-from regard.engine.problem import Answers, Call, Place, Problem, RowState, What
+from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What, map_parts
 from regard.engine.spec import Spec
 from regard.errors import UnavailableError
-from regard.summary import Offsets, Pooled, Received, Summary, TopKeys
-from regard.summary.received import query_indices
+from regard.summary import Measured, Received, Summary, TopKeys, TopScored
+from regard.summary.columns import query_indices
 
 __all__ = ["Sharded"]
 
@@ -37,7 +37,7 @@ class _Share:
     layout: Layout
     call: Call  # over plain tensors
     implementation: Implementation
-    known: dict[Any, Any] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
 
     def state(self, state: RowState) -> RowState:
         """This rank's rows of a state."""
@@ -73,13 +73,14 @@ class Sharded:
                 f"dropout={call.dropout} on DTensors is not offered: it would not be the same on "
                 "one rank and on many; drop out of the output instead"
             )
-        of_rows = tuple(summary for summary in summaries if _of_rows(summary))
+        of_rows = tuple(summary for summary in summaries if summary.about == "queries")
         share = self._share(call, of_rows)
         asked = tuple(narrow_summary(summary, share.layout) for summary in of_rows)
         found = share.implementation.attend(share.call, asked)
-        share.known.update(found.known)
+        share.known.values.update(found.known.values)
+        share.known.entropy = found.known.entropy
         output, lse = (_rows(share.layout, part) for part in (found.output, found.lse))
-        return Answers(output, lse, _scores(share), _whole_state(share.layout, found.state))
+        return Answers(output, lse, Known(_top(share)), _whole_state(share.layout, found.state))
 
     def state(self, call: Call) -> RowState:
         """Of every rank's rows."""
@@ -90,20 +91,21 @@ class Sharded:
     # ── questions ────────────────────────────────────────────────────────────────────────────
 
     def measure(
-        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: dict[Any, Any]
+        self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> dict[Summary, Any]:
         """Statistics of rows in one sweep, those of columns and regions in one each."""
         share = self._share(call)
-        of_rows = {s: narrow_summary(s, share.layout) for s in summaries if _of_rows(s)}
+        rows = [summary for summary in summaries if summary.about == "queries"]
+        of_rows = {s: narrow_summary(s, share.layout) for s in rows}
         measured = share.measure(state, tuple(of_rows.values()))
-        known.update(_scores(share))
+        known.values.update(_top(share))
         found: dict[Summary, Any] = {}
         for summary in summaries:
             if summary in of_rows:
                 found[summary] = _row_answer(share.layout, measured[of_rows[summary]])
             elif isinstance(summary, Received):
                 found[summary] = _received(share, state, summary)
-            else:  # regions and diagonals need every query of a head at once
+            else:  # all else needs every query of a head at once
                 whole = self._share(call, gathered=True)
                 answer = whole.measure(state, (summary,))[summary]
                 found[summary] = _heads(whole.layout, answer, whole.layout.entries())
@@ -154,11 +156,6 @@ class Sharded:
         return made[gathered]
 
 
-def _of_rows(summary: Summary) -> bool:
-    """Whether a summary has one answer per query, which needs no other query."""
-    return not isinstance(summary, Received | Offsets | Pooled)
-
-
 # ── this rank's part → the whole ─────────────────────────────────────────────────────────────
 
 
@@ -185,10 +182,10 @@ def _whole_state(layout: Layout, state: RowState | None) -> RowState | None:
     return None if state is None else RowState(*(_rows(layout, part) for part in state))
 
 
-def _scores(share: _Share) -> dict[Any, Any]:
-    """The scores of top keys, by which parts are merged."""
-    names = [name for name in share.known if isinstance(name, tuple) and name[0] == "scores"]
-    return {name: _rows(share.layout, share.known[name]) for name in names}
+def _top(share: _Share) -> dict[Summary, Measured]:
+    """The heaviest keys, by whose scores parts are merged."""
+    best = {m: v for m, v in share.known.values.items() if isinstance(v, TopScored)}
+    return {m: map_parts(v, lambda part: _rows(share.layout, part)) for m, v in best.items()}
 
 
 def _units(layout: Layout, units: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,10 +23,13 @@ from regard.summary import (
     Matching,
     MaxLogit,
     MaxScore,
+    Measured,
+    Offsets,
     Pooled,
+    Received,
     Summary,
     Top,
-    TopKeys,
+    TopScored,
     Visible,
 )
 
@@ -50,6 +53,8 @@ _ROW_NUMBERS: dict[type[Summary], str] = {
     Visible: "visible",
 }
 
+
+_KNOWN = {*_ROW_NUMBERS, Matching, Offsets, Pooled, Received, Top}
 
 _Sweep = TypeVar("_Sweep", bound=Callable[..., Any])
 
@@ -105,6 +110,9 @@ class TritonSweeps:
         }
         return [said for said, so in limits.items() if so]
 
+    def knows(self, summary: Summary) -> bool:
+        return type(summary) in _KNOWN
+
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
     @_there
@@ -130,7 +138,7 @@ class TritonSweeps:
             state = RowState(*(bound.batched(part) for part in found.state))
             made = None if found.output is None else bound.batched(found.output)
             lse, numbers = found.state if given is None else given, found.numbers
-        measured: dict[Any, Any] = {
+        measured: dict[Summary, Measured] = {
             m: bound.batched(_number(numbers[_ROW_NUMBERS[type(m)]]))
             for m in measures
             if type(m) in _ROW_NUMBERS
@@ -163,14 +171,14 @@ class TritonSweeps:
         state: RowState,
         measure: Summary,
         pruner: Pruner | None,
-    ) -> dict[Any, Any]:
+    ) -> dict[Summary, Measured]:
         """What one more sweep brings, by summary; the best keys may have come with the forward."""
         if isinstance(measure, Top):
             from regard.engine.gpu.top import top
 
             best = top(bound, state, measure.k) if pruner is None else pruner.best
             weights, scores, keys = (bound.batched(t) for t in best)
-            return {measure: TopKeys(weights, keys), ("scores", measure): scores}
+            return {measure: TopScored(weights, keys, scores)}
         if isinstance(measure, Pooled):
             from regard.engine.gpu.pooled import pooled
 
@@ -214,7 +222,7 @@ class TritonSweeps:
         maps: tuple[Pooled, ...],
         seen: bool,
         offsets: bool,
-    ) -> tuple[ColumnAnswers, dict[Any, Any]]:
+    ) -> tuple[ColumnAnswers, dict[Summary, Measured]]:
         """The first map that fits comes with the mass; any other has a sweep of its own."""
         from regard.engine.gpu.counts import counts
         from regard.engine.gpu.diagonals import diagonals

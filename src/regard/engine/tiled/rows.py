@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,20 +13,52 @@ from regard.engine.problem import Call, RowState
 from regard.engine.sweeps import RowAnswers
 from regard.engine.tiled.tile import KEYS, ROWS, Tile, kept_by_dropout, times
 from regard.summary import (
-    Concentration,
-    Distance,
-    Entropy,
-    Matching,
-    MaxLogit,
-    MaxScore,
+    Measured,
     Pooled,
+    RowStatistic,
+    RunningSum,
     Summary,
+    Sums,
     Top,
-    TopKeys,
-    Visible,
+    TopScored,
 )
+from regard.summary.base import running_sums
 
-__all__ = ["Block", "assemble"]
+__all__ = ["Block", "Closed", "assemble"]
+
+
+@dataclass
+class _Step:
+    """One tile on its way through a sweep, as statistics see it; padded to (…, ROWS, KEYS)."""
+
+    p: Tensor
+    u: Tensor
+    scores: Tensor
+    scaled: Tensor
+    rows: range
+    cols: range
+    position: int
+
+    @property
+    def distance(self) -> Tensor:
+        """(ROWS, KEYS): |i − j|."""
+        device = self.p.device
+        i = torch.arange(self.rows.start, self.rows.start + ROWS, device=device)
+        j = torch.arange(self.cols.start, self.cols.start + KEYS, device=device)
+        return (i[:, None] + self.position - j[None, :]).abs()
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """(rows,) and (cols,): where queries and keys stand."""
+        i = torch.arange(self.rows.start, self.rows.stop, device=self.p.device) + self.position
+        return i, torch.arange(self.cols.start, self.cols.stop, device=self.p.device)
+
+    def inside(self, array: Tensor) -> Tensor:
+        """The part that lies in the matrix."""
+        return array[..., : len(self.rows), : len(self.cols)]
+
+    def outside(self, array: Tensor) -> Tensor:
+        """(…, rows, cols) → (…, ROWS, KEYS), with 0 or False."""
+        return F.pad(array, (0, KEYS - len(self.cols), 0, ROWS - len(self.rows)))
 
 
 class Block:
@@ -39,14 +72,19 @@ class Block:
         lead = (*shape.batch, shape.query_heads, ROWS)
         new = call.query.detach().to(call.exact)
         self.peak = new.new_full(lead, -torch.inf)
-        self.total, self.centred, self.squares, self.away = (new.new_zeros(lead) for _ in range(4))
-        self.raw = new.new_full(lead, -torch.inf)
-        self.visible = torch.zeros(lead, dtype=torch.int64, device=new.device)
+        self.statistics = [m for m in measures if isinstance(m, RowStatistic)]
+        self.running = running_sums(self.statistics)
+        self.sums = {
+            one.name: new.new_full(
+                lead, -torch.inf if one.join == "max" else 0,
+                dtype=torch.int64 if one.whole else new.dtype,
+            )
+            for one in self.running
+        }  # fmt: skip
         self.context = new.new_zeros((*lead, shape.value_dim))
         k = max((m.k for m in measures if isinstance(m, Top)), default=0)
         self.top_scores = new.new_full((*lead, k), -torch.inf)
         self.top_keys = torch.full((*lead, k), -1, dtype=torch.int64, device=new.device)
-        self.matched = {m: new.new_zeros(lead) for m in measures if isinstance(m, Matching)}
         self.cells: dict[Pooled, Tensor] = {}
         for m in measures:
             if isinstance(m, Pooled):
@@ -65,12 +103,8 @@ class Block:
         u = s - base[..., None]
         p = u.exp()
         u = u.masked_fill(p == 0, 0.0)  # 0·(−∞) = 0
-        self.centred = a * (self.centred + delta * self.total) + (p * u).sum(-1)
-        self.total = a * self.total + p.sum(-1)
-        self.squares = a.square() * self.squares + p.square().sum(-1)
-        self.away = a * self.away + (p * self._distances(tile)).sum(-1)
-        for match, mass in self.matched.items():
-            self.matched[match] = a * mass + self._matching(match, p, tile)
+        step = _Step(p, u, s, tile.scaled, tile.rows, tile.cols, self.call.position)
+        self.sums = {one.name: self._next(one, a, delta, step) for one in self.running}
         for m, cells in self.cells.items():
             if m.how == "mean":
                 self.cells[m] = cells * a[..., None] + self._cell_sums(m, p, tile)
@@ -83,16 +117,18 @@ class Block:
                 p = p * F.pad(kept, (0, KEYS - len(tile.cols), 0, ROWS - len(tile.rows)))
             self.context = a[..., None] * self.context + times(p, v)
 
+    def _next(self, one: RunningSum, a: Tensor, delta: Tensor, step: _Step) -> Tensor:
+        carried, term = one.carry(self.sums, a, delta), one.term(step)
+        made: Tensor = carried + term if one.join == "sum" else torch.maximum(carried, term)
+        return made
+
     def _watch(self, tile: Tile) -> None:
-        """What needs the scores themselves: maxima, counts, the best keys."""
+        """What needs the scores themselves: the best keys, largest cells."""
         s = tile.scores
-        seen = s != -torch.inf
-        self.raw = torch.maximum(self.raw, tile.scaled.masked_fill(~seen, -torch.inf).amax(-1))
-        self.visible += seen.sum(-1)
         k = self.top_keys.shape[-1]
         if k:
             j = torch.arange(tile.cols.start, tile.cols.start + KEYS, device=s.device)
-            keys = torch.where(seen, j, -1)
+            keys = torch.where(s != -torch.inf, j, -1)
             # earlier keys stand first, and a stable sort keeps them there among equals
             both, order = torch.cat([self.top_scores, s], -1).sort(
                 dim=-1, descending=True, stable=True
@@ -104,21 +140,6 @@ class Block:
                 at = self._cell_index(m, tile).expand(s.shape)
                 self.cells[m] = cells.scatter_reduce(-1, at, s, "amax")
 
-    def _distances(self, tile: Tile) -> Tensor:
-        device = tile.scores.device
-        i = torch.arange(tile.rows.start, tile.rows.start + ROWS, device=device)
-        j = torch.arange(tile.cols.start, tile.cols.start + KEYS, device=device)
-        return (i[:, None] + self.call.position - j[None, :]).abs()
-
-    def _matching(self, match: Matching, p: Tensor, tile: Tile) -> Tensor:
-        """(…, ROWS): the mass of this tile where marks agree."""
-        i = torch.arange(tile.rows.start, tile.rows.stop, device=p.device) + self.call.position
-        j = torch.arange(tile.cols.start, tile.cols.stop, device=p.device)
-        rows, cols = (slice(r.start, r.stop) for r in (tile.rows, tile.cols))
-        counts = match.among(i, j, rows, cols)
-        inner = p[..., : len(tile.rows), : len(tile.cols)]
-        return F.pad((inner * counts).sum(-1), (0, ROWS - len(tile.rows)))
-
     def _cell_index(self, m: Pooled, tile: Tile) -> Tensor:
         cell = m.size(self.call.shape)
         j = torch.arange(tile.cols.start, tile.cols.start + KEYS, device=tile.scores.device)
@@ -129,9 +150,9 @@ class Block:
         columns = torch.arange(self.cells[m].shape[-1], device=p.device)
         return p @ (self._cell_index(m, tile)[:, None] == columns).to(p.dtype)
 
-    def close(self, given: RowState | None) -> dict[Any, Any]:
+    def close(self, given: RowState | None) -> Closed:
         """Add the sink and divide: by one's own total, or by the lse that was given."""
-        peak, total, centred, shrink = self.peak, self.total, self.centred, None
+        peak, sums, shrink = self.peak, self.sums, None
         if self.call.score.sink is not None:
             sink = self.call.score.sink.detach().to(peak.dtype)[:, None]
             now = torch.maximum(peak, sink)
@@ -140,8 +161,14 @@ class Block:
             shrink = torch.where(peak == -torch.inf, 0.0, delta.exp())
             extra = (sink - base).exp()
             gap = torch.where(extra > 0, sink - base, 0.0)
-            centred = shrink * (centred + delta * total) + extra * gap
-            total, peak = shrink * total + extra, now
+            sums = {
+                one.name: self.sums[one.name]
+                if one.sink is None
+                else one.carry(self.sums, shrink, delta) + one.sink(extra, gap)
+                for one in self.running
+            }
+            peak = now
+        total = sums["total"]
         some = total > 0
         log = torch.where(some, total.clamp(min=torch.finfo(total.dtype).tiny).log(), 0.0)
         log = torch.where(total.isnan(), total, log)
@@ -160,46 +187,50 @@ class Block:
             p = ((scores - to_peak[..., None]) - to_log[..., None]).exp()
             return p.masked_fill(nothing, 0.0)
 
-        found: dict[Any, Any] = {
-            "peak": peak, "log": log, "output": self.context * divide[..., None],
-            Entropy: torch.where(total == 0, 0.0, log - centred / total),
-            MaxScore: self.raw, MaxLogit: self.peak, Visible: self.visible,
-            Concentration: self.squares * inverse.square(), Distance: self.away * inverse,
-            "top_weights": weight(self.top_scores), "top_keys": self.top_keys,
-            "top_scores": self.top_scores,
-        }  # fmt: skip
-        for match, mass in self.matched.items():
-            found[match] = mass * inverse
-        for m, cells in self.cells.items():
-            found[m] = cells * inverse[..., None] if m.how == "mean" else weight(cells)
-        return found
+        finished = Sums(sums, log, inverse)
+        maps = {
+            m: cells * inverse[..., None] if m.how == "mean" else weight(cells)
+            for m, cells in self.cells.items()
+        }
+        return Closed(
+            self.context * divide[..., None], RowState(peak, log),
+            {m: m.close(finished) for m in self.statistics}, maps,
+            TopScored(weight(self.top_scores), self.top_keys, self.top_scores),
+        )  # fmt: skip
+
+
+class Closed(NamedTuple):
+    """What a block of rows brings."""
+
+    output: Tensor
+    state: RowState
+    numbers: dict[RowStatistic, Tensor]
+    maps: dict[Pooled, Tensor]  # (…, ROWS, columns)
+    top: TopScored  # of the most keys that are asked for
 
 
 def assemble(
-    call: Call, blocks: list[dict[Any, Any]], output: bool, measures: tuple[Summary, ...]
+    call: Call, blocks: list[Closed], output: bool, measures: tuple[Summary, ...]
 ) -> RowAnswers:
     """Blocks of rows back to back; pooled rows added up."""
-    shape = call.shape
-    axis = len(shape.batch) + 1
+    axis = len(call.shape.batch) + 1
 
-    def rows(name: Any) -> Tensor:
-        if not blocks:
-            return _empty(call, name, measures)
-        return torch.cat([block[name] for block in blocks], axis).narrow(axis, 0, shape.queries)
+    def joined(parts: list[Tensor]) -> Tensor:
+        return torch.cat(parts, axis).narrow(axis, 0, call.shape.queries)
 
-    measured: dict[Any, Any] = {}
+    top = TopScored(*(joined(list(parts)) for parts in zip(*(b.top for b in blocks), strict=True)))
+    measured: dict[Summary, Measured] = {}
     for m in measures:
         if isinstance(m, Top):
-            weights, keys = rows("top_weights"), rows("top_keys")
-            measured[m] = TopKeys(weights[..., : m.k], keys[..., : m.k])
-            measured["scores", m] = rows("top_scores")[..., : m.k]
+            measured[m] = TopScored(*(part[..., : m.k] for part in top))
         elif isinstance(m, Pooled):
-            measured[m] = _pool_rows(m, rows(m), call)
+            measured[m] = _pool_rows(m, joined([block.maps[m] for block in blocks]), call)
+        elif isinstance(m, RowStatistic):
+            measured[m] = joined([block.numbers[m] for block in blocks])
         else:
-            measured[m] = rows(m if isinstance(m, Matching) else type(m))
-    return RowAnswers(
-        rows("output") if output else None, RowState(rows("peak"), rows("log")), measured
-    )
+            m.tensors(call.shape)  # says why not
+    state = RowState(*(joined(list(p)) for p in zip(*(b.state for b in blocks), strict=True)))
+    return RowAnswers(joined([b.output for b in blocks]) if output else None, state, measured)
 
 
 def _pool_rows(m: Pooled, cells: Tensor, call: Call) -> Tensor:
@@ -211,19 +242,3 @@ def _pool_rows(m: Pooled, cells: Tensor, call: Call) -> Tensor:
     if m.how == "max":
         return tall.amax(-2) if tall.numel() else tall.sum(-2)
     return tall.sum(-2) / m.area(call.shape, cells)
-
-
-def _empty(call: Call, name: Any, measures: tuple[Summary, ...]) -> Tensor:
-    """No queries at all: the right number of axes and nothing in them."""
-    shape = call.shape
-    rows = (*shape.batch, shape.query_heads, 0)
-    new = call.query.detach().to(call.exact)
-    if name == "output":
-        return new.new_zeros((*rows, shape.value_dim))
-    if isinstance(name, Pooled):
-        return new.new_zeros((*rows, -(-shape.keys // name.size(shape))))
-    if name in ("top_weights", "top_keys", "top_scores"):
-        dtype = torch.int64 if name == "top_keys" else new.dtype
-        k = max(m.k for m in measures if isinstance(m, Top))
-        return new.new_zeros((*rows, k), dtype=dtype)
-    return new.new_zeros(rows, dtype=torch.int64 if name is Visible else new.dtype)

@@ -18,7 +18,7 @@ from regard.engine.tiled.tile import (
     tiles_of,
     weights_of,
 )
-from regard.summary import Summary
+from regard.summary import ColumnStatistic, Measured, Summary
 
 __all__ = ["TILED", "TiledSweeps"]
 
@@ -36,6 +36,9 @@ class TiledSweeps:
         """There is nothing it cannot do."""
         return []
 
+    def knows(self, summary: Summary) -> bool:
+        return True
+
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
     def rows(
@@ -46,11 +49,34 @@ class TiledSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """Online softmax: each block of queries walks its key tiles in order."""
-        blocks = [Block(call, rows, output, measures) for rows in blocks_of(call.shape.queries)]
+        columns = tuple(m for m in measures if isinstance(m, ColumnStatistic))
+        rows = tuple(m for m in measures if not isinstance(m, ColumnStatistic))
+        # where there is no query, one block of none says the shapes
+        ranges = list(blocks_of(call.shape.queries)) or [range(0)]
+        blocks = [Block(call, block, output, rows) for block in ranges]
         for block in blocks:
             for tile in tiles_of(call, block.rows):
                 block.fold(tile)
-        return assemble(call, [block.close(given) for block in blocks], output, measures)
+        found = assemble(call, [block.close(given) for block in blocks], output, rows)
+        if columns:
+            found.measured.update(self._column_statistics(call, given or found.state, columns))
+        return found
+
+    def _column_statistics(
+        self, call: Call, state: RowState, statistics: tuple[ColumnStatistic, ...]
+    ) -> dict[Summary, Measured]:
+        """Each block of queries joins its terms to those of the blocks before, in order."""
+        shape = call.shape
+        full = (*shape.batch, shape.query_heads, shape.keys)
+        made = {m: call.query.new_zeros(full, dtype=call.exact) for m in statistics}
+        for rows in blocks_of(shape.queries):
+            for tile in tiles_of(call, rows):
+                here = slice(tile.cols.start, tile.cols.stop)
+                p = inside(weights_of(tile, state), tile)
+                for m, column in made.items():
+                    column[..., here] = m.joined(column[..., here], m.term(p))
+        found: dict[Summary, Measured] = dict(made.items())
+        return found
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 

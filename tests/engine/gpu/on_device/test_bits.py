@@ -133,7 +133,7 @@ def test_mass_from_the_backward(attend: Attend, implementation: str, dim: int) -
         with poisoned_memory():
             a = attend(*given, in_backward=(regard.Received(),), **run)
             expect_same_bits(learned(a), right)
-        mass = a._known["what a backward brings"].mass
+        mass = a._known.brought.mass
         torch.testing.assert_close(mass, swept, rtol=1e-5, atol=1e-5)
         assert before is None or torch.equal(mass, before)
         before = mass

@@ -14,11 +14,17 @@ from torch import Tensor
 
 from regard.state import TopKeys
 from regard.summary.base import Summary
-from regard.summary.entropy import Entropy, Visible, normalize
-from regard.summary.extremes import MaxLogit, MaxScore
-from regard.summary.pooled import Pooled
-from regard.summary.received import Received
-from regard.summary.spread import Concentration, Distance
+from regard.summary.columns import Received
+from regard.summary.maps import Pooled
+from regard.summary.rows import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Visible,
+    normalize,
+)
 from regard.summary.top import Peak, Top
 
 __all__ = ["Asking"]

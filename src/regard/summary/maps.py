@@ -23,6 +23,8 @@ class Pooled(Summary):
     """
 
     tag = "pooled/1"
+    about = "matrix"
+    name, words = "pooled", "the matrix in squares"
 
     cell: int | None = None
     how: Literal["mean", "max"] = "mean"
@@ -60,3 +62,8 @@ class Pooled(Summary):
             if n % cell:
                 side[-1] = n % cell
         return sides[0][:, None] * sides[1][None, :]
+
+    def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
+        cell = self.size(shape)
+        down, across = -(-shape.queries // cell), -(-shape.keys // cell)
+        return [((*shape.batch, shape.query_heads, down, across), False)]

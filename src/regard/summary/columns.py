@@ -1,8 +1,8 @@
-"""The mass each key received: column sums, the currency of KV eviction and token pruning."""
+"""Statistics of keys and diagonals: sums over queries, the currency of KV eviction and pruning."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import Any, Literal
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.summary.base import Matrix, Summary
+from regard.summary.base import Mass, Matrix, Measured, Summary
 
-__all__ = ["Received", "Span", "query_indices"]
+__all__ = ["Offsets", "Received", "Span", "query_indices"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class Received(Summary):
     """
 
     tag = "received/1"
+    name, words = "received", "the mass each key received"
+    gradient = "mass"
+    sweep, about = "columns", "keys"
 
     queries: Any = None
     per: Literal["sum", "visible"] = "sum"
@@ -66,9 +69,31 @@ class Received(Summary):
         shared = mass.reshape(*lead, shape.key_heads, shape.group, keys)
         return shared.sum(-2) if self.groups == "sum" else shared.mean(-2)
 
-    def check(self, shape: AttentionShape) -> None:
+    def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
+        columns = (*shape.batch, shape.query_heads, shape.keys)
+        return [(columns, False), (columns, True)][: 2 if self.per == "visible" else 1]
+
+    def packed(self, tensors: Sequence[Tensor]) -> Mass:
+        return Mass(*tensors)
+
+    def source(self) -> Received:
+        return Received(self.queries, self.per)
+
+    def serving(self, other: Summary) -> Summary | None:
+        if not isinstance(other, Received) or self.queries != other.queries:
+            return None
+        return Received(self.queries, "visible" if "visible" in (self.per, other.per) else "sum")
+
+    def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Tensor | None:
+        for per in ("sum", "visible"):
+            found = known.get(Received(self.queries, per))
+            if isinstance(found, Mass) and (found.seen is not None or self.per == "sum"):
+                return self.finish(found.mass, found.seen, shape)
+        return None
+
+    def check(self, problem: AttentionShape) -> None:
         """The indices exist."""
-        query_indices(self.queries, shape.queries, torch.device("cpu"))
+        query_indices(self.queries, problem.queries, torch.device("cpu"))
 
 
 def _frozen(queries: Any) -> Any:
@@ -123,3 +148,27 @@ def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
         raise InputError(f"query {wrong[0]} does not exist; there are {count} queries")
     chosen = sorted({n % count for n in queries})
     return torch.tensor(chosen, dtype=torch.int64, device=device)
+
+
+class Offsets(Summary):
+    """(…, Hq, L + S − 1): the sum of each diagonal. Entry e holds Σ p_ij over j − i = e − (L − 1).
+
+    In a square causal matrix, entry L − 1 is the mass on oneself, L − 2 on the token before.
+    """
+
+    tag = "offsets/1"
+    sweep, about = "columns", "matrix"
+    name, words = "offsets", "the mass by distance: sums of diagonals"
+
+    def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+        """One sum for each diagonal."""
+        count = max(shape.queries + shape.keys - 1, 0)
+        sums = matrix.weights.new_zeros((*matrix.weights.shape[:-2], count))
+        i = torch.arange(shape.queries, device=sums.device)
+        j = torch.arange(shape.keys, device=sums.device)
+        at = (j[None, :] - i[:, None] + shape.queries - 1).reshape(-1)
+        return sums.index_add(-1, at, matrix.weights.flatten(-2))
+
+    def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
+        diagonals = max(shape.queries + shape.keys - 1, 0)
+        return [((*shape.batch, shape.query_heads, diagonals), False)]

@@ -1,0 +1,327 @@
+"""A mask and two statistics that this file alone defines work wherever ours do.
+
+Without a line in the package: on every implementation, over ranks, through torch.compile and
+torch.export, in recordings, tables, the terminal and the page; or they are refused in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+import regard
+from each.conftest import DEVICE
+from parallel.world import run
+from regard.errors import GradientError, InputError
+from regard.mask import Extent, Mask, Verdict
+from regard.parallel import Shards, ring, tree, ulysses
+from regard.shapes import AttentionShape
+from regard.summary import (
+    ColumnStatistic,
+    Entropy,
+    Matrix,
+    MergePart,
+    RowStatistic,
+    Sums,
+)
+
+
+class Dilated(Mask):
+    """Oneself and every step-th key before."""
+
+    tag = "test.dilated/1"
+    step: int
+
+    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+        back = (i + extent.shift("end"))[:, None] - j[None, :]
+        return (back >= 0) & (back % self.step == 0)
+
+    def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
+        if not rows or not cols or cols[0] > rows[-1] + extent.shift("end"):
+            return Verdict.NONE
+        return Verdict.SOME
+
+
+class Varentropy(RowStatistic):
+    """(…, Hq, L): the variance of −log p under the weights."""
+
+    tag = "test.varentropy/1"
+    name, words, unit = "varentropy", "variance of −log p in a row", "nats²"
+    needs = ("total", "centred", "second")
+    merges_with = (Entropy(),)
+    gradient = "declared"
+
+    def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+        p = torch.cat([matrix.weights, matrix.sink[..., None]], -1)
+        some = p > 0
+        surprise = torch.where(some, -torch.where(some, p, 1.0).log(), 0.0)
+        mean = (p * surprise).sum(-1, keepdim=True)
+        return (p * (surprise - mean).square()).sum(-1)
+
+    def close(self, sums: Sums) -> Any:
+        total = sums["total"]
+        mean, second = sums["centred"] / total, sums["second"] / total
+        return torch.where(total == 0, 0.0, second - mean.square())
+
+    def merge(self, parts: Sequence[MergePart]) -> Tensor:
+        """Var = E[(−log p)²] − H², each part's surprise shifted by lse − lse of the part."""
+        means = [part.also[Entropy()] + part.gap for part in parts]
+        mean = sum(part.weight * m for part, m in zip(parts, means, strict=True))
+        square = sum(
+            part.weight * (part.value + m.square()) for part, m in zip(parts, means, strict=True)
+        )
+        return square - mean.square()
+
+    def slopes(self, p: Tensor, u: Tensor, value: Tensor) -> Tensor:
+        """dV/ds = p ((log p + H)² + 2 (log p + H) − V)."""
+        off = u - (p * u).sum(-1, keepdim=True)
+        return p * (off.square() + 2 * off - value)
+
+
+class MostReceived(ColumnStatistic):
+    """(…, Hq, S): the largest weight that each key received."""
+
+    tag = "test.most-received/1"
+    name, words = "most_received", "the largest weight a key received"
+    join = "max"
+
+    def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+        if shape.queries == 0:
+            return matrix.weights.sum(-2)
+        return matrix.weights.amax(-2)
+
+    def term(self, p: Tensor) -> Tensor:
+        return p.amax(-2)
+
+
+ASKED = (Varentropy(), MostReceived(), Entropy())
+MASKS: dict[str, Mask] = {
+    "alone": Dilated(3),
+    "combined": ~Dilated(2) & regard.Window(40) | regard.Prefix(2),
+    "padded": Dilated(2) & regard.Padding(torch.tensor([150, 90])),
+}
+ON = ("cpu", "tiled", None) if DEVICE == "cpu" else ("triton", "tiled", None)
+
+
+def tensors(n: int = 150, dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Tensor]:
+    dice = torch.Generator().manual_seed(seed)
+    heads = (4, 2, 2)
+    made = [torch.randn(2, h, n, 16, generator=dice, dtype=dtype) for h in heads]
+    return [t.to(DEVICE) for t in made]
+
+
+def near(found: Any, right: Any) -> None:
+    torch.testing.assert_close(found, right.to(found.dtype), rtol=1e-6, atol=1e-8)
+
+
+def compare(found: Any, right: Any, asked: Sequence[Any] = ASKED) -> None:
+    near(found.output, right.output)
+    a, b = found.summarize(*asked), right.summarize(*asked)
+    for one in asked:
+        assert a[one] is not None
+        near(a[one], b[one])
+
+
+@pytest.mark.parametrize("implementation", ON)
+@pytest.mark.parametrize("name", MASKS)
+def test_every_implementation(name: str, implementation: str | None) -> None:
+    q, k, v = tensors()
+    mask = MASKS[name].map(lambda array: torch.as_tensor(array).to(DEVICE))
+    sink = torch.randn(4, dtype=torch.float64, device=DEVICE)
+    for options in ({}, {"sink": sink}, {"softcap": 3.0}):
+        right = regard.attend(q, k, v, mask=mask, implementation="dense", **options)
+        asked = regard.attend(
+            q, k, v, mask=mask, summaries=ASKED, implementation=implementation, **options
+        )
+        compare(asked, right)
+        compare(regard.attend(q, k, v, mask=mask, implementation=implementation, **options), right)
+        near(asked[0, 1, 7], right[0, 1, 7])
+
+
+@pytest.mark.parametrize("implementation", ON)
+def test_gradients(implementation: str | None) -> None:
+    def grads(implementation: str | None) -> list[Tensor]:
+        given = [t.requires_grad_() for t in tensors(40)]
+        a = regard.attend(*given, mask=Dilated(2), implementation=implementation)
+        value = a.summarize(Varentropy())[Varentropy()]
+        turned = value * torch.arange(40, device=DEVICE) + a.output.sum(-1)
+        return list(torch.autograd.grad(turned.sum(), given))
+
+    for found, right in zip(grads(implementation), grads("dense"), strict=True):
+        near(found, right)
+
+
+def test_what_has_no_gradient_says_so() -> None:
+    given = [t.requires_grad_() for t in tensors(20)]
+    a = regard.attend(*given, mask=Dilated(2), implementation=ON[0])
+    with pytest.raises(GradientError, match="MostReceived has no gradient"):
+        a.summarize(MostReceived())[MostReceived()].sum().backward()
+    b = regard.attend(*given, sink=torch.zeros(4, device=DEVICE), implementation=ON[0])
+    with pytest.raises(GradientError, match="Varentropy has no gradient beside a sink"):
+        b.summarize(Varentropy())
+
+
+# ── torch ────────────────────────────────────────────────────────────────────────────────────
+
+
+def both(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    a = regard.attend(q, k, v, mask=Dilated(3), summaries=(Varentropy(),))
+    found = a.summarize(Varentropy(), MostReceived())
+    return a.output, found[Varentropy()], found[MostReceived()]
+
+
+def test_compiled() -> None:
+    given = tensors(30)
+    for found, right in zip(torch.compile(both, fullgraph=True)(*given), both(*given), strict=True):
+        near(found, right)
+
+
+def test_compiled_gradients() -> None:
+    def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        a = regard.attend(q, k, v, mask=Dilated(3))
+        return a.summarize(Varentropy())[Varentropy()].square().sum() + a.output.sum()
+
+    def grads(run: Any) -> list[Tensor]:
+        given = [t.requires_grad_() for t in tensors(30)]
+        return list(torch.autograd.grad(run(*given), given))
+
+    for found, right in zip(grads(torch.compile(loss, fullgraph=True)), grads(loss), strict=True):
+        near(found, right)
+
+
+def test_exported() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+            return both(q, k, v)
+
+    given = tuple(tensors(30))
+    program = torch.export.export(Model(), given)
+    for found, right in zip(program.module()(*given), both(*given), strict=True):
+        near(found, right)
+
+
+# ── ranks ────────────────────────────────────────────────────────────────────────────────────
+
+TOKENS = 26
+
+
+def over(way: str) -> list[list[float]]:
+    """What a rank finds, by one of the three ways, next to what is right for it."""
+    import torch.distributed as dist
+
+    q, k, v = (t[:, :, :TOKENS] for t in tensors())
+    rank, world = dist.get_rank(), dist.get_world_size()
+    shards = Shards.zigzag(TOKENS, world) if way == "ring" else Shards.even(TOKENS, world)
+    right = regard.attend(q, k, v, mask=Dilated(3), implementation="dense")
+    values = right.summarize(*ASKED)
+    mine = shards.positions(rank)
+    if way == "tree":
+        rows = torch.arange(TOKENS)
+        found = tree(
+            q, shards.take(k, rank), shards.take(v, rank), shards=shards, mask=Dilated(3),
+            summaries=ASKED,
+        )  # fmt: skip
+        answers = {one: found[one] for one in ASKED}
+    else:
+        rows = mine
+        call = ring if way == "ring" else ulysses
+        a = call(*(shards.take(t, rank) for t in (q, k, v)), shards=shards, mask=Dilated(3))
+        answers = a.summarize(*ASKED)
+        found = a
+    near(found.output, right.output[:, :, rows])
+    for one in ASKED:
+        near(answers[one], values[one][..., mine if one == MostReceived() else rows])
+    return [[1.0]]
+
+
+@pytest.mark.parametrize("way", ["ring", "tree", "ulysses"])
+def test_over_ranks(way: str) -> None:
+    assert run(2, over, way) == [[[1.0]]] * 2
+
+
+def sharded(axis: int) -> bool:
+    mesh = init_device_mesh("cpu", (2,))
+    given = [t[:, :, :TOKENS] for t in tensors()]
+    right = regard.attend(*given, mask=Dilated(3), implementation="dense")
+    spread = [distribute_tensor(t.contiguous(), mesh, [Shard(axis)]) for t in given]
+    if axis == 2:  # only queries are spread over ranks
+        spread[1:] = [distribute_tensor(t.contiguous(), mesh, [Shard(0)]) for t in given[1:]]
+    a = regard.attend(*spread, mask=Dilated(3), summaries=ASKED)
+    values, wanted = a.summarize(*ASKED), right.summarize(*ASKED)
+    for one in ASKED:
+        near(values[one].full_tensor(), wanted[one])
+    return True
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_over_dtensors(axis: int) -> None:
+    assert run(2, sharded, axis) == [True, True]
+
+
+# ── declarations that cannot be ──────────────────────────────────────────────────────────────
+
+
+def test_a_row_statistic_without_close() -> None:
+    with pytest.raises(InputError, match=r"Half: a RowStatistic needs close\(sums\)"):
+
+        class Half(RowStatistic):
+            name = "half"
+
+            def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor: ...
+
+
+def test_a_sum_that_is_not_there() -> None:
+    with pytest.raises(InputError, match=r"Third\.needs names 'third'; there are total, centred"):
+
+        class Third(RowStatistic):
+            name = "third"
+            needs = ("third",)
+
+            def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor: ...
+            def close(self, sums: Sums) -> Any: ...
+
+
+def test_a_column_statistic_without_a_term() -> None:
+    with pytest.raises(InputError, match=r"Empty: a ColumnStatistic needs term\(p\)"):
+
+        class Empty(ColumnStatistic):
+            name = "empty"
+
+            def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor: ...
+
+
+def test_a_merge_that_is_not_there() -> None:
+    class Lonely(Varentropy):
+        tag = "test.lonely/1"
+        merge = RowStatistic.merge
+
+    with pytest.raises(InputError, match=r"Lonely\(\) does not merge over keys"):
+        regard.attend_partial(*tensors(9), summaries=(Lonely(),))
+
+
+def test_a_statistic_that_is_neither() -> None:
+    class Odd(regard.summary.Summary):
+        def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+            return matrix.lse
+
+    a = regard.attend(*tensors(9), implementation="tiled")
+    with pytest.raises(InputError, match="Odd is neither a RowStatistic nor a ColumnStatistic"):
+        a.summarize(Odd())
+
+
+def test_arrays_that_do_not_fit() -> None:
+    class Limits(Mask):
+        limit: Any = regard.mask.array("heads")
+
+        def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+            return (i[:, None] - j).abs() <= self.limit[..., None, None]
+
+    with pytest.raises(InputError, match=r"Limits\(limit\) has shape \(3,\).* \(…, heads\) = "):
+        regard.attend(*tensors(9), mask=Limits(torch.ones(3, device=DEVICE)))
+    regard.attend(*tensors(9), mask=Limits(torch.ones(4, device=DEVICE)))
