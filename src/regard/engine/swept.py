@@ -124,8 +124,8 @@ class Swept:
         call = call.with_value(call.value[..., :0])
         if self._is_plain(call, *(given or ())):
             found = rows_and_columns(self._sweeps(call), call, False, measures, given)
-            values = found.measured.items()
-            return found.state, {m: map_parts(v, Tensor.contiguous) for m, v in values}
+            made = {m: map_parts(v, Tensor.contiguous) for m, v in found.measured.items()}
+            return found.state, made
         _, _, state, values = self._through_operator(call, measures, given)
         return state, values
 
