@@ -22,10 +22,10 @@ def test_rows():
     assert all(row.median_ms > 0 and row.peer == "plain" for row in rows)
 
 
-def test_a_monitor_that_hears_nothing_is_not_timed(monkeypatch):
-    monkeypatch.setattr(regard.monitor.ears.Ears, "heard", lambda *_: None)
+def test_a_monitor_that_measures_nothing_is_not_timed(monkeypatch):
+    monkeypatch.setattr(regard.monitor.listen.StepListener, "heard", lambda *_: None)
     with (
-        pytest.warns(regard.errors.RegardWarning, match="no attention was heard"),
+        pytest.warns(regard.errors.RegardWarning, match="no attention was observed"),
         pytest.raises(WrongResultError, match="no time is reported"),
     ):
         monitor.measure(20, seconds=0)

@@ -1,4 +1,4 @@
-"""What one rank of a monitored training run does; for test_ranks.py, in a world of processes."""
+"""What one rank of a monitored training run does; for test_sample.py, in a world of processes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ COLLECTIVES = (
     "reduce_scatter", "scatter", "send", "recv",
 )  # fmt: skip
 TWO = ["all_reduce RedOpType.MAX", "all_reduce RedOpType.SUM"]  # of a step
-AGREE = "all_gather_object"  # on a place that is new to somebody
+AGREE = "all_gather_object"  # on a place that is new to some rank
 
 
 def batch(step: int, rank: int) -> torch.Tensor:
-    """Batches of different lengths: rows have to be weighed."""
+    """Batches of different lengths: rows have to be weighted."""
     dice = torch.Generator().manual_seed(100 * step + rank)
     return torch.randn(1 + rank, 10 + 7 * rank, 32, generator=dice)
 
 
 class Skipping(Stack):
-    """The second rank comes by the second layer from the second step on, the first never does."""
+    """The second rank runs the second layer from the second step on, the first never does."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()
@@ -48,24 +48,24 @@ class Skipping(Stack):
 
 
 def train(how: str, log: str) -> dict[str, Any]:
-    """Train, and say what was sampled."""
+    """Train, and return what was sampled."""
     torch.manual_seed(0)
     rank = dist.get_rank()
     model = Skipping(rank) if how == "skipping" else Stack()
     inner = model
     wrapped = _wrapped(model, how)
-    samples, spoken = [], []
+    samples, collectives = [], []
     with regard.Monitor(wrapped, log=log) as monitor:
         for step in range(STEPS):
             wrapped(batch(step, rank)).square().sum().backward()
-            with counting() as said:
+            with counting() as names:
                 samples.append(monitor.step())
-            spoken.append(said)
+            collectives.append(names)
             inner.zero_grad()
         gamma = regard.monitor.qk_clip_(monitor, 0.5)
     weights = [_whole(layer.w_q.weight) for layer in inner.layers]
     return {
-        "samples": [(one.places, one.values) for one in samples], "spoken": spoken,
+        "samples": [(one.places, one.values) for one in samples], "collectives": collectives,
         "reasons": monitor.reasons, "gamma": gamma, "weights": weights,
     }  # fmt: skip
 
@@ -73,21 +73,21 @@ def train(how: str, log: str) -> dict[str, Any]:
 @contextmanager
 def counting() -> Iterator[list[str]]:
     """Every collective that is called meanwhile, by name."""
-    said: list[str] = []
+    names: list[str] = []
 
-    def told(name: str) -> Callable[..., Any]:
+    def counted(name: str) -> Callable[..., Any]:
         real = getattr(dist, name)
 
         def call(*given: Any, **options: Any) -> Any:
-            said.append(f"{name} {given[1]}" if name == "all_reduce" else name)
+            names.append(f"{name} {given[1]}" if name == "all_reduce" else name)
             return real(*given, **options)
 
         return call
 
     with ExitStack() as stack:
         for name in COLLECTIVES:
-            stack.enter_context(patch.object(dist, name, told(name)))
-        yield said
+            stack.enter_context(patch.object(dist, name, counted(name)))
+        yield names
 
 
 def _wrapped(model: Any, how: str) -> Any:

@@ -1,4 +1,7 @@
-"""One monitored step: a dense array of places × heads for each statistic."""
+"""The statistics of one sampled step, from one attention to all ranks.
+
+attention ─measure→ Sums ─Tally→ sums of a step ─Collector, Ranks→ Sample
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,29 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-__all__ = ["STATISTICS", "Sample", "Seat"]
+from regard.engine.matrix import Attention
+from regard.engine.problem import Call
+from regard.monitor.gradients import find_projections, squares_of_gradient, sum_dtype
+from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 
-_Array = NDArray[np.float32]
+__all__ = [
+    "STATISTICS",
+    "SUMMED",
+    "Collector",
+    "Place",
+    "Ranks",
+    "Real",
+    "Sample",
+    "Sums",
+    "Tally",
+    "measure",
+    "wanted",
+]
 
 STATISTICS: Final[dict[str, str]] = {
     "normalized_entropy": "mean entropy of a row ÷ log(visible keys), rows with a choice only",
@@ -23,9 +44,12 @@ STATISTICS: Final[dict[str, str]] = {
     "grad_w_k": "norm of the gradient of the head's part of w_k; of its group's where shared",
 }
 
+# Added up over rows: the mean of a statistic is its sum over the count beside it.
+SUMMED: Final = ("normalized_entropy", "choosing_rows", "peak", "sink_mass", "rows")
 
-class Seat(NamedTuple):
-    """A place that was heard: one attention of a model."""
+
+class Place(NamedTuple):
+    """One attention of a model."""
 
     label: str  # L5, cross.L5
     path: str  # of the module
@@ -35,38 +59,303 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """What one step was like. `values[name][place, head]` is NaN where a head was not heard."""
+    """One step. `values[name][place, head]` is NaN where a head took no part in it."""
 
     step: int
-    places: tuple[str, ...]  # labels, one a row
-    values: dict[str, _Array]  # (places, heads) float32 each, by the names of STATISTICS
-    maps: dict[str, _Array] = field(default_factory=dict)  # pooled maps by head, where asked for
+    places: tuple[str, ...]  # labels, one per row
+    values: dict[str, NDArray[np.float32]]  # (places, heads) each, by the names of STATISTICS
+    maps: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # pooled maps by head
 
-    def __getitem__(self, statistic: str) -> _Array:
+    def __getitem__(self, statistic: str) -> NDArray[np.float32]:
         return self.values[statistic]
 
     def heads(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """Every head that was heard: its label and its numbers."""
-        heard = ~np.isnan(self.values["max_score"])
-        for place, head in zip(*np.nonzero(heard), strict=True):
+        """The label and the numbers of every head that took part."""
+        for place, head in zip(*np.nonzero(~np.isnan(self["max_score"])), strict=True):
             numbers = {name: float(value[place, head]) for name, value in self.values.items()}
             yield f"{self.places[place]}H{head}", numbers
 
     def scalars(self, heads: bool = False) -> dict[str, float]:
-        """Flat names for loggers: least, mean and largest over all heads; every head, if asked."""
-        found: dict[str, float] = {}
+        """Flat names for loggers: minimum, mean and maximum over heads; optionally each head."""
+        scalars: dict[str, float] = {}
         for name, value in self.values.items():
             known = value[~np.isnan(value)]
             if known.size:
-                found[f"attention/{name}/min"] = float(known.min())
-                found[f"attention/{name}/mean"] = float(known.mean(dtype=np.float64))
-                found[f"attention/{name}/max"] = float(known.max())
-        if heads:
-            for label, numbers in self.heads():
-                known_ones = {n: v for n, v in numbers.items() if not np.isnan(v)}
-                found |= {f"attention/{name}/{label}": v for name, v in known_ones.items()}
-        return found
+                scalars[f"attention/{name}/min"] = float(known.min())
+                scalars[f"attention/{name}/mean"] = float(known.mean(dtype=np.float64))
+                scalars[f"attention/{name}/max"] = float(known.max())
+        for label, numbers in self.heads() if heads else ():
+            for name, number in numbers.items():
+                if not np.isnan(number):
+                    scalars[f"attention/{name}/{label}"] = number
+        return scalars
 
     def __repr__(self) -> str:
         shape: Any = next(iter(self.values.values())).shape if self.values else ()
         return f"Sample(step={self.step}, {' × '.join(map(str, shape))} heads)"
+
+
+# ── one attention ────────────────────────────────────────────────────────────────────────────
+
+
+class Real(NamedTuple):
+    """Which tokens of a padded batch are not padding."""
+
+    rows: Tensor  # (B, L) booleans
+    start: Tensor | None  # (B, 1): the first key of each sequence; None where it is key 0 in all
+
+
+class Sums(NamedTuple):
+    """Of one call, or of several."""
+
+    largest: Tensor  # (H,): max score; −∞ where no row has a key, ∞ where a score is not finite
+    sums: Tensor  # (len(SUMMED), H)
+
+    def joined(self, other: Sums) -> Sums:
+        """Of both calls together."""
+        return Sums(torch.maximum(self.largest, other.largest), self.sums + other.sums)
+
+
+def wanted(call: Call) -> tuple[Summary, ...]:
+    """What one row sweep measures; the heaviest weight follows from the largest score and lse,
+    unless a bias is added in between."""
+    biased = (MaxLogit(),) if call.score.bias is not None else ()
+    return (Entropy(), MaxScore(), Visible(), *biased)
+
+
+def measure(attention: Attention, real: Real | None) -> Sums:
+    """Sums over batch and rows, on the attention's device; known padding is left out."""
+    call = attention._call
+    summaries = attention.summarize(*wanted(call))
+    sink = call.score.sink is not None
+    heads, row_lse = call.shape.query_heads, attention._lse.detach()
+    seen, lse = _rows(summaries[Visible()], heads), _rows(row_lse, heads)
+    counts = seen > 0 if not sink else torch.ones_like(seen, dtype=torch.bool)
+    if real is not None:
+        counts = counts & real.rows[:, None]
+    entropy = normalize(_rows(summaries[Entropy()], heads), seen, sink)
+    largest = _rows(summaries[MaxScore()], heads)
+    heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))
+    peak = (_rows(heaviest, heads) - lse).exp().clamp(max=1)
+    # ∞, not NaN: a maximum over batches and ranks keeps it, and NaN marks heads without a row
+    broken = (seen > 0) & ~(largest.isfinite() & lse.isfinite())
+    kept = torch.where(counts, largest.masked_fill(broken, torch.inf), -torch.inf)
+    choosing = counts & (seen + int(sink) > 1)
+    masses = _rows(_sink_mass(attention, call, row_lse, real), heads)
+    sums = [
+        _sum(entropy, choosing), _sum(choosing, choosing), _sum(peak, counts & (seen > 0)),
+        _sum(masses, counts), _sum(counts, counts),
+    ]  # fmt: skip
+    return Sums(kept.amax((0, 2)), torch.stack(sums))
+
+
+def _rows(tensor: Tensor, heads: int) -> Tensor:
+    """(*batch, H, L) → (B, H, L)."""
+    return tensor.reshape(-1, heads, tensor.shape[-1])
+
+
+def _sum(values: Tensor, where: Tensor) -> Tensor:
+    """(B, H, L) → (H,), over the chosen rows."""
+    return torch.where(where, values, 0).sum(-1).to(sum_dtype(values.device)).sum(0)
+
+
+def _heaviest(call: Call, largest: Tensor) -> Tensor:
+    """The final score of the heaviest key."""
+    cap = call.score.softcap
+    if cap is None or call.score.bias is not None:
+        return largest
+    return cap * (largest / cap).tanh()
+
+
+def _sink_mass(attention: Attention, call: Call, lse: Tensor, real: Real | None) -> Tensor:
+    """(*batch, H, L): the weight of the sequence's first token and of the learned sink."""
+    mass = attention.sink_mass().detach().reshape(lse.shape)
+    keys = call.shape.keys
+    if keys == 0:
+        return mass
+    if real is None or real.start is None or real.rows.shape[-1] != keys:
+        return mass + _first_weight(call, lse)
+    # padding on the left: the first token is another key in every sequence
+    first = lse.new_zeros(real.rows.shape).scatter_(-1, real.start, 1)
+    product = attention @ first.reshape(*call.shape.batch, 1, keys, 1)
+    return mass + product.reshape(lse.shape)
+
+
+def _first_weight(call: Call, lse: Tensor) -> Tensor:
+    """(*batch, H, L): the weight of key 0, by the definition."""
+    score, shape, exact = call.score, call.shape, call.exact
+    first = call.key[..., :1, :].to(exact).repeat_interleave(shape.group, dim=-3)
+    scores = score.cap((call.query.to(exact) @ first.mT) * score.scale)  # (*batch, H, L, 1)
+    i = torch.arange(shape.queries, device=lse.device)
+    j = torch.zeros(1, dtype=torch.int64, device=lse.device)
+    if score.bias is not None:
+        scores = scores + score.bias.tile(i, j, shape.extent).to(exact)
+    if call.mask is not None:
+        scores = scores.masked_fill(~call.mask.allows(i, j, shape.extent), -torch.inf)
+    return torch.where(lse == -torch.inf, 0, (scores[..., 0] - lse).exp())
+
+
+# ── one step ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Tally:
+    """Sums by place, over all calls of a step. A place whose shape changes starts again."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, Place] = {}
+        self._sums: dict[str, Sums] = {}
+
+    def add(self, place: Place, sums: Sums) -> None:
+        """Add one call of this place."""
+        before = self._sums.get(place.label) if self.places.get(place.label) == place else None
+        self.places[place.label] = place
+        self._sums[place.label] = sums if before is None else before.joined(sums)
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device of the sums; None while there are none."""
+        return next((sums.largest.device for sums in self._sums.values()), None)
+
+    def packed(self, layout: list[Place]) -> tuple[Tensor, Tensor]:
+        """(places, heads) largest and (places, len(SUMMED), heads) sums, in this order of places;
+        −∞ and 0 where there was no call."""
+        heads = max((place.heads for place in layout), default=0)
+        device = self.device or torch.device("cpu")
+        largest = torch.full((len(layout), heads), -torch.inf, device=device)
+        shape = len(layout), len(SUMMED), heads
+        total = torch.zeros(shape, dtype=sum_dtype(device), device=device)
+        for at, place in enumerate(layout):
+            sums = self._sums.get(place.label)
+            if sums is not None and sums.largest.shape[0] == place.heads:
+                largest[at, : place.heads] = sums.largest.to(largest)
+                total[at, :, : place.heads] = sums.sums.to(total)
+        return largest, total
+
+
+class Collector:
+    """Makes samples: gradient norms added, ranks reduced, sums divided into means."""
+
+    def __init__(self, model: nn.Module, ranks: Ranks) -> None:
+        self.layout: list[Place] = []  # in the order that all ranks share
+        self.reasons: dict[str, str] = {}  # by place: why its gradient norms are not known
+        self._model, self._ranks = model, ranks
+
+    def sample(self, step: int, tally: Tally, maps: dict[str, Any]) -> Sample | None:
+        """The step's numbers, in two reductions over the ranks; None without any attention."""
+        if not self.layout or self._ranks.count == 1:
+            self._extend_layout(tally)
+        if not self.layout:
+            return None
+        device = self._ranks.device(tally.device)
+        largest, sums = tally.packed(self.layout)
+        squares = self._gradient_squares(sums)
+        known = {place.label for place in self.layout}
+        has_new = sums.new_tensor([float(any(label not in known for label in tally.places))])
+        packed = torch.cat([part.flatten().to(device) for part in (sums, squares, has_new)])
+        largest, packed = self._ranks.reduce(largest.to(device), packed)
+        flat = packed.cpu().numpy()
+        values = _statistics(
+            largest.cpu().numpy(),
+            flat[: sums.numel()].reshape(sums.shape),
+            flat[sums.numel() : -1].reshape(squares.shape),
+        )
+        sample = Sample(step, tuple(place.label for place in self.layout), values, maps)
+        if flat[-1] > 0:  # some rank has a new place, and all ranks know it
+            self._extend_layout(tally)
+        return sample
+
+    def _extend_layout(self, tally: Tally) -> None:
+        """Append the new places of all ranks, sorted by stack and layer."""
+        known = {place.label for place in self.layout}
+        new = [
+            (*place.label.rpartition("L")[::2], place)
+            for label, place in tally.places.items()
+            if label not in known
+        ]
+        stacks = list(dict.fromkeys(stack for stack, _, _ in new))
+        new.sort(key=lambda entry: (stacks.index(entry[0]), int(entry[1])))
+        self.layout = self._ranks.agree([*self.layout, *(place for _, _, place in new)])
+
+    def _gradient_squares(self, sums: Tensor) -> Tensor:
+        """(places, 2, heads): shares of the sums of squares of w_q's and w_k's gradients."""
+        shares = sums.new_full((len(self.layout), 2, sums.shape[-1]), torch.nan)
+        self.reasons = {}
+        for at, place in enumerate(self.layout):
+            module = self._model.get_submodule(place.path)
+            projections = find_projections(module, place.heads, place.dim)
+            if isinstance(projections, str):
+                self.reasons[place.label] = projections
+                continue
+            for n, projection in enumerate(projections):
+                squares = squares_of_gradient(projection, self._ranks.count)
+                if isinstance(squares, str):
+                    self.reasons[place.label] = squares
+                    continue
+                group = place.heads // projection.heads
+                shares[at, n, : place.heads] = squares.repeat_interleave(group).to(shares)
+        return shares
+
+
+def _statistics(
+    largest: NDArray[Any], sums: NDArray[Any], squares: NDArray[Any]
+) -> dict[str, NDArray[np.float32]]:
+    """(places, heads) each, from what the ranks reduced."""
+    total = {name: sums[:, n] for n, name in enumerate(SUMMED)}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = {
+            "normalized_entropy": total["normalized_entropy"] / total["choosing_rows"],
+            "max_score": np.where(total["rows"] > 0, largest, np.nan),
+            "peak": total["peak"] / total["rows"],
+            "sink_mass": total["sink_mass"] / total["rows"],
+            "grad_w_q": np.sqrt(squares[:, 0]),
+            "grad_w_k": np.sqrt(squares[:, 1]),
+        }
+    return {name: value.astype(np.float32) for name, value in values.items()}
+
+
+class Ranks:
+    """The ranks of a process group, or this process alone.
+
+    group   None: all ranks, where torch.distributed is initialised; False: this process alone
+    """
+
+    def __init__(self, group: Any) -> None:
+        self._group: Any = group
+
+    @property
+    def count(self) -> int:
+        """Number of ranks."""
+        if self._group is False or not (dist.is_available() and dist.is_initialized()):
+            return 1
+        return dist.get_world_size(self._group)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank writes."""
+        return self.count == 1 or dist.get_rank(self._group) == 0
+
+    def reduce(self, largest: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """Over all ranks, in two reductions."""
+        if self.count > 1:
+            dist.all_reduce(largest, dist.ReduceOp.MAX, group=self._group)
+            dist.all_reduce(sums, dist.ReduceOp.SUM, group=self._group)
+        return largest, sums
+
+    def agree(self, places: list[Place]) -> list[Place]:
+        """The places of all ranks in one order; those of the first rank come first."""
+        if self.count == 1:
+            return places
+        gathered: list[Any] = [None] * self.count
+        dist.all_gather_object(gathered, places, group=self._group)
+        merged: dict[str, Place] = {}
+        for place in (place for of_rank in gathered for place in of_rank):
+            merged.setdefault(place.label, place)
+        return list(merged.values())
+
+    def device(self, default: torch.device | None) -> torch.device:
+        """The device for reductions."""
+        if default is not None:
+            return default
+        if self.count > 1 and "nccl" in str(dist.get_backend(self._group)):
+            return torch.device("cuda", torch.cuda.current_device())
+        return torch.device("cpu")

@@ -11,20 +11,16 @@ import torch
 from torch import nn
 
 from regard.errors import InputError, RegardWarning
-from regard.monitor.alarms import Limits, Watch
-from regard.monitor.ears import Ears
-from regard.monitor.gather import Gather
-from regard.monitor.logs import as_logs
-from regard.monitor.ranks import Ranks
-from regard.monitor.sample import Sample, Seat
-from regard.monitor.snapshots import Album, Snapshots
+from regard.monitor.listen import Snapshots, StepListener
+from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
+from regard.monitor.sample import Collector, Place, Ranks, Sample
 from regard.recording import Alarm
 
 __all__ = ["Monitor"]
 
 
 class Monitor:
-    """What every head does while a model trains, step by step.
+    """Statistics of every head while a model trains, step by step.
 
         with regard.Monitor(model, log="run.csv") as monitor:
             for batch in batches:
@@ -33,20 +29,20 @@ class Monitor:
                 optimizer.step()
                 optimizer.zero_grad()
 
-    every        every n-th step is sampled; between samples nothing listens
+    every        every n-th step is sampled; between samples the model has no hooks
     log          a path (.csv, .regard), a function of (numbers, step), a log of regard.monitor, or
                  several of these
-    optimizer    closes the step by itself whenever this optimiser is about to step
+    optimizer    the step closes whenever this optimiser is about to step
     start        the number of the first step, where a run is resumed
     evaluation   forwards without gradients count as well
-    limits       when heads cause alarms; `on_alarm` is told of each (a warning where not given)
+    limits       when heads cause alarms; `on_alarm` is called with each (default: a warning)
     snapshots    pooled maps of a few heads, for the recording
     group        the process group that trains together: all ranks where torch.distributed is
                  initialised; False for this process alone. Rank 0 writes.
 
     A step may have several forwards: means are over all their rows. Only summaries are kept, no
-    graph, no N×N. Whatever calls `regard.attend` or torch's scaled_dot_product_attention inside
-    the model is heard.
+    graph, no N×N. Every call of `regard.attend` or of torch's scaled_dot_product_attention inside
+    the model counts.
     """
 
     def __init__(
@@ -66,20 +62,18 @@ class Monitor:
         _check(model, every)
         self.model, self.every = model, every
         self.latest: Sample | None = None  # the last sampled step
-        self.clipped_by: Sample | None = None  # the sample that qk_clip_ last went by
+        self.clipped_by: Sample | None = None  # the last sample that qk_clip_ used
         self.alarms: list[Alarm] = []
-        self._now = start  # the step that is under way
-        self._album = Album(snapshots)
-        self._ears = Ears(model, evaluation, self._album.look)
-        self._ranks, self._watch = Ranks(group), Watch(limits or Limits())
-        self._gather = Gather(model, self._ranks)
+        self._now = start  # the current step
+        self._listener = StepListener(model, evaluation, snapshots)
+        self._ranks, self._tracker = Ranks(group), AlarmTracker(limits or Limits())
+        self._collector = Collector(model, self._ranks)
         self._on_alarm = on_alarm or _warn
         self._optimizer = optimizer
         self._hook: Any = None
-        self._log, self._logs = log, as_logs(None)
-        self._attached = self._listening = self._warned = False
-
-    # ── from when to when ────────────────────────────────────────────────────────────────────
+        self._log = log
+        self._logs: list[Log] = []
+        self._attached = self._warned = False
 
     def attach(self) -> Monitor:
         """Begin; also done by `with`."""
@@ -87,19 +81,19 @@ class Monitor:
             raise InputError("this monitor is attached already; detach() it first")
         self._logs = as_logs(self._log if self._ranks.is_first else None)
         for log in self._logs:
-            log.begin(self._watch.limits)
+            log.begin(self._tracker.limits)
         if self._optimizer is not None:
-            self._hook = self._optimizer.register_step_pre_hook(self._stepping)
+            self._hook = self._optimizer.register_step_pre_hook(self._before_optimizer)
         self._attached = True
         self._begin()
         return self
 
     def detach(self) -> None:
-        """End: no hook is left, logs are closed; an unfinished step is dropped."""
+        """End: hooks are removed, logs are closed; an unfinished step is dropped."""
         if not self._attached:
             return
         self._attached = False
-        self._rest()
+        self._listener.close()
         if self._hook is not None:
             self._hook.remove()
         for log in self._logs:
@@ -115,8 +109,8 @@ class Monitor:
         self.detach()
 
     def step(self, number: int | None = None) -> Sample | None:
-        """Close the step that is under way, after its backward and before zero_grad(): its sample,
-        or None where it was not sampled. `number` renames it, and counting goes on from there."""
+        """Close the current step, after its backward and before zero_grad(): its sample, or None
+        where it was not sampled. `number` renames it, and counting continues from there."""
         if not self._attached:
             raise InputError("this monitor is not attached; use it in a with block, or attach()")
         if number is not None:
@@ -125,65 +119,54 @@ class Monitor:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """By place: why the gradient norms of the latest sample are not known, where they are
-        not."""
-        return self._gather.reasons
+        """By place: why the latest sample has no gradient norms, where it has none."""
+        return self._collector.reasons
 
-    def module_of(self, label: str) -> tuple[nn.Module, Seat]:
-        """The module behind a place that was heard, and its heads."""
-        for seat in self._gather.layout:
-            if seat.label == label:
-                return self.model.get_submodule(seat.path), seat
-        have = ", ".join(seat.label for seat in self._gather.layout) or "none yet"
-        raise InputError(f"no place {label!r} was heard; heard: {have}")
+    def module_of(self, label: str) -> tuple[nn.Module, Place]:
+        """The module behind a place of a sample, and its heads."""
+        for place in self._collector.layout:
+            if place.label == label:
+                return self.model.get_submodule(place.path), place
+        have = ", ".join(place.label for place in self._collector.layout) or "none yet"
+        raise InputError(f"there is no place {label!r}; places: {have}")
 
     def _begin(self) -> None:
-        """Listen, where the step is one that is sampled."""
-        if self._now % self.every == 0 and not self._listening:
-            self._album.begin(self._now)
-            self._ears.open()
-            self._listening = True
+        """Install the hooks, if the step is to be sampled."""
+        if self._now % self.every == 0 and not self._listener.is_open:
+            self._listener.open(self._now)
 
-    def _rest(self) -> None:
-        if self._listening:
-            self._listening = False
-            self._ears.close()
-
-    def _stepping(self, *_: Any) -> None:
-        """The optimiser is about to step."""
-        self._close_step()
+    def _before_optimizer(self, *_: Any) -> None:
+        self._close_step()  # its sample is not returned: torch would take it for new arguments
 
     def _close_step(self) -> Sample | None:
-        if not self._listening:
-            self._now += 1
-            self._begin()
-            return None
-        self._rest()
-        sample = self._gather.sample(self._now, self._ears.tally, self._album.maps)
-        if sample is None:
-            self._say_that_nothing_was_heard()
-        else:
-            self.latest = sample
-            self._tell(sample)
+        sample = None
+        if self._listener.is_open:
+            self._listener.close()
+            sample = self._collector.sample(self._now, self._listener.tally, self._listener.maps)
+            if sample is None:
+                self._warn_without_attention()
+            else:
+                self.latest = sample
+                self._publish(sample)
         self._now += 1
         self._begin()
         return sample
 
-    def _tell(self, sample: Sample) -> None:
-        for alarm in self._watch.look(sample):
+    def _publish(self, sample: Sample) -> None:
+        for alarm in self._tracker.update(sample):
             self.alarms.append(alarm)
             self._on_alarm(alarm)
         for log in self._logs:
             log.take(sample, self.alarms)
 
-    def _say_that_nothing_was_heard(self) -> None:
+    def _warn_without_attention(self) -> None:
         if self._warned:
             return
         self._warned = True
         warnings.warn(
-            f"no attention was heard: {type(self.model).__name__} was not called itself since the "
-            "last step, or only without gradients (evaluation=True counts those), or it computes "
-            "attention by other means than regard.attend and torch's "
+            f"no attention was observed: {type(self.model).__name__} was not called itself since "
+            "the last step, or only without gradients (evaluation=True counts those), or it "
+            "computes attention by other means than regard.attend and torch's "
             "scaled_dot_product_attention (for models of transformers: "
             "attn_implementation='regard' or 'sdpa')",
             RegardWarning,
@@ -200,7 +183,7 @@ def _check(model: nn.Module, every: int) -> None:
         raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     if hasattr(model, "_orig_mod"):
         raise InputError(
-            "compiled code tells nobody what it computes; give the model as it was before "
+            "hooks do not run inside compiled code; give the model as it was before "
             "torch.compile, and train that on sampled steps"
         )
     if type(every) is not int or every < 1:

@@ -23,8 +23,8 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc]
     """`Trainer(…, callbacks=[regard.monitor.TrainerCallback(log="run.csv")])`.
 
     Options are those of `regard.Monitor`; steps have the Trainer's numbers. Gradient norms are
-    taken when the optimiser is about to step, after clipping. `monitor` is there once training
-    has begun.
+    taken when the optimiser is about to step, after clipping. `monitor` is set when training
+    begins.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -32,16 +32,16 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc]
         self.monitor: Monitor | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Listen to the model that is trained."""
+        """Attach a monitor to the model."""
         options = {"start": state.global_step} | self._options
         self.monitor = Monitor(given["model"], **options).attach()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """The gradients are complete: the step is."""
+        """Close the step: its gradients are complete."""
         if self.monitor is not None:
             self.monitor.step(state.global_step)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Let go of the model."""
+        """Detach the monitor."""
         if self.monitor is not None:
             self.monitor.detach()

@@ -1,4 +1,4 @@
-"""What a monitor should say, computed with the whole matrix."""
+"""Batches and steps to monitor, and the statistics they should have, from the whole matrix."""
 
 from __future__ import annotations
 
@@ -7,17 +7,33 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import regard
 from regard.engine.listen import listening
 from regard.engine.problem import Call
 
-__all__ = ["Ear", "heard", "truth"]
+__all__ = ["Observer", "batch", "calls_of", "hooks", "train", "truth"]
 
 
-class Ear:
-    """Keeps copies of everything that is attended."""
+def batch(seed: int = 0, size: int = 2, tokens: int = 20) -> Tensor:
+    """(size, tokens, 32)."""
+    return torch.randn(size, tokens, 32, generator=torch.Generator().manual_seed(seed))
+
+
+def train(model: nn.Module, *batches: Tensor) -> None:
+    """Forward and backward."""
+    for x in batches:
+        model(x).square().mean().backward()
+
+
+def hooks(model: nn.Module) -> int:
+    """Forward hooks on all modules."""
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+
+
+class Observer:
+    """Keeps copies of all calls."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -31,12 +47,12 @@ class Ear:
         self.calls.append(attention._call.map(lambda tensor: tensor.detach().clone()))
 
 
-def heard(model: Any, *given: Any, **options: Any) -> list[Call]:
+def calls_of(model: Any, *given: Any, **options: Any) -> list[Call]:
     """The attention calls of one forward."""
-    ear = Ear()
-    with torch.no_grad(), listening(ear):
+    observer = Observer()
+    with torch.no_grad(), listening(observer):
         model(*given, **options)
-    return ear.calls
+    return observer.calls
 
 
 def truth(calls: list[Call], real: list[Tensor | None] | None = None) -> dict[str, np.ndarray]:

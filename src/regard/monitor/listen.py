@@ -1,0 +1,165 @@
+"""Hooks on the model during a sampled step: every attention of its forwards is measured."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.engine.listen import listening, unheard
+from regard.engine.matrix import Attention
+from regard.engine.problem import Call
+from regard.errors import InputError
+from regard.monitor.sample import Place, Real, Tally, measure, wanted
+from regard.recorder.atlas import Atlas, part_of
+from regard.recorder.sdpa import SeeTorch
+from regard.recorder.sequences import sequences
+from regard.recorder.whereabouts import Pass, Whereabouts
+from regard.summary import Summary
+
+__all__ = ["StepListener", "Snapshots"]
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Pooled maps of a few heads, from the first sequence of a step's first batch.
+
+    heads   labels, such as ("L0H3", "L5H1")
+    every   steps between snapshots; only sampled steps count
+    cells   at most this many per side
+    """
+
+    heads: tuple[str, ...]
+    every: int = 100
+    cells: int = 64
+
+    def __post_init__(self) -> None:
+        wrong = [label for label in self.heads if not label.rpartition("H")[2].isdecimal()]
+        if wrong or isinstance(self.heads, str) or not self.heads:
+            raise InputError(f"Snapshots(heads={self.heads!r}); give labels such as ('L0H3',)")
+        if self.every < 1 or self.cells < 1:
+            raise InputError(f"every={self.every}, cells={self.cells}; give numbers ≥ 1")
+
+
+class StepListener:
+    """Installs its hooks with `open` and removes all of them with `close`. Within a forward of the
+    model itself, every attention is added to the tally, except in forwards that checkpointing runs
+    again during the backward."""
+
+    def __init__(self, model: nn.Module, evaluation: bool, snapshots: Snapshots | None) -> None:
+        self.tally = Tally()
+        self.maps: dict[str, NDArray[np.float32]] = {}  # pooled maps of the step, by head
+        self.is_open = False
+        self._model, self._evaluation, self._snapshots = model, evaluation, snapshots
+        self._takes_maps = False
+        self._atlas = Atlas(named=_has_parts(model))
+        self._hooks = ExitStack()
+        self._forward = ExitStack()
+        self._depth = 0  # of a model that calls itself
+        self._padding: dict[str, Real | None] = {}  # of the current pass, by stream
+        self._pass: Pass | None = None
+
+    def open(self, step: int) -> None:
+        """Install the hooks, and begin a new tally."""
+        self.tally, self.maps = Tally(), {}
+        self._takes_maps = self._snapshots is not None and step % self._snapshots.every == 0
+        with ExitStack() as stack:
+            self._where = stack.enter_context(Whereabouts(self._model))
+            enter = self._model.register_forward_pre_hook(self._entering)
+            stack.callback(enter.remove)
+            leave = self._model.register_forward_hook(self._leaving, always_call=True)
+            stack.callback(leave.remove)
+            self._hooks = stack.pop_all()
+        self.is_open = True
+
+    def close(self) -> None:
+        """Remove the hooks."""
+        self.is_open = False
+        self._hooks.close()
+
+    def _entering(self, _: nn.Module, __: Any) -> None:
+        self._depth += 1
+        counts = (self._evaluation or torch.is_grad_enabled()) and not _in_backward()
+        if self._depth == 1 and counts:
+            self._forward.enter_context(listening(self))
+            self._forward.enter_context(SeeTorch(self._from_torch))
+
+    def _leaving(self, *_: Any) -> None:
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self._forward.close()
+
+    # ── the engine's listener protocol ───────────────────────────────────────────────────────
+
+    def wants(self, call: Call) -> tuple[Summary, ...]:
+        """The summaries to compute in the forward itself, where the implementation can."""
+        return () if self._where.caller() is None else wanted(call)
+
+    def heard(self, attention: Attention, ours: bool = True) -> None:
+        """Measure an attention of the model; `ours`: regard computed it."""
+        caller, now = self._where.caller(), self._where.now
+        if caller is None or now is None or attention._call.shape.queries == 0:
+            return
+        spot, shape = self._atlas.spot(caller), attention._call.shape
+        if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
+            sequences(now.given, attention._call, now.batch, caller.path, ours=ours)
+        label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
+        place = Place(label, caller.path, shape.query_heads, shape.dim)
+        device = attention.device.type
+        with unheard(), torch.no_grad(), torch.autocast(device, enabled=False):
+            self.tally.add(place, measure(attention, self._real(now, caller.path, attention)))
+            if self._takes_maps and self._snapshots is not None:
+                self._take_maps(place, attention, self._snapshots)
+        self._where.called(caller)
+
+    def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
+        self.heard(attention, ours=False)
+
+    def _real(self, now: Pass, path: str, attention: Attention) -> Real | None:
+        """Which rows are not padding, where the model was given a padding mask."""
+        stream = "encoder" if part_of(path) == "encoder" else "tokens"
+        if stream not in now.padding:
+            return None
+        if now is not self._pass:
+            self._pass, self._padding = now, {}
+        if stream not in self._padding:  # once per pass, not in every layer
+            self._padding[stream] = _real_tokens(now.padding[stream].to(attention.device))
+        real, call = self._padding[stream], attention._call
+        batch = call.query.shape[:-3].numel()
+        fits = real is not None and tuple(real.rows.shape) == (batch, call.shape.queries)
+        return real if fits else None
+
+    def _take_maps(self, place: Place, attention: Attention, snapshots: Snapshots) -> None:
+        """Keep the maps of the chosen heads, from the first forward that has them."""
+        labels = {n: f"{place.label}H{n}" for n in range(place.heads)}
+        chosen = {n: label for n, label in labels.items() if label in snapshots.heads}
+        if not chosen or not self.maps.keys().isdisjoint(chosen.values()):
+            return
+        pooled = attention.pooled(-(-max(attention.shape[-2:]) // snapshots.cells)).detach()
+        first = pooled.reshape(-1, place.heads, *pooled.shape[-2:])[0].float().cpu().numpy()
+        self.maps |= {label: first[n] for n, label in chosen.items()}
+
+
+def _in_backward() -> bool:
+    """Whether autograd is running: then a forward is a recomputation by checkpointing."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _real_tokens(flags: Tensor) -> Real | None:
+    """(B, L) flags; None where every token is real."""
+    if bool(flags.all()):
+        return None
+    start = flags.to(torch.uint8).argmax(-1, keepdim=True)
+    return Real(flags, start if bool(start.any()) else None)
+
+
+def _has_parts(model: nn.Module) -> bool:
+    """Whether every stack needs a name: encoder-decoders, models with several towers."""
+    config = next((m.config for m in model.modules() if hasattr(m, "config")), None)
+    towers = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
+    return bool(getattr(config, "is_encoder_decoder", False)) or len(towers) > 1
