@@ -1,6 +1,6 @@
 """Fills the tables of docs/scale.md: the worked example, and what small runs measured.
 
-    regard bench parallel --csv bench/results.csv
+    python -m bench parallel --csv bench/results.csv
     python tools/scale_page.py            write the tables
     python tools/scale_page.py --check    exit 1 where the page says something else
 

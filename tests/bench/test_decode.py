@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import regard
+from bench import decode
 from recorder.models import tiny
-from regard.bench import decode
 from regard.bench.results import WrongResultError
 from regard.models import Loaded
 
@@ -26,20 +22,6 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(regard.models, "load", lambda name, **_: theirs)
     monkeypatch.setattr(regard.nn, "load", lambda name: ours)
     return ours.model
-
-
-def test_the_command_writes_its_rows(tmp_path):
-    tiny("llama", vocab_size=200).save_pretrained(tmp_path / "small")
-    command = [sys.executable, "-m", "regard", "bench", "decode", "--model", "small"]
-    command += ["--tokens", "3,4", "--seconds", "0", "--csv", "rows.csv"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "tokens/s" in done.stdout and "÷ transformers" in done.stdout
-    with (tmp_path / "rows.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [(r["suite"], r["what"], r["tokens"]) for r in rows[2:4]] == [
-        ("decode small", "regard", "3"), ("decode small", "transformers", "4"),
-    ]  # fmt: skip
 
 
 def test_rows(small):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import regard
-from regard.bench import monitor
+from bench import monitor
 from regard.bench.results import WrongResultError
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import torch
 
-from regard.bench import parallel
-from regard.bench.parallel import Size, measure
+from bench import parallel
+from bench.__main__ import ranks_table
+from bench.parallel import Size, measure
 from regard.bench.results import Result, WrongResultError
-from regard.cli.bench import _ranks_table
 from regard.errors import InputError
 from regard.parallel import Shards
 
@@ -56,7 +56,7 @@ def test_notes_say_how_efficient_and_how_many_bytes(rows: list[Result]) -> None:
 
 
 def test_the_table_is_narrow_and_has_the_notes(rows: list[Result]) -> None:
-    lines = _ranks_table(rows).splitlines()
+    lines = ranks_table(rows).splitlines()
     assert len(lines) == 1 + 2 * len(rows) and max(map(len, lines)) <= 110
     assert all(row.note in lines[2 * n + 2] for n, row in enumerate(rows))
 
@@ -133,10 +133,11 @@ def _children(pid: int) -> list[str]:
 
 
 def test_ctrl_c_ends_the_ranks() -> None:
-    command = [sys.executable, "-m", "regard", "bench", "parallel", "--tokens", "4096"]
+    command = [sys.executable, "-m", "bench", "parallel", "--tokens", "4096"]
     with subprocess.Popen(
-        [*command, "--seconds", "600"], stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+        [*command, "--seconds", "600"], cwd=Path(__file__).parents[2], stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    ) as process:  # fmt: skip
         until = time.monotonic() + 60
         while len(_children(process.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.05)

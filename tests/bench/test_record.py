@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import regard
+from bench import record
 from recorder.models import tiny
-from regard.bench import record
 from regard.bench.results import WrongResultError
 from regard.models import Loaded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.bench import report
+from bench import report
 
 
 def test_rows() -> None:

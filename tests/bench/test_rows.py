@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.bench import cpu, page
+from bench import page
+from regard.bench import cpu
 from regard.bench.results import Result, append_csv, machine, today
 from regard.bench.timing import Samples, take_turns
 from regard.errors import FileError

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import regard
-from regard.bench import cpu, decode, record
-from regard.bench.long_recording import write_large
+from bench import decode, record
+from bench.long_recording import write_large
+from regard.bench import cpu
 from regard.bench.results import WrongResultError
 from regard.engine.matrix import Attention
 from regard.recording import Memory, Recording, Writer

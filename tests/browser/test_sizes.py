@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from regard.bench.page import _file
+from bench.page import _file
 from regard.viewer.files import load_page
 
 MOST_BUNDLE = 300_000  # bytes, deflated

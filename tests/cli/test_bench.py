@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.gpu.stages import Host
+from host_stage import Host
 
 
 def test_table_csv_and_json(shell, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_table_csv_and_json(shell, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("gpu9",), "there is no suite 'gpu9'"),
+        (("gpu9",), "there is no suite 'gpu9'; there are: cpu, gpu"),
         (("cpu", "--tokens", "many"), "give whole numbers"),
         (("cpu", "--dtype", "int8"), "give one of float32"),
         (("cpu", "--only", "forward"), "--only names parts of the suite gpu"),

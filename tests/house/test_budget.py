@@ -18,7 +18,7 @@ def test_functions_are_short(package, clean):
 
 
 def test_lines_fit_the_columns(repository, package, clean):
-    clean(budget.wide_lines(package, repository / "tests", repository / "tools"))
+    clean(budget.wide_lines(package, *(repository / name for name in ("bench", "tests", "tools"))))
 
 
 def test_there_is_as_much_test_as_source(repository, package, clean):

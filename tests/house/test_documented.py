@@ -34,8 +34,8 @@ def kernel(q, k):
 '''
 
 
-def test_every_public_name_is_documented(package, clean):
-    clean(documented.undocumented(package))
+def test_every_public_name_is_documented(repository, package, clean):
+    clean(documented.undocumented(package) + documented.undocumented(repository / "bench"))
 
 
 def test_every_public_name_is_hinted(package, clean):

@@ -20,8 +20,8 @@ def __getattr__(name):
 """
 
 
-def test_every_module_lists_what_it_defines(package, clean):
-    clean(exports.unlisted(package))
+def test_every_module_lists_what_it_defines(repository, package, clean):
+    clean(exports.unlisted(package) + exports.unlisted(repository / "bench"))
 
 
 def test_the_public_names_resolve_and_are_all_there_is(package, clean):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import regard.recording
+from bench.long_recording import write_large
 from regard import study
-from regard.bench.long_recording import write_large
 from regard.recording import Memory, Recording, Writer
 
 LABELS = {"previous": ("previous",), "sink": ("sink",), "duplicate": ("duplicate-token",),

@@ -1,8 +1,7 @@
-"""`regard bench`: how fast this machine is, against torch in the same process."""
+"""`regard bench`: how fast attention is on this machine, against torch in the same process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,35 +24,21 @@ later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weight
 _MOST = 2**22  # tokens, dimensions
 _LONGEST = 3600  # seconds a configuration
 
-# suite → the lengths that are measured where none are named
+# suite → the lengths measured by default
 _SUITES = {
     "cpu": "512,1024,2048,4096,8192",
-    "record": "2048",
-    "decode": "64",
-    "report": "4096,8192,16384,32768",
-    "page": "131072",
-    "monitor": "1024",
-    "parallel": "8192,32768",
     "gpu": "1024,2048,4096,8192,16384,32768,65536,131072",
 }
 
 
 def bench(
-    suite: Annotated[
-        str,
-        typer.Argument(
-            help="Which suite: cpu, record, decode, report, page, monitor, parallel, gpu."
-        ),
-    ] = "cpu",
+    suite: Annotated[str, typer.Argument(help="Which suite: cpu or gpu.")] = "cpu",
     tokens: Annotated[
         str | None,
         typer.Option(help="Sequence lengths, separated by commas.", show_default=False),
     ] = None,
     dims: Annotated[str, typer.Option(help="Head dimensions, separated by commas.")] = "64,128",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    model: Annotated[
-        str, typer.Option(help="The model of the suites record and decode.")
-    ] = "smollm2",
     only: Annotated[
         str | None,
         typer.Option(
@@ -65,17 +50,12 @@ def bench(
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
-    """Time regard against torch's own, in one process.
+    """Time regard against torch's own attention, in one process.
 
-    cpu: attention against torch's fused attention. record: a whole model being recorded against
-    its plain forward. decode: a model of regard.nn writing so many tokens, against transformers.
-    report: what `regard report` takes, against linear growth. page: how soon the page is drawn in
-    Chromium, against its budget. monitor: a training step being
-    monitored against the same step without. parallel: one attention over two processes against
-    one, each with one thread (docs/scale.md). gpu: attention on an NVIDIA GPU against cuDNN, flash,
+    cpu: against torch's fused attention. gpu: on an NVIDIA GPU, against cuDNN, flash,
     FlexAttention and eager, memory too, and a model of 8 billion random weights being recorded;
-    five minutes, docs/gpu.md says more. Answers are checked before anything is timed. Figures
-    are medians; each ratio is the time over that of the peer in the same round, so below 1 is
+    five minutes, docs/gpu.md says more. Answers are checked before anything is timed. Times are
+    medians; each ratio is the time over that of the peer in the same round, so below 1 is
     faster.
     """
     from dataclasses import asdict
@@ -92,23 +72,18 @@ def bench(
         raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
     counts = _numbers(tokens or _SUITES[suite], "--tokens")
     if csv is not None:
-        check_csv(csv)  # before minutes go by
+        check_csv(csv)  # before minutes of measuring
     wrong: list[str] = []
     if suite == "cpu":
         rows = _attention(counts, _numbers(dims, "--dims"), dtype, seconds)
-    elif suite == "gpu":
-        rows, wrong = _on_gpu(only, counts, seconds, csv)
+        if csv is not None:
+            append_csv(csv, rows)
     else:
-        rows = _measured(suite, counts, model, seconds)
-    if csv is not None and suite != "gpu":
-        append_csv(csv, rows)
+        rows, wrong = _on_gpu(only, counts, seconds, csv)
     if json:
         write_json([asdict(row) for row in rows])
     else:
-        tables = {
-            "cpu": _table, "decode": _speed_table, "gpu": _gpu_table, "parallel": _ranks_table,
-        }  # fmt: skip
-        write(tables.get(suite, _short_table)(rows))
+        write(_table(rows) if suite == "cpu" else _gpu_table(rows))
     if wrong:
         raise WrongResultError("; ".join(wrong))
 
@@ -158,75 +133,6 @@ def _on_gpu(
             append_csv(csv, found)
         rows += found
     return rows, wrong
-
-
-def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list[Result]:
-    """The suites that compare all lengths with one another, and those that take them in turn."""
-    if suite == "report":
-        from regard.bench.report import measure as read
-
-        return read(tokens, seconds)
-    if suite == "page":
-        from regard.bench.page import measure as look
-
-        return look(tokens)
-    return [row for count in _told(tokens) for row in _one(suite, count, model, seconds)]
-
-
-def _one(suite: str, tokens: int, model: str, seconds: float) -> list[Result]:
-    if suite == "record":
-        from regard.bench.record import measure as record
-
-        return record(model, tokens, seconds)
-    if suite == "decode":
-        from regard.bench.decode import measure as decode
-
-        return decode(model, tokens, seconds)
-    if suite == "parallel":
-        from regard.bench.parallel import Size
-        from regard.bench.parallel import measure as share
-
-        return share(Size(tokens), seconds)
-    from regard.bench.monitor import measure as train
-
-    return train(tokens, seconds)
-
-
-def _told(tokens: list[int]) -> Iterator[int]:
-    """One after another; the terminal says which."""
-    from regard.cli.terminal import status
-
-    for n, count in enumerate(tokens):
-        status().print(f"[{n + 1}/{len(tokens)}] {count} tokens", markup=False)
-        yield count
-
-
-def _short_table(rows: list[Result]) -> str:
-    lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
-    for row in rows:
-        lines.append(f"{row.tokens:>6} {row.what:10} {row.median_ms:>9.1f} {row.ratio:>7.2f}")
-    return "\n".join(lines)
-
-
-def _speed_table(rows: list[Result]) -> str:
-    lines = [
-        f"{'tokens':>6} {'':12} {'ms/token':>9} {'tokens/s':>9} {'ratio':>7}  ÷ {rows[0].peer}"
-    ]
-    for row in rows:
-        each = f"{row.median_ms:>9.1f} {1e3 / row.median_ms:>9.1f} {row.ratio:>7.2f}"
-        lines.append(f"{row.tokens:>6} {row.what:12} {each}")
-    return "\n".join(lines)
-
-
-def _ranks_table(rows: list[Result]) -> str:
-    """What each way takes, and what its note says of efficiency and bytes."""
-    lines = [
-        f"{'tokens':>6} {'':10} {'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>7}  ÷ {rows[0].peer}"
-    ]
-    for row in rows:
-        times = f"{row.median_ms:>9.1f} {row.p20_ms:>9.1f} {row.p80_ms:>9.1f} {row.ratio:>7.2f}"
-        lines += [f"{row.tokens:>6} {row.what:10} {times}", f"{'':17} {row.note}"]
-    return "\n".join(lines)
 
 
 def _gpu_table(rows: list[Result]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench.gpu.stages import Host
+from host_stage import Host
 from regard.bench.gpu import PARTS, jobs, parts
 from regard.bench.gpu.stage import cuda
 from regard.errors import InputError, UnavailableError

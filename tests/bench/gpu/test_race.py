@@ -12,7 +12,7 @@ from torch.nn.attention import _cur_sdpa_kernel_backends
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
-from bench.gpu.stages import Host
+from host_stage import Host
 from regard.bench.gpu import contenders, race
 from regard.bench.gpu.contenders import SUMMARIES, eager_fits, flex, forwards, peers
 from regard.bench.gpu.race import race_backward, race_forward

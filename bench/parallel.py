@@ -5,8 +5,8 @@ ring       zig-zag shards, keys and values go round
 ulysses    the same shards, tokens traded for heads
 
 All measure everything that the first ring can. Ranks are processes on this machine that talk by
-gloo; they stay, and the three take turns in them. The rows' notes say how efficient two ranks are
-(the time of one rank over that of all ranks together) and how many bytes each rank sent, counted.
+gloo; they stay, and the three take turns in them. The rows' notes give the efficiency of two ranks
+(the time of one rank over that of all ranks together) and the bytes that each rank sent, counted.
 """
 
 from __future__ import annotations
@@ -91,21 +91,21 @@ def measure(size: Size, seconds: float = 2.0, rounds: int = 5) -> list[Result]:
         _check(ranks, size)
         sent = {way: _counted(ranks, size, way) for way in _WAYS}
         contenders = {way: partial(_seconds, ranks, way) for way in _WAYS}
-        # all have run in the check; the ranks' own clocks say how long a call took
-        taken = take_turns(contenders, seconds=seconds, rounds=rounds, clock=_as_told, warm=False)
+        # all have run in the check; the ranks' own clocks measure a call
+        taken = take_turns(contenders, seconds=seconds, rounds=rounds, clock=_reported, warm=False)
     return [_result(size, way, taken, sent[way]) for way in _WAYS]
 
 
-def _as_told(run: Callable[[], object]) -> float:
-    found = run()
-    assert isinstance(found, float)
-    return found
+def _reported(run: Callable[[], object]) -> float:
+    seconds = run()
+    assert isinstance(seconds, float)
+    return seconds
 
 
 def _everyone(
     ranks: Workers[_Rank], way: str, function: Callable[[_Rank, str, Any], Any]
 ) -> list[Any]:
-    """What the ranks say; a task for each, so each has one."""
+    """The answers of all ranks, one task each."""
     tasks = [Task(way, function, way) for _ in range(ranks.count)]
     return [answer for _, answer in ranks.run(tasks)]
 
@@ -178,15 +178,15 @@ class _Rank:
         return sum(messages)
 
     def rows(self, way: str, _: object = None) -> dict[int, list[Any]]:
-        """What this rank says of the rows that are compared, by their place."""
+        """This rank's values of the rows that are compared, by their position."""
         call = self.ready(way, summaries=_SUMMARIES)
         if call is None:
             return {}
         a = call()
         wanted = {row for span in self.size.spans for row in span}
-        said = _said(a)
+        values = _values(a)
         return {
-            place: [array[..., n, :].numpy() for array in said]
+            place: [array[..., n, :].numpy() for array in values]
             for n, place in enumerate(a.positions.tolist())
             if place in wanted
         }
@@ -215,10 +215,10 @@ def _counting(rank: int) -> Iterator[list[int]]:
 # ── is it right ──────────────────────────────────────────────────────────────────────────────
 
 
-def _said(a: Any) -> list[Tensor]:
+def _values(a: Any) -> list[Tensor]:
     """(…, rows, n) each: output, lse, statistics and the heaviest weights."""
-    found = a.summarize(*_SUMMARIES)
-    values = [found[summary] for summary in _SUMMARIES]
+    summaries = a.summarize(*_SUMMARIES)
+    values = [summaries[summary] for summary in _SUMMARIES]
     values = [value.weights if isinstance(value, TopKeys) else value for value in values]
     rows = [a.output, a.lse, *values]
     return [row if row.ndim == a.output.ndim else row.unsqueeze(-1) for row in rows]
@@ -234,8 +234,8 @@ def _right(size: Size) -> dict[int, list[Any]]:
             q[..., span.start : span.stop, :], k[..., seen, :], v[..., seen, :],
             mask=regard.Causal(), summaries=_SUMMARIES, implementation="dense",
         )  # fmt: skip
-        said = _said(a)
-        found |= {row: [array[..., n, :].numpy() for array in said] for n, row in enumerate(span)}
+        values = _values(a)
+        found |= {row: [array[..., n, :].numpy() for array in values] for n, row in enumerate(span)}
     return found
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 import regard
-from regard.bench.long_recording import write_large
+from bench.long_recording import write_large
 from regard.bench.results import Result, machine, today
 from regard.bench.timing import Samples
 from regard.errors import MissingExtraError, UnavailableError

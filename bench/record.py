@@ -1,7 +1,7 @@
 """A whole model being recorded, against the same forward without it.
 
 sdpa        the model's forward with transformers' sdpa attention
-regard      the same with regard's attention, nobody listening
+regard      the same with regard's attention, not recorded
 recorded    recorded to a file, with the default budget
 """
 

@@ -86,12 +86,12 @@ def _contenders(
 
 
 def _check(contenders: dict[str, Callable[[], float]], monitor: regard.Monitor) -> None:
-    """The same loss to the bit, and something heard of every head."""
+    """The same loss to the bit, and statistics of every head."""
     plain, watched = contenders["plain"](), contenders["monitored"]()
-    heard = 0 if monitor.latest is None else len(list(monitor.latest.heads()))
-    if plain != watched or heard != _LAYERS * _HEADS:
+    heads = 0 if monitor.latest is None else len(list(monitor.latest.heads()))
+    if plain != watched or heads != _LAYERS * _HEADS:
         raise WrongResultError(
-            f"a loss of {watched} and {heard} heads instead of {plain} and {_LAYERS * _HEADS}; no "
+            f"a loss of {watched} and {heads} heads instead of {plain} and {_LAYERS * _HEADS}; no "
             "time is reported"
         )
 

@@ -90,7 +90,7 @@ def _write_layer(
 
 
 def _write_rows(store: Any, layer: int, name: str, whole: _Array, row_bin: int) -> None:
-    """Bins are told by their first row here, which reads as fast as their mean."""
+    """A bin holds its first row here, which reads as fast as its mean."""
     for start in range(0, whole.shape[1], _PIECE):
         part = whole[:, start : start + _PIECE][:, ::row_bin]
         store.add(tensor_name(0, f"L{layer}", name, start), np.ascontiguousarray(part))

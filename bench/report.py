@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import regard
-from regard.bench.long_recording import write_large
+from bench.long_recording import write_large
 from regard.bench.results import Result, machine, today
 from regard.bench.timing import Samples, take_turns
 

@@ -1,0 +1,13 @@
+"""What fills this project's own tables: rows of results.csv, quoted by README and docs.
+
+    python -m bench SUITE      from a clone
+
+record          a whole model being recorded, against its plain forward
+decode          a model of regard.nn generating tokens, against transformers
+report          what `regard report` takes by length (`long_recording` makes the files)
+page            time until the page is drawn in Chromium, against its budget
+monitor         a monitored training step, against a plain one
+parallel        one attention over two ranks, against one
+
+Attention itself is measured by `regard bench cpu` and `regard bench gpu`, which anyone can run.
+"""

@@ -1,0 +1,123 @@
+"""`python -m bench SUITE`: rows on stdout and in a CSV file, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from bench import decode, monitor, page, parallel, record, report
+from regard.bench.results import Result, append_csv, check_csv
+from regard.errors import RegardError
+
+__all__ = ["main", "ranks_table", "short_table", "speed_table"]
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+# suite → the lengths measured by default
+_LENGTHS = {
+    "record": [2048],
+    "decode": [64],
+    "report": [4096, 8192, 16384, 32768],
+    "page": [131072],
+    "monitor": [1024],
+    "parallel": [8192, 32768],
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure one suite; the exit status."""
+    given = _parser().parse_args(arguments)
+    tokens = given.tokens or _LENGTHS[given.suite]
+    try:
+        if given.csv is not None:
+            check_csv(given.csv)  # before minutes of measuring
+        rows = _measured(given.suite, tokens, given.model, given.seconds)
+        if given.csv is not None:
+            append_csv(given.csv, rows)
+    except RegardError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    if given.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        tables = {"decode": speed_table, "parallel": ranks_table}
+        print(tables.get(given.suite, short_table)(rows))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure a suite. Answers are checked before anything is timed. Times are "
+        "medians; each ratio is the time over that of the peer in the same round.",
+    )
+    parser.add_argument("suite", choices=_LENGTHS)
+    parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
+    parser.add_argument("--model", default="smollm2", help="of the suites record and decode")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each configuration")
+    parser.add_argument("--csv", type=Path, help="append the rows to this file")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    return parser
+
+
+def _lengths(text: str) -> list[int]:
+    lengths = [int(part) for part in text.split(",")]
+    if min(lengths) < 1:
+        raise argparse.ArgumentTypeError("give whole numbers ≥ 1")
+    return lengths
+
+
+def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list[Result]:
+    if suite == "report":
+        return report.measure(tokens, seconds)
+    if suite == "page":
+        return page.measure(tokens)
+    each: dict[str, Callable[[int], list[Result]]] = {
+        "record": lambda count: record.measure(model, count, seconds),
+        "decode": lambda count: decode.measure(model, count, seconds),
+        "monitor": lambda count: monitor.measure(count, seconds),
+        "parallel": lambda count: parallel.measure(parallel.Size(count), seconds),
+    }
+    rows: list[Result] = []
+    for n, count in enumerate(tokens, 1):
+        print(f"[{n}/{len(tokens)}] {count} tokens", file=sys.stderr)
+        rows += each[suite](count)
+    return rows
+
+
+def short_table(rows: list[Result]) -> str:
+    """Time and ratio."""
+    lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
+    for row in rows:
+        lines.append(f"{row.tokens:>6} {row.what:10} {row.median_ms:>9.1f} {row.ratio:>7.2f}")
+    return "\n".join(lines)
+
+
+def speed_table(rows: list[Result]) -> str:
+    """Time per token, tokens per second and ratio."""
+    head = f"{'ms/token':>9} {'tokens/s':>9} {'ratio':>7}  ÷ {rows[0].peer}"
+    lines = [f"{'tokens':>6} {'':12} {head}"]
+    for row in rows:
+        each = f"{row.median_ms:>9.1f} {1e3 / row.median_ms:>9.1f} {row.ratio:>7.2f}"
+        lines.append(f"{row.tokens:>6} {row.what:12} {each}")
+    return "\n".join(lines)
+
+
+def ranks_table(rows: list[Result]) -> str:
+    """Times and ratio, then the note on efficiency and bytes."""
+    head = f"{'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>7}  ÷ {rows[0].peer}"
+    lines = [f"{'tokens':>6} {'':10} {head}"]
+    for row in rows:
+        times = f"{row.median_ms:>9.1f} {row.p20_ms:>9.1f} {row.p80_ms:>9.1f} {row.ratio:>7.2f}"
+        lines += [f"{row.tokens:>6} {row.what:10} {times}", f"{'':17} {row.note}"]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
