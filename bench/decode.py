@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.results import Result, WrongResultError, machine, today
+from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
 __all__ = ["measure"]
@@ -80,13 +80,8 @@ def _check(contenders: dict[str, Callable[[], Tensor]]) -> None:
 
 def _result(config: Any, name: str, tokens: int, what: str, taken: dict[str, Samples]) -> Result:
     each = Samples([seconds / tokens for seconds in taken[what].seconds])
-    low, high = each.percentiles()
-    return Result(
-        date=today(), suite=f"decode {name}", what=what,
+    return timed(
+        each, 2, taken[what].ratio_to(taken[_PEER]), suite=f"decode {name}", what=what,
         implementation="nn" if what == "regard" else "sdpa", tokens=tokens, dim=config.width,
-        heads=config.heads, causal=True, dtype="float32", median_ms=round(each.median * 1e3, 2),
-        p20_ms=round(low * 1e3, 2), p80_ms=round(high * 1e3, 2), peer=_PEER,
-        ratio=round(taken[what].ratio_to(taken[_PEER]), 3), rounds=len(each.seconds),
-        threads=torch.get_num_threads(), machine=machine(), torch=torch.__version__,
-        regard=regard.__version__,
+        heads=config.heads, causal=True, dtype="float32", peer=_PEER,
     )  # fmt: skip

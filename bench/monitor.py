@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import regard
-from regard.bench.results import Result, WrongResultError, machine, today
+from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
 __all__ = ["measure"]
@@ -97,13 +97,8 @@ def _check(contenders: dict[str, Callable[[], float]], monitor: regard.Monitor) 
 
 
 def _result(tokens: int, what: str, taken: dict[str, Samples]) -> Result:
-    low, high = taken[what].percentiles()
-    return Result(
-        date=today(), suite="monitor", what=what, implementation="cpu", tokens=tokens,
-        dim=_WIDTH // _HEADS, heads=_HEADS, causal=True, dtype="float32",
-        median_ms=round(taken[what].median * 1e3, 1), p20_ms=round(low * 1e3, 1),
-        p80_ms=round(high * 1e3, 1), peer="plain",
-        ratio=round(taken[what].ratio_to(taken["plain"]), 3), rounds=len(taken[what].seconds),
-        threads=torch.get_num_threads(), machine=machine(), torch=torch.__version__,
-        regard=regard.__version__,
+    return timed(
+        taken[what], 1, taken[what].ratio_to(taken["plain"]), suite="monitor", what=what,
+        implementation="cpu", tokens=tokens, dim=_WIDTH // _HEADS, heads=_HEADS, causal=True,
+        dtype="float32", peer="plain",
     )  # fmt: skip

@@ -20,7 +20,7 @@ import numpy as np
 
 import regard
 from bench.long_recording import write_large
-from regard.bench.results import Result, machine, today
+from regard.bench.results import Result, timed
 from regard.bench.timing import Samples
 from regard.errors import MissingExtraError, UnavailableError
 
@@ -149,15 +149,9 @@ def _ready(browser: Any, address: str) -> float:
 
 
 def _result(what: str, tokens: int, times: list[float], budget: float) -> Result:
-    import torch
-
-    taken = Samples(times)
-    low, high = taken.percentiles()
-    return Result(
-        date=today(), suite="page", what=what, implementation="chromium", tokens=tokens, dim=64,
-        heads=_LAYERS * _HEADS, causal=what != "file", dtype="float32",
-        median_ms=round(taken.median, 1), p20_ms=round(low, 1), p80_ms=round(high, 1),
-        peer=f"budget of {budget:.0f} ms", ratio=round(taken.median / budget, 3),
-        rounds=len(times), threads=torch.get_num_threads(), machine=machine(),
-        torch=torch.__version__, regard=regard.__version__,
+    taken = Samples([one / 1e3 for one in times])
+    return timed(
+        taken, 1, taken.median * 1e3 / budget, suite="page", what=what, implementation="chromium",
+        tokens=tokens, dim=64, heads=_LAYERS * _HEADS, causal=what != "file", dtype="float32",
+        peer=f"budget of {budget:.0f} ms",
     )  # fmt: skip

@@ -29,7 +29,7 @@ from torch import Tensor
 
 import regard
 from regard.bench.cost import Layer
-from regard.bench.results import Result, WrongResultError, machine, today
+from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 from regard.errors import InputError
 from regard.parallel import Shards, ring, ulysses
@@ -258,15 +258,11 @@ def _check(ranks: Workers[_Rank], size: Size) -> None:
 
 def _result(size: Size, way: str, taken: dict[str, Samples], sent: int) -> Result:
     mine, alone = taken[way], taken[_WAYS[0]]
-    low, high = mine.percentiles()
     ratio = mine.ratio_to(alone)
-    return Result(
-        date=today(), suite="parallel", what=way, implementation=_served(size), tokens=size.tokens,
-        dim=size.dim, heads=size.heads, causal=True, dtype="float32",
-        median_ms=round(mine.median * 1e3, 2), p20_ms=round(low * 1e3, 2),
-        p80_ms=round(high * 1e3, 2), peer=_WAYS[0], ratio=round(ratio, 3),
-        rounds=len(mine.seconds), threads=1, machine=machine(), torch=torch.__version__,
-        regard=regard.__version__,
+    return timed(
+        mine, 2, ratio, suite="parallel", what=way, implementation=_served(size),
+        tokens=size.tokens, dim=size.dim, heads=size.heads, causal=True, dtype="float32",
+        peer=_WAYS[0], threads=1,
         tflops=round(size.layer.work(size.tokens, causal=True) / mine.median / 1e12, 4),
         note=_note(size, way, ratio, sent),
     )  # fmt: skip

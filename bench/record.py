@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.results import Result, WrongResultError, machine, today
+from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
 __all__ = ["measure"]
@@ -60,16 +60,10 @@ def _check(contenders: dict[str, Callable[[], Any]]) -> None:
 
 
 def _result(model: Any, name: str, tokens: int, what: str, taken: dict[str, Samples]) -> Result:
-    low, high = taken[what].percentiles()
     config = model.config
-    return Result(
-        date=today(), suite=f"record {name}", what=what, implementation="torch" if what == "sdpa"
-        else "cpu", tokens=tokens, dim=config.hidden_size // config.num_attention_heads,
-        heads=config.num_attention_heads, causal=True,
-        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
-        median_ms=round(taken[what].median * 1e3, 1), p20_ms=round(low * 1e3, 1),
-        p80_ms=round(high * 1e3, 1), peer="sdpa",
-        ratio=round(taken[what].ratio_to(taken["sdpa"]), 3),
-        rounds=len(taken[what].seconds), threads=torch.get_num_threads(), machine=machine(),
-        torch=torch.__version__, regard=regard.__version__,
+    return timed(
+        taken[what], 1, taken[what].ratio_to(taken["sdpa"]), suite=f"record {name}", what=what,
+        implementation="torch" if what == "sdpa" else "cpu", tokens=tokens,
+        dim=config.hidden_size // config.num_attention_heads, heads=config.num_attention_heads,
+        causal=True, dtype=str(next(model.parameters()).dtype).removeprefix("torch."), peer="sdpa",
     )  # fmt: skip

@@ -12,7 +12,7 @@ from statistics import median
 
 import regard
 from bench.long_recording import write_large
-from regard.bench.results import Result, machine, today
+from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 
 __all__ = ["measure"]
@@ -43,18 +43,12 @@ def _report(path: Path) -> str:
 
 
 def _result(tokens: int, taken: Samples, first: int, shortest: Samples) -> Result:
-    import torch
-
-    low, high = taken.percentiles()
     growth = [
         mine / (other * tokens / first)
         for mine, other in zip(taken.seconds, shortest.seconds, strict=True)
     ]
-    return Result(
-        date=today(), suite="report", what="report", implementation="numpy", tokens=tokens, dim=64,
-        heads=_LAYERS * _HEADS, causal=True, dtype="float32",
-        median_ms=round(taken.median * 1e3, 1), p20_ms=round(low * 1e3, 1),
-        p80_ms=round(high * 1e3, 1), peer=f"linear from {first}", ratio=round(median(growth), 3),
-        rounds=len(taken.seconds), threads=torch.get_num_threads(), machine=machine(),
-        torch=torch.__version__, regard=regard.__version__,
+    return timed(
+        taken, 1, median(growth), suite="report", what="report", implementation="numpy",
+        tokens=tokens, dim=64, heads=_LAYERS * _HEADS, causal=True, dtype="float32",
+        peer=f"linear from {first}",
     )  # fmt: skip

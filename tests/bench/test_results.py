@@ -6,8 +6,11 @@ import csv
 from pathlib import Path
 
 import pytest
+import torch
 
-from regard.bench.results import Result, append_csv, machine, today
+import regard
+from regard.bench.results import Result, append_csv, machine, timed, today
+from regard.bench.timing import Samples
 from regard.errors import FileError
 
 ROW = Result(
@@ -23,6 +26,17 @@ def test_rows_are_appended(tmp_path: Path) -> None:
     rows = list(csv.DictReader(path.open()))
     assert len(rows) == 3
     assert rows[0]["what"] == "bare" and rows[0]["ratio"] == "0.8"
+
+
+def test_a_row_is_filled_in_from_the_rounds() -> None:
+    fields = {
+        name: getattr(ROW, name)
+        for name in "suite what implementation tokens dim heads causal dtype peer".split()
+    }
+    row = timed(Samples([0.001, 0.002, 0.0034567]), 2, 0.81249, **fields, threads=7)
+    assert (row.median_ms, row.p80_ms, row.ratio, row.rounds) == (2.0, 2.87, 0.812, 3)
+    assert (row.threads, row.machine, row.date) == (7, machine(), today())  # others as they are
+    assert row.torch == torch.__version__ and row.regard == regard.__version__
 
 
 def test_another_files_columns_are_not_mixed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import regard
-from regard.bench.results import Result, WrongResultError, machine, today
+from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
 __all__ = ["Configuration", "configurations", "measure"]
@@ -157,12 +157,8 @@ def _near(found: Tensor, right: Tensor, at: Configuration, what: str) -> None:
 def _result(
     at: Configuration, what: str, made_by: str, taken: Samples, peer: str, against: Samples
 ) -> Result:
-    low, high = taken.percentiles()
-    return Result(
-        date=today(), suite="cpu", what=what, implementation=made_by, tokens=at.tokens, dim=at.dim,
-        heads=at.heads, causal=at.causal, dtype=str(at.dtype).removeprefix("torch."),
-        median_ms=round(taken.median * 1e3, 3), p20_ms=round(low * 1e3, 3),
-        p80_ms=round(high * 1e3, 3), peer=peer, ratio=round(taken.ratio_to(against), 3),
-        rounds=len(taken.seconds), threads=torch.get_num_threads(), machine=machine(),
-        torch=torch.__version__, regard=regard.__version__,
+    return timed(
+        taken, 3, taken.ratio_to(against), suite="cpu", what=what, implementation=made_by,
+        tokens=at.tokens, dim=at.dim, heads=at.heads, causal=at.causal,
+        dtype=str(at.dtype).removeprefix("torch."), peer=peer,
     )  # fmt: skip

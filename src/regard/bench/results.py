@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import regard
+from regard.bench.timing import Samples
 from regard.errors import FileError, RegardError
 from regard.files import open_file, reason, shown
 
-__all__ = ["Result", "WrongResultError", "append_csv", "check_csv", "machine", "today"]
+__all__ = ["Result", "WrongResultError", "append_csv", "check_csv", "machine", "timed", "today"]
 
 
 class WrongResultError(RegardError):
@@ -50,6 +53,22 @@ class Result:
 
 
 _NAMES = [field.name for field in fields(Result)]
+
+
+def timed(taken: Samples, digits: int, ratio: float, **fields: Any) -> Result:
+    """A row from the rounds of a contender, in milliseconds of so many digits; `fields` are the
+    others of `Result`."""
+    import torch
+
+    low, high = taken.percentiles()
+    times = {"median_ms": taken.median, "p20_ms": low, "p80_ms": high}
+    usual: dict[str, Any] = {name: round(one * 1e3, digits) for name, one in times.items()}
+    usual |= {
+        "date": today(), "ratio": round(ratio, 3), "rounds": len(taken.seconds),
+        "threads": torch.get_num_threads(), "machine": machine(), "torch": torch.__version__,
+        "regard": regard.__version__,
+    }  # fmt: skip
+    return Result(**usual | fields)
 
 
 def today() -> str:

@@ -21,7 +21,7 @@ from torch import Tensor
 import regard
 from regard.bench.gpu.reference import expect
 from regard.bench.gpu.stage import Stage
-from regard.bench.results import Result, today
+from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 from regard.errors import MissingExtraError
 
@@ -112,15 +112,10 @@ def _row(
     extra: int | None,
     note: str,
 ) -> Result:
-    low, high = taken[what].percentiles()
-    return Result(
-        date=today(), suite="gpu llama", what=what,
+    return timed(
+        taken[what], 1, taken[what].ratio_to(taken[_PEER]), suite="gpu llama", what=what,
         implementation="torch" if what == _PEER else "regard", tokens=tokens,
         dim=config.hidden_size // config.num_attention_heads, heads=config.num_attention_heads,
-        causal=True, dtype="bfloat16", median_ms=round(taken[what].median * 1e3, 1),
-        p20_ms=round(low * 1e3, 1), p80_ms=round(high * 1e3, 1), peer=_PEER,
-        ratio=round(taken[what].ratio_to(taken[_PEER]), 3), rounds=len(taken[what].seconds),
-        threads=torch.get_num_threads(), machine=stage.name, torch=torch.__version__,
-        regard=regard.__version__, batch=1,
+        causal=True, dtype="bfloat16", peer=_PEER, machine=stage.name,
         extra_mib=None if extra is None else round(extra / 2**20, 1), note=note,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from regard.bench.gpu.contenders import Peer, Said, backwards, eager_fits, flex,
 from regard.bench.gpu.reference import Truth, expect, gradients, truth
 from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
-from regard.bench.results import Result, today
+from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 
 __all__ = ["race_backward", "race_forward"]
@@ -155,14 +155,10 @@ def _row(
     note: str = "",
 ) -> Result:
     peer, mine = next(iter(taken)), taken[what]
-    low, high = mine.percentiles()
-    return Result(
-        date=today(), suite=suite, what=what, implementation=made_by, tokens=size.tokens,
-        dim=size.dim, heads=size.heads, causal=size.causal, dtype="bfloat16",
-        median_ms=round(mine.median * 1e3, 4), p20_ms=round(low * 1e3, 4),
-        p80_ms=round(high * 1e3, 4), peer=peer, ratio=round(mine.ratio_to(taken[peer]), 3),
-        rounds=len(mine.seconds), threads=torch.get_num_threads(), machine=stage.name,
-        torch=torch.__version__, regard=regard.__version__, batch=size.batch,
+    return timed(
+        mine, 4, mine.ratio_to(taken[peer]), suite=suite, what=what, implementation=made_by,
+        tokens=size.tokens, dim=size.dim, heads=size.heads, causal=size.causal, dtype="bfloat16",
+        peer=peer, machine=stage.name, batch=size.batch,
         tflops=round(work / mine.median / 1e12, 1),
         extra_mib=None if extra is None else round(extra / 2**20, 1), note=note,
     )  # fmt: skip
