@@ -13,8 +13,6 @@ from bench import decode, monitor, page, parallel, record, report
 from regard.bench.results import Result, append_csv, check_csv
 from regard.errors import RegardError
 
-__all__ = ["main", "ranks_table", "short_table", "speed_table"]
-
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 # suite → the lengths measured by default

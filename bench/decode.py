@@ -19,8 +19,6 @@ import regard
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
-__all__ = ["measure"]
-
 _PROMPT = 32  # tokens
 _PEER = "transformers"
 

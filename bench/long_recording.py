@@ -21,8 +21,6 @@ from regard.recording.contents import (
 )
 from regard.score import ScoreRule
 
-__all__ = ["write_large"]
-
 _Array = npt.NDArray[Any]
 
 _TOP, _DIM, _PIECE = 8, 64, 4096

@@ -17,8 +17,6 @@ import regard
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
-__all__ = ["measure"]
-
 _LAYERS, _HEADS, _WIDTH, _WORDS = 4, 8, 512, 4096
 
 

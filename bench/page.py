@@ -24,8 +24,6 @@ from regard.bench.results import Result, timed
 from regard.bench.timing import Samples
 from regard.errors import MissingExtraError, UnavailableError
 
-__all__ = ["measure"]
-
 _LAYERS = _HEADS = 12
 _ROUNDS: Final = 5
 _READY: Final = "() => performance.getEntriesByName('regard-ready')[0]?.startTime"

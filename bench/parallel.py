@@ -36,8 +36,6 @@ from regard.parallel import Shards, ring, ulysses
 from regard.recorder.jobs import Task, Workers
 from regard.summary import Summary, TopKeys, Visible
 
-__all__ = ["Size", "measure"]
-
 _WAYS = ("one rank", "ring", "ulysses")
 _SUMMARIES: tuple[Summary, ...] = (
     regard.Entropy(), regard.MaxScore(), regard.MaxLogit(), regard.Distance(),

@@ -19,8 +19,6 @@ import regard
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
-__all__ = ["measure"]
-
 
 def measure(name: str, tokens: int, seconds: float = 2.0) -> list[Result]:
     """Outputs are compared before anything is timed."""

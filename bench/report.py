@@ -15,8 +15,6 @@ from bench.long_recording import write_large
 from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 
-__all__ = ["measure"]
-
 _LAYERS = _HEADS = 12
 
 

@@ -9,21 +9,6 @@ import numpy as np
 
 from regard.errors import DTypeError, InputError, ShapeError
 
-__all__ = [
-    "as_array",
-    "brief",
-    "check_broadcast",
-    "counts",
-    "counts_or_flags",
-    "host",
-    "is_bool",
-    "is_integer",
-    "like",
-    "pick",
-    "real",
-    "whole_numbers",
-]
-
 
 def like(values: Any, index: Any) -> Any:
     """`values` in the array library (and on the device) of `index`."""

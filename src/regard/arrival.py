@@ -16,8 +16,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["announce"]
-
 _NAME = "regard"
 _HOME = "transformers.modeling_utils"
 

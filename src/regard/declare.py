@@ -37,18 +37,6 @@ if TYPE_CHECKING:
 
     from regard.mask import Extent
 
-__all__ = [
-    "Declared",
-    "array",
-    "decode",
-    "decode_all",
-    "encode",
-    "encode_all",
-    "functions_in",
-    "is_portable",
-    "part",
-]
-
 _TAG = re.compile(r"[a-z][a-z0-9_.-]*/[1-9][0-9]*")
 _LONGEST = 1 << 16  # characters of a text
 _DEEPEST = 64  # brackets in each other

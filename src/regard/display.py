@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ["as_html", "shown_by"]
-
 _Painter: TypeAlias = Callable[[object], str]
 _PAINTERS: list[_Painter] = []
 

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from regard.errors import DTypeError, InputError, ShapeError
 
-__all__ = ["TokenEmbedding", "sinusoidal"]
-
 
 def sinusoidal(
     tokens: int,

@@ -20,21 +20,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "DTypeError",
-    "DeviceError",
-    "FileError",
-    "GradientError",
-    "InputError",
-    "MissingExtraError",
-    "RegardError",
-    "RegardWarning",
-    "ShapeError",
-    "StaleError",
-    "TooLargeError",
-    "UnavailableError",
-]
-
 
 class RegardError(Exception):
     """The root of the family."""

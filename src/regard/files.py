@@ -16,19 +16,6 @@ from typing import BinaryIO
 
 from regard.errors import FileError, InputError
 
-__all__ = [
-    "appearing",
-    "check_free",
-    "check_regular",
-    "create_new",
-    "is_folder",
-    "open_file",
-    "reason",
-    "replace",
-    "shown",
-    "write_text",
-]
-
 _LONGEST = 400  # characters of a path inside a message
 _KINDS = {
     stat.S_IFDIR: "a folder",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from regard.engine.matrix import Attention
     from regard.engine.problem import Call
 
-__all__ = ["MOST_CELLS", "html_of", "recording_of"]
-
 MOST_CELLS: Final = 2**26  # of an attention that are swept for a picture: a second or two
 
 

@@ -19,8 +19,6 @@ from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask import Align, Extent
 from regard.mask.base import check_align, check_places
 
-__all__ = ["ALiBi", "Bias", "BiasTable", "PartBias", "RelativeBias", "ScoreRule", "as_bias"]
-
 _FARTHEST = 2**20  # distances that a relative bias lists
 
 

@@ -20,8 +20,6 @@ from typing import TypeAlias
 from regard.errors import ShapeError
 from regard.mask import Extent
 
-__all__ = ["AttentionShape"]
-
 _Given: TypeAlias = tuple[tuple[int, ...], ...]  # the shapes of query, key and perhaps value
 
 

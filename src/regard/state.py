@@ -26,17 +26,6 @@ from torch import Tensor
 
 from regard.errors import DTypeError, InputError, ShapeError
 
-__all__ = [
-    "Finished",
-    "MergePart",
-    "Mergeable",
-    "Partial",
-    "TopKeys",
-    "TopScores",
-    "merge",
-    "rounded_off",
-]
-
 
 class MergePart(NamedTuple):
     """One part's share in the value of a statistic over all parts."""

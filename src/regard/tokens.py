@@ -10,8 +10,6 @@ from typing import Literal
 
 from regard.errors import InputError
 
-__all__ = ["Vocabulary"]
-
 
 @dataclass(frozen=True)
 class Vocabulary:

@@ -42,6 +42,31 @@ def test_every_public_name_is_hinted(package, clean):
     clean(documented.unhinted(package))
 
 
+OVERRIDES = '''
+"""Documented."""
+
+class Base:
+    """Documented."""
+
+    def size(self) -> int:
+        """Documented."""
+
+class Derived(Base):
+    """Documented."""
+
+    def size(self) -> int: ...
+
+    def other(self) -> int: ...
+'''
+
+
+def test_overrides_need_no_words_of_their_own(plant):
+    root = plant({"fake/__init__.py": '"""Fine."""', "fake/kinds.py": OVERRIDES})
+    assert documented.undocumented(root / "fake") == [
+        "fake.kinds.Derived.other has no docstring",
+    ]
+
+
 def test_missing_words_and_types_are_found(plant):
     root = plant({"fake/__init__.py": '"""Fine."""', "fake/poor.py": POOR})
     assert documented.undocumented(root / "fake") == [

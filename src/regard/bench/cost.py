@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["Layer", "Machine", "hidden_from", "merge_share"]
-
 _EXACT = 4  # bytes of a number in sums and statistics
 _INDEX = 8  # bytes of a key's number
 

@@ -22,8 +22,6 @@ import regard
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
-__all__ = ["Configuration", "configurations", "measure"]
-
 _LARGEST_EAGER = 2**30  # bytes of weights
 
 

@@ -16,8 +16,6 @@ from regard.bench.timing import Samples
 from regard.errors import FileError, RegardError
 from regard.files import open_file, reason, shown
 
-__all__ = ["Result", "WrongResultError", "append_csv", "check_csv", "machine", "timed", "today"]
-
 
 class WrongResultError(RegardError):
     """A contender's answer is wrong, so its time means nothing."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from random import Random
 from statistics import median, quantiles
 
-__all__ = ["Clock", "Samples", "take_turns", "wall_clock"]
-
 Clock = Callable[[Callable[[], object]], float]  # the seconds of one call
 
 

@@ -10,8 +10,6 @@ import typer
 if TYPE_CHECKING:
     from regard.bench.results import Result
 
-__all__ = ["bench"]
-
 # contenders in the order of the table's columns
 _COLUMNS = (
     "bare", "bare (cpu)", "row stats", "everything", "afterwards", "eager with weights", "backward",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regard.draw import Column, Paper, StyledLine
     from regard.study import Comparison, HeadDifference
 
-__all__ = ["diff"]
-
 _NOTE = (
     "distance: Jensen-Shannon, 0 for equal rows, 1 for rows that share no key; a mean over the "
     "rows that stand for each other."

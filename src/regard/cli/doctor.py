@@ -12,8 +12,6 @@ from regard.cli.terminal import results, write_json
 if TYPE_CHECKING:
     from regard.cli.probe import Extra, Machine
 
-__all__ = ["doctor"]
-
 _LABEL = 14  # columns
 
 

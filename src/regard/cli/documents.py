@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from regard.recorder.jobs import Workers
     from regard.recorder.shardwise import ShardRecorder
 
-__all__ = ["Many", "duration", "record_documents"]
-
 _PER_FILE = 16
 _TOLD = 3  # documents that are left out
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from regard.export import Chosen
     from regard.recording import Recording
 
-__all__ = ["export"]
-
 _TABLES = ("csv", "parquet")
 _FORMATS = (*_TABLES, "npz", "safetensors")
 

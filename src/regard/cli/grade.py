@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from regard.learn.grading import Graded
 
-__all__ = ["grade"]
-
 _SUFFIXES = (".md", ".json")
 
 

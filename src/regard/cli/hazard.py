@@ -14,8 +14,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COMMAND", "LIMIT", "VARIABLE", "WORKS", "Bf16", "try_bf16", "try_command"]
-
 VARIABLE = "ONEDNN_MAX_CPU_ISA"
 LIMIT = "AVX512_CORE_BF16"
 WORKS = "works"

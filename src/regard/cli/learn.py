@@ -14,8 +14,6 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.learn import Lesson
 
-__all__ = ["learn"]
-
 
 def learn(
     sentence: str | None = typer.Argument(None, help='Words between blanks, as "The cat sat".'),

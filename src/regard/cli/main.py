@@ -26,8 +26,6 @@ from regard.cli.view import view
 from regard.errors import FileError, RegardError
 from regard.files import shown
 
-__all__ = ["app", "main"]
-
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 # The root of what typer raises about a command line. Older releases have it from click, newer

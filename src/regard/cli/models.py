@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from regard.learn.text import StyledLine
     from regard.models import KnownModel
 
-__all__ = ["models"]
-
 
 def models(
     names: list[str] | None = typer.Argument(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from regard.plot import Style
     from regard.recording import Recording
 
-__all__ = ["plot"]
-
 _STATISTIC = "non_sink"
 _SLOW = 2**27  # cells of a map that has to be computed
 _SIZE = re.compile(r"\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*[x×]\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*")

@@ -13,23 +13,6 @@ from pathlib import Path
 
 from regard.cli.hazard import Bf16, try_bf16
 
-__all__ = [
-    "engine_remarks",
-    "OLDEST_TORCH",
-    "Cpu",
-    "Extra",
-    "Machine",
-    "Torch",
-    "cpu_features",
-    "cpu_name",
-    "find_compiler",
-    "probe",
-    "probe_cpu",
-    "probe_extras",
-    "probe_torch",
-    "survey_engine",
-]
-
 OLDEST_TORCH = (2, 11)
 
 # What the kernels can make use of, and the words by which systems say that it is there.

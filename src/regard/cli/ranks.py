@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from regard.recorder.over_ranks import Reading
     from regard.recording import Recording
 
-__all__ = ["Ranks", "record_over_ranks"]
-
 _PATIENCE = timedelta(minutes=30)  # that a rank waits for another, layer by layer
 
 _Found = TypeVar("_Found")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from regard.recorder.shardwise import Manner
     from regard.recording import Recording
 
-__all__ = ["record"]
-
 
 def record(
     model: str = typer.Argument(

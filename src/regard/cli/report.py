@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from regard.recording import Recording
     from regard.study import Ranked, Report
 
-__all__ = ["report"]
-
 _FORMS = {".md": "markdown", ".json": "json", ".html": "page", ".txt": "text"}  # by ending
 _PAGE = 100  # columns of a text file
 _KNOCKED = 256  # tokens of the prompt that a knocked-out model reads

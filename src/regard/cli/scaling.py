@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from regard.learn.scaling import Reading
 
-__all__ = ["scaling"]
-
 
 def scaling(
     max_d_k: int = typer.Option(4096, "--max-d-k", help="Measure 1, 2, 4 … up to this d_k."),

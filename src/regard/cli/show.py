@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regard.draw.pages import Look, Page
     from regard.recording import Head, PromptView, Recording
 
-__all__ = ["show"]
-
 _STATISTIC = "non_sink"
 _MOST_CELLS = 512  # a side of a map in JSON
 _SLOW = 2**27  # cells of a map that has to be computed

@@ -11,8 +11,6 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.recording import PromptView, Recording
 
-__all__ = ["parse_span", "pick_prompt"]
-
 _SPAN = re.compile(r"\s*(-?[0-9]{1,12})?\s*(?:(:)\s*(-?[0-9]{1,12})?)?\s*")
 
 

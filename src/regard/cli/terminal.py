@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 
     from regard.learn.text import StyledLine
 
-__all__ = [
-    "ascii_only",
-    "guard_streams",
-    "harmless",
-    "in_ascii",
-    "print_lines",
-    "results",
-    "spelt",
-    "status",
-    "write",
-    "write_json",
-]
-
 _HANDLER = "regard-ascii"
 _SIGNS = str.maketrans(
     {

@@ -13,8 +13,6 @@ from regard.errors import FileError
 if TYPE_CHECKING:
     from regard.recording import Report
 
-__all__ = ["verify"]
-
 _MOST = 20  # damages shown per file
 
 

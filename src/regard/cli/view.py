@@ -11,8 +11,6 @@ from regard.cli.terminal import harmless, write
 from regard.errors import InputError
 from regard.files import is_folder
 
-__all__ = ["view"]
-
 
 def view(
     files: list[Path] = typer.Argument(

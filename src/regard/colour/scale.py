@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["TIMES_UNIFORM", "Scale", "linear", "short", "steps"]
-
 
 @dataclass(frozen=True)
 class Scale:

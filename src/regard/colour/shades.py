@@ -12,8 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["STEPS", "codes", "hexadecimal", "is_light", "lightness", "oklab", "palette"]
-
 STEPS: Final = 256
 _LIGHTNESS = (0.20, 0.96)
 _CHROMA = (0.11, 0.17)

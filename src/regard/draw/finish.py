@@ -7,8 +7,6 @@ import textwrap
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, fitted, safe
 
-__all__ = ["finished", "wrapped"]
-
 
 def finished(lines: list[StyledLine], paper: Paper) -> list[StyledLine]:
     """The lines with everything spelt out that has to be, cut at the paper's edge."""

@@ -16,8 +16,6 @@ from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
 
-__all__ = ["head_grid"]
-
 _Numbers: TypeAlias = NDArray[np.float64]
 
 _WIDEST = 6  # characters a head

@@ -17,8 +17,6 @@ from regard.draw.palette import colour, ramp_sign
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, label, letters, padded
 
-__all__ = ["LABELLED", "Axis", "heat_map", "largest_side", "widest_side"]
-
 LABELLED = 40  # tokens an axis, up to which each has its text
 _ROW_LABEL = 12  # cells
 _COLUMN_LABEL = 7  # lines

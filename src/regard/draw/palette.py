@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from regard.colour.shades import STEPS, hexadecimal, is_light, oklab, palette
 
-__all__ = ["RAMP", "Colours", "colour", "ink", "ramp_sign", "xterm"]
-
 Colours: TypeAlias = Literal["none", "256", "true"]
 
 # Ink from little to much. No dot among them: a dot says that a key is masked.

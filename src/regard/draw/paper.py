@@ -10,8 +10,6 @@ from regard.draw.palette import Colours
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Paper", "StyledLine", "paper_of", "plain"]
-
 StyledLine: TypeAlias = list[tuple[str, str]]  # pieces of (text, style)
 
 _PIPE_LINES = 46  # a map in a pipe meets no lower edge; about a page

@@ -17,8 +17,6 @@ from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, count, flowing, letters
 
-__all__ = ["Passage", "shaded_text", "shown_keys"]
-
 _AROUND = 12  # tokens shown on either side of a heavy key of a long text
 _FAINTEST_MARK = 0.005  # what two decimals can say
 _SMALL_GAP = 6  # tokens that are shown rather than counted

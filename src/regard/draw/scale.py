@@ -10,8 +10,6 @@ from regard.draw.palette import RAMP, colour
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells
 
-__all__ = ["scale_lines"]
-
 _SWATCH = 16  # cells of the legend
 
 

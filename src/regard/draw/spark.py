@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.draw.paper import Paper
 
-__all__ = ["bar", "binned", "spark"]
-
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _ASCII_HEIGHTS = ".:-=+*#@"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -12,19 +12,6 @@ from rich.cells import cell_len
 
 from regard.draw.paper import Paper
 
-__all__ = [
-    "cells",
-    "count",
-    "fitted",
-    "flowing",
-    "label",
-    "letters",
-    "number",
-    "padded",
-    "safe",
-    "visible",
-]
-
 _MOST_LETTERS = 200  # of one token, whatever its width: marks that take no cell could be thousands
 
 

@@ -9,8 +9,6 @@ from regard.draw.paper import Paper, StyledLine
 from regard.draw.spark import bar
 from regard.draw.spelling import cells, fitted, padded
 
-__all__ = ["Column", "aligned", "weight_table"]
-
 _BAR = 20
 _GAP = "  "
 

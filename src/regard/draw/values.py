@@ -13,8 +13,6 @@ from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, label, padded
 
-__all__ = ["value_table"]
-
 _ROW_LABEL = 12
 _FIGURE = 5  # characters of a weight, as 0.123
 

@@ -33,14 +33,6 @@ from regard.shapes import AttentionShape
 from regard.state import Partial, TopScores, rounded_off
 from regard.summary import Received, Summary, TopKeys, TopScored, as_summaries
 
-__all__ = [
-    "attend",
-    "attend_counting",
-    "attend_partial",
-    "replay",
-    "scaled_dot_product_attention",
-]
-
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["in_autocast"]
-
 _DEVICES = ("cpu", "cuda", "xpu", "mps")  # that have it
 _CAST = (torch.float32, torch.bfloat16, torch.float16)  # float64 is left alone
 

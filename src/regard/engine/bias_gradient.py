@@ -12,8 +12,6 @@ from torch import Tensor
 from regard.mask import Extent
 from regard.score import Bias
 
-__all__ = ["BiasGradient"]
-
 
 class BiasGradient:
     """A running sum over tiles, one tensor per array of the bias."""

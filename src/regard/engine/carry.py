@@ -20,8 +20,6 @@ from regard.engine.problem import Call, Place, RowState
 from regard.engine.sweeps import Sweeps
 from regard.summary import RowStatistic
 
-__all__ = ["by_cells", "by_output", "by_product", "by_slopes", "by_top", "multiply"]
-
 _STRIP = 128  # rows at a time, where a gradient falls on a few scores of every row
 
 

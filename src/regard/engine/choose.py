@@ -17,8 +17,6 @@ from regard.summary import Summary
 if TYPE_CHECKING:
     from regard.engine.sweeps import Sweeps
 
-__all__ = ["CANDIDATES", "MEASURING", "Implementation", "choose", "remarks", "survey", "sweeps_for"]
-
 CANDIDATES = ("cpu", "hopper", "triton", "library", "tiled", "dense")  # in order of preference
 MEASURING = ("cpu", "hopper", "triton", "tiled")  # those that measure on their way to the output
 
@@ -68,7 +66,8 @@ class Implementation(Protocol):
         ...
 
 
-def _sweeps(name: str) -> Sweeps:
+def sweeps_called(name: str) -> Sweeps:
+    """The sweeps of that name, imported when they are asked for."""
     if name == "cpu":
         from regard.engine.cpu.sweeps import CPU
 
@@ -90,7 +89,7 @@ def _load(name: str) -> Implementation:
     if name in MEASURING:
         from regard.engine.swept import Swept
 
-        return Swept(_sweeps(name))
+        return Swept(sweeps_called(name))
     if name == "library":
         from regard.engine import library
 
@@ -137,12 +136,12 @@ def sweeps_for(call: Call, name: str, checked: bool = True) -> Sweeps:
     if name:
         if not checked:
             choose(call.problem(), name)
-        return _sweeps(name)
+        return sweeps_called(name)
     for candidate in ("hopper", "triton") if call.query.device.type == "cuda" else ("cpu",):
-        found = _sweeps(candidate)
+        found = sweeps_called(candidate)
         if not (found.unavailable() or found.reasons(call.problem())):
             return found
-    return _sweeps("tiled")
+    return sweeps_called("tiled")
 
 
 def survey() -> dict[str, list[str]]:

@@ -15,8 +15,6 @@ from torch import Tensor
 from regard.engine.problem import Call, RowState
 from regard.mask import Padding
 
-__all__ = ["counting_call", "counting_lse", "counting_state"]
-
 
 def counting_call(call: Call, counted: Tensor) -> Call:
     """The call in which a row that does not count sees no key; counted (B, L)."""

@@ -20,8 +20,6 @@ from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Summary
 
-__all__ = ["DENSE", "Dense", "Steps", "attend_densely", "softmax"]
-
 
 @dataclass(frozen=True)
 class Steps:

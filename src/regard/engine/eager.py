@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["has_tangent", "is_batched", "unwatched"]
-
 
 def unwatched(tensors: Iterable[Tensor]) -> bool:
     """No gradient, no trace, no transform, no mode, no subclass of Tensor."""

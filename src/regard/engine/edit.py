@@ -22,8 +22,6 @@ from regard.engine.problem import Call
 from regard.errors import UnavailableError
 from regard.mask import Mask
 
-__all__ = ["Editor", "edited_call", "edited_output", "editing", "editors"]
-
 
 class Editor(Protocol):
     """Changes attention."""

@@ -16,8 +16,6 @@ from torch import Tensor
 from regard.engine.problem import Place
 from regard.errors import InputError
 
-__all__ = ["read_cells"]
-
 _ROWS_AT_ONCE = 64  # gathered cells are grouped by this many queries
 
 

@@ -24,8 +24,6 @@ from regard.engine.swept import Swept
 from regard.mask import Causal
 from regard.summary import Summary
 
-__all__ = ["LIBRARY", "Library", "flash", "fused", "fused_backward", "works"]
-
 _NAME = "_scaled_dot_product_flash_attention_for_cpu"
 _CUDA = {  # in order of preference, by what was measured
     "cudnn": "_scaled_dot_product_cudnn_attention",

@@ -21,8 +21,6 @@ from regard.summary import Summary
 if TYPE_CHECKING:
     from regard.engine.matrix import Attention
 
-__all__ = ["Listener", "listeners", "listening", "unheard"]
-
 
 class Listener(Protocol):
     """Hears of attention."""

@@ -26,8 +26,6 @@ from regard.summary import Asking, Summary, TopKeys
 if TYPE_CHECKING:
     from regard.engine.choose import Implementation
 
-__all__ = ["Attention", "Cells", "Transposed"]
-
 _LARGEST_DENSE = 2**30  # bytes
 
 

@@ -37,10 +37,6 @@ from regard.errors import GradientError
 from regard.shapes import AttentionShape
 from regard.summary import Entropy, RowStatistic
 
-__all__ = [
-    "attach", "bringing", "cells", "columns", "gradient", "refuse", "rows",
-]  # fmt: skip
-
 # where the operator called now shall leave the mass that its backward brings: torch makes the
 # graph's node inside the operator
 _EXPECTED: ContextVar[Brought | None] = ContextVar("regard_brought", default=None)

@@ -14,19 +14,6 @@ from regard.score import Bias, ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Measured, Summary
 
-__all__ = [
-    "Answers",
-    "Brought",
-    "Call",
-    "Known",
-    "Place",
-    "Problem",
-    "RowState",
-    "What",
-    "map_parts",
-    "parts_of",
-]
-
 What: TypeAlias = Literal["weights", "scores"]
 
 

@@ -35,8 +35,6 @@ from regard.summary import (
 if TYPE_CHECKING:
     from regard.engine.choose import Implementation
 
-__all__ = ["TENSORLESS", "Settled", "keep", "kept", "key_of"]
-
 _MANY = 4096  # kinds of calls
 
 # what has no tensor inside and is equal where it means the same

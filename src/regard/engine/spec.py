@@ -1,7 +1,7 @@
 """A call without its tensors, as one line of text: what torch's operators carry along.
 
-mask | score rule | implementation | checked? | output? | measures | seen? | offsets? | what |
-dropout | place | aside? | mass?
+mask | score rule | implementation | checked? | output? | measures | what | dropout | place |
+seen? | offsets? | aside? | mass?
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Summary
-
-__all__ = ["Spec", "marks_of", "measure_text", "measures_of"]
 
 
 @dataclass(frozen=True)
@@ -55,22 +53,25 @@ class Spec:
 
     def text(self) -> str:
         """One line."""
-        return (
-            f"{self.mask}|{self.score}|{self.implementation}|{int(self.checked)}|{int(self.output)}|{self.asked}|"
-            f"{int(self.seen)}|{int(self.offsets)}|{self.what}|{float(self.dropout)}|{self.place}|"
-            f"{int(self.aside)}|{int(self.mass)}"
-        )
+        flags = (self.seen, self.offsets, self.aside, self.mass)
+        return "|".join(
+            [
+                self.mask, self.score, self.implementation, f"{int(self.checked)}",
+                f"{int(self.output)}", self.asked, self.what, f"{float(self.dropout)}",
+                f"{self.place}", *[f"{int(flag)}" for flag in flags],
+            ]
+        )  # fmt: skip
 
     @staticmethod
     @lru_cache(maxsize=4096)
     def parse(text: str) -> Spec:
         """Back from text."""
-        mask, score, name, checked, output, asked, seen, offsets, what, *rest = text.split("|")
-        kind: What = "scores" if what == "scores" else "weights"
-        place = None if rest[1] == "None" else int(rest[1])
+        mask, score, name, checked, output, asked, what, dropout, place, *flags = text.split("|")
+        seen, offsets, aside, mass = (flag == "1" for flag in flags)
         return Spec(
-            mask, score, name, checked == "1", output == "1", asked, seen == "1", offsets == "1",
-            kind, float(rest[0]), place, rest[2] == "1", rest[3] == "1",
+            mask, score, name, checked == "1", output == "1", asked, seen, offsets,
+            "scores" if what == "scores" else "weights", float(dropout),
+            None if place == "None" else int(place), aside, mass,
         )  # fmt: skip
 
     def call(

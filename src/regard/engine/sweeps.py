@@ -15,17 +15,9 @@ from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
+from regard.engine.choose import sweeps_called
 from regard.engine.problem import Call, Place, Problem, RowState, What
 from regard.summary import Mass, Measured, Offsets, Pooled, Received, Summary
-
-__all__ = [
-    "ColumnAnswers",
-    "ColumnsWithMaps",
-    "Gradients",
-    "RowAnswers",
-    "Sweeps",
-    "rows_and_columns",
-]
 
 
 class RowAnswers(NamedTuple):
@@ -160,9 +152,7 @@ def rows_and_columns(
             found.measured[Offsets()] = sums.offsets
     foreign = tuple(m for m in measures if m not in native)
     if foreign:
-        from regard.engine.tiled import TILED
-
-        found.measured.update(TILED.rows(matrix, False, foreign, state).measured)
+        found.measured.update(sweeps_called("tiled").rows(matrix, False, foreign, state).measured)
     return found
 
 

@@ -51,8 +51,6 @@ from regard.summary import (
 from regard.summary.base import fewest
 from regard.summary.columns import query_indices
 
-__all__ = ["Swept"]
-
 
 class Swept:
     """An implementation made of the four sweeps."""

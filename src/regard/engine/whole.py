@@ -22,8 +22,6 @@ import torch.nn.functional as F
 
 from regard.errors import UnavailableError
 
-__all__ = ["check_whole", "inside_context_parallel", "whole_sequence"]
-
 _OWN = F.scaled_dot_product_attention
 _OPERATOR = torch.ops.aten._scaled_dot_product_flash_attention.default
 _HOME = "torch.distributed.tensor"

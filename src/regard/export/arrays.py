@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from regard.errors import FileError
 from regard.recording.document import DTYPES, Tensor, encode_head
 
-__all__ = ["Named", "write_npz", "write_safetensors"]
-
 _KINDS: Final = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 
 

@@ -25,8 +25,6 @@ from regard.export.measures import (
 from regard.recording import STATISTICS, PromptView
 from regard.recording.pieces import Run
 
-__all__ = ["ARRAYS", "KEPT", "MOST_BYTES", "about", "make_arrays"]
-
 _Array: TypeAlias = NDArray[Any]
 
 MOST_BYTES: Final = 8 << 30  # of weights

@@ -21,8 +21,6 @@ from regard.export.measures import (
 from regard.export.tables import Chunk, Kind, Table
 from regard.recording import STATISTICS
 
-__all__ = ["MOST_WEIGHTS", "TABLES", "make_table"]
-
 _Array: TypeAlias = NDArray[Any]
 
 MOST_WEIGHTS: Final = 20_000_000  # lines

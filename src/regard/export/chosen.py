@@ -10,8 +10,6 @@ from fnmatch import fnmatchcase
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
 
-__all__ = ["Chosen", "by_place", "check_exact", "matching"]
-
 
 @dataclass(frozen=True)
 class Chosen:

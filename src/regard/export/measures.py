@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 from regard.export.chosen import Chosen
 from regard.recording import Head
 
-__all__ = [
-    "ROW_NUMBERS",
-    "Top",
-    "heaviest",
-    "is_kept",
-    "known_numbers",
-    "pooled",
-    "received",
-    "row_edges",
-    "row_numbers",
-]
-
 _Array: TypeAlias = NDArray[Any]
 
 ROW_NUMBERS: Final = (

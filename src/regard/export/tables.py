@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from regard.errors import MissingExtraError
 
-__all__ = ["Chunk", "Kind", "Table", "harmless", "write_csv", "write_parquet"]
-
 Kind: TypeAlias = Literal["whole", "number", "text"]
 Chunk: TypeAlias = Mapping[str, Any]  # column → array or list, all of one length
 

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from transformers.utils import output_capturing
 
-__all__ = ["is_wanted"]
-
 
 def is_wanted(kwargs: dict[str, Any]) -> bool:
     """Whether what an attention layer returns second is kept by its model.

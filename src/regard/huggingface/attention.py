@@ -18,8 +18,6 @@ from regard.huggingface.reference import reference_of, stands_for
 from regard.huggingface.restrict import Extent, restriction
 from regard.huggingface.unseen import with_unseen_rows
 
-__all__ = ["regard_attention"]
-
 
 def regard_attention(
     module: nn.Module,

@@ -23,8 +23,6 @@ from regard.huggingface.families import blind_classes, package_of, refusal, unse
 from regard.huggingface.reference import reference_of
 from regard.huggingface.registry import NAME
 
-__all__ = ["check_built"]
-
 _TABLE = "_ATTENTION_CLASSES"  # how such a table's name ends: implementation → class
 
 

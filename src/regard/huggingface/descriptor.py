@@ -11,8 +11,6 @@ from torch import Tensor
 
 from regard.mask import Mask
 
-__all__ = ["MaskDescriptor"]
-
 
 class MaskDescriptor:
     """A regard mask dressed as the tensor (batch, 1, queries, keys) it stands for: booleans, or

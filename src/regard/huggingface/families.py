@@ -22,19 +22,6 @@ from transformers import PreTrainedModel
 
 from regard.errors import UnavailableError
 
-__all__ = [
-    "Sight",
-    "asks_for_sdpa",
-    "blind_classes",
-    "calls_torch",
-    "check_config",
-    "package_of",
-    "refusal",
-    "sight",
-    "supported_families",
-    "unseen_because",
-]
-
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 _TORCH = "scaled_dot_product_attention"
 _WORD = "Attention"  # in the name of every class that computes it

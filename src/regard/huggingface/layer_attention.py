@@ -9,8 +9,6 @@ from torch.utils._pytree import tree_map_only
 
 from regard.engine.matrix import Attention
 
-__all__ = ["LayerAttention"]
-
 
 class LayerAttention(Attention):
     """An Attention that stands where models expect eager's tensor: torch's functions are given the

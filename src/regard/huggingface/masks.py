@@ -17,8 +17,6 @@ from regard.huggingface.recognise import MaskFunction, Stand, recognise
 from regard.huggingface.reference import reference_of, stands_for
 from regard.mask import Mask, Padding
 
-__all__ = ["regard_mask"]
-
 
 def regard_mask(
     batch_size: int,

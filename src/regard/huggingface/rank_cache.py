@@ -9,8 +9,6 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from regard.parallel.prefill import Before
 
-__all__ = ["cache_of_ranks"]
-
 
 class _RankLayer(DynamicLayer):  # type: ignore[misc]
     """For one call with this rank's tokens; it keeps nothing for a second one."""

@@ -18,8 +18,6 @@ from transformers import masking_utils
 from regard.mask import Causal, Documents, Mask, Padding, Rule, Table, Window
 from regard.mask.base import Part
 
-__all__ = ["Known", "MaskFunction", "Stand", "recognise"]
-
 MaskFunction: TypeAlias = Callable[..., Any]
 
 

@@ -23,8 +23,6 @@ from typing import Any, Literal, TypeAlias
 import torch
 from transformers import PreTrainedModel
 
-__all__ = ["Reference", "reference_of", "stands_for", "standing_for"]
-
 Reference: TypeAlias = Literal["eager", "sdpa", "flash"]
 
 _MARK = "_regard_stands_for"  # on a configuration, as long as regard stands for another

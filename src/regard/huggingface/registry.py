@@ -7,8 +7,6 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from regard.huggingface.attention import regard_attention
 from regard.huggingface.masks import regard_mask
 
-__all__ = ["NAME", "register"]
-
 NAME = "regard"
 
 

@@ -11,8 +11,6 @@ from regard.errors import DTypeError, InputError, ShapeError, UnavailableError
 from regard.huggingface.descriptor import MaskDescriptor
 from regard.mask import Causal, Documents, Mask, Table, Window
 
-__all__ = ["Extent", "Restriction", "restriction"]
-
 
 class Extent(NamedTuple):
     """The sizes of one call."""

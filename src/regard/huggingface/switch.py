@@ -15,8 +15,6 @@ from regard.huggingface.families import Sight, refusal, sight
 from regard.huggingface.reference import standing_for
 from regard.huggingface.registry import NAME, register
 
-__all__ = ["switched", "using"]
-
 
 @contextmanager
 def using(model: nn.Module) -> Iterator[Sight]:

@@ -15,8 +15,6 @@ from regard.huggingface.reference import Reference
 from regard.huggingface.restrict import Restriction
 from regard.mask import Causal
 
-__all__ = ["with_unseen_rows"]
-
 
 def with_unseen_rows(
     found: Attention, value: Tensor, told: Restriction, reference: Reference

@@ -19,8 +19,6 @@ from regard.intervene.names import Heads
 from regard.recorder import record
 from regard.recorder.weights import device_of
 
-__all__ = ["copying_probe", "prefix_matching", "told_twice"]
-
 
 def told_twice(
     vocabulary: int | range,

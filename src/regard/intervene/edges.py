@@ -15,8 +15,6 @@ from regard.errors import InputError
 from regard.intervene.names import HeadNames, Heads, read_heads
 from regard.mask import Mask, Padding, Table
 
-__all__ = ["Edge", "Places", "Positions", "without"]
-
 Places: TypeAlias = "int | slice | range | Iterable[int]"
 _Flags: TypeAlias = NDArray[np.bool_]
 

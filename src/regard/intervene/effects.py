@@ -16,8 +16,6 @@ from regard.intervene.knock import KnockOut
 from regard.intervene.names import HeadNames, read_heads
 from regard.intervene.prompts import as_ids, as_rows
 
-__all__ = ["Effect", "EffectRows", "Probe", "effect", "effects_of_heads"]
-
 
 class EffectRows(NamedTuple):
     """Row by row, (B, R) each."""

@@ -16,8 +16,6 @@ from regard.intervene.effects import Effect, Probe
 from regard.intervene.names import HeadNames, read_heads
 from regard.intervene.survey import Survey
 
-__all__ = ["Compared", "Evidence", "causal_evidence"]
-
 _COMMON = 8192  # tokens that most vocabularies put first: those that texts are full of
 
 

@@ -10,8 +10,6 @@ from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.sequences import sequences
 from regard.recorder.whereabouts import Caller, Whereabouts
 
-__all__ = ["Here", "has_parts", "is_hugging_face"]
-
 
 class Here(Whereabouts):
     """Follows a model and names its places as a recorder does."""

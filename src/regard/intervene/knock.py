@@ -20,8 +20,6 @@ from regard.intervene.survey import Survey, check_model, listed
 from regard.mask import Mask
 from regard.recorder.atlas import Spot
 
-__all__ = ["KnockOut", "knock_out"]
-
 
 def knock_out(
     model: nn.Module,

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 from regard.errors import InputError
 from regard.recorder.atlas import Spot
 
-__all__ = ["HeadNames", "Heads", "read_heads"]
-
 HeadNames: TypeAlias = "str | tuple[int, int] | tuple[str, int, int]"
 
 _LABEL = re.compile(r"(?:(?P<stack>.+)\.)?[lL](?P<layer>[0-9]{1,9})(?:[hH](?P<head>[0-9]{1,9}))?")

@@ -11,8 +11,6 @@ from regard.errors import DTypeError, InputError, ShapeError
 from regard.intervene.edges import Places, Positions
 from regard.recorder.weights import device_of
 
-__all__ = ["as_ids", "as_rows"]
-
 
 def as_ids(given: Tensor | Sequence[int], model: nn.Module) -> Tensor:
     """(B, N) beside the model, which must not be in training."""

@@ -29,8 +29,6 @@ from regard.intervene.edges import Places
 from regard.intervene.prompts import as_ids, as_rows
 from regard.summary import Summary
 
-__all__ = ["Residual", "observe_residual"]
-
 _Array: TypeAlias = NDArray[Any]
 
 # the norm in front of the MLP, whose input is the vector between the two halves of a layer

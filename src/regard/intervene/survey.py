@@ -15,8 +15,6 @@ from regard.nn import MultiHeadAttention, SelfAttention
 from regard.recorder.atlas import Atlas, Spot, part_of
 from regard.recorder.whereabouts import Caller
 
-__all__ = ["Survey", "check_model", "listed"]
-
 
 @dataclass(frozen=True)
 class Survey:

@@ -7,8 +7,6 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.files import open_file, reason, shown
 
-__all__ = ["read_text"]
-
 
 def read_text(path: Path, *, mib: int, wanted: str) -> str:
     """The text of a file of at most `mib` MiB; an error says what was `wanted`."""

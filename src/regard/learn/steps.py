@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 
 from regard.mask import Extent, Mask
 
-__all__ = [
-    "Array",
-    "Head",
-    "attend",
-    "context",
-    "mask_scores",
-    "project",
-    "scale",
-    "score",
-    "softmax",
-]
-
 Array: TypeAlias = NDArray[np.float64]
 
 

@@ -15,24 +15,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "HIDDEN",
-    "StyledLine",
-    "bracketed",
-    "cells",
-    "column",
-    "factor",
-    "figure",
-    "figures",
-    "labels_of",
-    "listed",
-    "padded",
-    "printable",
-    "prose",
-    "quoted",
-    "short_indices",
-]
-
 HIDDEN = "·"
 _DECIMALS = 4
 _HUGE = 1e4  # beyond it four decimals only make lines long

@@ -14,23 +14,6 @@ from regard.errors import DTypeError, InputError
 if TYPE_CHECKING:
     from regard.mask.spans import Spans
 
-__all__ = [
-    "Align",
-    "Both",
-    "Either",
-    "Extent",
-    "Mask",
-    "Not",
-    "Part",
-    "Verdict",
-    "as_mask",
-    "check_align",
-    "check_places",
-    "length_verdict",
-    "meet",
-    "real_verdict",
-]
-
 Align: TypeAlias = Literal["start", "end"]
 
 

@@ -35,9 +35,6 @@ from regard.mask.base import (
 )
 from regard.mask.spans import Spans, of_documents, of_flags
 
-__all__ = ["Causal", "Documents", "Padding", "Prefix", "Rule", "Table", "Window"]
-
-
 # ── by position ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from regard.arrays import is_bool
 from regard.mask.base import Both, Either, Extent, Mask, Part
 
-__all__ = ["Spans", "of_documents", "of_flags", "spans_of"]
-
 _Integers: TypeAlias = NDArray[np.int64]
 
 

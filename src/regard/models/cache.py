@@ -22,8 +22,6 @@ from regard.errors import FileError, RegardError
 from regard.models.stamp import damage
 from regard.models.table import MODELS, KnownModel, find
 
-__all__ = ["check", "known", "place", "publish", "readable", "remove", "root", "workplace"]
-
 _fcntl = import_module("fcntl") if os.name == "posix" else None
 
 

@@ -8,8 +8,6 @@ from importlib.util import find_spec
 
 from regard.errors import MissingExtraError
 
-__all__ = ["require", "without_bars"]
-
 
 def require(what: str, *packages: str) -> None:
     """Each of the packages, or an error that names the extra it comes with."""

@@ -15,8 +15,6 @@ from regard.models.extra import require
 from regard.models.stamp import damage, write_stamp
 from regard.models.table import KnownModel, find
 
-__all__ = ["folder"]
-
 _Progress = Callable[[str], None]
 
 _log = logging.getLogger(__name__)

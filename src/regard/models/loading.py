@@ -24,8 +24,6 @@ from regard.models.source import Source, find_source, one_line, unknown
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Loaded", "load"]
-
 
 @dataclass(frozen=True)
 class Loaded:

@@ -9,8 +9,6 @@ from regard.models.convert.smollm2 import split_digits
 from regard.models.extra import require
 from regard.models.source import Source
 
-__all__ = ["read_reader"]
-
 # Each folder with a tokenizer has one of the first, each with a processor one of the second.
 _WORDS = (
     "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model", "vocab.json",

@@ -10,8 +10,6 @@ from regard.errors import FileError, InputError, RegardError
 from regard.models.fetch import folder
 from regard.models.table import names
 
-__all__ = ["Source", "find_source", "one_line", "unknown"]
-
 _PATIENCE = 5  # seconds for a hub to say whether it has a model
 _LONGEST = 240  # characters of somebody else's message
 

@@ -9,8 +9,6 @@ from typing import Any
 from regard.models.table import KnownModel
 from regard.models.wheels import sha256
 
-__all__ = ["STAMP", "damage", "write_stamp"]
-
 STAMP = "regard.json"
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from regard.errors import InputError
 
-__all__ = ["MODELS", "KnownModel", "Wheel", "find", "names"]
-
 
 @dataclass(frozen=True)
 class Wheel:

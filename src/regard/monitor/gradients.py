@@ -8,17 +8,6 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "Held",
-    "Projection",
-    "Projections",
-    "find_projections",
-    "find_qk_norm",
-    "local_part",
-    "squares_of_gradient",
-    "sum_dtype",
-]
-
 _PAIRS: Final = (
     ("w_q", "w_k"), ("q_proj", "k_proj"), ("query", "key"), ("q", "k"), ("q_lin", "k_lin"),
     ("to_q", "to_k"), ("wq", "wk"), ("q_proj_weight", "k_proj_weight"),

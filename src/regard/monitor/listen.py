@@ -22,8 +22,6 @@ from regard.recorder.sequences import sequences
 from regard.recorder.whereabouts import Pass, Whereabouts
 from regard.summary import Summary
 
-__all__ = ["StepListener", "Snapshots"]
-
 
 @dataclass(frozen=True)
 class Snapshots:

@@ -23,17 +23,6 @@ from regard.recording.contents import CONTENTS
 from regard.recording.extend import extend
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
 
-__all__ = [
-    "CSV",
-    "AlarmTracker",
-    "Calls",
-    "Limits",
-    "Log",
-    "RecordingFile",
-    "TensorBoard",
-    "as_logs",
-]
-
 _KINDS = ("entropy collapse", "score growth", "inactive head")
 _BROKEN = "scores not finite"
 _LARGEST = float(np.finfo(np.float32).max)

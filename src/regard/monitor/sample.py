@@ -20,20 +20,6 @@ from regard.engine.problem import Call
 from regard.monitor.gradients import find_projections, squares_of_gradient, sum_dtype
 from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 
-__all__ = [
-    "STATISTICS",
-    "SUMMED",
-    "Collector",
-    "Place",
-    "Ranks",
-    "Real",
-    "Sample",
-    "Sums",
-    "Tally",
-    "measure",
-    "wanted",
-]
-
 STATISTICS: Final[dict[str, str]] = {
     "normalized_entropy": "mean entropy of a row ÷ log(visible keys), rows with a choice only",
     "max_score": "largest scale·q·k of any row and visible key, before cap and bias; inf where a "

@@ -16,8 +16,6 @@ from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
 from regard.monitor.sample import Collector, Place, Ranks, Sample
 from regard.recording import Alarm
 
-__all__ = ["Monitor"]
-
 
 class Monitor:
     """Statistics of every head while a model trains, step by step.

@@ -16,8 +16,6 @@ except ModuleNotFoundError as error:
         "regard.monitor.TrainerCallback", "transformers", "huggingface"
     ) from None
 
-__all__ = ["TrainerCallback"]
-
 
 class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc]
     """`Trainer(…, callbacks=[regard.monitor.TrainerCallback(log="run.csv")])`.

@@ -22,8 +22,6 @@ from regard.nn.norm import make_norm
 from regard.nn.rotary import Rotary, Turn
 from regard.score import Bias
 
-__all__ = ["DecoderBlock", "EncoderBlock"]
-
 
 class EncoderBlock(nn.Module):
     """x (…, tokens, dim) → the same shape; who may see whom is the mask's affair."""

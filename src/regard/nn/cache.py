@@ -20,8 +20,6 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Cache", "ContextCache", "KeyValueCache", "StackCache", "StaticCache", "WindowCache"]
-
 
 class Cache(ABC):
     """What one layer remembers of one sequence (or batch of sequences of one length)."""

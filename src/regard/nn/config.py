@@ -14,15 +14,6 @@ from regard.errors import InputError, ShapeError
 from regard.nn.norm import NormKind
 from regard.nn.rotary_scaling import RotaryScaling
 
-__all__ = [
-    "BlockConfig",
-    "EncoderConfig",
-    "LanguageModelConfig",
-    "PositionKind",
-    "Seq2SeqConfig",
-    "StackConfig",
-]
-
 PositionKind: TypeAlias = Literal["rotary", "learned", "sinusoidal", "alibi", "none"]
 
 

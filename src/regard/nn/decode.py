@@ -15,8 +15,6 @@ from regard.engine.listen import listeners
 from regard.engine.whole import inside_context_parallel
 from regard.mask import Causal, Mask, Window
 
-__all__ = ["is_unasked", "next_token", "sees_everything"]
-
 
 def is_unasked(*tensors: Tensor) -> bool:
     """Whether the output is all that anybody wants here. Inside torch's context_parallel `attend`

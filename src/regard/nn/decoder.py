@@ -12,8 +12,6 @@ from regard.nn.embedding import Embedding
 from regard.nn.norm import last_norm
 from regard.nn.padding import count_positions, read_padding
 
-__all__ = ["Decoder"]
-
 
 class Decoder(nn.Module):
     """ids (…, tokens) → vectors that know what came before (…, tokens, dim)."""

@@ -9,8 +9,6 @@ from regard.nn.config import StackConfig
 from regard.nn.norm import make_norm
 from regard.nn.positions import Positions
 
-__all__ = ["Embedding"]
-
 
 class Embedding(nn.Module):
     """ids (…, tokens) → (…, tokens, dim): a learned row per token, with its position."""

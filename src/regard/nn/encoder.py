@@ -11,8 +11,6 @@ from regard.nn.embedding import Embedding
 from regard.nn.norm import last_norm
 from regard.nn.padding import count_positions, read_padding
 
-__all__ = ["Encoder"]
-
 
 class Encoder(nn.Module):
     """ids (…, tokens) → vectors in context (…, tokens, dim)."""

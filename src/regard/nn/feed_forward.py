@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.nn.inputs import check_input
 
-__all__ = ["ACTIVATIONS", "MLP", "SwiGLU"]
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),

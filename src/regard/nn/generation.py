@@ -12,8 +12,6 @@ from torch import Tensor
 from regard.errors import InputError, ShapeError
 from regard.nn.cache import StackCache
 
-__all__ = ["Writer", "choose_token", "generate", "write_on"]
-
 
 class Writer(Protocol):
     """A model that continues text."""

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from regard.errors import DTypeError, ShapeError
 
-__all__ = ["check_input"]
-
 
 def check_input(x: Tensor, project: nn.Linear, name: str) -> None:
     """Raise unless `project` takes x (…, tokens, width)."""

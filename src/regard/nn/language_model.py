@@ -12,8 +12,6 @@ from regard.nn.config import LanguageModelConfig
 from regard.nn.decoder import Decoder
 from regard.nn.generation import generate
 
-__all__ = ["LanguageModel"]
-
 
 class LanguageModel(nn.Module):
     """ids (…, tokens) → logits of the token after each (…, tokens, vocabulary)."""

@@ -17,8 +17,6 @@ from regard.models.source import Source, find_source
 from regard.nn.families import family_of
 from regard.nn.saving import assemble, build_saved, is_ours, read_config, read_tensors
 
-__all__ = ["load"]
-
 
 def load(
     name_or_path: str | PathLike[str],

@@ -18,8 +18,6 @@ from regard.nn.prefix import SharedPrefix, sees_prefix
 from regard.nn.rotary import Rotary, Turn
 from regard.score import Bias
 
-__all__ = ["MultiHeadAttention"]
-
 
 class MultiHeadAttention(nn.Module):
     """x (…, tokens, embed_dim) → (…, tokens, out_dim); with `context`, cross-attention.

@@ -11,8 +11,6 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.nn.config import BlockConfig
 
-__all__ = ["NormKind", "last_norm", "make_norm"]
-
 NormKind: TypeAlias = Literal["rms", "layer"]
 
 _KINDS: dict[str, type[nn.RMSNorm] | type[nn.LayerNorm]] = {

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from regard.errors import DTypeError, ShapeError
 
-__all__ = ["count_positions", "read_padding"]
-
 
 def read_padding(attention_mask: Tensor | None, ids: Tensor, before: int = 0) -> Tensor | None:
     """(…, before + tokens) booleans, True = real; None where all are.

@@ -19,8 +19,6 @@ from regard.nn.config import StackConfig
 from regard.nn.rotary import Rotary, Turn
 from regard.score import ALiBi
 
-__all__ = ["LearnedPositions", "Positions", "SinusoidalPositions", "alibi_slopes"]
-
 
 class LearnedPositions(nn.Module):
     """x + a learned row per position."""

@@ -12,8 +12,6 @@ from regard.mask import Causal, Mask
 from regard.nn.cache import Cache, KeyValueCache, StackCache
 from regard.state import Partial, merge
 
-__all__ = ["SharedPrefix", "attend_after", "sees_prefix", "share_prefix"]
-
 
 class SharedPrefix(Cache):
     """A cache that goes on where a finished one of batch size 1 stopped, for a batch of any size.

@@ -7,8 +7,6 @@ from torch import Tensor
 from regard.nn.cache import Cache, StackCache
 from regard.parallel.prefill import Before
 
-__all__ = ["RankCache", "stack_of_ranks"]
-
 
 class RankCache(Cache):
     """For one call with this rank's tokens; it keeps nothing for a second one."""

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from regard.errors import InputError, ShapeError
 from regard.nn.rotary_scaling import RotaryScaling, plain_frequencies
 
-__all__ = ["Rotary", "Turn"]
-
 
 class Turn(NamedTuple):
     """By how much each token's pairs turn; made once for all layers of a model."""

@@ -20,16 +20,6 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 
-__all__ = [
-    "DynamicScaling",
-    "LinearScaling",
-    "Llama3Scaling",
-    "LongScaling",
-    "RotaryScaling",
-    "YarnScaling",
-    "plain_frequencies",
-]
-
 
 def plain_frequencies(dim: int, base: float, device: torch.device | None = None) -> Tensor:
     """(dim/2,): radians per position of each pair, in double precision."""

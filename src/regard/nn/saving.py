@@ -26,8 +26,6 @@ from regard.nn.encoder import Encoder
 from regard.nn.language_model import LanguageModel
 from regard.nn.seq2seq import Seq2Seq
 
-__all__ = ["assemble", "build_saved", "is_ours", "read_config", "read_tensors", "save"]
-
 _KINDS: dict[str, tuple[type[Any], type[StackConfig]]] = {
     "Encoder": (Encoder, EncoderConfig),
     "LanguageModel": (LanguageModel, LanguageModelConfig),

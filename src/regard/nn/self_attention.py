@@ -13,8 +13,6 @@ from regard.errors import ShapeError
 from regard.mask import Mask
 from regard.nn.inputs import check_input
 
-__all__ = ["SelfAttention"]
-
 
 class SelfAttention(nn.Module):
     """x (…, tokens, embed_dim) → contextual embeddings (…, tokens, value_dim).

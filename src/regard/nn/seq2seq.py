@@ -16,8 +16,6 @@ from regard.nn.encoder import Encoder
 from regard.nn.generation import choose_token, write_on
 from regard.nn.padding import read_padding
 
-__all__ = ["Seq2Seq"]
-
 
 class Seq2Seq(nn.Module):
     """source (…, tokens), target (…, tokens) → logits of the token after each of the target's."""

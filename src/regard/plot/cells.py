@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from regard.errors import InputError, UnavailableError
 from regard.plot.subject import Head, How, Sight
 
-__all__ = ["Cells", "even_mass", "fitting_cell", "make_cells"]
-
 _Numbers: TypeAlias = NDArray[np.float64]
 
 _FINEST: Final = 512  # cells a side; more are for those who ask

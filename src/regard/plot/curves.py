@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["entropy", "spread"]
-
 _Numbers: TypeAlias = NDArray[np.float64]
 
 _SIZE: Final = (8.0, 5.0)

@@ -11,8 +11,6 @@ from regard.plot.sheet import settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "format_of", "write_picture"]
-
 FORMATS: Final = ("png", "svg")
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["grid"]
-
 _SIZE: Final = (8.0, 6.4)
 _NUMBERED: Final = 16  # layers and heads, up to which cells have their numbers
 _SMALLEST: Final = 4.5  # points

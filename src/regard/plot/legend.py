@@ -10,8 +10,6 @@ from regard.colour.shades import palette
 from regard.plot.lettering import first_fitting
 from regard.plot.sheet import Box, Sheet
 
-__all__ = ["bar_width", "draw_bar"]
-
 _WIDE: Final = 0.15  # inches
 _GAP: Final = 0.16  # from the picture to the bar
 _TO_TEXT: Final = 0.08

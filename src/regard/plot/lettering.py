@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from matplotlib.ft2font import FT2Font
 
-__all__ = ["cut", "families", "first_fitting", "flowing", "safe", "visible", "width", "wrapped"]
-
 _MAIN: Final = "DejaVu Sans"  # comes with matplotlib, so that pictures are alike everywhere
 # Asked in this order for letters that it lacks, where they are installed.
 _OTHERS: Final = (

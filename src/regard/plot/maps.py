@@ -19,8 +19,6 @@ from regard.plot.ticks import LABELLED, Ticks, place_ticks, tick_positions, tick
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["head_map", "shade"]
-
 _Colours: TypeAlias = NDArray[np.uint8]
 
 _SIZE: Final = (8.0, 8.0)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.errors import InputError, UnavailableError
 from regard.plot.subject import Head, Sight
 
-__all__ = ["RowData", "make_row", "pooled_row"]
-
 _Numbers: TypeAlias = NDArray[np.float64]
 
 _HEAVIEST: Final = 16

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CAVEAT", "Box", "Sheet", "Style", "as_png", "opened", "settings"]
-
 CAVEAT: Final = "weights show where a head looks, not why the model answers"
 
 _INCHES: Final = (2.5, 60.0)

@@ -8,8 +8,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
-__all__ = ["About", "Head", "How", "Kept", "Place", "Sight"]
-
 How: TypeAlias = Literal["mean", "max"]
 _Array: TypeAlias = NDArray[Any]
 

@@ -13,8 +13,6 @@ from regard.plot.sheet import Sheet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LABELLED", "Ticks", "place_ticks", "tick_names", "tick_positions", "tick_tokens"]
-
 LABELLED: Final = 40  # tokens an axis, up to which each has its text
 _SMALLEST: Final = 5.0  # points
 _PITCH: Final = 1.25  # of a text's size, so that neighbours do not touch

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from regard.recorder.whereabouts import Caller
 
-__all__ = ["Atlas", "Spot", "is_cross", "part_of"]
-
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _CROSS = re.compile(r"cross|encoder_?attn|enc_?dec|encoder_?decoder|multihead_attn", re.IGNORECASE)
 _PARTS = ("vision", "image", "audio", "text", "encoder", "decoder")

@@ -19,8 +19,6 @@ from regard.recorder.plan import parse_budget
 from regard.recorder.shardwise import Manner, ShardRecorder, Text
 from regard.recording import Merged
 
-__all__ = ["BatchRecorder"]
-
 
 class BatchRecorder:
     """Records batches of documents: an actor for Ray Data's `map_batches`.

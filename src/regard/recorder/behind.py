@@ -15,8 +15,6 @@ from typing import Any
 
 from regard.recorder.ledger import Store
 
-__all__ = ["ROOM", "Behind"]
-
 ROOM = 512_000_000  # bytes that may wait
 
 

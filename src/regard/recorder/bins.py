@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from regard.recorder.plan import Plan
 
-__all__ = ["Gathered", "binned", "folded", "grain", "grown"]
-
 _Array = NDArray[Any]
 _How = Literal["mean", "max", "sum", "every"]
 _Any = TypeVar("_Any")

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from regard.errors import InputError
 
-__all__ = ["Choice", "parse_numbers", "parse_queries"]
-
 
 @dataclass(frozen=True)
 class Choice:

@@ -15,8 +15,6 @@ from regard.recorder.drive import eager, is_causal_model
 from regard.recorder.weights import device_of
 from regard.recording import Recording
 
-__all__ = ["FIRST", "Agreement", "compare_with_eager"]
-
 FIRST = 256  # tokens
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from regard.errors import FileError, InputError
 from regard.files import is_folder, open_file, reason, shown
 
-__all__ = ["Bad", "Document", "Shard", "digest_of", "read_corpus", "shards_of", "text_digest"]
-
 
 @dataclass(frozen=True)
 class Document:

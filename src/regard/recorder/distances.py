@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.recorder.bins import grown
 from regard.recorder.plan import EXACT_DISTANCES
 
-__all__ = ["Profile"]
-
 _Array = NDArray[Any]
 
 

@@ -34,8 +34,6 @@ from regard.recording import Reader
 from regard.recording.shards import MANIFEST, SHARD_NOTE, shard_files
 from regard.recording.source import lock
 
-__all__ = ["Asked", "Maker", "Run", "carry_out", "claimed", "gather", "prepare"]
-
 _LOOKED_AT = 64  # documents that are checked as one task
 _TOLD = 3  # differences, bad documents
 _PARTS = (".shard-*.part", f"{PARTIAL}/.shard-*.part", f".{MANIFEST}.part")

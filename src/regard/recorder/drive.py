@@ -25,11 +25,6 @@ from regard.recorder.weights import device_of
 from regard.recorder.whereabouts import Whereabouts
 from regard.summary import Summary
 
-__all__ = [
-    "CHUNK", "Ear", "Survey", "check_writes", "drive", "eager", "guesses", "is_causal_model",
-    "is_encoder_decoder", "keeps_last_logits", "survey",
-]  # fmt: skip
-
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
 _PROBE = 128
 _GUESSES = 5

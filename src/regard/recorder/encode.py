@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Encoded", "check_length", "check_reads_text", "encode", "positions_of"]
-
 
 @dataclass(frozen=True)
 class Encoded:

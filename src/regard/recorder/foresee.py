@@ -11,8 +11,6 @@ from regard.recorder.choice import Choice
 from regard.recorder.drive import Survey, survey
 from regard.recorder.plan import Plan, make_plan
 
-__all__ = ["Foresight", "foresee"]
-
 
 @dataclass(frozen=True)
 class Foresight:

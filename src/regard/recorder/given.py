@@ -17,8 +17,6 @@ from torch import Tensor, nn
 
 from regard.recorder.padding import real_tokens
 
-__all__ = ["IDS", "MASK", "Given", "argument_names", "by_name", "cached_in", "is_ids"]
-
 IDS = ("input_ids", "ids")
 MASK = "attention_mask"
 _CACHES = ("past_key_values", "cache")

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from regard.engine.matrix import Attention
 from regard.recorder.sdpa import SeeTorch
 
-__all__ = ["audible", "is_hugging_face"]
-
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 
 

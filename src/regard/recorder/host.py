@@ -13,8 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["bring", "send"]
-
 
 def bring(tensors: Mapping[str, Tensor]) -> Callable[[], dict[str, NDArray[Any]]]:
     """Tensors without gradients as arrays. From a GPU the copies begin now, and whoever calls what

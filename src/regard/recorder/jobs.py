@@ -20,8 +20,6 @@ from typing import Any, Generic, TypeVar
 
 from regard.errors import FileError, InputError, RegardError
 
-__all__ = ["Task", "Workers", "cores"]
-
 _PATIENCE = 10  # seconds that a worker has to end when it is told to
 
 _Tool = TypeVar("_Tool")  # what a worker makes once, and every task uses

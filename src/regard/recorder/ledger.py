@@ -19,8 +19,6 @@ from regard.recorder.rules import Rules
 from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
 from regard.recording.heavy import heaviest
 
-__all__ = ["SHARP", "TOTALS", "Ledger", "Page", "Store"]
-
 _Array = NDArray[Any]
 
 _LARGEST_PIECE = 8192  # rows: whoever reads one cell checks the piece it lies in

@@ -12,8 +12,6 @@ from regard.recorder.host import send
 from regard.shapes import AttentionShape
 from regard.summary import Matching
 
-__all__ = ["matchings"]
-
 _Ids = NDArray[np.int64]
 
 

@@ -31,8 +31,6 @@ from regard.summary import (
     normalize,
 )
 
-__all__ = ["Measured", "Wanted", "matched", "measured", "visible_keys"]
-
 
 @dataclass(frozen=True)
 class Wanted:

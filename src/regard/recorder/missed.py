@@ -14,8 +14,6 @@ from torch import nn
 
 from regard.recorder.hearing import is_hugging_face
 
-__all__ = ["missed_modules", "why_missed"]
-
 _WORD = "Attention"
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 

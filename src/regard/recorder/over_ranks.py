@@ -39,8 +39,6 @@ from regard.recorder.staging import PARTIAL, move_in
 from regard.recorder.weights import device_of
 from regard.recorder.whereabouts import Whereabouts
 
-__all__ = ["Reading", "prepare", "read", "record_over_ranks"]
-
 _PROBE = 2  # tokens
 
 

@@ -14,8 +14,6 @@ from regard.arrays import host, is_bool
 from regard.mask import Mask, Padding
 from regard.mask.base import Both
 
-__all__ = ["Real", "margin", "real_in", "real_tokens", "without_padding"]
-
 _Flags = NDArray[np.bool_]
 
 

@@ -15,8 +15,6 @@ from typing import Any
 from regard.errors import InputError
 from regard.recording.heavy import MOST_HEAVY
 
-__all__ = ["EXACT_DISTANCES", "TOP", "Plan", "Size", "human", "make_plan", "parse_budget"]
-
 TOP = 8  # heaviest keys of a row
 EXACT_DISTANCES = 64  # never binned, forwards and backwards
 _ROW_STATISTICS = 8  # besides lse

@@ -27,8 +27,6 @@ from regard.recorder.whereabouts import Caller, Pass
 from regard.recording.contents import PROMPT_NOTE, Place, Prompt
 from regard.summary import Matching
 
-__all__ = ["Prompts"]
-
 _FRAME = 448  # bytes of a file besides the numbers of a tensor or the text of a note, about
 
 

@@ -12,8 +12,6 @@ from regard.recorder.bins import folded, grain
 from regard.recorder.ledger import SHARP, TOTALS
 from regard.recorder.plan import Plan
 
-__all__ = ["in_bins", "totals"]
-
 
 def in_bins(
     rows: dict[str, Tensor], plan: Plan, begins: bool

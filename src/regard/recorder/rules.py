@@ -19,8 +19,6 @@ from regard.mask.base import Both, Part
 from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 
-__all__ = ["Rules", "as_heads", "follows", "rules_for"]
-
 _MOST_TABLE = 64 * 2**20  # bytes of one mask or bias table that a recording takes in
 
 

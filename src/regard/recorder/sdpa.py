@@ -25,8 +25,6 @@ from regard.engine.api import replay
 from regard.engine.matrix import Attention
 from regard.mask import Causal
 
-__all__ = ["SeeTorch"]
-
 
 class SeeTorch(TorchFunctionMode):
     """Within the block, `heard` gets every call of torch's function, with its output; `missed` is

@@ -13,8 +13,6 @@ from regard.engine.problem import Call
 from regard.errors import InputError
 from regard.recorder.given import Given
 
-__all__ = ["sequences"]
-
 
 def sequences(given: Given, call: Call, known: int | None, path: str, *, ours: bool = False) -> int:
     """The number of sequences; `known` where tokens, or earlier calls, have told it.

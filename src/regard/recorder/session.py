@@ -40,8 +40,6 @@ from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS
 from regard.summary import Summary
 
-__all__ = ["Recorder", "record"]
-
 
 def record(
     model: nn.Module,

@@ -25,8 +25,6 @@ from regard.recording import Merged
 from regard.recording.extend import extend
 from regard.recording.merged import MERGED_NOTE, written
 
-__all__ = ["Manner", "ShardRecorder", "Text", "fingerprint", "sync_folder"]
-
 _SAMPLES = 64  # numbers of a parameter that its model is recognised by
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PARTIAL", "move_in"]
-
 PARTIAL: Final = "partial"
 
 

@@ -14,8 +14,6 @@ from regard.errors import InputError
 from regard.recorder.ledger import Store
 from regard.recording.contents import DELIMITER, SPECIAL, tensor_name
 
-__all__ = ["Stream", "flags_of", "reader_of", "texts_of"]
-
 _SPACE_MARKS = ("▁", "Ġ")
 _PIECE = 64  # tokens that are written together while a model writes one by one
 _BROKEN = "\N{REPLACEMENT CHARACTER}"

@@ -26,8 +26,6 @@ from regard.recorder.reduce import in_bins, totals
 from regard.recorder.rules import Rules, as_heads, follows, rules_for
 from regard.score import PartBias, ScoreRule
 
-__all__ = ["Coming", "Share", "entry_of", "read_pages"]
-
 _Array = NDArray[Any]
 
 

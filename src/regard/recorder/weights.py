@@ -13,8 +13,6 @@ from torch import nn
 
 from regard.errors import InputError
 
-__all__ = ["check_weights", "device_of"]
-
 
 def check_weights(model: nn.Module) -> None:
     """InputError where a model has no numbers to compute with."""

@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from regard.recorder.given import IDS, MASK, Given, argument_names, by_name, cached_in, is_ids
 from regard.recorder.padding import real_tokens
 
-__all__ = ["Caller", "Pass", "Whereabouts"]
-
 
 @dataclass(frozen=True)
 class Caller:

@@ -15,8 +15,6 @@ from regard.recording.layout import META
 from regard.recording.source import Source, lock
 from regard.recording.write import note_head
 
-__all__ = ["annotate", "end_of"]
-
 
 def annotate(path: str | os.PathLike[str], notes: Mapping[str, str]) -> None:
     """Append notes and a new index; no byte that is there is touched. Of a folder of ranks the

@@ -28,8 +28,6 @@ from regard.recording.sight import Sight
 from regard.recording.store import Array
 from regard.recording.stored import StoredOf
 
-__all__ = ["Answers"]
-
 _WORDS = {
     "distance": "distances",
     "max_logit": "final scores",

@@ -14,8 +14,6 @@ from regard.recording.catalogue import Catalogue, index_payload, names_in
 from regard.recording.layout import BLOCK, INDX, MAX_INDEX, Frame, padding
 from regard.recording.source import Source
 
-__all__ = ["Log", "Noted"]
-
 
 class Noted(NamedTuple):
     """A frame that is in the file, as an index lists it."""

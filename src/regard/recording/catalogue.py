@@ -20,8 +20,6 @@ from regard.recording.layout import (
 )
 from regard.recording.source import Source
 
-__all__ = ["Catalogue", "Damage", "Found", "index_payload", "index_rows", "names_in"]
-
 _CHUNK = 1 << 20
 _TENSORS = {META: 0, TENS: 1, INDX: 3}
 

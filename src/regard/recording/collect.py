@@ -16,8 +16,6 @@ from regard.recording.online import OnlineSum
 from regard.recording.replay import Block, Replay, Tile
 from regard.recording.store import Array
 
-__all__ = ["ByRow", "Collector", "Counts", "Entropies", "Extremes", "RowSums", "Squares", "sweep"]
-
 
 class Collector(ABC):
     """Something that is summed up over tiles."""

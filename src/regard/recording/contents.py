@@ -16,24 +16,6 @@ from typing import Any, Final, Literal, TypeVar
 
 from regard.errors import FileError
 
-__all__ = [
-    "COLUMN_TENSORS",
-    "CONTENTS",
-    "DELIMITER",
-    "Kind",
-    "PLACE_NOTE",
-    "PROMPT_NOTE",
-    "ROW_NUMBERS",
-    "SPECIAL",
-    "UNKNOWN",
-    "Place",
-    "Prompt",
-    "Segment",
-    "place_label",
-    "split_name",
-    "tensor_name",
-]
-
 CONTENTS: Final = "attention/1"  # the note `contents`
 
 # Notes about prompt 0 and about its place L5 are called `prompt/0` and `place/0/L5`.

@@ -15,8 +15,6 @@ import numpy as np
 from regard.errors import FileError
 from regard.recording.layout import BLOCK
 
-__all__ = ["DTYPES", "Document", "Tensor", "decode_head", "encode_head"]
-
 # Names of the format → how numpy stores them. BF16 is kept as its 16-bit words.
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"),

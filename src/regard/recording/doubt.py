@@ -11,8 +11,6 @@ from regard.errors import FileError
 from regard.recording.contents import ROW_NUMBERS, Place
 from regard.recording.store import Array, Listed
 
-__all__ = ["check_columns", "check_heavy", "check_piece", "check_place"]
-
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed
 _MOST_HEADS: Final = 2**16
 _MOST_BIN: Final = 2**20

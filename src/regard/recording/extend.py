@@ -9,8 +9,6 @@ from regard.recording.annotate import end_of
 from regard.recording.source import Source, lock
 from regard.recording.write import Writer
 
-__all__ = ["extend"]
-
 
 def extend(path: str | os.PathLike[str]) -> Writer:
     """A writer that goes on where the last one stopped; no byte that is there is touched."""

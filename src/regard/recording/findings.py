@@ -14,8 +14,6 @@ from regard.recording.recording import Recording
 from regard.recording.statistics import STATISTICS
 from regard.recording.store import Array
 
-__all__ = ["Finding", "HeadNumbers", "most_surprising", "standing_out", "surprise"]
-
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
 _FLOOR: Final = 0.02  # of the statistic's range: a layer of equal heads makes noise no news
 _LEAST: Final = 3.0  # deviations

@@ -17,8 +17,6 @@ from regard.recording.catalogue import Damage
 from regard.recording.read import Entry, Reader
 from regard.recording.store import Shelf
 
-__all__ = ["Folder", "FolderEntry", "open_recording", "rank_files"]
-
 _RANK_FILE = re.compile(r"rank-([0-9]{1,9})\.regard")
 
 

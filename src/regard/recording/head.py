@@ -30,8 +30,6 @@ from regard.recording.store import Array
 from regard.recording.stored import Stored
 from regard.recording.stream import Stream
 
-__all__ = ["Cells", "Head", "Transposed"]
-
 _LARGEST_DENSE = 2**30  # bytes
 
 

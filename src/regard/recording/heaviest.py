@@ -10,8 +10,6 @@ from regard.recording.collect import Collector
 from regard.recording.replay import Block, Replay, Tile
 from regard.recording.store import Array
 
-__all__ = ["Heaviest", "TopKeys"]
-
 _CROWD = 4  # candidates, as a multiple of what can stay, before most are turned away first
 
 

@@ -14,11 +14,6 @@ import numpy as np
 
 from regard.recording.store import Array
 
-__all__ = [
-    "FEW_ROWS", "MOST_HEAVY", "SINK", "Heavy", "Split", "few_rows", "heaviest", "needed_mass",
-    "split_bins",
-]  # fmt: skip
-
 SINK: Final = 0.3  # Gu et al. 2024
 FEW_ROWS: Final = 64  # a key, or a distance, that fewer rows share says little about the head
 MOST_HEAVY: Final = 16  # keys a head

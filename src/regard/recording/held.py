@@ -19,8 +19,6 @@ from regard.recording.pieces import Run, Sorted, inner_name
 from regard.recording.rules import Rules, rebuild
 from regard.recording.store import Array, Listed, Store
 
-__all__ = ["Held"]
-
 _ROW_TENSORS: Final = (*ROW_NUMBERS, "top_weights", "top_keys", "q")
 _UNBINNED: Final = ("lse", "q", "k")
 _COUNTS: Final = {"rows", "normalized_rows", "sharp"}  # totals that count rows

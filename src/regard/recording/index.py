@@ -14,8 +14,6 @@ import numpy as np
 from regard.errors import InputError
 from regard.recording.store import Array
 
-__all__ = ["check_recorded", "read_cells", "recorded_only"]
-
 _ROWS_AT_ONCE = 64  # gathered cells are grouped by this many rows
 
 _Block = Callable[[Array, Array], Array]  # rows (R,), keys (C,) → (R, C)

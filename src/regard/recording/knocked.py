@@ -9,8 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from regard.errors import FileError
 
-__all__ = ["KNOCKED_NOTE", "Knocked", "read_knocked", "write_knocked"]
-
 KNOCKED_NOTE: Final = "knocked/"  # of prompt 0: `knocked/0`
 _PARTS: Final = ("text", "copying")
 _CHANGES: Final = ("delta_logit", "delta_logprob", "kl")

@@ -8,23 +8,6 @@ from zlib import crc32
 
 from regard.errors import FileError
 
-__all__ = [
-    "BLOCK",
-    "FRAME_MAGIC",
-    "INDX",
-    "MAX_HEAD",
-    "MAX_INDEX",
-    "META",
-    "TAIL",
-    "TENS",
-    "VERSION",
-    "VOID",
-    "Frame",
-    "check_file_header",
-    "file_header",
-    "padding",
-]
-
 VERSION = 1
 BLOCK = 64  # bytes; everything starts at a multiple of it
 FRAME_MAGIC = b"RGDF"

@@ -14,8 +14,6 @@ from regard.recording.catalogue import Damage
 from regard.recording.store import Array, Shelf, decoded
 from regard.recording.write import as_words, check_facts, check_name
 
-__all__ = ["Memory", "MemoryEntry"]
-
 
 @dataclass(frozen=True)
 class MemoryEntry:

@@ -20,15 +20,6 @@ from regard.recording.prompt import PromptView
 from regard.recording.statistics import STATISTICS, PlaceStatistics, told
 from regard.recording.store import Array, Listed, Store
 
-__all__ = [
-    "MERGED_NOTE",
-    "Merged",
-    "PlaceSums",
-    "merge_prompts",
-    "read_merged",
-    "written",
-]
-
 MERGED_NOTE: Final = "merged"
 _NAMES: Final = tuple(STATISTICS)
 _LARGEST: Final = np.array([[name == "max_score"] for name in _NAMES])  # (S, 1)

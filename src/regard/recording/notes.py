@@ -14,8 +14,6 @@ from regard.recording.folder import Folder
 from regard.recording.knocked import KNOCKED_NOTE, Knocked, read_knocked
 from regard.recording.store import Store
 
-__all__ = ["Notes", "read_notes"]
-
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _CONTENTS: Final = re.compile(r"attention/([0-9]{1,9})")
 _SAME: Final = (

@@ -10,8 +10,6 @@ import numpy as np
 from regard.errors import FileError
 from regard.recording.store import Array
 
-__all__ = ["Profile", "add_profiles", "mass_at"]
-
 
 class Profile(NamedTuple):
     """Mass by distance: bin b holds distances edges[b] … edges[b + 1] − 1."""

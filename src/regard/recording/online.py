@@ -8,8 +8,6 @@ import numpy as np
 
 from regard.recording.store import Array
 
-__all__ = ["OnlineSum"]
-
 
 class OnlineSum:
     """With m the largest score so far: Z = Σ exp(s − m) and U = Σ exp(s − m)·(s − m).

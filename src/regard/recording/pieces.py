@@ -13,8 +13,6 @@ from regard.errors import FileError
 from regard.recording.contents import split_name
 from regard.recording.store import Array, Listed, Store, decoded
 
-__all__ = ["Pieces", "Run", "Sorted", "inner_name", "sort_pieces"]
-
 _RANK: Final = re.compile(r"(rank-[0-9]{4,9}/)(.*)", re.DOTALL)
 
 Pieces = dict[int | None, list[Listed]]  # by start; several where ranks say the same

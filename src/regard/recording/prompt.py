@@ -20,8 +20,6 @@ from regard.recording.statistics import STATISTICS, PlaceStatistics
 from regard.recording.store import Array, Store
 from regard.recording.stream import Stream
 
-__all__ = ["PromptView", "listed"]
-
 _LABEL: Final = re.compile(
     r"(?:(?P<stack>.+)\.)?[lL](?P<layer>[0-9]{1,16})(?:[hH](?P<head>[0-9]{1,16}))?", re.DOTALL
 )

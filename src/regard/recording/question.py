@@ -11,15 +11,6 @@ from regard.errors import DTypeError, InputError, ShapeError
 from regard.recording.index import check_recorded, recorded_only
 from regard.recording.store import Array
 
-__all__ = [
-    "Question",
-    "as_columns",
-    "pooled_question",
-    "question_of",
-    "received_question",
-    "top_question",
-]
-
 _MOST_CELLS = 512  # a side of a map, where the caller names no cell size
 _MOST_TOP = 512  # heaviest keys of a row that may be asked for even where there are fewer
 _LARGEST_CELL = 2**31

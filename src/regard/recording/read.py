@@ -21,8 +21,6 @@ from regard.recording.layout import INDX, META, TENS, Frame
 from regard.recording.source import Source
 from regard.recording.store import Shelf, decoded
 
-__all__ = ["Entry", "Reader"]
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from regard.plot import About, Style
 
-__all__ = ["Recording", "open"]
-
 
 def open(path: str | os.PathLike[str]) -> Recording:
     """A recording of attention: one file, or a folder of one file per rank, or of many documents

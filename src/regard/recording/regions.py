@@ -10,8 +10,6 @@ from regard.recording.collect import Collector
 from regard.recording.replay import Replay, Tile
 from regard.recording.store import Array
 
-__all__ = ["Columns", "Diagonals", "Map", "Products", "TransposedProducts", "areas", "pool"]
-
 
 class Columns(Collector):
     """The mass each key received from some rows, and how many of them see it."""

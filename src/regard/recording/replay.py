@@ -24,8 +24,6 @@ from regard.recording.online import OnlineSum
 from regard.recording.rules import Rules
 from regard.recording.store import Array
 
-__all__ = ["BLOCK_ROWS", "Block", "Part", "Replay", "RowState", "Tile"]
-
 _UNIT: Final = 8  # rows of the canonical product
 _LANE: Final = 128  # keys of it
 _KEYS: Final = 512  # keys come by so many

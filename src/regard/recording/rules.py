@@ -13,8 +13,6 @@ from regard.recording import rules_1
 from regard.recording.store import Array
 from regard.score import ScoreRule
 
-__all__ = ["Rules", "rebuild"]
-
 _Kind = TypeVar("_Kind", bound=Declared)
 
 _MOST_TOKENS: Final = 2**24  # of a problem that is told of by a part of it

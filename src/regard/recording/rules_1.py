@@ -21,8 +21,6 @@ from regard.mask.base import Both, Either, Not
 from regard.recording.store import Array
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias, ScoreRule
 
-__all__ = ["read", "wrote"]
-
 _Kind = TypeVar("_Kind", bound=Declared)
 
 _LONGEST: Final = 1 << 16  # characters

@@ -28,8 +28,6 @@ from regard.recording.prompt import PromptView
 from regard.recording.read import Entry, Reader
 from regard.recording.store import Array, Shelf
 
-__all__ = ["MANIFEST", "SHARD_NOTE", "Documents", "Shards", "is_shards", "shard_files"]
-
 MANIFEST: Final = "manifest.json"  # what a run was, beside its files
 SHARD_NOTE: Final = "shard"  # which documents a file holds, and how they were recorded
 _SHARD_FILE: Final = re.compile(r"shard-[0-9a-z]{1,64}\.regard")

@@ -14,8 +14,6 @@ from regard.recording.held import Held
 from regard.recording.replay import Part
 from regard.recording.store import Array
 
-__all__ = ["Sight"]
-
 _TILE: Final = (256, 4096)  # rows and keys that are looked at at once, where no interval tells
 
 

@@ -13,8 +13,6 @@ from regard.errors import FileError
 from regard.files import check_regular, reason, shown
 from regard.recording.layout import BLOCK, Frame, check_file_header
 
-__all__ = ["Source", "lock"]
-
 _CHUNK = 8 << 20
 _HUGE = 1 << 30  # bytes
 _DENSEST = 1000  # bytes of a file to one on the disk, where file systems compress

@@ -20,8 +20,6 @@ from regard.recording.sight import Sight
 from regard.recording.store import Array
 from regard.recording.stream import Stream
 
-__all__ = ["STATISTICS", "PlaceStatistics", "Statistic", "told"]
-
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 
 

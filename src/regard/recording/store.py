@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from regard.recording.catalogue import Damage
 
-__all__ = ["Array", "Listed", "Shelf", "Store", "decoded"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 

@@ -13,8 +13,6 @@ from regard.recording.contents import ROW_NUMBERS
 from regard.recording.held import Held
 from regard.recording.store import Array
 
-__all__ = ["Measure", "Stored", "StoredOf"]
-
 _BY_ROW: Final = (*ROW_NUMBERS, "top_weights", "top_keys")
 
 

@@ -13,8 +13,6 @@ from regard.recording.contents import DELIMITER
 from regard.recording.pieces import Sorted
 from regard.recording.store import Array, Listed, Store
 
-__all__ = ["Stream"]
-
 
 class Stream:
     """A sequence of tokens; what is missing at the end of an unfinished recording is left out."""

@@ -15,16 +15,6 @@ import numpy as np
 from regard.errors import FileError, InputError
 from regard.recording.store import Array, Listed, Store
 
-__all__ = [
-    "ALARMS_NOTE",
-    "TRAINING_NOTE",
-    "Alarm",
-    "Limit",
-    "Training",
-    "map_name",
-    "series_name",
-]
-
 TRAINING_NOTE: Final = "training"
 ALARMS_NOTE: Final = "training/alarms"
 

@@ -15,8 +15,6 @@ from regard.recording.contents import PROMPT_NOTE, Prompt
 from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, VOID, Frame
 from regard.recording.source import Source, lock
 
-__all__ = ["Report", "check", "repair"]
-
 _SILENT = (INDX, VOID)  # frames that say nothing which others do not say
 
 

@@ -21,8 +21,6 @@ from regard.recording.document import DTYPES, Tensor, encode_head
 from regard.recording.layout import MAX_HEAD, META, TENS, file_header
 from regard.recording.source import Source, lock
 
-__all__ = ["Writer", "as_words", "check_facts", "check_name", "note_head"]
-
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
 _LONG_RUN = 64_000  # bytes; shorter ones are quicker copied together than written apart

@@ -11,8 +11,6 @@ import numpy as np
 from regard.recording import Stream
 from regard.recording.store import Array
 
-__all__ = ["Alignment", "align"]
-
 _LONGEST: Final = 20_000  # tokens of a differing middle that are matched; more takes minutes
 
 

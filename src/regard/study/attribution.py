@@ -15,8 +15,6 @@ from regard.errors import ShapeError, UnavailableError
 from regard.recording import Head
 from regard.recording.store import Array
 
-__all__ = ["head_attribution", "output_attribution", "value_attribution"]
-
 
 def value_attribution(weights: ArrayLike, value_norms: ArrayLike) -> Array:
     """‖p_ij v_j‖ = p_ij ‖v_j‖: weights (…, keys), value_norms (keys,)."""

@@ -19,11 +19,6 @@ import numpy as np
 
 from regard.recording.store import Array
 
-__all__ = [
-    "ALPHA", "HOEFFDING", "LEAST_ROWS", "LEAST_TOKENS", "Trial", "broken_stick", "hoeffding",
-    "sharp_by_chance", "sign_test",
-]  # fmt: skip
-
 ALPHA: Final = 0.0005  # of a label; of the 14 labels together below 0.01
 LEAST_TOKENS: Final = 16  # a shorter text shows nothing
 LEAST_ROWS: Final = 8  # that could have done otherwise

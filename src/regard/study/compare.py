@@ -21,8 +21,6 @@ from regard.study.finding import as_number
 from regard.study.heads import Recorded, opened, prompt_of
 from regard.study.profiles import profile_distances
 
-__all__ = ["Comparison", "HeadDifference", "compare_recordings"]
-
 _RUN: Final = 16  # rows that are computed together
 _ROUNDING: Final = 1e-4  # of a row's sum in float32
 

@@ -21,8 +21,6 @@ from numpy.typing import ArrayLike
 from regard.errors import InputError, ShapeError
 from regard.recording.store import Array
 
-__all__ = ["Change", "Senses", "centred", "contextual_change", "cosine", "told_apart"]
-
 
 @dataclass(frozen=True)
 class Change:

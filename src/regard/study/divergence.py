@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 
 from regard.recording.store import Array
 
-__all__ = ["js_distance", "js_of_masses"]
-
 
 def js_distance(p: ArrayLike, q: ArrayLike, apart: ArrayLike = 0.0) -> Array:
     """√JSD in bits along the last axis: p and q (…, n).

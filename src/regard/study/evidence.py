@@ -12,8 +12,6 @@ from regard.study.facts import HeadFacts
 from regard.study.finding import SeenAt
 from regard.study.pattern import Measure, Pattern, RowValues
 
-__all__ = ["rows_that_show"]
-
 _BEST: Final = 3
 
 

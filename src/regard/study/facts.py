@@ -27,8 +27,6 @@ from regard.study.sinks import (
     from_lists,
 )
 
-__all__ = ["HeadFacts", "PlaceFacts", "RowNumbers"]
-
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 _LEARNED: Final = 1e-3  # mass that no key got, beyond rounding
 _ENOUGH: Final = 16  # rows that sinks can be judged by

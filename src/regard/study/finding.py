@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from regard.errors import InputError
 
-__all__ = ["CAUSAL", "Finding", "HeadStudy", "SeenAt", "as_number"]
-
 CAUSAL: Final = 0.1  # nats: so much of the copied token's log-probability is lost, at least
 
 

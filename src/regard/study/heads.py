@@ -13,8 +13,6 @@ from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.finding import Finding, HeadStudy
 from regard.study.pattern import Measure, Needle, Pattern, every_pattern
 
-__all__ = ["Evidence", "Recorded", "mean_retrieval", "opened", "patterns", "prompt_of"]
-
 Evidence: TypeAlias = Literal["labels", "all", "none"]
 
 

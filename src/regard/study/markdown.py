@@ -8,8 +8,6 @@ from typing import Final
 from regard.study.report import Report
 from regard.study.words import CAVEAT, KNOCK_OUT, in_figures, knock_out_sentence, sentence
 
-__all__ = ["report_markdown"]
-
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 
 

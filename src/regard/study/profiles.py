@@ -11,8 +11,6 @@ from regard.recording.store import Array
 from regard.study.align import Alignment
 from regard.study.divergence import js_distance, js_of_masses
 
-__all__ = ["profile_distances"]
-
 _ROUNDING: Final = 1e-9  # of shares that add up to 1
 
 

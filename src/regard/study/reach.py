@@ -12,8 +12,6 @@ from regard.recording.replay import Part
 from regard.recording.sight import Sight
 from regard.recording.store import Array
 
-__all__ = ["Reach", "reach_of"]
-
 
 class Reach(NamedTuple):
     """Row rows[n] sees the keys low[n] ≤ j < high[n]."""

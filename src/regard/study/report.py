@@ -15,8 +15,6 @@ from regard.study.heads import Recorded, opened, patterns, prompt_of
 from regard.study.surprise import surprises
 from regard.study.words import CAVEAT, KNOCK_OUT, sentence
 
-__all__ = ["UNCLEAR", "Ranked", "Report", "make_report"]
-
 UNCLEAR = "unclear"
 
 

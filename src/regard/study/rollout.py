@@ -20,8 +20,6 @@ from regard.recording.store import Array
 from regard.study.heads import Recorded, opened, prompt_of
 from regard.study.reach import reach_of
 
-__all__ = ["CAUTION", "Rollout", "roll_out", "roll_out_recording"]
-
 CAUTION: Final = (
     "rollout was published for encoders; in a causal model every layer can only pass mass to "
     "earlier tokens, so it drifts to the sink, mostly the first token, and more with every layer: "

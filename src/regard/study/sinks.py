@@ -17,15 +17,6 @@ from regard.recording.heavy import SINK, Heavy, few_rows, needed_mass, split_bin
 from regard.recording.store import Array
 from regard.study.reach import Reach
 
-__all__ = [
-    "UNKNOWN_SINKS",
-    "Sinks",
-    "Tops",
-    "from_bins",
-    "from_columns",
-    "from_lists",
-]
-
 
 class Tops(NamedTuple):
     """The heaviest keys of some rows, largest first; −1 and 0 where fewer."""

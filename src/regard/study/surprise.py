@@ -10,8 +10,6 @@ import numpy as np
 from regard.recording.store import Array
 from regard.study.finding import HeadStudy
 
-__all__ = ["surprises"]
-
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
 _FLOOR: Final = 0.02  # of a number's range, 1: a layer of equal heads makes noise no news
 _FEW: Final = 3  # a layer with fewer heads has no middle; its stack has

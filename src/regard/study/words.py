@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from regard.study.finding import Finding, HeadStudy, SeenAt
 
-__all__ = ["CAVEAT", "KNOCK_OUT", "in_figures", "knock_out_sentence", "sentence", "what_it_does"]
-
 CAVEAT: Final = (
     "Attention weights say where a head looks; by themselves they do not explain the answer."
 )

@@ -28,24 +28,6 @@ from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.state import MergePart
 
-__all__ = [
-    "SUMS",
-    "ColumnStatistic",
-    "Mass",
-    "Matrix",
-    "Measured",
-    "RowMean",
-    "RowStatistic",
-    "RunningSum",
-    "Step",
-    "Summary",
-    "Sums",
-    "TopScored",
-    "as_summaries",
-    "fewest",
-    "running_sums",
-]
-
 
 class Matrix(Protocol):
     """The dense intermediates a definition may speak of (`regard.engine.dense.Steps`)."""

@@ -14,8 +14,6 @@ from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import Mass, Matrix, Measured, Summary
 
-__all__ = ["Offsets", "Received", "Span", "query_indices"]
-
 
 @dataclass(frozen=True)
 class Span:

@@ -11,8 +11,6 @@ from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import Matrix, Summary
 
-__all__ = ["Pooled"]
-
 _MOST_CELLS = 512  # a side, where the caller names no cell size
 
 

@@ -27,8 +27,6 @@ from regard.summary.rows import (
 )
 from regard.summary.top import Peak, Top
 
-__all__ = ["Asking"]
-
 
 class Asking(ABC):
     """Whoever can summarize can answer these."""

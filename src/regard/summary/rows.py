@@ -14,17 +14,6 @@ from regard.shapes import AttentionShape
 from regard.state import MergePart
 from regard.summary.base import Matrix, RowMean, RowStatistic, Step, Sums
 
-__all__ = [
-    "Concentration",
-    "Distance",
-    "Entropy",
-    "Matching",
-    "MaxLogit",
-    "MaxScore",
-    "Visible",
-    "normalize",
-]
-
 
 class Entropy(RowStatistic):
     """(…, Hq, L): −Σ p log p of each row in nats, the sink counted as one more key; 0 where a row

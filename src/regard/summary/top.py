@@ -12,8 +12,6 @@ from regard.shapes import AttentionShape
 from regard.state import MergePart, TopKeys, TopScores
 from regard.summary.base import Matrix, Measured, Summary, TopScored
 
-__all__ = ["Peak", "Top"]
-
 
 class Top(Summary):
     """(…, Hq, L, k): the k heaviest keys of each row; equal scores go to the lower key."""

@@ -21,8 +21,6 @@ from torch import Tensor
 from regard.engine.dense import Steps, attend_densely
 from regard.engine.problem import Call
 
-__all__ = ["FACTOR", "GRAINS", "Budget", "Yardstick"]
-
 FACTOR = 4.0  # times what eager loses
 GRAINS = 4.0  # times the precision's rounding of the largest number, for what eager gets exactly
 

@@ -12,8 +12,6 @@ from torch import Tensor
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
 from regard.score import ALiBi, Bias, RelativeBias
 
-__all__ = ["CASES", "Case", "Inputs"]
-
 
 @dataclass(frozen=True)
 class Inputs:

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["poisoned_memory"]
-
 _M_PERTURB = -6  # glibc: fill every new allocation with a byte
 
 

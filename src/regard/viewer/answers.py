@@ -24,21 +24,6 @@ from regard.viewer.thumbnails import Thumbnails, thumbnails_of
 from regard.viewer.tiles import levels_of
 from regard.viewer.tracks import tracks_of
 
-__all__ = [
-    "MOST_CELLS",
-    "MOST_TOKENS",
-    "MOST_TOP",
-    "as_text",
-    "cells",
-    "head_facts",
-    "listing",
-    "overview",
-    "row_facts",
-    "thumbnails",
-    "tokens",
-    "weights",
-]
-
 MOST_TOKENS: Final = 8192  # in one answer
 MOST_CELLS: Final = 2**16
 MOST_TOP: Final = 256

@@ -25,8 +25,6 @@ from regard.viewer.pixels import Codes, How
 from regard.viewer.thumbnails import SIDE
 from regard.viewer.work import GivenUpError, Job, Lane, Pool
 
-__all__ = ["Asked", "build_app"]
-
 _LOG: Final = logging.getLogger(__name__)
 _WHOLE: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 _MOST_LABEL: Final = 256

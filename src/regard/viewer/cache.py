@@ -8,8 +8,6 @@ from threading import Lock
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-__all__ = ["Cache"]
-
 _Made = TypeVar("_Made")
 
 

@@ -20,8 +20,6 @@ from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
 from regard.viewer.sightlines import Sightlines
 
-__all__ = ["LIMIT", "carried_recording", "chosen_labels"]
-
 LIMIT: Final = 2_000_000  # bytes of what is carried, in base64
 _TOLD: Final = 12  # findings
 _RUN: Final = 1 / 4  # of the room, at most: a training run beside heads

@@ -28,8 +28,6 @@ from regard.viewer.sightlines import Sightlines, sightlines_of
 from regard.viewer.tiles import HeadMap
 from regard.viewer.tracks import Track, tracks_of
 
-__all__ = ["Carrying", "Form", "Source", "carry", "fits_whole"]
-
 _Made: TypeAlias = tuple["Source", list[Level], Sightlines | None]
 Form: TypeAlias = Literal["exact", "rounded", "pooled"]
 _Array: TypeAlias = NDArray[Any]

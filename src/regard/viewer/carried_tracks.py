@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.viewer.packing import Packed
 from regard.viewer.tracks import Track
 
-__all__ = ["STEPS", "coarser", "pack_tracks"]
-
 STEPS: Final = 4095  # of a rounded curve, from 0 to its largest value
 _FEWEST: Final = 64  # points
 _Array: TypeAlias = NDArray[Any]

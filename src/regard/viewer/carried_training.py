@@ -15,8 +15,6 @@ from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
 from regard.viewer.training import MOST_BINS, Snapshot, Strips, facts, strips_of
 
-__all__ = ["CarriedRun", "carry_training"]
-
 _BITS: Final = 13  # of a rounded number: four digits
 _LEAST_BYTES: Final = 0.5  # a number of a strip takes at least, rounded and deflated
 _STRIPS: Final = 2 / 3  # of the room, where there are maps too

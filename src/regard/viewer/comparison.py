@@ -9,8 +9,6 @@ from regard.recording import Recording
 from regard.study import Comparison, compare_recordings
 from regard.viewer.opened import Opened
 
-__all__ = ["ROWS", "Side", "comparison"]
-
 ROWS: Final = 128  # of each head, spread evenly
 _FEW: Final = 32
 _HEAD_BYTES: Final = 512  # of a comparison's answer, about

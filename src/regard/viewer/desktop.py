@@ -6,8 +6,6 @@ import os
 import sys
 import webbrowser
 
-__all__ = ["open_in_browser"]
-
 
 def open_in_browser(address: str) -> bool:
     """Whether it was opened. Without a desktop nothing is tried: what `webbrowser` finds then is a

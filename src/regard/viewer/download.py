@@ -11,8 +11,6 @@ from regard.viewer.carried import LIMIT
 from regard.viewer.notebook import recording_page
 from regard.viewer.opened import Opened
 
-__all__ = ["download"]
-
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 

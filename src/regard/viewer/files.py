@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-__all__ = ["PAGE_FILES", "PageFile", "load_page"]
-
 
 class PageFile(NamedTuple):
     """What is sent."""

@@ -15,8 +15,6 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeAlias
 
-__all__ = ["HEADERS", "TOKEN_HEADER", "Guard", "make_token"]
-
 _Scope: TypeAlias = MutableMapping[str, Any]
 _Message: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[_Message]]

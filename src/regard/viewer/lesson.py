@@ -26,8 +26,6 @@ from regard.learn.lesson.projections import (
 )
 from regard.learn.steps import Array
 
-__all__ = ["EXERCISES", "SPLITS", "lesson_data"]
-
 EXERCISES: Final = (4, 1, 2, 3)  # seeds; from two numbers per token to four
 SPLITS: Final = (1, 2, 4)  # heads
 

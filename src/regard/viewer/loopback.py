@@ -7,8 +7,6 @@ from typing import Final
 
 from regard.errors import InputError, UnavailableError
 
-__all__ = ["LOOPBACK", "bound"]
-
 LOOPBACK: Final = "127.0.0.1"
 
 

@@ -17,15 +17,6 @@ from regard.viewer.carried import carried_recording
 from regard.viewer.lesson import lesson_data
 from regard.viewer.selfcontained import make_page, room_in
 
-__all__ = [
-    "LIMIT",
-    "frame",
-    "lesson_page",
-    "page_title",
-    "recording_page",
-    "without_picture",
-]
-
 LIMIT: Final = 1_000_000  # bytes of one output: a notebook keeps all of its outputs
 _HEIGHT: Final = 720  # pixels
 

@@ -16,8 +16,6 @@ from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import HEADERS, make_token
 from regard.viewer.loopback import LOOPBACK, bound
 
-__all__ = ["serve_page"]
-
 _NAMES: Final = (LOOPBACK, "localhost")
 _OWN_POLICY: Final = "content-security-policy"  # the page brings its own, with its hashes
 

@@ -13,8 +13,6 @@ from regard.study import make_report
 from regard.viewer.cache import Cache
 from regard.viewer.tiles import HeadMap
 
-__all__ = ["CACHE_BYTES", "Opened"]
-
 CACHE_BYTES: Final = 2**28
 _EVERY: Final = 2**31  # findings: all there are
 _MAP_BYTES: Final = 48  # a recorded row of a HeadMap, about

@@ -13,8 +13,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Packed", "deflated"]
-
 _NAN: Final = 2**24 - 1
 _MOST: Final = _NAN - 1  # the largest multiple that is told
 _Array: TypeAlias = NDArray[Any]

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.colour import TIMES_UNIFORM
 from regard.recording.regions import pool
 
-__all__ = ["HIDDEN", "TILE", "Codes", "How", "Pixels", "Sums", "encode_times", "join"]
-
 TILE: Final = 256  # pixels a side
 HIDDEN: Final = 0  # the code of what no recorded row may see, and of what lies beyond the matrix
 _CODES: Final = 254  # steps from the first code of the scale, 1, to the last, 255

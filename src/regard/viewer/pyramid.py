@@ -14,8 +14,6 @@ from regard.recording.sight import Sight
 from regard.viewer.pixels import TILE, encode_times
 from regard.viewer.tiles import HeadMap
 
-__all__ = ["MOST_SWEPT", "Level", "doubled", "pyramid_of"]
-
 _Array: TypeAlias = NDArray[Any]
 _FEWEST: Final = 16  # pixels a side
 MOST_SWEPT: Final = 2**26  # cells of one head that are computed for a page: a second or two

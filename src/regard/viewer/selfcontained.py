@@ -18,8 +18,6 @@ from regard.errors import UnavailableError
 from regard.viewer.answers import as_text
 from regard.viewer.files import PageFile, load_page
 
-__all__ = ["DATA", "make_page", "room_in"]
-
 DATA: Final = "regard-data"
 _BLOB: Final = "regard-blob-"
 _NEEDED: Final = ("/page.js", "/page.css")

@@ -18,8 +18,6 @@ from regard.viewer.opened import CACHE_BYTES, Opened
 from regard.viewer.warm import warm_up
 from regard.viewer.work import Pool
 
-__all__ = ["serve"]
-
 _PATIENCE: Final = 1  # seconds for answers under way at the end
 
 

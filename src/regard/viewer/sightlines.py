@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.draw.pages.sight import seen_cells
 from regard.recording.sight import Sight
 
-__all__ = ["Sightlines", "sightlines_of"]
-
 _AT_ONCE = 256  # rows
 _Array: TypeAlias = NDArray[Any]
 

@@ -15,8 +15,6 @@ from regard.recording.regions import areas
 from regard.recording.sight import Sight
 from regard.viewer.pixels import HIDDEN, encode_times
 
-__all__ = ["MOST_SIDE", "NONE", "SAMPLED", "SIDE", "WHOLE", "Thumbnails", "thumbnails_of"]
-
 SIDE: Final = 32  # pixels
 MOST_SIDE: Final = 64
 NONE, WHOLE, SAMPLED = 0, 1, 2  # no picture; of all recorded rows; of some, spread evenly

@@ -17,8 +17,6 @@ from regard.recording.sight import Sight
 from regard.viewer.cache import Cache
 from regard.viewer.pixels import HIDDEN, TILE, Codes, How, Pixels, Sums, encode_times, join
 
-__all__ = ["HeadMap", "levels_of"]
-
 _MOST_CELLS: Final = 2**30  # of the matrix in one computed tile: some seconds
 _KEPT_LEVEL: Final = 32  # tokens a pixel of the sums that are kept, from which coarser tiles come
 _Array: TypeAlias = NDArray[Any]

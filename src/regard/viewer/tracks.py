@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.draw.pages.words import as_json
 from regard.recording import Head
 
-__all__ = ["MOST_POINTS", "Track", "tracks_of"]
-
 MOST_POINTS: Final = 2048
 _DIGITS: Final = 9
 _TINY: Final = 1e-200  # below it, powers of ten overflow

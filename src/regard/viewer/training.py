@@ -17,17 +17,6 @@ from regard.errors import InputError
 from regard.recording import Limit, Training
 from regard.viewer.opened import Opened
 
-__all__ = [
-    "CUSTOMARY",
-    "MOST_BINS",
-    "Snapshot",
-    "Strips",
-    "facts",
-    "snapshot",
-    "strips",
-    "strips_of",
-]
-
 MOST_BINS: Final = 2048  # steps of a strip; where there are more, several make a bin
 CUSTOMARY: Final = {
     "normalized_entropy": Limit("below", 0.05),

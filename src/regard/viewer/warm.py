@@ -9,8 +9,6 @@ from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.viewer.work import Pool
 
-__all__ = ["warm_up"]
-
 
 def warm_up(opened: Sequence[Opened], pool: Pool) -> Future[None]:
     """The overview and the small pictures of the first recording's first prompt. What goes wrong

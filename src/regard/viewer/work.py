@@ -14,8 +14,6 @@ from queue import LifoQueue
 from threading import Event, Thread
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-__all__ = ["GivenUpError", "Job", "Lane", "Pool"]
-
 # what is read, or a few cells; what is computed from many; what takes long, and is made once
 Lane: TypeAlias = Literal["quick", "tiles", "long"]
 

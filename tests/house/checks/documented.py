@@ -14,13 +14,33 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def undocumented(package: Path) -> list[str]:
     """Modules, classes, functions and methods without a docstring."""
     wrong = []
+    declared = _declared(package)
     for module in modules(package):
         if not ast.get_docstring(module.tree):
             wrong.append(f"{module.name} has no docstring")
+        overrides = _overrides(module, declared)
         for name, node in _public(module):
-            if not ast.get_docstring(node) and not _speaks_for_another(node):
+            if not ast.get_docstring(node) and not _speaks_for_another(node) | (node in overrides):
                 wrong.append(f"{name} has no docstring")
     return wrong
+
+
+def _declared(package: Path) -> set[str]:
+    """Methods that protocols and base classes document: what implements them need not."""
+    classes = (n for m in modules(package) for n in ast.walk(m.tree) if isinstance(n, ast.ClassDef))
+    return {
+        node.name
+        for one in classes
+        for node in one.body
+        if isinstance(node, FUNCTIONS) and ast.get_docstring(node)
+    }
+
+
+def _overrides(module: Module, declared: set[str]) -> set[ast.AST]:
+    """Methods of a name that another class documents."""
+    classes = (node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef))
+    methods = (node for one in classes for node in one.body if isinstance(node, FUNCTIONS))
+    return {node for node in methods if node.name in declared}
 
 
 def unhinted(package: Path) -> list[str]:

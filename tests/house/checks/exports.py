@@ -36,7 +36,7 @@ for name in given['candidates'] if serve else ():
 
 
 def unlisted(package: Path) -> list[str]:
-    """Modules whose `__all__` is not exactly their public definitions."""
+    """Packages whose `__all__` is not exactly what they export; other modules have none."""
     return [wrong for module in modules(package) for wrong in _compare(module)]
 
 
@@ -49,6 +49,10 @@ def unresolved(package: Path) -> list[str]:
 
 def _compare(module: Module) -> Iterator[str]:
     listed, public = _listed(module.tree), _public(module)
+    if not module.is_package:
+        if listed is not None:
+            yield f"{module.name} has an __all__, which is for packages"
+        return
     if listed is None:
         if public and module.path.name != "__main__.py":
             yield f"{module.name} has no __all__ but defines {', '.join(sorted(public))}"

@@ -9,7 +9,7 @@
     engine
     summary
     state
-    ──────────────── errors   files   display   shapes   mask   score ─────────────
+    ─────── errors   files   display   arrays   declare   shapes   mask   score ───────
 
 The two columns meet in the bottom row and in the file that recorder and monitor write.
 Names in one row may import one another as long as no circle comes of it.
@@ -22,7 +22,7 @@ from pathlib import Path
 from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
-COMMON = ("errors", "files", "display", "shapes", "mask", "score")
+COMMON = ("errors", "files", "display", "arrays", "declare", "shapes", "mask", "score")
 MAKING = (
     ("state",),
     ("summary",),

@@ -25,10 +25,6 @@ from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
 from regard.summary import Summary
 
-__all__ = [
-    "SUMMARIES", "Backward", "Peer", "Said", "backwards", "eager_fits", "flex", "forwards", "peers",
-]  # fmt: skip
-
 Said = Tensor | regard.Attention  # an output, or one that answers questions
 
 SUMMARIES: dict[str, tuple[Summary, ...]] = {

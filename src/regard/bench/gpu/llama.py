@@ -25,8 +25,6 @@ from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 from regard.errors import MissingExtraError
 
-__all__ = ["SHAPE", "measure", "new_model"]
-
 SHAPE: dict[str, Any] = {
     "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
     "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,

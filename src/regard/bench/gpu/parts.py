@@ -20,8 +20,6 @@ from regard.bench.gpu.stage import Stage
 from regard.bench.results import Result
 from regard.errors import InputError
 
-__all__ = ["PARTS", "Job", "jobs"]
-
 PARTS = ("forward", "length", "decode", "backward", "llama")
 
 _SHAPES = (

@@ -16,8 +16,6 @@ from regard.bench.gpu.stage import Stage
 from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 
-__all__ = ["race_backward", "race_forward"]
-
 _HALF = 2e-2  # what an output in half precision may be off
 _SINGLE = 1e-3  # statistics are computed in single precision
 _SAMPLE = 8e-3  # seconds that one sample of the peer takes, about

@@ -11,8 +11,6 @@ from torch import Tensor
 from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 
-__all__ = ["Truth", "expect", "gradients", "truth"]
-
 _TOP = 8
 _CELLS = 512  # a side of the map
 _BYTES = 2**28  # of one table of scores

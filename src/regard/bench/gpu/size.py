@@ -9,8 +9,6 @@ from torch import Tensor
 
 import regard
 
-__all__ = ["Size"]
-
 
 @dataclass(frozen=True)
 class Size:

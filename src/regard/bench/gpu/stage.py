@@ -11,8 +11,6 @@ from torch.nn.attention import SDPBackend
 
 from regard.errors import UnavailableError
 
-__all__ = ["Cuda", "Stage", "cuda"]
-
 _Run = Callable[[], object]
 
 

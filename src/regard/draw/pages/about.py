@@ -18,8 +18,6 @@ from regard.recording import PromptView, Recording
 from regard.recording.contents import Place
 from regard.recording.prompt import listed
 
-__all__ = ["kept_lines", "model_lines", "prompt_dict", "prompt_lines", "stack_dict"]
-
 _PROMPTS = 8  # listed
 _GUESSES = 5  # next tokens
 _UNLIKELY = 0.005  # what two decimals would show as nothing

@@ -20,8 +20,6 @@ from regard.draw.table import Column, weight_table
 from regard.errors import UnavailableError
 from regard.recording import STATISTICS, Head, PromptView
 
-__all__ = ["HeadPage", "head_line", "make_head"]
-
 _NUMBERS: Final = (
     "sink", "non_sink", "first", "previous", "self", "duplicate", "prefix", "delimiter", "entropy",
     "normalized_entropy", "peak", "sharp", "concentration", "max_score", "output_norm",

@@ -15,8 +15,6 @@ from regard.draw.spelling import count
 from regard.recording import STATISTICS, Finding, Merged, Recording
 from regard.recording.findings import standing_out
 
-__all__ = ["ManyPage", "make_many"]
-
 _FINDINGS = 3
 
 

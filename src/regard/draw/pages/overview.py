@@ -23,8 +23,6 @@ from regard.draw.pages.words import as_json, facts_for_json, sentence_of, why_un
 from regard.draw.paper import Paper, StyledLine
 from regard.recording import STATISTICS, Finding, PromptView, Recording, most_surprising
 
-__all__ = ["Overview", "finding_lines", "grid_lines", "make_overview"]
-
 _FINDINGS = 3
 
 

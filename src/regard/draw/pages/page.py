@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 from regard.draw.paper import Paper, StyledLine
 
-__all__ = ["Page"]
-
 
 class Page(Protocol):
     """An answer about a recording: its numbers, and how they look."""

@@ -17,17 +17,6 @@ from regard.draw.scale import scale_lines
 from regard.recording import Head, PromptView
 from regard.recording.sight import Sight
 
-__all__ = [
-    "How",
-    "Look",
-    "Picture",
-    "draw_picture",
-    "fitting_cell",
-    "make_picture",
-    "pooling",
-    "sight_of",
-]
-
 How: TypeAlias = Literal["mean", "max"]
 _Numbers: TypeAlias = NDArray[np.float64]
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from regard.draw.pages.words import as_json
 from regard.recording import Head
 
-__all__ = ["Bins", "distances", "entropies", "received"]
-
 _MOST: Final = 48  # bins of distance
 
 

@@ -19,8 +19,6 @@ from regard.draw.values import value_table
 from regard.errors import InputError
 from regard.recording import Head, PromptView
 
-__all__ = ["RegionPage", "make_region"]
-
 _Numbers: TypeAlias = NDArray[np.float64]
 
 _MOST: Final = 2**24  # cells that are computed one by one

@@ -21,8 +21,6 @@ from regard.draw.table import Column, weight_table
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
 
-__all__ = ["RowPage", "find_row", "make_row"]
-
 
 @dataclass(frozen=True)
 class RowPage:

@@ -15,8 +15,6 @@ from regard.draw.spelling import count, number
 from regard.draw.table import Column, aligned
 from regard.recording import Alarm, Limit, Recording, Training
 
-__all__ = ["RunPage", "make_run"]
-
 _ALARMS = 12  # listed
 
 

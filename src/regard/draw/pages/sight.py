@@ -13,8 +13,6 @@ from regard.recording.regions import areas
 from regard.recording.replay import Part
 from regard.recording.sight import Sight
 
-__all__ = ["seen_cells", "uniform_cells"]
-
 _Array: TypeAlias = NDArray[Any]
 
 _AT_ONCE: Final = 1024  # rows

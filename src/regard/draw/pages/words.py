@@ -12,16 +12,6 @@ from numpy.typing import ArrayLike
 from regard.draw.spelling import number
 from regard.recording import STATISTICS, Finding, PromptView
 
-__all__ = [
-    "CAVEAT",
-    "as_json",
-    "bytes_in_words",
-    "facts_for_json",
-    "large_number",
-    "sentence_of",
-    "why_unknown",
-]
-
 CAVEAT = "weights show where a head looks, not why the model answers"
 
 _SINKS: Final = ("sink", "non_sink")

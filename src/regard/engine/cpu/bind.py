@@ -15,8 +15,6 @@ from regard.mask import Mask, Table, Verdict
 from regard.mask.spans import Spans, spans_of
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
-__all__ = ["BLOCK_ROWS", "Binding"]
-
 BLOCK_ROWS = 64  # queries a block, as the kernels have it
 _STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
 _NO_BIAS, _BIAS_TABLE, _BIAS_SLOPES, _BIAS_BY_DISTANCE = range(4)

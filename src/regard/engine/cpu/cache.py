@@ -9,8 +9,6 @@ from pathlib import Path
 
 from regard.engine.cpu.compile import intact, machine_key, source_key
 
-__all__ = ["cached", "folders", "stem", "why_unsafe"]
-
 
 def folders() -> tuple[Path, Path]:
     """The user's cache; and where that cannot be used (a read-only home) one for temporary files,

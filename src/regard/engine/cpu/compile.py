@@ -12,16 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = [
-    "BuildError",
-    "compile_library",
-    "find_compiler",
-    "intact",
-    "machine_key",
-    "packaged",
-    "source_key",
-]
-
 _SOURCES = Path(__file__).parent / "kernel"
 _DIGITS = 32  # of a library's digest, in its name
 # -O3 for the unrolling; no -ffast-math: NaN and −∞ mean something here

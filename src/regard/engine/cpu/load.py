@@ -12,8 +12,6 @@ from regard.engine.cpu.cache import cached, folders, stem, why_unsafe
 from regard.engine.cpu.compile import BuildError, compile_library, packaged
 from regard.engine.cpu.structures import Call
 
-__all__ = ["Kernels", "load", "openmp", "why_not"]
-
 
 class Kernels:
     """The four sweeps of a loaded library, on its best instruction set or a named one."""

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from ctypes import Structure, c_double, c_int64, c_void_p
 
-__all__ = [
-    "MOST_MATCHES",
-    "MOST_POOLS",
-    "OFFSET_PARTS",
-    "Backward",
-    "Call",
-    "ColumnSweep",
-    "Match",
-    "Pool",
-    "Rectangle",
-    "RowSweep",
-]
-
 MOST_POOLS = 4
 MOST_MATCHES = 4
 OFFSET_PARTS = 4

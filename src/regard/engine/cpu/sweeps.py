@@ -27,8 +27,6 @@ from regard.summary import (
     Visible,
 )
 
-__all__ = ["CPU", "CpuSweeps"]
-
 # statistics that are one number a row, by the kernels' name
 _ROW_NUMBERS: dict[type[Summary], str] = {
     Entropy: "entropy",

@@ -27,8 +27,6 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 
-__all__ = ["Layout"]
-
 
 @dataclass(frozen=True)
 class Layout:

@@ -18,8 +18,6 @@ from regard.score import PartBias
 from regard.shapes import AttentionShape
 from regard.summary import Summary
 
-__all__ = ["narrow_call", "narrow_summary"]
-
 
 def narrow_call(call: Call, at: Layout) -> Call:
     """This rank's share of a call over DTensors, over plain tensors."""

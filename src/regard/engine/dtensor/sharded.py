@@ -27,8 +27,6 @@ from regard.errors import UnavailableError
 from regard.summary import Measured, Received, Summary, TopKeys, TopScored
 from regard.summary.columns import query_indices
 
-__all__ = ["Sharded"]
-
 
 @dataclass(eq=False)
 class _Share:

@@ -42,8 +42,6 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import RowState
 
-__all__ = ["backward"]
-
 _ROWS = 1024  # that a program prepares
 
 

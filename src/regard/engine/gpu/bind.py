@@ -13,8 +13,6 @@ from regard.engine.problem import Call
 from regard.engine.settled import TENSORLESS
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
-__all__ = ["Bound", "Rule", "bind", "flat"]
-
 _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after scaling
 
 

@@ -21,8 +21,6 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import Place, RowState, What
 
-__all__ = ["cells"]
-
 _SHAPE = Shape(64, 64, 4, 1)
 _NARROW = Shape(32, 32, 4, 1)  # where numbers or heads are wide
 

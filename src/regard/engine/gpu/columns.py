@@ -41,8 +41,6 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import RowState
 
-__all__ = ["Sums", "columns"]
-
 
 @triton.jit
 def _fold(

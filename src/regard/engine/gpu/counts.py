@@ -17,8 +17,6 @@ from regard.engine.gpu.launch import Shape, blocks, options
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import query_range, score
 
-__all__ = ["counts"]
-
 _TILE = Shape(32, 128, 4, 1)
 
 

@@ -37,8 +37,6 @@ from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, factor, key_range, log2e
 from regard.engine.problem import RowState
 
-__all__ = ["decode", "decodes"]
-
 _MOST_QUERIES = 16
 _FEWEST_KEYS = 1024
 _SPLIT = 1024  # keys

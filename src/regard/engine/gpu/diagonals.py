@@ -27,8 +27,6 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import RowState
 
-__all__ = ["diagonals"]
-
 _SHAPE = Shape(64, 128, 4, 1)
 _NARROW = Shape(16, 32, 4, 1)
 

@@ -45,8 +45,6 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import RowState
 
-__all__ = ["Asked", "Found", "Watcher", "finish", "fold", "forward", "new_found"]
-
 
 @triton.jit
 def fold(

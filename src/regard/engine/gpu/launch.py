@@ -15,13 +15,6 @@ from torch import Tensor
 
 from regard.engine.gpu.bind import Bound
 
-__all__ = [
-    "EXACT",
-    "Shape", "across", "blocks", "column_shape", "interpreting", "options", "padded",
-    "replay_shape", "room", "row_shape", "stages", "strides_of", "value_chunk",
-]  # fmt: skip
-
-
 # Kernels fuse a product and a sum where they say so and nowhere else. Left to the compiler, m − m
 # becomes the rounding error of m, and no two kernels need agree.
 EXACT = {"enable_fp_fusion": False}

@@ -24,8 +24,6 @@ from regard.engine.gpu.tile import (
 from regard.engine.problem import RowState
 from regard.summary import Matching
 
-__all__ = ["matching"]
-
 
 @triton.jit
 def _matching(

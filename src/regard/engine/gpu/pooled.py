@@ -29,8 +29,6 @@ from regard.engine.problem import RowState
 from regard.shapes import AttentionShape
 from regard.summary import Pooled
 
-__all__ = ["pooled"]
-
 
 def _layout(bound: Bound) -> Shape:
     """Square tiles."""

@@ -30,8 +30,6 @@ from regard.engine.gpu.top import new_best, write
 from regard.engine.gpu.wanted import BLOCK, RUN, Wanted, wanted
 from regard.engine.problem import RowState
 
-__all__ = ["Pruner", "prunes"]
-
 _MOST_PLACES = 16
 _FEWEST_KEYS = 2048
 _BUFFER = 2**29  # bytes of maxima and survivors at a time

@@ -48,8 +48,6 @@ from regard.engine.gpu.tile import (
 from regard.engine.problem import RowState
 from regard.summary import Pooled
 
-__all__ = ["Replayed", "fits", "replay"]
-
 _TERMS = 1024  # rows a program prepares
 _JOINED = 256  # cells a program finishes
 _SECOND_AXIS = 65535  # CUDA's limit on programs there; the first takes 2³¹ − 1

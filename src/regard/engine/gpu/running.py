@@ -15,8 +15,6 @@ import triton
 from torch import Tensor
 from triton.runtime.jit import JITFunction
 
-__all__ = ["run"]
-
 _MANY = 4096  # launches
 _NUMBERS = frozenset({type(None), bool, int, float})
 _STRIDES = _NUMBERS | {tuple}

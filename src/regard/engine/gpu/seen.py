@@ -22,8 +22,6 @@ from regard.errors import UnavailableError
 from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
 from regard.mask.base import Both, Either, Not, Part
 
-__all__ = ["Form", "Seen", "Span", "normal_form", "seen_by"]
-
 
 class Span(NamedTuple):
     """(…, L) int64 each; None leaves a side open."""

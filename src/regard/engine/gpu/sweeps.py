@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from regard.engine.gpu.forward import Found
     from regard.engine.gpu.prune import Pruner
 
-__all__ = ["TRITON", "TritonSweeps"]
-
 _LARGEST_DIM = 256
 _OLDEST = (8, 0)  # compute capability
 _MOST_UNITS = 65535  # CUDA's limit on a grid's second axis, where batch entries × heads stand

@@ -16,12 +16,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = [
-    "FLOOR", "HIDDEN", "LOWEST", "allowed", "clear_queries", "factor", "key_range", "ln2",
-    "load_rows", "load_state", "log2e", "number", "query_range", "score", "source", "times",
-    "weight",
-]  # fmt: skip
-
 HIDDEN = tl.constexpr(-2.0e38)
 FLOOR = tl.constexpr(-1.0e38)
 LOWEST = tl.constexpr(-9.0e37)

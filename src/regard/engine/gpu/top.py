@@ -34,8 +34,6 @@ from regard.engine.gpu.tile import (
 )
 from regard.engine.problem import Place, RowState
 
-__all__ = ["Best", "new_best", "top", "write"]
-
 _SHAPE = Shape(64, 64, 4, 2)
 _NARROW = Shape(32, 32, 4, 1)  # where numbers or heads are wide
 _PLACES = 32

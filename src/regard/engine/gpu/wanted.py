@@ -25,8 +25,6 @@ from regard.engine.gpu.launch import EXACT, blocks
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, key_range
 
-__all__ = ["BLOCK", "RUN", "Wanted", "wanted"]
-
 BLOCK = 64  # keys of a block
 RUN = 256  # rows of a piece of work
 _ROWS = 64  # no more than any forward's block of rows: what it sees, all of its rows have written

@@ -24,8 +24,6 @@ from regard.summary import (
 )
 from regard.summary.base import running_sums
 
-__all__ = ["Block", "Closed", "assemble"]
-
 
 @dataclass
 class _Step:

@@ -20,8 +20,6 @@ from regard.engine.tiled.tile import (
 )
 from regard.summary import ColumnStatistic, Measured, Summary
 
-__all__ = ["TILED", "TiledSweeps"]
-
 
 class TiledSweeps:
     """Attention as a loop over tiles of torch operations."""

@@ -12,21 +12,6 @@ from torch import Tensor
 from regard.engine.problem import Call, RowState
 from regard.mask import Verdict
 
-__all__ = [
-    "KEYS",
-    "ROWS",
-    "Tile",
-    "blocks_of",
-    "grouped",
-    "inside",
-    "kept_by_dropout",
-    "places_in",
-    "score_tile",
-    "tiles_of",
-    "times",
-    "weights_of",
-]
-
 ROWS, KEYS = 128, 512
 
 

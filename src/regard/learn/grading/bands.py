@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from regard.learn.grading.submission import Printed
 from regard.learn.steps import Array, softmax
 
-__all__ = ["ALLOWED", "Band"]
-
 ALLOWED = 1.5  # units: one in the last place away from the correctly rounded number, or cut
 _ROUNDING = 1e-9  # what float arithmetic may add
 

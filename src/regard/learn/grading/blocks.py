@@ -11,19 +11,6 @@ from dataclasses import dataclass, field
 from regard.errors import InputError
 from regard.learn.text import quoted
 
-__all__ = [
-    "KNOWN",
-    "REMARKS",
-    "STEPS",
-    "STEP_OF",
-    "Block",
-    "Draft",
-    "Unread",
-    "key_of",
-    "step_named",
-    "unknown_step",
-]
-
 STEPS = (
     "embeddings", "w_q", "w_k", "w_v", "Q", "K", "V", "scores", "scaled", "masked", "weights",
     "output",

@@ -18,8 +18,6 @@ from regard.learn.grading.bands import ALLOWED, Band
 from regard.learn.grading.marking import Cell, Mark, StepMark
 from regard.learn.grading.suspects import Cause, Suspect, suspects_of
 
-__all__ = ["causes", "explain"]
-
 _FEW_UNITS = 5  # off by this many in the last place is called rounding
 _MOST_DIGITS = 12
 

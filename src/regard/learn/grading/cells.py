@@ -11,8 +11,6 @@ import re
 from regard.errors import InputError
 from regard.learn.text import quoted
 
-__all__ = ["bare", "is_blank", "is_number", "read_number", "tidy"]
-
 # A comma before three digits may separate thousands: 1,000 is no number, 0,125 and 1,25 are.
 _POINT = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _COMMA = r"(?:0,[0-9]+|[0-9]+,(?:[0-9]{1,2}|[0-9]{4,}))(?:[eE][+-]?[0-9]+)?"

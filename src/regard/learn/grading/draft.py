@@ -19,8 +19,6 @@ from regard.learn.grading.blocks import (
 from regard.learn.grading.markdown import read_markdown
 from regard.learn.text import listed, quoted
 
-__all__ = ["read_draft"]
-
 
 def read_draft(text: str, *, as_json: bool = False) -> Draft:
     """JSON where asked for or where the text starts with {, Markdown otherwise."""

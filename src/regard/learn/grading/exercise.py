@@ -11,8 +11,6 @@ import numpy as np
 from regard.errors import InputError
 from regard.learn.steps import Array, Head, attend
 
-__all__ = ["draw_exercise", "exercise_key", "exercise_markdown"]
-
 _SENTENCES = (
     "The cat sat", "Birds sing early", "Rain fell softly", "She reads books", "Dogs chase cars",
     "Time flies fast", "Stars shine tonight", "We drink tea", "Snow covers hills", "He plays chess",

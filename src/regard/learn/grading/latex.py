@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["without_latex"]
-
 _ENVIRONMENT = re.compile(r"(\\(?:begin|end)\{[A-Za-z]+\*?\})")
 _WORDS = {
     "approx": "≈", "cdot": "·", "times": "×", "div": "÷", "top": "ᵀ", "to": "→", "rightarrow": "→",

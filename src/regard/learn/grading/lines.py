@@ -15,8 +15,6 @@ from typing import Protocol, TypeAlias
 
 from regard.learn.grading.cells import is_blank, is_number, tidy
 
-__all__ = ["IsLabel", "Row", "has_number", "is_prose", "rows_of", "split_cells"]
-
 Row: TypeAlias = tuple[str | None, list[str]]
 
 

@@ -14,8 +14,6 @@ from regard.learn.grading.cells import bare, is_blank, is_number, tidy
 from regard.learn.grading.latex import without_latex
 from regard.learn.grading.lines import Row, has_number, rows_of
 
-__all__ = ["read_markdown"]
-
 _CAUSAL = re.compile(r"\b(?:causal(?:ly)?|masked)\b", re.IGNORECASE)
 _NOT = re.compile(r"\b(?:no|non|not|un|without|never|instead)\b|unmasked|n't", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")

@@ -22,8 +22,6 @@ from regard.learn.grading.working import HIDDEN_FROM, Working, size_of
 from regard.learn.steps import Array
 from regard.learn.text import labels_of
 
-__all__ = ["Cell", "Mark", "StepMark", "mark"]
-
 
 @dataclass(frozen=True)
 class Cell:

@@ -18,8 +18,6 @@ from regard.learn.grading.submission import read_submission
 from regard.learn.grading.suspects import Cause
 from regard.learn.text import StyledLine, factor, listed, printable, prose, quoted
 
-__all__ = ["COLUMNS", "Graded", "full", "grade_file", "one_line", "spelt_out", "tally"]
-
 COLUMNS = ("file", "verdict", "step", "cell", "given", "right", "cause")
 _CODES = {
     "right": 0, "wrong": 1, "not all read": 1, "nothing filled in": 1, "nothing to check": 2,

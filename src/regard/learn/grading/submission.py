@@ -27,8 +27,6 @@ from regard.learn.grading.draft import read_draft
 from regard.learn.steps import Array
 from regard.learn.text import listed, printable, quoted
 
-__all__ = ["Printed", "Submission", "parse_submission", "read_submission"]
-
 _COLUMNS_ARE_TOKENS = ("scores", "scaled", "masked", "weights")
 _MAY_BE_HIDDEN = ("scores", "scaled", "masked")  # −∞, before the softmax
 _MAX_MIB = 1

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from regard.learn.grading.bands import Band
 from regard.learn.grading.marking import Mark
 
-__all__ = ["Cause", "Suspect", "suspects_of"]
-
 # How much agreement by chance a suspect may have and still be named: a wrong rule changes whole
 # rows and is common, a single cell must fit closely, a term is one of many that could fit.
 _RULE, _CELL, _TERM = 0.3, 0.05, 0.02

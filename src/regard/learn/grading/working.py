@@ -18,8 +18,6 @@ from regard.learn.grading.bands import Band
 from regard.learn.grading.submission import Submission
 from regard.learn.steps import Array
 
-__all__ = ["HIDDEN_FROM", "Working", "size_of"]
-
 HIDDEN_FROM = -1e4  # a score this low hides its key as −∞ does
 _DECIMALS = (2, 3, 4)  # what a step that is not printed may have been rounded to
 _MOST = 500  # ways kept apart; more become one band that holds them all

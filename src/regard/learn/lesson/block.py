@@ -14,8 +14,6 @@ import numpy as np
 from regard.learn.lesson.numbers import draws
 from regard.learn.steps import Array
 
-__all__ = ["EPSILON", "WIDENING", "Block", "layer_norm", "run_block"]
-
 EPSILON = 1e-5
 WIDENING = 2  # 4 in real models; 2 keeps the hidden layer on one screen
 

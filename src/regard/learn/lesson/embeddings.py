@@ -14,8 +14,6 @@ from regard.learn.lesson.numbers import as_matrix, as_vector, draws, read_json, 
 from regard.learn.steps import Array
 from regard.learn.text import listed, printable
 
-__all__ = ["NOTES", "WIDTH", "Embedding", "embed", "made_up", "sinusoids"]
-
 WIDTH = 4
 NOTES: dict[str, tuple[float, ...]] = {
     "the": (1.0, 0.0, 1.0, 0.0),

@@ -25,8 +25,6 @@ from regard.learn.steps import Array, Head, attend
 from regard.learn.text import quoted
 from regard.mask import Causal
 
-__all__ = ["Lesson", "Options", "make_lesson"]
-
 
 @dataclass(frozen=True)
 class Options:

@@ -22,8 +22,6 @@ from regard.learn.files import read_text
 from regard.learn.steps import Array
 from regard.learn.text import printable
 
-__all__ = ["as_matrix", "as_vector", "draws", "read_json", "seed_of"]
-
 _MAX_MIB = 32
 _MAX_SIDE = 1024
 _MAX_NUMBER = 1e12  # products of four such numbers still fit a float

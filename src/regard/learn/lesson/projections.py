@@ -12,17 +12,6 @@ from regard.learn.lesson.numbers import draws
 from regard.learn.steps import Array
 from regard.learn.text import quoted
 
-__all__ = [
-    "Projections",
-    "Sizes",
-    "Triple",
-    "identity_projections",
-    "is_identity",
-    "random_projections",
-    "seed_in",
-    "settle",
-]
-
 _MOST_HEADS = 64
 _MOST_DIMS = 1024
 

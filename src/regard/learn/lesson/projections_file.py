@@ -11,8 +11,6 @@ from regard.learn.lesson.projections import Projections, Triple
 from regard.learn.steps import Array
 from regard.learn.text import listed, printable
 
-__all__ = ["read_projections"]
-
 _NAMES = ("w_q", "w_k", "w_v")
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from regard.errors import InputError
 from regard.learn.text import labels_of, listed, quoted
 
-__all__ = ["MAX_TOKENS", "Sentence", "read_sentence"]
-
 MAX_TOKENS = 512
 
 

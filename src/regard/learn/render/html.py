@@ -7,8 +7,6 @@ from html import escape
 
 from regard.learn.story.document import Document, Grid, Line, Lines, Part, Prose, Section
 
-__all__ = ["html_body"]
-
 _PRODUCT = '<mrow><mi class="q">Q</mi><msup><mi class="k">K</mi><mi>T</mi></msup></mrow>'
 _DIVIDED = f"<mfrac>{_PRODUCT}<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt></mfrac>"
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from regard.learn.story.document import Document, Grid, Lines, Part, Prose, Section
 
-__all__ = ["markdown_page"]
-
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 
 

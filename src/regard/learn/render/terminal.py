@@ -12,8 +12,6 @@ from rich.text import Text
 from regard.learn.render.terminal_grids import STYLES, side_by_side
 from regard.learn.story.document import Document, Grids, Line, Lines, Part, Prose, Section
 
-__all__ = ["print_document"]
-
 _INDENT = 3
 _WIDEST = 92  # prose is not read well in longer lines
 

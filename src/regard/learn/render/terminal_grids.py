@@ -13,8 +13,6 @@ from rich.text import Text
 from regard.learn.story.document import Grid, Role
 from regard.learn.text import HIDDEN, cells, padded
 
-__all__ = ["STYLES", "side_by_side"]
-
 # Okabe and Ito's hues, at lightnesses that keep a contrast of 3 on black and on white alike.
 STYLES: dict[Role, Style] = {
     "plain": Style(),

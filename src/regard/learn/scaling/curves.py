@@ -9,8 +9,6 @@ from itertools import groupby, pairwise
 
 from regard.learn.text import StyledLine
 
-__all__ = ["Curve", "plot"]
-
 _BRAILLE = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _GUTTER, _LEGEND, _HEIGHT, _DECADES = 7, 13, 14, 14

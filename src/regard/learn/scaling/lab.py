@@ -20,21 +20,6 @@ import numpy as np
 from regard.errors import InputError
 from regard.learn.steps import Array, scale, score, softmax
 
-__all__ = [
-    "DEAD",
-    "MAX_CELLS",
-    "MAX_DRAWN",
-    "MIN_ROWS",
-    "Reading",
-    "STATISTICS",
-    "Side",
-    "Temperature",
-    "gradient_at_query",
-    "measure",
-    "powers_of_two",
-    "temperature",
-]
-
 DEAD = 1e-3  # a row whose gradient is shorter teaches nothing; a divided row has about 0.27
 MIN_ROWS = 100  # a 99th percentile of fewer is not one
 MAX_CELLS = 2**22  # numbers in one array: 32 MiB, whatever d_k is

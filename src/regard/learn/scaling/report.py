@@ -12,8 +12,6 @@ from regard.learn.scaling.curves import Curve, plot
 from regard.learn.scaling.lab import DEAD, Reading, Temperature, temperature
 from regard.learn.text import StyledLine, prose
 
-__all__ = ["curves", "intro", "summary", "table", "warmth", "whole_report"]
-
 _RAW, _DIVIDED = "red", "green"
 
 

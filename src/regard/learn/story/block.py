@@ -19,8 +19,6 @@ from regard.learn.story.lines import (
 )
 from regard.learn.text import figure
 
-__all__ = ["block_sections"]
-
 
 def block_sections(lesson: Lesson, block: Block) -> list[Section]:
     """Three more steps."""

@@ -12,19 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-__all__ = [
-    "Document",
-    "Grid",
-    "Grids",
-    "Line",
-    "Lines",
-    "Part",
-    "Prose",
-    "Role",
-    "Section",
-    "Span",
-]
-
 Role: TypeAlias = Literal["plain", "quiet", "x", "q", "k", "v", "score", "weight", "output"]
 
 

@@ -11,8 +11,6 @@ from regard.learn.steps import Array
 from regard.learn.story.document import Grid, Role
 from regard.learn.text import figures
 
-__all__ = ["LARGEST", "dims", "grid"]
-
 LARGEST = 40  # rows or columns shown whole
 _FIRST, _LAST = 6, 3
 

@@ -20,8 +20,6 @@ from regard.learn.story.lines import (
 )
 from regard.learn.text import short_indices
 
-__all__ = ["embedding_section", "projection_section"]
-
 
 def embedding_section(lesson: Lesson) -> Section:
     """Step 1: words become vectors."""

@@ -10,8 +10,6 @@ from regard.learn.lesson import Lesson
 from regard.learn.steps import Head
 from regard.learn.text import cells, padded
 
-__all__ = ["SeenKeys", "seen_keys"]
-
 _MOST, _SHORT = 8, 6
 
 

@@ -10,19 +10,6 @@ from regard.learn.steps import Array
 from regard.learn.story.document import Line, Role, Span
 from regard.learn.text import bracketed, cells, factor, figures, short_indices
 
-__all__ = [
-    "LINE_WIDTH",
-    "flow",
-    "line",
-    "line_width",
-    "product_lines",
-    "products",
-    "quiet",
-    "total",
-    "vector",
-    "vector_line",
-]
-
 LINE_WIDTH = 77  # with the indent of three it stays inside 80 columns
 
 

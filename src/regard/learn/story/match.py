@@ -22,8 +22,6 @@ from regard.learn.story.lines import (
 )
 from regard.learn.text import cells, column, figure, figures, listed
 
-__all__ = ["scale_section", "score_section", "softmax_section"]
-
 _BAR = 24
 _SAFE = 30.0  # e^30 is still a number one can read
 

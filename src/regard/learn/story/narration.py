@@ -16,8 +16,6 @@ from regard.learn.story.output import heads_section, mix_section
 from regard.learn.story.tables import table_sections
 from regard.learn.text import bracketed, figure, figures, printable
 
-__all__ = ["narrate"]
-
 
 def narrate(lesson: Lesson) -> Document:
     """The whole lesson as a document without colour or layout."""

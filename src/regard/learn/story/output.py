@@ -12,8 +12,6 @@ from regard.learn.story.keys import SeenKeys, seen_keys
 from regard.learn.story.lines import LINE_WIDTH, line, line_width, product_lines, quiet, vector_line
 from regard.learn.text import bracketed, cells, column, padded, short_indices
 
-__all__ = ["heads_section", "mix_section"]
-
 
 def mix_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 6: the values, mixed by the weights."""

@@ -14,8 +14,6 @@ from regard.learn.story.document import Grid, Grids, Part, Prose, Role, Section
 from regard.learn.story.grids import dims, grid
 from regard.learn.text import short_indices
 
-__all__ = ["table_sections"]
-
 
 def table_sections(lesson: Lesson) -> list[Section]:
     """One section per head that is shown, then one for what joins them, then the block's."""

@@ -9,8 +9,6 @@ from regard.errors import FileError
 from regard.models.convert import minilm, smollm2, whisper
 from regard.models.extra import without_bars
 
-__all__ = ["convert"]
-
 _CONVERTERS: dict[str, Callable[[Path, Path], None]] = {
     "smollm2": smollm2.convert,
     "minilm": minilm.convert,

@@ -6,8 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-__all__ = ["convert"]
-
 
 def convert(parts: Path, made: Path) -> None:
     """The tokenizer as published pads and cuts every text to 128 tokens; here callers decide."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from base64 import b64decode
 from itertools import pairwise
 
-__all__ = ["Ranks", "merges", "read_ranks", "spelt_bytes", "vocabulary"]
-
 Ranks = dict[bytes, int]
 
 

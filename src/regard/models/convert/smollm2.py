@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["convert", "split_digits"]
-
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from regard.models.convert.ranks import merges, read_ranks, vocabulary
 
-__all__ = ["convert", "renamed"]
-
 # OpenAI's names → transformers', piece by piece, in this order.
 _NAMES = (
     (r"\.blocks\.", ".layers."),

@@ -10,8 +10,6 @@ from torch import Tensor
 from regard.errors import UnavailableError
 from regard.nn.config import EncoderConfig
 
-__all__ = ["KINDS", "LEFT_OUT", "NAMES", "configure", "prepare"]
-
 KINDS = ("bert",)
 
 NAMES = (

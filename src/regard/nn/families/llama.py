@@ -12,8 +12,6 @@ from regard.errors import UnavailableError
 from regard.nn.config import LanguageModelConfig
 from regard.nn.families.rope import read_rope
 
-__all__ = ["KINDS", "LEFT_OUT", "NAMES", "configure", "prepare"]
-
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 
 NAMES = (

@@ -17,8 +17,6 @@ from regard.nn.rotary_scaling import (
     YarnScaling,
 )
 
-__all__ = ["read_rope"]
-
 _Given = Mapping[str, Any]
 
 

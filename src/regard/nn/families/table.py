@@ -15,8 +15,6 @@ from regard.nn.encoder import Encoder
 from regard.nn.families import bert, llama
 from regard.nn.language_model import LanguageModel
 
-__all__ = ["Family", "family_of"]
-
 
 @dataclass(frozen=True)
 class Family:

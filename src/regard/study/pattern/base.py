@@ -14,8 +14,6 @@ from regard.recording.store import Array
 from regard.study.chance import Trial, hoeffding
 from regard.study.facts import HeadFacts, RowNumbers
 
-__all__ = ["LEAST_NON_SINK", "MassPattern", "Measure", "Pattern", "RowValues", "unknown"]
-
 LEAST_NON_SINK: Final = 0.1  # renormalising what is left of a sink head invents patterns
 _TRIVIAL: Final = 0.5  # a row that chance alone explains so far shows nothing
 

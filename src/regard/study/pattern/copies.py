@@ -14,8 +14,6 @@ from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, RowValues, unknown
 from regard.study.reach import Reach
 
-__all__ = ["Copies"]
-
 
 class Copies(MassPattern):
     """Over rows that have such a key j < i: mean mass on the keys j with t(j − lag) = t(i)."""

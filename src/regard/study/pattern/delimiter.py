@@ -12,8 +12,6 @@ from regard.recording.store import Array
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
-__all__ = ["Delimiter"]
-
 _FEW: Final = 3  # keys: a preference for fewer need not be one for what they are
 
 

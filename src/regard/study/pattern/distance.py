@@ -14,8 +14,6 @@ from regard.study.chance import LEAST_ROWS
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
-__all__ = ["AtDistance", "BestOffset", "Near"]
-
 _SINGLE: Final = 0.3  # the mean weight from which one distance is a pattern by itself
 _NARROW: Final = 16  # a bin of distances is narrow if so many times as many rows share it
 _NO_PROFILE: Final = "the mass by distance was not kept"

@@ -13,8 +13,6 @@ from regard.study.chance import hoeffding
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.pattern.base import Measure, Pattern, RowValues, unknown
 
-__all__ = ["Needle", "Retrieval"]
-
 _MOST_ROWS: Final = 512  # computed at once where the heaviest keys were not kept
 
 

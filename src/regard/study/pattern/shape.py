@@ -21,8 +21,6 @@ from regard.study.pattern.base import Measure, Pattern, RowValues, unknown
 from regard.study.pattern.distance import Near
 from regard.study.sinks import Tops
 
-__all__ = ["Inactive", "Saturated", "Sharp", "Uniform"]
-
 _PEAK: Final = 0.99
 _IMPURITY: Final = 0.01  # 1 − Σp²: gradients of a softmax are of its size
 _PURE: Final = 1 - _IMPURITY / 2  # the peak of such a row

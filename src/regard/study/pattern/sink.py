@@ -13,8 +13,6 @@ from regard.study.chance import Trial, hoeffding
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
-__all__ = ["Sink"]
-
 
 class Sink(MassPattern):
     """Σ over sink keys of the mean weight. A key is a sink if the rows that see it (64 of them at

@@ -10,8 +10,6 @@ from regard.study.pattern.retrieval import Needle, Retrieval
 from regard.study.pattern.shape import Inactive, Saturated, Sharp, Uniform
 from regard.study.pattern.sink import Sink
 
-__all__ = ["every_pattern"]
-
 
 def every_pattern(needle: Needle | None = None) -> list[Pattern]:
     """All of them; without a needle nobody can tell who retrieves it."""

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["as_told", "attentions", "misfits"]
-
 _ALLOWED = 1e-4  # of a weight
 
 

@@ -10,8 +10,6 @@ from torch import nn
 from regard.testing.families.catalogue import model_class
 from regard.testing.families.shrink import tiny_config
 
-__all__ = ["MOST", "TooManyError", "build"]
-
 MOST = 50_000_000  # parameters
 
 

@@ -10,8 +10,6 @@ from transformers.models.auto import configuration_auto, modeling_auto
 
 from regard.testing.families.exceptions import CLASSES
 
-__all__ = ["config_class", "model_class", "names"]
-
 # The auto classes in the order in which they are asked: those that write text first, so that
 # `generate` is looked at wherever there is one.
 _GENERATIVE = (

@@ -15,8 +15,6 @@ from regard.testing.families.recorded import recorded
 from regard.testing.families.run import generated, implementations, outputs, raw
 from regard.testing.families.subject import Subject
 
-__all__ = ["CHECKS"]
-
 
 def _built(subject: Subject) -> list[str]:
     """`attn_implementation="regard"` at build time."""

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["FLOOR", "Flat", "differences", "flat", "tolerances"]
-
 FLOOR = 1e-4  # of the largest number in a tensor
 _FACTOR = 8.0  # times what the same computation loses in fp32
 # what a model carries along rather than computes

@@ -14,8 +14,6 @@ from regard.testing.families.inputs import accepted
 from regard.testing.families.outcome import Kind, Outcome
 from regard.testing.families.subject import Subject
 
-__all__ = ["examine"]
-
 _BADNESS: tuple[Kind, ...] = ("right", "refused", "wrong", "crashed")
 
 

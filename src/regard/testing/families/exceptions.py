@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CHANGES", "CLASSES"]
-
 
 def _rope(*sections: int, **more: Any) -> dict[str, Any]:
     """Rotary angles shared out among time, height and width: half a head, or of what turns."""

@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-__all__ = ["BATCH", "TOKENS", "Facts", "Inputs", "parts"]
-
 Inputs: TypeAlias = dict[str, Any]
 
 BATCH, TOKENS = 2, 11

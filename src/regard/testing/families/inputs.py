@@ -19,8 +19,6 @@ from regard.testing.families.sizes import WIDTH
 from regard.testing.families.sounds import sounds
 from regard.testing.families.words import words
 
-__all__ = ["NoInputsError", "accepted"]
-
 
 class NoInputsError(Exception):
     """No inputs were found that the model takes."""

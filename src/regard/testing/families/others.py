@@ -11,8 +11,6 @@ from torch import Tensor
 from regard.testing.families.facts import BATCH, TOKENS, Facts
 from regard.testing.families.pictures import side
 
-__all__ = ["others", "own"]
-
 _LENGTH = 100  # of a time series whose model does not say
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["KINDS", "Kind", "Outcome"]
-
 Kind = Literal["right", "refused", "wrong", "crashed", "not built"]
 KINDS: tuple[Kind, ...] = ("right", "refused", "wrong", "crashed", "not built")
 

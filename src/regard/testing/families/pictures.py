@@ -10,8 +10,6 @@ from torch import Tensor
 
 from regard.testing.families.facts import BATCH, Facts, Inputs
 
-__all__ = ["FRAMES", "images", "side"]
-
 FRAMES = 2
 
 

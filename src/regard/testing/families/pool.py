@@ -13,8 +13,6 @@ from typing import Any
 from regard.testing.families.examination import examine
 from regard.testing.families.outcome import Outcome
 
-__all__ = ["outcomes"]
-
 _PROCESSES = 2
 _SECONDS = 60.0  # of processor time for one model type, so that a busy machine fails none
 _PATIENCE = 600.0  # seconds on the clock, for one that waits for something

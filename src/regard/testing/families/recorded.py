@@ -18,8 +18,6 @@ from regard.testing.families.facts import BATCH
 from regard.testing.families.run import implementations, outputs
 from regard.testing.families.subject import Subject
 
-__all__ = ["recorded"]
-
 _ALLOWED = 1e-3  # of a weight
 
 

@@ -12,8 +12,6 @@ from transformers import PreTrainedConfig
 from regard.testing.families.compare import Flat, flat
 from regard.testing.families.facts import Inputs
 
-__all__ = ["exact", "generated", "implementations", "outputs", "raw"]
-
 _NEW, _START = 4, 1  # tokens generated, and the token that a decoder begins with
 
 

@@ -12,8 +12,6 @@ from regard.testing.families.catalogue import config_class
 from regard.testing.families.exceptions import CHANGES
 from regard.testing.families.sizes import NEEDED, is_token, shrunk
 
-__all__ = ["tiny_config"]
-
 _COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)}
 _FIRST = {"pad": 0, "bos": 1, "eos": 2}  # the rest are counted from here on
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["HEADS", "NEEDED", "VOCABULARY", "WIDTH", "is_token", "shrunk"]
-
 WIDTH, _FFN, HEADS, _HEAD_DIM, _LAYERS, VOCABULARY = 64, 256, 4, 16, 2, 128
 
 # name → the most it may be; the first pattern that matches decides. One width for everything, so

@@ -8,8 +8,6 @@ import torch
 
 from regard.testing.families.facts import BATCH, Facts, Inputs
 
-__all__ = ["sounds"]
-
 _USUAL = 128  # bins of a spectrum, for a model that does not say
 
 

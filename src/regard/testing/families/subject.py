@@ -16,8 +16,6 @@ from regard.testing.families.facts import Inputs
 from regard.testing.families.run import exact, implementations, outputs, raw
 from regard.testing.families.words import padded
 
-__all__ = ["Subject"]
-
 
 @dataclass
 class Subject:

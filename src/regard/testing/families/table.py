@@ -10,8 +10,6 @@ import transformers
 
 from regard.testing.families.outcome import KINDS, Kind, Outcome
 
-__all__ = ["page"]
-
 _HEAD = """# Families: right, or refused
 
 Every model type that transformers {version} knows was built from a tiny random configuration and

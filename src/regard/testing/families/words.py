@@ -9,8 +9,6 @@ from torch import Tensor
 
 from regard.testing.families.facts import BATCH, TOKENS, Facts, Inputs
 
-__all__ = ["SHORTER", "padded", "words"]
-
 SHORTER = 3  # tokens that the first entry has less than the others, where there is padding
 
 _PLACES = {

@@ -12,8 +12,6 @@ from triton.experimental.gluon import language as gl
 from regard.engine.gpu.hopper.fold import LOG2E, limits, whole
 from regard.engine.gpu.tile import LOWEST
 
-__all__ = ["finish"]
-
 _LN2 = gl.constexpr(0.6931471805599453)
 _NONE = gl.constexpr(float("-inf"))
 

@@ -18,8 +18,6 @@ from triton.experimental.gluon import language as gl
 
 from regard.engine.gpu.tile import FLOOR, HIDDEN
 
-__all__ = ["LOG2E", "along", "fold", "limits", "nothing", "whole"]
-
 LOG2E = gl.constexpr(1.4426950408889634)
 _SLACK = gl.constexpr(8.0)  # weights up to 256 lose nothing in half precision
 

@@ -17,8 +17,6 @@ from regard.engine.gpu.launch import EXACT, across, blocks
 from regard.engine.gpu.running import run
 from regard.engine.problem import RowState
 
-__all__ = ["arguments", "fits", "forward"]
-
 _ROWS, _KEYS, _STAGES = 128, 128, 2  # for every head dim, dtype, length and batch
 
 # of the second consumer and of the producer; the first consumer gets what is left of 168 each

@@ -8,8 +8,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["copy_in", "why_not"]
-
 _HOME = "triton.experimental.gluon.language"
 
 

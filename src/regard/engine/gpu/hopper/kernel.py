@@ -26,8 +26,6 @@ from regard.engine.gpu.hopper.rescale import rescaled, voted
 from regard.engine.gpu.hopper.walk import deal, turns_of, walk
 from regard.engine.gpu.hopper.work import Pipe, Plan, Sight, Work
 
-__all__ = ["SIZES", "attention"]
-
 _copy = copy_in(tma)
 
 # whole numbers for which the kernel is not compiled again

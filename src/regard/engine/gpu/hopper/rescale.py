@@ -15,8 +15,6 @@ from __future__ import annotations
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-__all__ = ["rescaled", "voted"]
-
 # of two rows: $2 $3 what they shrink by, $4 $5 sums of powers, $6 $7 other sums. The sums always
 # pass, unless they are NaN or infinite; then multiplying does no harm either.
 _VOTE = gl.constexpr("""{

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regard.engine.gpu.forward import Found
     from regard.engine.gpu.prune import Pruner
 
-__all__ = ["DIMS", "DTYPES", "HOPPER", "HopperSweeps"]
-
 DTYPES = (torch.bfloat16, torch.float16)
 DIMS = (64, 128)
 

@@ -24,8 +24,6 @@ from regard.engine.gpu.launch import EXACT, blocks
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import key_range
 
-__all__ = ["deal", "ranges_of", "turns_of", "walk"]
-
 
 @gluon.jit
 def turns_of(plan):

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Pipe", "Plan", "Sight", "Work"]
-
 
 class Sight(NamedTuple):
     """What of a rule the kernel knows: every row sees one interval of keys."""
