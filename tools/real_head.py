@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 import regard
-from regard.engine.listen import listening
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import listening
 from regard.models import load
 from regard.summary import Summary
 

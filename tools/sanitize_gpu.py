@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.choose import CANDIDATES
 from regard.engine.gpu.launch import interpreting
+from regard.engine.plan import CANDIDATES
 from regard.errors import RegardError, UnavailableError
 from regard.summary import Concentration, Distance, MaxLogit, Visible
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         study,
     )
     from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
-    from regard.engine.matrix import Attention
+    from regard.engine.attention import Attention
     from regard.intervene import knock_out
     from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
     from regard.monitor import Monitor
@@ -106,7 +106,7 @@ _HOMES = {
         "attend", "attend_partial", "replay", "scaled_dot_product_attention",
     ),
     "regard.state": ("Partial", "merge"),
-    "regard.engine.matrix": ("Attention",),
+    "regard.engine.attention": ("Attention",),
     "regard.summary": (
         "Concentration", "Distance", "Entropy", "Matching", "MaxLogit", "MaxScore", "Offsets",
         "Peak", "Pooled", "Received", "Top",

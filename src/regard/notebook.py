@@ -16,8 +16,8 @@ from regard.recording.store import Store
 from regard.viewer.notebook import frame, lesson_page, recording_page, without_picture
 
 if TYPE_CHECKING:
-    from regard.engine.matrix import Attention
-    from regard.engine.problem import Call
+    from regard.engine.attention import Attention
+    from regard.engine.call import Call
 
 MOST_CELLS: Final = 2**26  # of an attention that are swept for a picture: a second or two
 
@@ -59,7 +59,7 @@ def recording_of(attention: Attention) -> Recording:
     are swept in a second or two."""
     import torch
 
-    from regard.engine.listen import unheard
+    from regard.engine.observers import unheard
     from regard.recorder import record
 
     attention._fresh()

@@ -14,7 +14,7 @@ from bench import decode, record
 from bench.long_recording import write_large
 from regard.bench import cpu
 from regard.bench.results import WrongResultError
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 from regard.recording import Memory, Recording, Writer
 from regard.recording.verify import check
 

@@ -69,7 +69,7 @@ def test_the_compiler_that_cc_names_comes_first(monkeypatch):
 
 
 def test_an_engine_that_does_not_load_is_a_reason(monkeypatch):
-    monkeypatch.setitem(sys.modules, "regard.engine.choose", None)
+    monkeypatch.setitem(sys.modules, "regard.engine.plan", None)
     (reason,) = probe.survey_engine()["engine"]
     assert reason.startswith("does not load")
 

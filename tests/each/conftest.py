@@ -20,9 +20,9 @@ import torch
 
 import regard
 from regard.engine import api
-from regard.engine.choose import CANDIDATES
+from regard.engine.call import Call
 from regard.engine.cpu.load import Kernels, _find
-from regard.engine.problem import Call
+from regard.engine.plan import CANDIDATES
 from regard.mask import Causal
 from regard.testing import CASES, Case, Inputs, Yardstick
 

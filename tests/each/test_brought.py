@@ -12,8 +12,8 @@ from torch import Tensor
 
 import regard
 from each.conftest import DEFAULT, HERE, attend, inputs_and_truth, serves
-from regard.engine.choose import MEASURING
-from regard.engine.swept import Swept
+from regard.engine.answers import Swept
+from regard.engine.plan import MEASURING
 from regard.summary import Received
 from regard.testing import Case, Inputs, poisoned_memory
 

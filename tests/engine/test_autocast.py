@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.engine.autocast import in_autocast
+from regard.engine.torch_state import in_autocast
 
 
 def test_floats_take_its_dtype_and_double_precision_is_left_alone() -> None:

@@ -14,9 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import regard
+from regard.engine.call import Brought
 from regard.engine.cpu.sweeps import CpuSweeps
 from regard.engine.ops import _EXPECTED, bringing
-from regard.engine.problem import Brought
 from regard.engine.tiled import TiledSweeps
 from regard.errors import InputError, UnavailableError
 

@@ -10,8 +10,8 @@ import torch
 
 import regard
 from regard.engine import api, choose, library
-from regard.engine.choose import CANDIDATES, remarks, survey, sweeps_for
-from regard.engine.problem import Problem
+from regard.engine.call import Problem
+from regard.engine.plan import CANDIDATES, remarks, survey, sweeps_for
 from regard.errors import InputError, UnavailableError
 from regard.shapes import AttentionShape
 from regard.summary import Entropy, Pooled

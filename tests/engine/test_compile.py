@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 import regard
 from regard.engine import library as fused
 from regard.engine import ops
-from regard.engine.problem import RowState
-from regard.engine.spec import Spec, measure_text
+from regard.engine.call import RowState
+from regard.engine.codec import Spec, measure_text
 from regard.errors import InputError
 from regard.score import ALiBi, BiasTable, ScoreRule
 from regard.summary import Matching

@@ -11,8 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import regard
-from regard.engine import eager, ops
-from regard.engine.eager import unwatched
+from regard.engine import ops
+from regard.engine import torch_state as eager
+from regard.engine.torch_state import unwatched
 
 
 class Own(torch.Tensor):

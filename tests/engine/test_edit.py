@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.edit import editing, editors
-from regard.engine.listen import listening
-from regard.engine.problem import Call
+from regard.engine.call import Call
+from regard.engine.observers import editing, editors, listening
 from regard.errors import ShapeError, UnavailableError
 from regard.mask import Mask, Table
 from regard.summary import Summary

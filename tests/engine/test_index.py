@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
-from regard.engine.index import read_cells
+from regard.engine.indexing import read_cells
 from regard.errors import InputError
 
 SHAPES = [(7, 5), (3, 7, 5), (2, 3, 7, 5), (2, 1, 3, 4, 70)]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import regard
 from regard.engine import library
-from regard.engine.problem import Problem
+from regard.engine.call import Problem
 from regard.errors import UnavailableError
 from regard.mask import Mask
 from regard.shapes import AttentionShape

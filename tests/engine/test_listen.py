@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import regard
-from regard.engine.listen import listeners, listening, unheard
-from regard.engine.problem import Call
+from regard.engine.call import Call
+from regard.engine.observers import listeners, listening, unheard
 from regard.summary import Entropy, Summary
 
 

@@ -9,9 +9,9 @@ import torch
 
 import regard
 from regard.engine import api
-from regard.engine.listen import listening
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import listening
 from regard.summary import Summary
 
 QKV = [torch.randn(2, 4, 6, 8, generator=torch.Generator().manual_seed(n)) for n in range(3)]

@@ -16,8 +16,7 @@ from torch import Tensor
 
 import regard
 from regard.engine import api, settled
-from regard.engine.edit import editing
-from regard.engine.listen import listening
+from regard.engine.observers import editing, listening
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import regard
 from regard.declare import encode
 from regard.engine import api, ops
-from regard.engine.spec import Spec, measure_text, measures_of
+from regard.engine.codec import Spec, measure_text, measures_of
 from regard.errors import InputError
 from regard.score import ScoreRule
 from regard.summary import (

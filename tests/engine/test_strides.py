@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 import regard
 from regard.engine import library, ops
-from regard.engine.spec import Spec, measure_text
+from regard.engine.codec import Spec, measure_text
 from regard.score import BiasTable, ScoreRule
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, DIM = 2, 4, 2, 5, 7, 8

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine import choose, settled
-from regard.engine.problem import Call, RowState
-from regard.engine.sweeps import ColumnAnswers, RowAnswers, Sweeps
+from regard.engine import plan as choose
+from regard.engine import settled
+from regard.engine.backend import ColumnAnswers, RowAnswers, Sweeps
+from regard.engine.call import Call, RowState
 from regard.engine.tiled import TiledSweeps
 from regard.summary import (
     Concentration,

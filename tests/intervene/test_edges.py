@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.edit import editing
-from regard.engine.problem import Call
+from regard.engine.call import Call
+from regard.engine.observers import editing
 from regard.errors import InputError
 from regard.intervene import Edge
 from regard.intervene.edges import Positions, without

@@ -8,8 +8,8 @@ from torch import Tensor
 
 import regard
 from recorder.models import Stack, tiny, tokens
-from regard.engine.edit import editing
-from regard.engine.problem import Call
+from regard.engine.call import Call
+from regard.engine.observers import editing
 from regard.errors import UnavailableError
 from regard.intervene.here import Here, has_parts, is_hugging_face
 from regard.mask import Mask

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import regard
 from recorder.models import Plain, Stack, tiny, tokens
-from regard.engine.edit import editors
+from regard.engine.observers import editors
 from regard.errors import DTypeError, InputError, UnavailableError
 from regard.intervene import Edge, knock_out
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import regard
-from regard.engine.listen import listening
-from regard.engine.problem import Call
+from regard.engine.call import Call
+from regard.engine.observers import listening
 
 __all__ = ["Observer", "batch", "calls_of", "hooks", "train", "truth"]
 

@@ -14,7 +14,7 @@ from torch import nn
 import regard
 from monitor.steps import batch, calls_of, hooks, train, truth
 from recorder.models import Plain, Stack, tiny, tokens
-from regard.engine.listen import listeners
+from regard.engine.observers import listeners
 from regard.monitor import Snapshots
 
 

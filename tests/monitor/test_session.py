@@ -10,7 +10,7 @@ from torch import nn
 import regard
 from monitor.steps import batch, calls_of, hooks, train, truth
 from recorder.models import Stack
-from regard.engine.listen import listeners
+from regard.engine.observers import listeners
 from regard.errors import InputError, RegardWarning
 
 

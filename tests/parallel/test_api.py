@@ -12,7 +12,7 @@ import torch.distributed as dist
 import regard
 from parallel.sequences import case_named, my_part, shards_of
 from parallel.world import run
-from regard.engine.edit import editing
+from regard.engine.observers import editing
 from regard.errors import RegardError
 from regard.parallel import Shards
 

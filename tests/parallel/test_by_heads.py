@@ -228,7 +228,7 @@ def test_what_was_asked_beforehand_is_known() -> None:
 
 
 def _heard() -> tuple[int, list[str]]:
-    from regard.engine.listen import listening
+    from regard.engine.observers import listening
 
     class Ear:
         heads = 0
@@ -259,7 +259,7 @@ def test_nobody_hears_half_an_attention_and_ranks_must_agree() -> None:
 
 
 def _edited() -> str:
-    from regard.engine.edit import editing
+    from regard.engine.observers import editing
 
     class Editor:
         def mask(self, call: Any) -> Any:

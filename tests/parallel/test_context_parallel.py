@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 import regard
 from parallel.world import run
-from regard.engine.whole import inside_context_parallel, whole_sequence
+from regard.engine.torch_state import inside_context_parallel, whole_sequence
 from regard.errors import UnavailableError
 from regard.nn import KeyValueCache, MultiHeadAttention
 

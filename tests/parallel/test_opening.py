@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 import regard
 from parallel.world import run
-from regard.engine.edit import editing
+from regard.engine.observers import editing
 from regard.errors import RegardError, ShapeError
 from regard.parallel import Shards
 from regard.parallel.opening import check_held

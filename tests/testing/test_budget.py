@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.engine.problem import Call
+from regard.engine.call import Call
 from regard.mask import Causal
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape

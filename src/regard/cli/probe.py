@@ -157,7 +157,7 @@ def probe_torch() -> Torch:
 def survey_engine() -> dict[str, list[str]]:
     """The engine's own word on its implementations; one that does not load is its own reason."""
     try:
-        from regard.engine.choose import survey
+        from regard.engine.plan import survey
     except ImportError as error:
         return {"engine": [f"does not load: {error}"]}
     return survey()
@@ -166,7 +166,7 @@ def survey_engine() -> dict[str, list[str]]:
 def engine_remarks() -> dict[str, str]:
     """What the engine says about those that are available."""
     try:
-        from regard.engine.choose import remarks
+        from regard.engine.plan import remarks
     except ImportError:
         return {}  # survey_engine tells why
     return remarks()

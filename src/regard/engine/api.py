@@ -14,17 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.autocast import in_autocast
-from regard.engine.choose import MEASURING, Implementation, choose
+from regard.engine.answers import Swept
+from regard.engine.attention import Attention
+from regard.engine.call import Answers, Call, Known, RowState
 from regard.engine.dtensor import for_dtensors, placed_like
-from regard.engine.eager import has_tangent, is_batched
-from regard.engine.edit import edited_call, edited_output, editors
-from regard.engine.listen import listeners, unheard
-from regard.engine.matrix import Attention
-from regard.engine.problem import Answers, Call, Known, RowState
-from regard.engine.settled import Settled, keep, kept, key_of
-from regard.engine.swept import Swept
-from regard.engine.whole import check_whole
+from regard.engine.observers import edited_call, edited_output, editors, listeners, unheard
+from regard.engine.plan import MEASURING, Implementation, Settled, choose, keep, kept, key_of
+from regard.engine.torch_state import check_whole, has_tangent, in_autocast, is_batched
 from regard.errors import DeviceError, DTypeError, GradientError, InputError, ShapeError
 from regard.mask import Causal, Mask, as_mask
 from regard.mask.base import Part

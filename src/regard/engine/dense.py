@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What
+from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, library
 
 from regard.engine import ops
-from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What
-from regard.engine.spec import Spec
-from regard.engine.swept import Swept
+from regard.engine.answers import Swept
+from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
+from regard.engine.codec import Spec
 from regard.mask import Causal
 from regard.summary import Summary
 

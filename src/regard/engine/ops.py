@@ -28,11 +28,11 @@ import torch
 from torch import Tensor, library
 
 from regard.declare import functions_in
-from regard.engine import carry
-from regard.engine.choose import sweeps_for
-from regard.engine.problem import Brought, Call, Place, RowState, parts_of
-from regard.engine.spec import Spec, measures_of
-from regard.engine.sweeps import Sweeps, rows_and_columns
+from regard.engine import gradients as carry
+from regard.engine.backend import Sweeps, rows_and_columns
+from regard.engine.call import Brought, Call, Place, RowState, parts_of
+from regard.engine.codec import Spec, measures_of
+from regard.engine.plan import sweeps_for
 from regard.errors import GradientError
 from regard.shapes import AttentionShape
 from regard.summary import Entropy, RowStatistic

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.engine import api
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 from regard.errors import UnavailableError
 from regard.huggingface.asked import is_wanted
 from regard.huggingface.descriptor import MaskDescriptor

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils._pytree import tree_map_only
 
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 
 
 class LayerAttention(Attention):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.engine.edit import editors
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
+from regard.engine.observers import editors
 from regard.huggingface.reference import Reference
 from regard.huggingface.restrict import Restriction
 from regard.mask import Causal

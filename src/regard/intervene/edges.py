@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.engine.problem import Call
+from regard.engine.call import Call
 from regard.errors import InputError
 from regard.intervene.names import HeadNames, Heads, read_heads
 from regard.mask import Mask, Padding, Table

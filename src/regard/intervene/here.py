@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from regard.engine.problem import Call
+from regard.engine.call import Call
 from regard.errors import UnavailableError
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.sequences import sequences

@@ -10,8 +10,8 @@ from types import TracebackType
 import torch
 from torch import Tensor, nn
 
-from regard.engine.edit import editing
-from regard.engine.problem import Call
+from regard.engine.call import Call
+from regard.engine.observers import editing
 from regard.errors import InputError
 from regard.intervene.edges import Edge, without
 from regard.intervene.here import Here, is_hugging_face

@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.engine.listen import listening
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import listening
 from regard.errors import InputError, ShapeError, UnavailableError
 from regard.intervene.edges import Places
 from regard.intervene.prompts import as_ids, as_rows

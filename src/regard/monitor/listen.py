@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.engine.listen import listening, unheard
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import listening, unheard
 from regard.errors import InputError
 from regard.monitor.sample import Place, Real, Tally, measure, wanted
 from regard.recorder.atlas import Atlas, part_of

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
 from regard.monitor.gradients import find_projections, squares_of_gradient, sum_dtype
 from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 

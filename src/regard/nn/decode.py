@@ -10,9 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.engine.edit import editors
-from regard.engine.listen import listeners
-from regard.engine.whole import inside_context_parallel
+from regard.engine.observers import editors, listeners
+from regard.engine.torch_state import inside_context_parallel
 from regard.mask import Causal, Mask, Window
 
 

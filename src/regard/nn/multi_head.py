@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.engine.api import attend
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 from regard.errors import InputError
 from regard.mask import Mask
 from regard.nn.cache import Cache, ContextCache

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.engine.api import attend
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 from regard.errors import ShapeError
 from regard.mask import Mask
 from regard.nn.inputs import check_input

@@ -23,7 +23,7 @@ prefill    the keys of the ranks before, for models that read a prompt over rank
 
 from __future__ import annotations
 
-from regard.engine.whole import whole_sequence
+from regard.engine.torch_state import whole_sequence
 from regard.parallel.api import ring
 from regard.parallel.attention import RingAttention
 from regard.parallel.by_heads import HeadwiseAttention, ulysses

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.problem import RowState
+from regard.engine.call import RowState
 from regard.errors import StaleError
 from regard.parallel.backward import Joint, Refusal
 from regard.parallel.columns import second_ring

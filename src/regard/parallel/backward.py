@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.engine import ops
-from regard.engine.problem import RowState
+from regard.engine.call import RowState
 from regard.errors import GradientError
 from regard.mask import Verdict
 from regard.parallel.failure import named

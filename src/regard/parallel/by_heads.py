@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.engine.api import attend
-from regard.engine.listen import unheard
-from regard.engine.matrix import Attention
-from regard.engine.whole import whole_sequence
+from regard.engine.attention import Attention
+from regard.engine.observers import unheard
+from regard.engine.torch_state import whole_sequence
 from regard.mask import Mask
 from regard.parallel.opening import Opened, open_problem
 from regard.parallel.questions import Questions

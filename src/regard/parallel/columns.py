@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.engine import ops
-from regard.engine.problem import RowState
-from regard.engine.spec import marks_of, measure_text
+from regard.engine.call import RowState
+from regard.engine.codec import marks_of, measure_text
 from regard.errors import InputError
 from regard.mask import Verdict
 from regard.parallel.failure import named

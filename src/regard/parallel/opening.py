@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.declare import encode
-from regard.engine.autocast import in_autocast
-from regard.engine.edit import editors
+from regard.engine.observers import editors
+from regard.engine.torch_state import in_autocast
 from regard.errors import InputError, ShapeError, UnavailableError
 from regard.parallel.agree import agree, contents
 from regard.parallel.group import Peers

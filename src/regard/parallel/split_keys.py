@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.engine.api import attend_partial, replay
-from regard.engine.autocast import in_autocast
+from regard.engine.torch_state import in_autocast
 from regard.errors import GradientError
 from regard.mask import Mask, as_mask
 from regard.mask.base import Part

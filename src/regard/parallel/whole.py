@@ -18,9 +18,9 @@ from torch import Tensor
 
 from regard.arrays import host
 from regard.engine.api import attend_partial
-from regard.engine.choose import MEASURING, choose, sweeps_for
-from regard.engine.problem import Call
-from regard.engine.spec import Spec
+from regard.engine.call import Call
+from regard.engine.codec import Spec
+from regard.engine.plan import MEASURING, choose, sweeps_for
 from regard.mask import Mask, Verdict, as_mask
 from regard.mask.base import Part
 from regard.parallel.shards import Piece

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.engine.listen import unheard
+from regard.engine.observers import unheard
 from regard.huggingface.families import calls_torch
 from regard.recorder.drive import eager, is_causal_model
 from regard.recorder.weights import device_of

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.listen import listening
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import listening
 from regard.errors import InputError
 from regard.recorder.atlas import Atlas
 from regard.recorder.encode import Encoded

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 from regard.recorder.sdpa import SeeTorch
 
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")

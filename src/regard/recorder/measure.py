@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
 from regard.mask.spans import spans_of
 from regard.recorder.host import send
 from regard.summary import (
@@ -130,8 +130,8 @@ def visible_keys(call: Call) -> Tensor:
 
 
 def _probe(call: Call) -> tuple[Any, ...]:
-    from regard.engine.choose import choose
-    from regard.engine.problem import Answers, Known
+    from regard.engine.call import Answers, Known
+    from regard.engine.plan import choose
 
     chosen = choose(call.problem(), None)
     state = chosen.state(call)

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from regard.engine.listen import listening
+from regard.engine.observers import listening
 from regard.errors import FileError, InputError, RegardError
 from regard.files import reason, shown
 from regard.parallel import Peers

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.engine.problem import Call
+from regard.engine.call import Call
 from regard.errors import InputError
 from regard.recorder.atlas import Spot, part_of
 from regard.recorder.choice import Choice

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from regard.engine.api import replay
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 from regard.mask import Causal
 
 

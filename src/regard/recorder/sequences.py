@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from regard.engine.problem import Call
+from regard.engine.call import Call
 from regard.errors import InputError
 from regard.recorder.given import Given
 

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from regard import recording
 from regard.display import as_html
-from regard.engine.listen import listeners, listening
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import listeners, listening
 from regard.errors import FileError, InputError, RegardWarning
 from regard.recorder.atlas import Atlas, Spot, is_cross
 from regard.recorder.behind import Behind

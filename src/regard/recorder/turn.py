@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.engine.api import replay
-from regard.engine.listen import unheard
-from regard.engine.matrix import Attention
-from regard.engine.problem import Call
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import unheard
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.recorder.host import bring

@@ -18,7 +18,7 @@ from regard.bench.gpu.contenders import SUMMARIES, eager_fits, flex, forwards, p
 from regard.bench.gpu.race import race_backward, race_forward
 from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
-from regard.engine.matrix import Attention
+from regard.engine.attention import Attention
 
 FULL, CAUSAL = Size(16, 2, 4, 48, False), Size(16, 1, 2, 50, True)
 DECODE = Size(16, 2, 4, 64, False, key_heads=2, decoding=True)

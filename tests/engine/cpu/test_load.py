@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.choose import remarks, survey
 from regard.engine.cpu import load as loading
 from regard.engine.cpu.cache import cached, folders, stem
 from regard.engine.cpu.compile import BuildError
 from regard.engine.cpu.load import Kernels, _find, load, openmp, why_not
+from regard.engine.plan import remarks, survey
 from regard.errors import UnavailableError
 
 REASON = "no C compiler found: none of $CC, cc, gcc, clang is on the path"

@@ -23,10 +23,10 @@ from triton.runtime.jit import JITFunction, create_function_from_signature
 
 import regard
 from regard.engine import api
+from regard.engine.call import RowState
 from regard.engine.gpu import prune, wanted
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.launch import blocks
-from regard.engine.problem import RowState
 
 TARGET = GPUTarget("cuda", 90, 32)
 # with two operands that broadcast, one line is two of these

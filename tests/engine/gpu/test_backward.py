@@ -20,7 +20,7 @@ from compiled import compiled
 from regard.engine import api
 from regard.engine.gpu import backward
 from regard.engine.gpu.bind import bind
-from regard.engine.problem import RowState
+from regard.engine.call import RowState
 
 dim, dtype, mass = int(sys.argv[1]), getattr(torch, sys.argv[2]), sys.argv[3] == "mass"
 shared = {}

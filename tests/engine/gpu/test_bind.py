@@ -11,10 +11,10 @@ from torch import Tensor
 
 import regard
 from regard.engine import api
+from regard.engine.call import Call
 from regard.engine.dense import attend_densely
 from regard.engine.gpu import bind as bind_page
 from regard.engine.gpu.bind import Bound, Rule, bind, flat
-from regard.engine.problem import Call
 from regard.mask.base import Part
 from regard.score import PartBias
 from regard.testing import CASES, Case, Inputs

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import regard
-from regard.engine import choose
+from regard.engine import plan as choose
+from regard.engine.call import Problem
 from regard.engine.gpu import sweeps
 from regard.engine.gpu.launch import (
     Shape,
@@ -22,7 +23,6 @@ from regard.engine.gpu.launch import (
     value_chunk,
 )
 from regard.engine.gpu.sweeps import TRITON
-from regard.engine.problem import Problem
 from regard.shapes import AttentionShape
 
 HALF, SINGLE, DOUBLE = torch.bfloat16, torch.float32, torch.float64

@@ -10,10 +10,10 @@ import torch
 
 import regard
 from regard.engine import api
+from regard.engine.call import RowState
 from regard.engine.gpu import replay
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.launch import blocks
-from regard.engine.problem import RowState
 from regard.mask import Mask
 
 SECOND_AXIS = 65535  # programs that CUDA takes there

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 import regard
+from regard.engine.call import Problem
 from regard.engine.gpu import sweeps
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.launch import blocks, column_shape, padded, row_shape, value_chunk
 from regard.engine.gpu.sweeps import TRITON
-from regard.engine.problem import Problem
 from regard.shapes import AttentionShape
 from regard.testing import CASES
 

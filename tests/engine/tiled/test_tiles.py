@@ -11,7 +11,7 @@ from torch import Tensor
 
 import regard
 from regard.engine import api
-from regard.engine.problem import Call, RowState
+from regard.engine.call import Call, RowState
 from regard.engine.tiled import TILED, tile
 from regard.engine.tiled.tile import (
     KEYS,

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.engine.call import Call
 from regard.engine.cpu import structures
 from regard.engine.cpu.load import openmp
-from regard.engine.problem import Call
 from regard.mask import Mask, Table, Verdict
 from regard.mask.spans import Spans, spans_of
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias

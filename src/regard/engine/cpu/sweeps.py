@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.engine.cpu import structures
 from regard.engine.cpu.bind import BLOCK_ROWS, Binding
 from regard.engine.cpu.load import load, why_not
-from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
 from regard.summary import (
     Concentration,
     Distance,

@@ -11,8 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from regard.engine.call import Call
 from regard.engine.dtensor.layout import Layout
-from regard.engine.problem import Call
 from regard.mask.base import Part
 from regard.score import PartBias
 from regard.shapes import AttentionShape

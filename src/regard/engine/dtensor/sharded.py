@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Placement
 
 from regard.engine import ops
-from regard.engine.choose import Implementation, choose
+from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What, map_parts
+from regard.engine.codec import Spec
 from regard.engine.dtensor.layout import Layout
 from regard.engine.dtensor.narrow import narrow_call, narrow_summary
-from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What, map_parts
-from regard.engine.spec import Spec
+from regard.engine.plan import Implementation, choose
 from regard.errors import UnavailableError
 from regard.summary import Measured, Received, Summary, TopKeys, TopScored
 from regard.summary.columns import query_indices

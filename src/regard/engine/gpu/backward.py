@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound, flat
 from regard.engine.gpu.launch import EXACT, Shape, across, blocks, options, padded, strides_of
 from regard.engine.gpu.running import run
@@ -40,7 +41,6 @@ from regard.engine.gpu.tile import (
     source,
     times,
 )
-from regard.engine.problem import RowState
 
 _ROWS = 1024  # that a program prepares
 

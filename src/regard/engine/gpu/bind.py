@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.engine.call import Call
 from regard.engine.gpu.seen import Span, seen_by
-from regard.engine.problem import Call
-from regard.engine.settled import TENSORLESS
+from regard.engine.plan import TENSORLESS
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after scaling

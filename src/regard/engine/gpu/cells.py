@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import Place, RowState, What
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import Shape, blocks, options, strides_of
 from regard.engine.gpu.running import run
@@ -19,7 +20,6 @@ from regard.engine.gpu.tile import (
     times,
     weight,
 )
-from regard.engine.problem import Place, RowState, What
 
 _SHAPE = Shape(64, 64, 4, 1)
 _NARROW = Shape(32, 32, 4, 1)  # where numbers or heads are wide

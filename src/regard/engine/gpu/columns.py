@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound, flat
 from regard.engine.gpu.counts import counts
 from regard.engine.gpu.launch import (
@@ -39,7 +40,6 @@ from regard.engine.gpu.tile import (
     times,
     weight,
 )
-from regard.engine.problem import RowState
 
 
 @triton.jit

@@ -22,6 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.forward import Asked, Found, Watcher, finish, fold, new_found
 from regard.engine.gpu.launch import (
@@ -35,7 +36,6 @@ from regard.engine.gpu.launch import (
 )
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, factor, key_range, log2e
-from regard.engine.problem import RowState
 
 _MOST_QUERIES = 16
 _FEWEST_KEYS = 1024

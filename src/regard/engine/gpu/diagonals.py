@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import Shape, blocks, options, strides_of
 from regard.engine.gpu.running import run
@@ -25,7 +26,6 @@ from regard.engine.gpu.tile import (
     times,
     weight,
 )
-from regard.engine.problem import RowState
 
 _SHAPE = Shape(64, 128, 4, 1)
 _NARROW = Shape(16, 32, 4, 1)

@@ -19,6 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import (
     across,
@@ -43,7 +44,6 @@ from regard.engine.gpu.tile import (
     source,
     times,
 )
-from regard.engine.problem import RowState
 
 
 @triton.jit

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import across, blocks, options, row_shape, strides_of
 from regard.engine.gpu.running import run
@@ -21,7 +22,6 @@ from regard.engine.gpu.tile import (
     times,
     weight,
 )
-from regard.engine.problem import RowState
 from regard.summary import Matching
 
 

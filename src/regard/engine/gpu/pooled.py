@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import (
     Shape,
@@ -25,7 +26,6 @@ from regard.engine.gpu.launch import (
 from regard.engine.gpu.replay import fits, replay
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import factor, load_state, log2e, score, times, weight
-from regard.engine.problem import RowState
 from regard.shapes import AttentionShape
 from regard.summary import Pooled
 

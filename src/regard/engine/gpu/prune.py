@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.decode import decodes
 from regard.engine.gpu.launch import EXACT, Shape, blocks, options, row_shape, strides_of
@@ -28,7 +29,6 @@ from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, load_state, score, times
 from regard.engine.gpu.top import new_best, write
 from regard.engine.gpu.wanted import BLOCK, RUN, Wanted, wanted
-from regard.engine.problem import RowState
 
 _MOST_PLACES = 16
 _FEWEST_KEYS = 2048

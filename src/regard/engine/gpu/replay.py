@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound, Rule
 from regard.engine.gpu.launch import (
     EXACT,
@@ -45,7 +46,6 @@ from regard.engine.gpu.tile import (
     source,
     times,
 )
-from regard.engine.problem import RowState
 from regard.summary import Pooled
 
 _TERMS = 1024  # rows a program prepares

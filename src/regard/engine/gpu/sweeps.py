@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.engine.gpu.bind import Bound, bind
 from regard.engine.gpu.launch import interpreting, room
 from regard.engine.gpu.seen import normal_form
-from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
 from regard.summary import (
     Concentration,
     Distance,

@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.engine.call import Place, RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.cells import cells
 from regard.engine.gpu.launch import Shape, across, blocks, options, strides_of
@@ -32,7 +33,6 @@ from regard.engine.gpu.tile import (
     times,
     weight,
 )
-from regard.engine.problem import Place, RowState
 
 _SHAPE = Shape(64, 64, 4, 2)
 _NARROW = Shape(32, 32, 4, 1)  # where numbers or heads are wide

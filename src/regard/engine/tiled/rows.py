@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.engine.problem import Call, RowState
-from regard.engine.sweeps import RowAnswers
+from regard.engine.backend import RowAnswers
+from regard.engine.call import Call, RowState
 from regard.engine.tiled.tile import KEYS, ROWS, Tile, kept_by_dropout, times
 from regard.summary import (
     Measured,

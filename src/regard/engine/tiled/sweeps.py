@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.engine.bias_gradient import BiasGradient
-from regard.engine.problem import Call, Place, Problem, RowState, What
-from regard.engine.sweeps import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.call import Call, Place, Problem, RowState, What
+from regard.engine.gradients import BiasGradient
 from regard.engine.tiled.rows import Block, assemble
 from regard.engine.tiled.tile import (
     blocks_of,

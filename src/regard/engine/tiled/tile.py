@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.engine.problem import Call, RowState
+from regard.engine.call import Call, RowState
 from regard.mask import Verdict
 
 ROWS, KEYS = 128, 512

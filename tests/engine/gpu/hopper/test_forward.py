@@ -14,11 +14,11 @@ from torch import Tensor
 
 import regard
 from regard.engine import api
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound, bind
 from regard.engine.gpu.hopper import forward as page
 from regard.engine.gpu.hopper.forward import fits, forward
 from regard.engine.gpu.prune import Pruner
-from regard.engine.problem import RowState
 
 HALF = torch.bfloat16
 

@@ -13,13 +13,13 @@ from torch import Tensor
 
 import regard
 from regard.engine import api, choose, library
+from regard.engine.call import Call, Problem, RowState
 from regard.engine.gpu import decode, forward
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.hopper import forward as own
 from regard.engine.gpu.hopper import gluon, sweeps
 from regard.engine.gpu.hopper.sweeps import HOPPER
 from regard.engine.gpu.sweeps import TRITON
-from regard.engine.problem import Call, Problem, RowState
 from regard.shapes import AttentionShape
 from regard.summary import Concentration, Entropy, MaxScore
 

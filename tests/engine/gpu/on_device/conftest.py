@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.choose import CANDIDATES
+from regard.engine.plan import CANDIDATES
 
 TOKENS, HEADS, KEY_HEADS = 330, 4, 2
 # those whose rows have the same bits in any company

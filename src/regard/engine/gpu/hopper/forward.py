@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.forward import Asked, Found, Watcher, new_found
 from regard.engine.gpu.hopper.kernel import attention
@@ -15,7 +16,6 @@ from regard.engine.gpu.hopper.sweeps import DIMS, DTYPES
 from regard.engine.gpu.hopper.walk import ranges_of
 from regard.engine.gpu.launch import EXACT, across, blocks
 from regard.engine.gpu.running import run
-from regard.engine.problem import RowState
 
 _ROWS, _KEYS, _STAGES = 128, 128, 2  # for every head dim, dtype, length and batch
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from regard.engine.call import Problem, RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import interpreting
 from regard.engine.gpu.seen import normal_form
 from regard.engine.gpu.sweeps import TritonSweeps
-from regard.engine.problem import Problem, RowState
 
 if TYPE_CHECKING:
     from regard.engine.gpu.forward import Found

@@ -1,9 +1,14 @@
-"""Whoever changes attention while it is computed: who may see whom before, the output after.
+"""Who observes attention while it is computed, and who changes it.
 
-An editor is asked by `attend`, in the thread (and context) that edits. The mask changes before an
-implementation is chosen, so an edited call is as exact and as fast as any with that mask, and
-questions are answered under it. The output changes after it was computed, and listeners hear of
-the changed one.
+A listener says beforehand what it wants measured and gets the attention afterwards. It is called
+by `attend`, so it observes Hugging Face models, regard's own layers and any other caller, in the
+thread (and context) that listens. Measuring never changes the output, nor what autograd keeps: the
+implementation is chosen as if there were no listener, and what that one does not measure on its way
+is asked afterwards.
+
+An editor changes who may see whom before an implementation is chosen, so an edited call is as exact
+and as fast as any with that mask, and questions are answered under it; and the output after it was
+computed, so that listeners observe the changed one.
 """
 
 from __future__ import annotations
@@ -13,14 +18,58 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from threading import Lock
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
-from regard.engine.problem import Call
+from regard.engine.call import Call
 from regard.errors import UnavailableError
 from regard.mask import Mask
+from regard.summary import Summary
+
+if TYPE_CHECKING:
+    from regard.engine.attention import Attention
+
+
+class Listener(Protocol):
+    """Hears of attention."""
+
+    def wants(self, call: Call) -> tuple[Summary, ...]:
+        """What to measure during this call."""
+        ...
+
+    def heard(self, attention: Attention) -> None:
+        """The finished attention. It must not be kept beyond this call without `clone()`."""
+        ...
+
+
+_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("regard_listeners", default=())
+
+
+def listeners() -> tuple[Listener, ...]:
+    """Who listens here and now."""
+    return _LISTENERS.get()
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within the block, the listener hears of every attention."""
+    token = _LISTENERS.set((*_LISTENERS.get(), listener))
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Within the block nobody listens: for whoever computes attention about attention."""
+    token = _LISTENERS.set(())
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
 
 
 class Editor(Protocol):

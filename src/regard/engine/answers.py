@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 
 from regard.engine import ops
-from regard.engine.choose import sweeps_for
-from regard.engine.eager import unwatched
-from regard.engine.problem import (
+from regard.engine.backend import ColumnAnswers, Sweeps, rows_and_columns
+from regard.engine.call import (
     Answers,
     Brought,
     Call,
@@ -34,8 +33,9 @@ from regard.engine.problem import (
     What,
     map_parts,
 )
-from regard.engine.spec import Spec, marks_of, measure_text
-from regard.engine.sweeps import ColumnAnswers, Sweeps, rows_and_columns
+from regard.engine.codec import Spec, marks_of, measure_text
+from regard.engine.plan import sweeps_for
+from regard.engine.torch_state import unwatched
 from regard.errors import GradientError
 from regard.summary import (
     Entropy,

@@ -4,6 +4,8 @@ Everything here is one of two things: the attention backward sweep, whose dS is
 p (dP − shift − slope (s − lse)), and rectangles of final scores on which gradients fall cell by
 cell. A weight is exp(s − lse), so a gradient g on p_ij puts g·p_ij
 on its own score and −g·p_ij on the lse of its row; the latter is a sweep with shift = −g_lse.
+Sweeps run below autograd, so a bias says how a tile's dS falls on its arrays; where it does not,
+autograd differentiates its tile.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.engine.bias_gradient import BiasGradient
-from regard.engine.problem import Call, Place, RowState
-from regard.engine.sweeps import Sweeps
+from regard.engine.backend import Sweeps
+from regard.engine.call import Call, Place, RowState
+from regard.mask import Extent
+from regard.score import Bias
 from regard.summary import RowStatistic
 
 _STRIP = 128  # rows at a time, where a gradient falls on a few scores of every row
@@ -185,3 +188,26 @@ def _distinct(place: Place, ds: Tensor) -> tuple[Place, Tensor]:
             once = index
         named.append(once)
     return Place(*named), ds
+
+
+class BiasGradient:
+    """A running sum over tiles, one tensor per array of the bias."""
+
+    def __init__(self, bias: Bias | None, extent: Extent, dtype: torch.dtype) -> None:
+        self.bias, self.extent = bias, extent
+        arrays = [] if bias is None else bias.arrays()
+        self.sums = [torch.zeros_like(array, dtype=dtype) for array in arrays]
+
+    def add(self, i: Tensor, j: Tensor, ds: Tensor) -> None:
+        """dS of rows i (R,) and keys j (C,), for every batch entry and head: (*batch, Hq, R, C)."""
+        if self.bias is None or self.bias.add_gradient(self.sums, i, j, ds, self.extent):
+            return
+        with torch.enable_grad():
+            arrays = [array.detach().requires_grad_() for array in self.bias.arrays()]
+            left = iter(arrays)
+            tile = self.bias.map(lambda _: next(left)).tile(i, j, self.extent)
+            on_tile = ds.sum_to_size(tile.shape).to(tile.dtype)
+            grads = torch.autograd.grad(tile, arrays, on_tile, allow_unused=True)
+        for total, grad in zip(self.sums, grads, strict=True):
+            if grad is not None:
+                total += grad.to(total.dtype)

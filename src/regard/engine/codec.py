@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.declare import decode, decode_all, encode, encode_all
-from regard.engine.problem import Call, What
+from regard.engine.call import Call, What
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape

@@ -5,7 +5,7 @@
     cells      a rectangle of weights or scores
     backward   weights computed again, carried on to gradients
 
-An implementation supplies these; `swept.py` turns them into answers with gradients.
+A backend supplies these; `answers.py` turns them into answers with gradients.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
-from regard.engine.choose import sweeps_called
-from regard.engine.problem import Call, Place, Problem, RowState, What
+from regard.engine.call import Call, Place, Problem, RowState, What
+from regard.engine.plan import sweeps_called
 from regard.summary import Mass, Measured, Offsets, Pooled, Received, Summary
 
 

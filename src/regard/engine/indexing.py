@@ -2,8 +2,7 @@
 
 An index names cells of a virtual (*batch, Hq, L, S) array. Where it is an outer product of
 choices per axis (integers, slices, at most one list) one rectangle is asked for; where several
-lists run together, cell by cell, the cells are gathered tile by tile.
-"""
+lists run together, cell by cell, the cells are gathered tile by tile."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.problem import Place
+from regard.engine.call import Place
 from regard.errors import InputError
 
 _ROWS_AT_ONCE = 64  # gathered cells are grouped by this many queries

@@ -1,21 +1,42 @@
-"""Which implementation serves a call: each one answers with the reasons why it cannot.
+"""Which implementation serves a call, once for all calls alike.
 
-Only this page knows the implementations, and imports one when it is asked about.
+Each implementation answers with the reasons why it cannot; only this file knows them all, and
+imports one when it is asked about. A model calls attention with the same shapes and the same mask
+again and again, and host time shows where a call takes well under a millisecond: so whatever was
+checked and chosen for a call is kept for the next one like it. Only where nothing but q, k and v
+holds a tensor: no tensor is kept alive here.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from regard.engine.problem import Answers, Call, Known, Place, Problem, RowState, What
+from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
+from regard.engine.torch_state import unwatched
 from regard.errors import InputError, UnavailableError
-from regard.summary import Summary
+from regard.mask import Causal, Mask, Window
+from regard.score import ScoreRule
+from regard.shapes import AttentionShape
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    Offsets,
+    Peak,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+)
 
 if TYPE_CHECKING:
-    from regard.engine.sweeps import Sweeps
+    from regard.engine.backend import Sweeps
 
 CANDIDATES = ("cpu", "hopper", "triton", "library", "tiled", "dense")  # in order of preference
 MEASURING = ("cpu", "hopper", "triton", "tiled")  # those that measure on their way to the output
@@ -87,7 +108,7 @@ def sweeps_called(name: str) -> Sweeps:
 
 def _load(name: str) -> Implementation:
     if name in MEASURING:
-        from regard.engine.swept import Swept
+        from regard.engine.answers import Swept
 
         return Swept(sweeps_called(name))
     if name == "library":
@@ -154,3 +175,73 @@ def remarks() -> dict[str, str]:
     from regard.engine.cpu.sweeps import CPU
 
     return {} if CPU.unavailable() else {CPU.name: CPU.remark()}
+
+
+_MANY = 4096  # kinds of calls
+
+# what has no tensor inside and is equal where it means the same
+TENSORLESS = frozenset({type(None), Causal, Window})  # masks that numbers alone define
+_SUMMARIES = frozenset(
+    {Concentration, Distance, Entropy, MaxLogit, MaxScore, Offsets, Peak, Pooled, Received, Top,
+     Visible}
+)  # fmt: skip
+_NUMBERS = frozenset({type(None), bool, int, float, str})
+
+
+class Settled(NamedTuple):
+    """All of a call but its tensors."""
+
+    shape: AttentionShape
+    mask: Mask | None
+    score: ScoreRule
+    dropout: float
+    summaries: tuple[Summary, ...]
+    chosen: Implementation
+
+    @classmethod
+    def of(cls, call: Call, summaries: tuple[Summary, ...], chosen: Implementation) -> Settled:
+        """What was found for this call."""
+        return cls(call.shape, call.mask, call.score, call.dropout, summaries, chosen)
+
+    def call(self, query: Tensor, key: Tensor, value: Tensor) -> Call:
+        """The call over these tensors."""
+        if self.shape.headless:
+            query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
+        return Call(query, key, value, self.mask, self.score, self.shape, self.dropout)
+
+
+_KEPT: dict[Any, Settled] = {}
+
+
+def key_of(
+    query: Tensor, key: Tensor, value: Tensor, mask: Any, summaries: Any, *numbers: Any
+) -> tuple[Any, ...] | None:
+    """What calls have in common that are settled alike; None where a call is to be settled by
+    itself: somebody looks at it, tensors are none or of a kind of their own, have gradients, or
+    stand elsewhere too, or something is none of the kinds that are asked for."""
+    if not unwatched((query, key, value)):
+        return None
+    if query.requires_grad or key.requires_grad or value.requires_grad:
+        return None
+    if type(mask) not in TENSORLESS or not _NUMBERS.issuperset(map(type, numbers)):
+        return None
+    if type(summaries) is not tuple or not _SUMMARIES.issuperset(map(type, summaries)):
+        return None
+    return (
+        query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, query.device,
+        key.device, value.device, mask, summaries, *numbers,
+    )  # fmt: skip
+
+
+def kept(key: tuple[Any, ...] | None) -> Settled | None:
+    """What was settled for such a call before."""
+    return None if key is None else _KEPT.get(key)
+
+
+def keep(key: tuple[Any, ...] | None, settled: Settled) -> None:
+    """For the next call like this."""
+    if key is None:
+        return
+    if len(_KEPT) >= _MANY:
+        _KEPT.clear()
+    _KEPT[key] = settled

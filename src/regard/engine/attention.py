@@ -1,18 +1,22 @@
-"""Attention: the lazy matrix and its questions."""
+"""Attention: the lazy matrix and its questions.
+
+Rows of padding are computed like any other, but no statistic, received mass or map counts them:
+these are asked under a mask that hides every key from such a row.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from regard.display import as_html
-from regard.engine.counted import counting_call, counting_lse, counting_state
-from regard.engine.index import read_cells
-from regard.engine.problem import Answers, Call, Known, RowState, What, map_parts
+from regard.engine.call import Answers, Call, Known, RowState, What, map_parts
+from regard.engine.indexing import read_cells
 from regard.errors import (
     DeviceError,
     DTypeError,
@@ -21,10 +25,29 @@ from regard.errors import (
     StaleError,
     TooLargeError,
 )
+from regard.mask import Padding
 from regard.summary import Asking, Summary, TopKeys
 
 if TYPE_CHECKING:
-    from regard.engine.choose import Implementation
+    from regard.engine.plan import Implementation
+
+
+def counting_call(call: Call, counted: Tensor) -> Call:
+    """The call in which a row that does not count sees no key; counted (B, L)."""
+    hiding = Padding(torch.full((1,), call.shape.keys, device=counted.device), counted)
+    return replace(call, mask=hiding if call.mask is None else call.mask & hiding)
+
+
+def counting_lse(lse: Tensor, counted: Tensor) -> Tensor:
+    """(B, H, L): −∞ in rows that do not count."""
+    return lse.where(counted[:, None], -torch.inf)
+
+
+def counting_state(state: RowState, counted: Tensor) -> RowState:
+    """The same of a row state."""
+    log = state.log.where(counted[:, None], 0.0)
+    return RowState(counting_lse(state.peak, counted), log)
+
 
 _LARGEST_DENSE = 2**30  # bytes
 
