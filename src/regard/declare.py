@@ -70,6 +70,7 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
     tag: ClassVar[str | None] = None  # "name/version": what texts call the class
     family: ClassVar[str] = "value"  # what messages call it: a mask, a bias, a statistic
     _plan: ClassVar[tuple[_Plan, ...]] = ()
+    is_flat: ClassVar[bool] = True  # numbers and words alone: equal where it means the same
     _word: ClassVar[str] = ""  # what texts call this very class; a subclass never inherits it
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -85,6 +86,10 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
         cls._plan = tuple(
             (one.name, *one.metadata.get("plan", ("constant", (), None, True)))
             for one in fields(cls)  # type: ignore[arg-type]
+        )
+        named = {one.name: str(one.type) for one in fields(cls)}  # type: ignore[arg-type]
+        cls.is_flat = all(
+            kind == "constant" and "Callable" not in named[name] for name, kind, *_ in cls._plan
         )
         own = cls.__dict__.get("tag")
         cls._word = f"{_LOCAL}{next(_numbers)}" if own is None else _checked_tag(own, cls)

@@ -81,26 +81,33 @@ class Swept:
         measured aside leaves no trace in the graph. The mass of all queries may be left to the
         backward, where nobody but autograd will see that."""
         everything = (*summaries, *aside)
-        measures = _measures(everything)
-        in_graph = Entropy() in summaries
-        known = Known()
         if not call.dropout and self._is_plain(call):
-            found = rows_and_columns(self._sweeps(call), call, True, measures, None)
-            output, state = cast(Tensor, found.output), map_parts(found.state, Tensor.contiguous)
-            output, lse = output.to(call.query.dtype).contiguous(), state.lse
-            known.values = {m: map_parts(found.measured[m], Tensor.contiguous) for m in measures}
-        else:
-            known.brought = Brought() if in_backward and unwatched(()) else None
-            options = {"output": True, "dropout": call.dropout, "aside": not in_graph}
-            with nullcontext() if known.brought is None else ops.bringing(known.brought):
-                output, lse, state, values = self._through_operator(
-                    call, measures, None, mass=known.brought is not None, **options
-                )
-            known.values = {m: map_parts(value, Tensor.detach) for m, value in values.items()}
-            if in_graph:
-                known.entropy = cast(Tensor, values[Entropy()])  # one backward with the output
+            return self.attend_now(call, everything)
+        measures, in_graph = _measures(everything)[0], Entropy() in summaries
+        known = Known(brought=Brought() if in_backward and unwatched(()) else None)
+        options = {"output": True, "dropout": call.dropout, "aside": not in_graph}
+        with nullcontext() if known.brought is None else ops.bringing(known.brought):
+            output, lse, state, values = self._through_operator(
+                call, measures, None, mass=known.brought is not None, **options
+            )
+        known.values = {m: map_parts(value, Tensor.detach) for m, value in values.items()}
+        if in_graph:
+            known.entropy = cast(Tensor, values[Entropy()])  # one backward with the output
         self._fill_columns(_detached(call), state, everything, known)
         return Answers(output, lse, known, state)
+
+    def attend_now(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
+        """The same where torch neither records nor traces: no operator, no text."""
+        measures, has_columns = _measures(summaries) if summaries else ((), False)
+        sweeps = self._sweeps(call) if self.sweeps is None else self.sweeps
+        found = rows_and_columns(sweeps, call, True, measures, None)
+        output, state = cast(Tensor, found.output), found.state
+        known = Known(found.measured)
+        if has_columns:
+            self._fill_columns(call, state, summaries, known)
+        dtype = call.query.dtype
+        output = output if output.dtype == dtype else output.to(dtype)
+        return Answers(output, state.peak + state.log, known, state)
 
     def state(self, call: Call) -> RowState:
         """The row state alone, where nobody has it yet."""
@@ -110,7 +117,7 @@ class Swept:
 
     def _is_plain(self, call: Call, *more: Tensor) -> bool:
         """Whether the sweeps may be called as they are."""
-        return unwatched((call.query, call.key, call.value, *_arrays(call), *more))
+        return unwatched((call.query, call.key, call.value, *call.arrays, *more))
 
     def _sweeps(self, call: Call) -> Sweeps:
         return sweeps_for(call, self.name, self._checked) if self.sweeps is None else self.sweeps
@@ -122,8 +129,7 @@ class Swept:
         call = call.with_value(call.value[..., :0])
         if self._is_plain(call, *(given or ())):
             found = rows_and_columns(self._sweeps(call), call, False, measures, given)
-            made = {m: map_parts(v, Tensor.contiguous) for m, v in found.measured.items()}
-            return found.state, made
+            return found.state, found.measured
         _, _, state, values = self._through_operator(call, measures, given)
         return state, values
 
@@ -134,7 +140,7 @@ class Swept:
         spec = self._spec(call).asking(asked=measure_text(measures), **question)
         seed = torch.randint(2**31, ()) if question.get("dropout") else None
         output, peak, log, lse, *flat = ops.rows(
-            call.query, call.key, call.value, _arrays(call), list(given or ()),
+            call.query, call.key, call.value, list(call.arrays), list(given or ()),
             marks_of(measures), seed, spec,
         )  # fmt: skip
         parts, values = iter(flat), {}
@@ -157,7 +163,7 @@ class Swept:
             return self._sweeps(call).columns(matrix, state, chosen, y, seen, offsets)
         spec = self._spec(call).asking(seen=seen, offsets=offsets)
         mass, count, product, diagonals = ops.columns(
-            call.query, call.key, _arrays(call), list(state), chosen, y, spec
+            call.query, call.key, list(call.arrays), list(state), chosen, y, spec
         )
         return ColumnAnswers(mass, count if seen else None, product, diagonals if offsets else None)
 
@@ -170,40 +176,43 @@ class Swept:
         a gradient are swept when they are answered, where they are not known."""
         if known.brought is not None and known.brought.mass is not None:
             known.values.setdefault(Received(), Mass(known.brought.mass))
-        graph = call.gradients
-        alone = tuple(s for s in summaries if not (graph and s.gradient == "mass"))
-        self._fill(_detached(call), state, alone, known)
-        if not graph:
+        if not call.gradients:
+            self._fill(call, state, summaries, known)
             self._fill_columns(call, state, summaries, known)
+            return {summary: summary.answer(known.values, call.shape) for summary in summaries}
+        alone = tuple(s for s in summaries if s.gradient != "mass")
+        self._fill(_detached(call), state, alone, known)
         return {summary: self._answer(call, state, summary, known) for summary in summaries}
 
     def _fill(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
-        missing = tuple(s for s in summaries if s.answer(known.values, call.shape) is None)
-        if measures := _measures(missing):
+        missing = tuple([s for s in summaries if s.answer(known.values, call.shape) is None])
+        if missing and (measures := _measures(missing)[0]):
             known.values.update(self._rows(call, measures, state)[1])
 
     def _fill_columns(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
         """Diagonals come along with the mass of all queries, where that is asked for too."""
+        if not _measures(summaries)[1]:
+            return
         columns = [s for s in fewest(summaries) if s.sweep == "columns" and not _is_declared(s)]
         missing = [s for s in columns if s.answer(known.values, call.shape) is None]
-        offsets = Offsets() in missing
         masses = [s for s in missing if isinstance(s, Received)]
+        offsets = len(masses) < len(missing)
         if offsets and not any(s.queries is None for s in masses):
             masses.append(Received())
         for summary in masses:
             self._sweep_mass(call, state, summary, known, offsets and summary.queries is None)
 
     def _answer(self, call: Call, state: RowState, summary: Summary, known: Known) -> Any:
-        if call.gradients and isinstance(summary, Received):
+        if isinstance(summary, Received):
             return self._received_with_graph(call, state, summary, known)
         if isinstance(summary, Offsets) and summary not in known.values:
             self._sweep_mass(_detached(call), state, Received(), known, True)
         value = summary.answer(known.values, call.shape)
-        if not call.gradients or summary.gradient == "constant":
+        if summary.gradient == "constant":
             return value
         if summary.gradient == "entropy":
             attached = known.entropy
@@ -220,7 +229,7 @@ class Swept:
         self, call: Call, state: RowState, value: Tensor, keys: Tensor | None = None, **said: Any
     ) -> Tensor:
         spec = self._spec(call).asking(**said)
-        return ops.attach(call.query, call.key, _arrays(call), list(state), value, keys, spec)
+        return ops.attach(call.query, call.key, list(call.arrays), list(state), value, keys, spec)
 
     def _attach_declared(
         self, call: Call, state: RowState, summary: RowStatistic, value: Tensor
@@ -240,9 +249,7 @@ class Swept:
         """Column mass and, where the summary divides by it, how many may see each key."""
         seen, chosen = summary.per == "visible", None
         if summary.queries is not None:
-            rows = query_indices(summary.queries, call.shape.queries, call.query.device)
-            chosen = torch.zeros(call.shape.queries, dtype=torch.bool, device=rows.device)
-            chosen[rows] = True
+            chosen = _chosen(summary.queries, call.shape.queries, call.query.device)
         found = self._columns(call, state, chosen, None, seen, offsets)
         if found.offsets is not None:
             known.values[Offsets()] = found.offsets
@@ -268,7 +275,7 @@ class Swept:
         if self._is_plain(call, *state, *place):
             return self._sweeps(call).cells(call, state, place, what)
         spec = self._spec(call).asking(what=what)
-        return ops.cells(call.query, call.key, _arrays(call), list(state), list(place), spec)
+        return ops.cells(call.query, call.key, list(call.arrays), list(state), list(place), spec)
 
     def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
         """A @ x for x (*batch, Hq, S, M): the forward over other values."""
@@ -276,7 +283,7 @@ class Swept:
         key = call.key if group == 1 else call.key.repeat_interleave(group, -3)
         spec = self._spec(call).asking(output=True)
         query = call.query.to(exact)  # values and weights meet in full precision
-        return ops.rows(query, key.to(exact), x, _arrays(call), list(state), [], None, spec)[0]
+        return ops.rows(query, key.to(exact), x, list(call.arrays), list(state), [], None, spec)[0]
 
     def apply_transposed(self, call: Call, state: RowState, y: Tensor) -> Tensor:
         """Aᵀ @ y for y (*batch, Hq, L, M)."""
@@ -287,15 +294,27 @@ class Swept:
         return Spec(rules.mask, rules.score, self.name, self._checked, place=call.place)
 
 
-def _arrays(call: Call) -> list[Tensor]:
-    mask = [] if call.mask is None else list(call.mask.arrays())
-    return [*mask, *call.score.arrays()]
-
-
 def _detached(call: Call) -> Call:
     """Without what autograd follows; the call itself where it follows nothing."""
     plain = torch.compiler.is_compiling() or any(t.requires_grad for t in call.tensors())
     return call.map(lambda tensor: tensor.detach()) if plain else call
+
+
+def _chosen(queries: Any, count: int, device: torch.device) -> Tensor:
+    """(L,) booleans: which of the queries count. Remembered on the CPU, where nothing is traced."""
+    if device.type == "cpu" and not torch.compiler.is_compiling() and unwatched(()):
+        return _remembered_chosen(queries, count)
+    return _flags(queries, count, device)
+
+
+def _flags(queries: Any, count: int, device: torch.device | None = None) -> Tensor:
+    rows = query_indices(queries, count, device or torch.device("cpu"))
+    chosen = torch.zeros(count, dtype=torch.bool, device=rows.device)
+    chosen[rows] = True
+    return chosen
+
+
+_remembered_chosen = lru_cache(maxsize=64)(_flags)
 
 
 def _is_declared(summary: Summary) -> bool:
@@ -303,23 +322,29 @@ def _is_declared(summary: Summary) -> bool:
     return summary.sweep == "columns" and not isinstance(summary, Received | Offsets)
 
 
-def _measures(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-    """Remembered, where no tensor is in them that would be kept alive."""
-    fleeting = torch.compiler.is_compiling() or any(True for s in summaries for _ in s.arrays())
-    return (_needed if fleeting else _remembered_needed)(summaries)
+def _measures(summaries: tuple[Summary, ...]) -> tuple[tuple[Summary, ...], bool]:
+    """What the row operator has to bring for these, and whether a column sweep has to follow.
+    Remembered, where no tensor is in them that would be kept alive."""
+    if torch.compiler.is_compiling():
+        return _needed(summaries)
+    for summary in summaries:
+        if not summary.is_flat:
+            return _needed(summaries)
+    return _remembered_needed(summaries)
 
 
-def _needed(summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-    """What the row operator has to bring for these. Where there are maps, columns of all queries
-    are asked together with them: one sweep may bring both."""
+def _needed(summaries: tuple[Summary, ...]) -> tuple[tuple[Summary, ...], bool]:
+    """Where there are maps, columns of all queries are asked together with them: one sweep may
+    bring both."""
     asked = fewest(summaries)
     rows = [s for s in asked if s.sweep == "rows" or _is_declared(s)]
+    has_columns = len(rows) < len(asked)
     if not any(isinstance(s, Pooled) for s in rows):
-        return tuple(rows)
+        return tuple(rows), has_columns
     masses = [s for s in asked if isinstance(s, Received) and s.queries is None]
     offsets = [s for s in asked if isinstance(s, Offsets)]
     masses = masses or [Received() for _ in offsets]
-    return (*rows, *masses, *offsets)
+    return (*rows, *masses, *offsets), has_columns
 
 
 _remembered_needed = lru_cache(maxsize=1024)(_needed)

@@ -18,8 +18,16 @@ from regard.engine.answers import Swept
 from regard.engine.attention import Attention
 from regard.engine.call import Answers, Call, Known, RowState
 from regard.engine.dtensor import for_dtensors, placed_like
-from regard.engine.observers import edited_call, edited_output, editors, listeners, unheard
-from regard.engine.plan import MEASURING, Implementation, Settled, choose, keep, kept, key_of
+from regard.engine.observers import (
+    EDITORS,
+    LISTENERS,
+    edited_call,
+    edited_output,
+    editors,
+    listeners,
+    unheard,
+)
+from regard.engine.plan import KEPT, MEASURING, Implementation, Settled, choose, keep, key_of
 from regard.engine.torch_state import check_whole, has_tangent, in_autocast, is_batched
 from regard.errors import DeviceError, DTypeError, GradientError, InputError, ShapeError
 from regard.mask import Causal, Mask, as_mask
@@ -67,12 +75,12 @@ def attend(
     check_whole()
     query, key, value = in_autocast(query, key, value)
     later = in_backward != () and bool(_check_in_backward(in_backward))
-    changing = editors()
+    changing = editors() if torch.compiler.is_compiling() else EDITORS.get()
     alike = None
     if bias is None and sink is None and not changing:
         numbers = (scale, softcap, dropout, implementation)
         alike = key_of(query, key, value, mask, summaries, *numbers)
-    settled = kept(alike)
+    settled = None if alike is None else KEPT.get(alike)
     if settled is not None:
         call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
         later = False  # nothing is settled for calls with gradients
@@ -83,13 +91,16 @@ def attend(
         later = later and call.gradients
         wanted = (*summaries, Received()) if later else summaries
         chosen = _choose(call, wanted, implementation)
-        keep(alike, Settled.of(call, summaries, chosen))
-    heard = () if torch.compiler.is_compiling() else listeners()
+        if alike is not None:
+            keep(alike, Settled.of(call, summaries, chosen))
+    heard = () if torch.compiler.is_compiling() else LISTENERS.get()
     if isinstance(chosen, Swept) and (heard or later):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
         # same tensors in the graph
         aside = dict.fromkeys(one for listener in heard for one in listener.wants(call))
         answers = chosen.attend(call, summaries, tuple(aside), later)
+    elif alike is not None and isinstance(chosen, Swept) and not call.dropout:
+        answers = chosen.attend_now(call, summaries)
     else:
         answers = chosen.attend(call, summaries)
     if changing:

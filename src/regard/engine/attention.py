@@ -69,7 +69,7 @@ class Attention(Asking):
         self._known = answers.known
         self._state = answers.state
         self._versions = _versions(call)
-        self._written = _written(self._known)
+        self._written = _written(self._known) if self._known.values else ()
         self._headless = call.shape.headless
         self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
         self._twin: Attention | None = None
@@ -289,12 +289,16 @@ class Attention(Asking):
         self._fresh()
         if self._rows_counted is not None:
             return self._counting()._ask_all(summaries)
+        call = self._call
         for summary in summaries:
             if not isinstance(summary, Summary):
                 raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
-            summary.check(self._call.shape)
-        found = self._implementation.measure(self._call, self._rows(), summaries, self._known)
+            summary.check(call.shape)
+        state = self._rows() if self._state is None else self._state
+        found = self._implementation.measure(call, state, summaries, self._known)
         self._written = _written(self._known)
+        if not self._headless:
+            return found
         return {summary: self._public_answer(found[summary]) for summary in summaries}
 
     def _public_answer(self, value: Any) -> Any:
@@ -364,8 +368,7 @@ def _versions(call: Call) -> tuple[int, ...]:
     Inference tensors do not count; compiled code does not count at all."""
     if torch.compiler.is_compiling():
         return ()
-    mask = () if call.mask is None else call.mask.arrays()
-    watched = (call.query, call.key, *call.score.arrays(), *mask)
+    watched = (call.query, call.key, *call.arrays)
     return tuple([-1 if t.is_inference() else t._version for t in watched])
 
 
@@ -373,4 +376,9 @@ def _written(known: Known) -> tuple[int, ...]:
     """The same of everything measured, which callers are given without a copy."""
     if torch.compiler.is_compiling():
         return ()
-    return tuple([part._version for part in known.tensors() if not part.is_inference()])
+    counts = []
+    for value in known.values.values():
+        for part in (value,) if isinstance(value, Tensor) else value:
+            if part is not None and not part.is_inference():
+                counts.append(part._version)
+    return tuple(counts)

@@ -10,7 +10,7 @@ A backend supplies these; `answers.py` turns them into answers with gradients.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from torch import Tensor
@@ -131,29 +131,58 @@ def rows_and_columns(
 ) -> RowAnswers:
     """Rows, then columns; maps come with either, as is cheaper for these sweeps. Statistics that
     these sweeps do not list are brought by `tiled`."""
+    if not measures:
+        return sweeps.rows(call, output, (), given)
+    rows, maps, received, offsets, foreign = _split(sweeps, measures)
+    found = sweeps.rows(call, output, rows, given)
+    state = given or found.state
+    if received is not None:
+        seen = received.per == "visible"
+        if maps:
+            also = cast(ColumnsWithMaps, sweeps)
+            sums, cells = also.columns_with_maps(call, state, maps, seen, offsets)
+            found.measured.update(cells)
+        else:
+            matrix = call.with_value(call.value[..., :0])
+            sums = sweeps.columns(matrix, state, None, None, seen, offsets)
+        found.measured[received] = Mass(sums.mass, sums.seen)
+        if sums.offsets is not None:
+            found.measured[Offsets()] = sums.offsets
+    if foreign:
+        matrix = call.with_value(call.value[..., :0])
+        found.measured.update(sweeps_called("tiled").rows(matrix, False, foreign, state).measured)
+    return found
+
+
+class _Split(NamedTuple):
+    """Measures by the sweep that brings them."""
+
+    rows: tuple[Summary, ...]
+    maps: tuple[Pooled, ...]  # with the columns
+    received: Received | None
+    offsets: bool
+    foreign: tuple[Summary, ...]  # by tiles
+
+
+def _split(sweeps: Sweeps, measures: tuple[Summary, ...]) -> _Split:
+    """Remembered, where no tensor is in the measures that would be kept alive."""
+    for measure in measures:
+        if not measure.is_flat:
+            return _split_anew(sweeps, measures)
+    return _split_once(sweeps, measures)  # type: ignore[arg-type]
+
+
+def _split_anew(sweeps: Sweeps, measures: tuple[Summary, ...]) -> _Split:
     native = tuple(m for m in measures if sweeps.knows(m))
     received = next((m for m in native if isinstance(m, Received)), None)
     together = received is not None and _has_maps(type(sweeps))
     maps = tuple(m for m in native if together and isinstance(m, Pooled))
     rows = tuple(m for m in native if m not in (received, Offsets(), *maps))
-    found = sweeps.rows(call, output, rows, given)
-    state = given or found.state
-    matrix = call.with_value(call.value[..., :0])
-    if received is not None:
-        seen, offsets = received.per == "visible", Offsets() in native
-        if together:
-            also = cast(ColumnsWithMaps, sweeps)
-            sums, cells = also.columns_with_maps(call, state, maps, seen, offsets)
-            found.measured.update(cells)
-        else:
-            sums = sweeps.columns(matrix, state, None, None, seen, offsets)
-        found.measured[received] = Mass(sums.mass, sums.seen)
-        if sums.offsets is not None:
-            found.measured[Offsets()] = sums.offsets
     foreign = tuple(m for m in measures if m not in native)
-    if foreign:
-        found.measured.update(sweeps_called("tiled").rows(matrix, False, foreign, state).measured)
-    return found
+    return _Split(rows, maps, received, Offsets() in native, foreign)
+
+
+_split_once = lru_cache(maxsize=1024)(_split_anew)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -61,11 +61,22 @@ class Call:
     @property
     def gradients(self) -> bool:
         """Whether a graph begins here."""
-        return torch.is_grad_enabled() and any(t.requires_grad for t in self.tensors())
+        if not torch.is_grad_enabled():
+            return False
+        return any(t.requires_grad for t in self.tensors())
 
     def tensors(self) -> list[Tensor]:
         """Everything a gradient may flow into: q, k, v, then the rule's arrays."""
         return [self.query, self.key, self.value, *self.score.arrays()]
+
+    @property
+    def arrays(self) -> tuple[Tensor, ...]:
+        """The mask's arrays, then the rule's."""
+        mask, score = self.mask, self.score
+        inside = () if mask is None or mask.is_flat else tuple(mask.arrays())
+        if score.bias is None and score.sink is None:
+            return inside
+        return (*inside, *score.arrays())
 
     def map(self, convert: Callable[[Tensor], Tensor]) -> Call:
         """The same call with each tensor replaced by convert(tensor)."""
@@ -139,11 +150,6 @@ class Known:
     values: dict[Summary, Measured] = field(default_factory=dict)
     entropy: Tensor | None = None  # with its graph, from the same node as the output
     brought: Brought | None = None
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Everything measured."""
-        for value in self.values.values():
-            yield from (part for part in parts_of(value) if part is not None)
 
     def map(self, convert: Callable[[Tensor], Tensor]) -> Known:
         """The same with every tensor converted; what carries a graph is left behind."""

@@ -44,32 +44,32 @@ class Listener(Protocol):
         ...
 
 
-_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("regard_listeners", default=())
+LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("regard_listeners", default=())
 
 
 def listeners() -> tuple[Listener, ...]:
     """Who listens here and now."""
-    return _LISTENERS.get()
+    return LISTENERS.get()
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Within the block, the listener hears of every attention."""
-    token = _LISTENERS.set((*_LISTENERS.get(), listener))
+    token = LISTENERS.set((*LISTENERS.get(), listener))
     try:
         yield
     finally:
-        _LISTENERS.reset(token)
+        LISTENERS.reset(token)
 
 
 @contextmanager
 def unheard() -> Iterator[None]:
     """Within the block nobody listens: for whoever computes attention about attention."""
-    token = _LISTENERS.set(())
+    token = LISTENERS.set(())
     try:
         yield
     finally:
-        _LISTENERS.reset(token)
+        LISTENERS.reset(token)
 
 
 class Editor(Protocol):
@@ -84,7 +84,7 @@ class Editor(Protocol):
         ...
 
 
-_EDITORS: ContextVar[tuple[Editor, ...]] = ContextVar("regard_editors", default=())
+EDITORS: ContextVar[tuple[Editor, ...]] = ContextVar("regard_editors", default=())
 
 # How many edit, in whatever thread. Traced code cannot read a context variable; it reads this,
 # and is traced again when the number changes.
@@ -102,19 +102,19 @@ def editors() -> tuple[Editor, ...]:
                 "before torch.compile"
             )
         return ()
-    return _EDITORS.get()
+    return EDITORS.get()
 
 
 @contextmanager
 def editing(editor: Editor) -> Iterator[None]:
     """Within the block, the editor is asked about every attention, after those before it."""
-    token = _EDITORS.set((*_EDITORS.get(), editor))
+    token = EDITORS.set((*EDITORS.get(), editor))
     _count(1)
     try:
         yield
     finally:
         _count(-1)
-        _EDITORS.reset(token)
+        EDITORS.reset(token)
 
 
 def edited_call(call: Call, by: tuple[Editor, ...]) -> Call:

@@ -17,23 +17,10 @@ from torch import Tensor
 from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
 from regard.engine.torch_state import unwatched
 from regard.errors import InputError, UnavailableError
-from regard.mask import Causal, Mask, Window
+from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
-from regard.summary import (
-    Concentration,
-    Distance,
-    Entropy,
-    MaxLogit,
-    MaxScore,
-    Offsets,
-    Peak,
-    Pooled,
-    Received,
-    Summary,
-    Top,
-    Visible,
-)
+from regard.summary import Summary
 
 if TYPE_CHECKING:
     from regard.engine.backend import Sweeps
@@ -179,12 +166,6 @@ def remarks() -> dict[str, str]:
 
 _MANY = 4096  # kinds of calls
 
-# what has no tensor inside and is equal where it means the same
-TENSORLESS = frozenset({type(None), Causal, Window})  # masks that numbers alone define
-_SUMMARIES = frozenset(
-    {Concentration, Distance, Entropy, MaxLogit, MaxScore, Offsets, Peak, Pooled, Received, Top,
-     Visible}
-)  # fmt: skip
 _NUMBERS = frozenset({type(None), bool, int, float, str})
 
 
@@ -210,38 +191,37 @@ class Settled(NamedTuple):
         return Call(query, key, value, self.mask, self.score, self.shape, self.dropout)
 
 
-_KEPT: dict[Any, Settled] = {}
+KEPT: dict[Any, Settled] = {}
 
 
 def key_of(
     query: Tensor, key: Tensor, value: Tensor, mask: Any, summaries: Any, *numbers: Any
 ) -> tuple[Any, ...] | None:
     """What calls have in common that are settled alike; None where a call is to be settled by
-    itself: somebody looks at it, tensors are none or of a kind of their own, have gradients, or
-    stand elsewhere too, or something is none of the kinds that are asked for."""
+    itself: torch records or traces it, tensors are of a kind of their own or have gradients, or
+    something holds a tensor."""
     if not unwatched((query, key, value)):
         return None
     if query.requires_grad or key.requires_grad or value.requires_grad:
         return None
-    if type(mask) not in TENSORLESS or not _NUMBERS.issuperset(map(type, numbers)):
+    if mask is not None and not getattr(mask, "is_flat", False):
         return None
-    if type(summaries) is not tuple or not _SUMMARIES.issuperset(map(type, summaries)):
+    if type(summaries) is not tuple:
         return None
+    for one in summaries:
+        if not getattr(one, "is_flat", False):
+            return None
+    for number in numbers:
+        if type(number) not in _NUMBERS:
+            return None
     return (
         query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, query.device,
         key.device, value.device, mask, summaries, *numbers,
     )  # fmt: skip
 
 
-def kept(key: tuple[Any, ...] | None) -> Settled | None:
-    """What was settled for such a call before."""
-    return None if key is None else _KEPT.get(key)
-
-
-def keep(key: tuple[Any, ...] | None, settled: Settled) -> None:
+def keep(key: tuple[Any, ...], settled: Settled) -> None:
     """For the next call like this."""
-    if key is None:
-        return
-    if len(_KEPT) >= _MANY:
-        _KEPT.clear()
-    _KEPT[key] = settled
+    if len(KEPT) >= _MANY:
+        KEPT.clear()
+    KEPT[key] = settled

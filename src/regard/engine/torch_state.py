@@ -29,13 +29,19 @@ from regard.errors import UnavailableError
 
 def unwatched(tensors: Iterable[Tensor]) -> bool:
     """No gradient, no trace, no transform, no mode, no subclass of Tensor."""
-    if torch.compiler.is_compiling() or _TRACED() or _MODES() or _LEVELS() or _is_dual():
+    # inside `forward_ad.dual_level` any tensor may carry a tangent
+    if torch.compiler.is_compiling() or getattr(forward_ad, "_current_level", 0) >= 0:
+        return False
+    if _TRACED() or _MODES() or _LEVELS():
         return False
     graph = torch.is_grad_enabled()
-    return all(
-        type(t) is Tensor and t.layout is torch.strided and not (graph and t.requires_grad)
-        for t in tensors
-    )
+    for t in tensors:
+        if type(t) is not Tensor or t.layout is not _STRIDED or (graph and t.requires_grad):
+            return False
+    return True
+
+
+_STRIDED = torch.strided
 
 
 def has_tangent(tensors: Iterable[Tensor]) -> bool:
@@ -47,12 +53,6 @@ def has_tangent(tensors: Iterable[Tensor]) -> bool:
 def is_batched(tensors: Iterable[Tensor]) -> bool:
     """Whether one of them stands for many, inside `torch.vmap`."""
     return any(torch._C._functorch.is_batchedtensor(t) for t in tensors)
-
-
-def _is_dual() -> bool:
-    """Inside `forward_ad.dual_level`, where any tensor may carry a tangent."""
-    level: int = getattr(forward_ad, "_current_level", 0)
-    return level >= 0
 
 
 def _somebody() -> bool:
@@ -122,8 +122,10 @@ def _is_said() -> bool:
 def inside_context_parallel() -> bool:
     """Whether torch shards sequences here and now."""
     # compiled code is compiled again when the function is another one
-    replaced = F.scaled_dot_product_attention is not _OWN and _is_replaced()
-    return replaced or _is_taken_over()
+    if F.scaled_dot_product_attention is not _OWN and _is_replaced():
+        return True
+    # nothing to look at where nobody has imported DTensor
+    return _HOME in sys.modules and _is_taken_over()
 
 
 def _is_replaced() -> bool:
@@ -134,9 +136,7 @@ def _is_replaced() -> bool:
 
 def _is_taken_over() -> bool:
     """Whether DTensor hands attention's operators to the ring, as modules wrapped for context
-    parallelism need it. Nothing to look at where nobody has imported DTensor."""
-    api: Any = sys.modules.get(_HOME)
-    if api is None:
-        return False
+    parallelism need it."""
+    api: Any = sys.modules[_HOME]
     dispatcher = getattr(api.DTensor, "_op_dispatcher", None)
     return _OPERATOR in getattr(dispatcher, "_custom_op_handlers", ())

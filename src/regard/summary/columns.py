@@ -46,7 +46,8 @@ class Received(Summary):
             raise InputError(f"Received(per={self.per!r}); give 'sum' or 'visible'")
         if self.groups not in (None, "sum", "mean"):
             raise InputError(f"Received(groups={self.groups!r}); give None, 'sum' or 'mean'")
-        object.__setattr__(self, "queries", _frozen(self.queries))
+        if self.queries is not None:
+            object.__setattr__(self, "queries", _frozen(self.queries))
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """Sum of columns, then the two divisions."""
@@ -75,7 +76,7 @@ class Received(Summary):
         return Mass(*tensors)
 
     def source(self) -> Received:
-        return Received(self.queries, self.per)
+        return self if self.groups is None else Received(self.queries, self.per)
 
     def serving(self, other: Summary) -> Summary | None:
         if not isinstance(other, Received) or self.queries != other.queries:
@@ -83,15 +84,21 @@ class Received(Summary):
         return Received(self.queries, "visible" if "visible" in (self.per, other.per) else "sum")
 
     def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Tensor | None:
-        for per in ("sum", "visible"):
-            found = known.get(Received(self.queries, per))
-            if isinstance(found, Mass) and (found.seen is not None or self.per == "sum"):
-                return self.finish(found.mass, found.seen, shape)
-        return None
+        if not known:
+            return None
+        found = known.get(self.source())
+        if found is None and self.per == "sum":
+            found = known.get(Received(self.queries, "visible"))
+        if not isinstance(found, Mass):
+            return None
+        if self.per == "sum" and self.groups is None:
+            return found.mass
+        return self.finish(found.mass, found.seen, shape)
 
     def check(self, problem: AttentionShape) -> None:
         """The indices exist."""
-        query_indices(self.queries, problem.queries, torch.device("cpu"))
+        if self.queries is not None:
+            query_indices(self.queries, problem.queries, torch.device("cpu"))
 
 
 def _frozen(queries: Any) -> Any:

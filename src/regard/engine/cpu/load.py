@@ -7,6 +7,7 @@ from contextlib import suppress
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from regard.engine.cpu.cache import cached, folders, stem, why_unsafe
 from regard.engine.cpu.compile import BuildError, compile_library, packaged
@@ -25,8 +26,9 @@ class Kernels:
         names = self.instruction_sets()
         self.isa = names[-1] if isa is None else isa
         self._isa = names.index(self.isa)
+        self._sweeps: dict[str, Any] = {}  # looked up once: ctypes makes a new one every time
         for name in ("rows", "columns", "cells", "backward"):
-            run = self._library[f"regard_{name}"]
+            run = self._sweeps[name] = self._library[f"regard_{name}"]
             run.restype = c_int
             run.argtypes = [POINTER(Call), c_void_p, c_int64, c_int64]
 
@@ -42,8 +44,7 @@ class Kernels:
 
     def run(self, sweep: str, call: Call, ask: Structure, wide: bool) -> None:
         """One sweep; the GIL is released meanwhile."""
-        run = self._library[f"regard_{sweep}"]
-        if run(ctypes.byref(call), ctypes.byref(ask), self._isa, int(wide)):
+        if self._sweeps[sweep](ctypes.byref(call), ctypes.byref(ask), self._isa, int(wide)):
             raise MemoryError("the attention kernels could not get their working memory")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -79,8 +81,9 @@ class CpuSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """One pass over the keys for every block of queries; more where there are many maps."""
-        maps, matches = ([m for m in measures if isinstance(m, k)] for k in (Pooled, Matching))
-        if later := (*maps[structures.MOST_POOLS :], *matches[structures.MOST_MATCHES :]):
+        if len(measures) > min(structures.MOST_POOLS, structures.MOST_MATCHES) and (
+            later := _too_many(measures)
+        ):
             found = self.rows(call, output, tuple(m for m in measures if m not in later), given)
             rest = self.rows(call, False, later, given)
             return found._replace(measured=found.measured | rest.measured)
@@ -110,10 +113,10 @@ class CpuSweeps:
         shape, binding = call.shape, Binding(call.with_value(call.value[..., :0]))
         columns = (*shape.batch, shape.query_heads, shape.keys)
         mass = torch.zeros(columns, dtype=torch.float64)
-        count = torch.zeros(columns if seen else (0,), dtype=torch.int64)
+        count = torch.zeros(columns, dtype=torch.int64) if seen else None
         width = 0 if y is None else y.shape[-1]
-        product = torch.zeros((*columns, width), dtype=binding.dtype)
-        keep = [t.contiguous() for t in (state.peak, state.log)]
+        product = diagonals = None
+        keep = [t if t.is_contiguous() else t.contiguous() for t in state]
         ask = structures.ColumnSweep(
             row_max=keep[0].data_ptr(), row_log=keep[1].data_ptr(), mass=mass.data_ptr(),
             width=width,
@@ -121,23 +124,24 @@ class CpuSweeps:
         if chosen is not None:
             keep.append(chosen.to(torch.uint8).contiguous())
             ask.chosen = keep[-1].data_ptr()
-        if seen:
+        if count is not None:
             ask.seen = count.data_ptr()
-        parts = structures.OFFSET_PARTS if offsets else 0
-        wide = max(shape.queries + shape.keys - 1, 0)
-        diagonals = torch.zeros((*columns[:-1], parts, wide), dtype=torch.float64)
         if offsets:
+            wide = max(shape.queries + shape.keys - 1, 0)
+            parts = (*columns[:-1], structures.OFFSET_PARTS, wide)
+            diagonals = torch.zeros(parts, dtype=torch.float64)
             ask.offsets = diagonals.data_ptr()
         if y is not None:
+            product = torch.zeros((*columns, width), dtype=binding.dtype)
             keep.append(y.detach().to(binding.dtype).contiguous())
             ask.y, ask.product = keep[-1].data_ptr(), product.data_ptr()
         for piece in binding.strips():
             load().run("columns", piece, ask, binding.wide)
         return ColumnAnswers(
             mass.to(binding.dtype),
-            count if seen else None,
-            None if y is None else product,
-            diagonals.sum(-2).to(binding.dtype) if offsets else None,
+            count,
+            product,
+            None if diagonals is None else diagonals.sum(-2).to(binding.dtype),
         )
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
@@ -210,15 +214,22 @@ class _RowBuffers:
         self.measures = measures
         self.ask = structures.RowSweep()
         self.output = self._output(call) if output else None
-        self.state = [self._number(name) for name in ("row_max", "row_log")]
-        self.numbers = {
-            summary: self._number(_ROW_NUMBERS[type(summary)])
-            for summary in measures
-            if type(summary) in _ROW_NUMBERS
-        }
-        self.top = self._top(max((m.k for m in measures if isinstance(m, Top)), default=0))
-        self.pools = {m: self._pool(m) for m in measures if isinstance(m, Pooled)}
-        self.matches = {m: self._match(m) for m in measures if isinstance(m, Matching)}
+        self.state = self._number("row_max"), self._number("row_log")
+        self.numbers: dict[Summary, Tensor] = {}
+        self.pools: dict[Pooled, tuple[Tensor, Tensor, Tensor]] = {}
+        self.matches: dict[Matching, tuple[Tensor, ...]] = {}
+        k = 0
+        for m in measures:
+            name = _ROW_NUMBERS.get(type(m))
+            if name is not None:
+                self.numbers[m] = self._number(name)
+            elif isinstance(m, Top):
+                k = max(k, m.k)
+            elif isinstance(m, Pooled):
+                self.pools[m] = self._pool(m)
+            elif isinstance(m, Matching):
+                self.matches[m] = self._match(m)
+        self.top = self._top(k) if k else None
 
     def _output(self, call: Call) -> Tensor:
         made = torch.empty((*self.rows, call.shape.value_dim), dtype=self.dtype)
@@ -234,8 +245,6 @@ class _RowBuffers:
 
     def _top(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
         self.ask.top_k = k
-        if k == 0:
-            return self.state[0], self.state[0], self.state[0]  # nobody asks for them
         weights, scores = (torch.empty((*self.rows, k), dtype=self.dtype) for _ in range(2))
         keys = torch.empty((*self.rows, k), dtype=torch.int64)
         self.ask.top_weights, self.ask.top_scores = weights.data_ptr(), scores.data_ptr()
@@ -246,10 +255,7 @@ class _RowBuffers:
         """Partial cells (B, H, segments, columns), the segment of each row, the cell row of each
         segment: a segment never crosses a block of queries, so that no two threads share one."""
         cell, shape = summary.size(self.shape), self.shape
-        i = torch.arange(shape.queries)
-        border = (i % BLOCK_ROWS == 0) | (i % cell == 0)
-        segment = border.cumsum(0) - 1
-        cell_row = i[border] // cell
+        segment, cell_row = _segments(shape.queries, cell)
         columns = -(-shape.keys // cell)
         parts = torch.empty((*self.rows[:2], len(cell_row), columns), dtype=self.dtype)
         pool = self.ask.pool[self.ask.pools]
@@ -295,24 +301,43 @@ class _RowBuffers:
 
     def answers(self) -> RowAnswers:
         """What was measured, in the batch's own axes."""
-        measured: dict[Summary, Measured] = {
-            summary: self._batched(number) for summary, number in self.numbers.items()
-        }
-        weights, scores, keys = (self._batched(part) for part in self.top)
+        one_axis = len(self.shape.batch) == 1  # a view takes as long as a question
+        batched = _same if one_axis else self._batched
+        measured: dict[Summary, Measured] = {}
         for summary in self.measures:
-            if isinstance(summary, Top):
+            number = self.numbers.get(summary)
+            if number is not None:
+                measured[summary] = batched(number)
+            elif isinstance(summary, Top) and self.top is not None:
+                weights, scores, keys = self.top
+                k = summary.k
                 measured[summary] = TopScored(
-                    *(part[..., : summary.k] for part in (weights, keys, scores))
+                    batched(weights)[..., :k], batched(keys)[..., :k], batched(scores)[..., :k]
                 )
             elif isinstance(summary, Pooled):
                 measured[summary] = self._finish_pool(summary)
             elif isinstance(summary, Matching):
-                measured[summary] = self._batched(self.matches[summary][0])
-        return RowAnswers(
-            None if self.output is None else self._batched(self.output),
-            RowState(*(self._batched(part) for part in self.state)),
-            measured,
-        )
+                measured[summary] = batched(self.matches[summary][0])
+        state = RowState(batched(self.state[0]), batched(self.state[1]))
+        return RowAnswers(None if self.output is None else batched(self.output), state, measured)
+
+
+@lru_cache(maxsize=32)
+def _segments(queries: int, cell: int) -> tuple[Tensor, Tensor]:
+    """The segment of each row, and the cell row of each segment."""
+    i = torch.arange(queries)
+    border = (i % BLOCK_ROWS == 0) | (i % cell == 0)
+    return border.cumsum(0) - 1, i[border] // cell
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _too_many(measures: tuple[Summary, ...]) -> tuple[Summary, ...]:
+    """Maps and marks beyond those that one sweep takes."""
+    maps, matches = ([m for m in measures if isinstance(m, k)] for k in (Pooled, Matching))
+    return (*maps[structures.MOST_POOLS :], *matches[structures.MOST_MATCHES :])
 
 
 def _numbered(queries: Tensor, keys: Tensor) -> list[Tensor]:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.engine.gpu.seen import Span, seen_by
-from regard.engine.plan import TENSORLESS
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after scaling
@@ -101,7 +100,7 @@ def _remembered_rule(call: Call) -> Rule:
     """Once for all calls whose rule is numbers alone; one with tensors is made every time."""
     shape, score = call.shape, call.score
     bare = score.bias is None and score.sink is None and call.exact != torch.float64
-    if not bare or type(call.mask) not in TENSORLESS:
+    if not bare or not (call.mask is None or call.mask.is_flat):
         return _rule(call)
     name = (shape.extent, shape.group, call.mask, score.scale, score.softcap, call.place)
     rule = _RULES.get(name)
