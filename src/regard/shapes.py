@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 from regard.errors import ShapeError
@@ -59,7 +58,7 @@ class AttentionShape:
         """How many query heads share one key head."""
         return self.query_heads // self.key_heads if self.key_heads else 1
 
-    @cached_property
+    @property
     def extent(self) -> Extent:
         """The extent that masks and biases are asked about."""
         return Extent(self.queries, self.keys, self.batch, self.query_heads)

@@ -130,8 +130,8 @@ def compare(found: Any, right: Any, asked: Sequence[Any] = ASKED) -> None:
 
 @pytest.mark.parametrize("implementation", ON)
 @pytest.mark.parametrize("name", MASKS)
-def test_every_implementation(name: str, implementation: str | None) -> None:
-    q, k, v = tensors()
+def test_every_implementation(name: str, implementation: str | None, tokens: int = 150) -> None:
+    q, k, v = tensors(tokens)
     mask = MASKS[name].map(lambda array: torch.as_tensor(array).to(DEVICE))
     sink = torch.randn(4, dtype=torch.float64, device=DEVICE)
     for options in ({}, {"sink": sink}, {"softcap": 3.0}):
@@ -145,12 +145,12 @@ def test_every_implementation(name: str, implementation: str | None) -> None:
 
 
 @pytest.mark.parametrize("implementation", ON)
-def test_gradients(implementation: str | None) -> None:
+def test_gradients(implementation: str | None, tokens: int = 40) -> None:
     def grads(implementation: str | None) -> list[Tensor]:
-        given = [t.requires_grad_() for t in tensors(40)]
+        given = [t.requires_grad_() for t in tensors(tokens)]
         a = regard.attend(*given, mask=Dilated(2), implementation=implementation)
         value = a.summarize(Varentropy())[Varentropy()]
-        turned = value * torch.arange(40, device=DEVICE) + a.output.sum(-1)
+        turned = value * torch.arange(tokens, device=DEVICE) + a.output.sum(-1)
         return list(torch.autograd.grad(turned.sum(), given))
 
     for found, right in zip(grads(implementation), grads("dense"), strict=True):

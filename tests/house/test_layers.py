@@ -13,7 +13,7 @@ def test_imports_go_downwards(package, clean):
     clean(layers.upward_imports(package))
 
 
-def test_only_choose_knows_the_implementations(package, clean):
+def test_only_plan_knows_the_implementations(package, clean):
     clean(layers.implementation_leaks(package))
 
 
@@ -81,8 +81,8 @@ def test_leaks_of_implementations_are_found(plant):
         {
             "fake/__init__.py": "",
             "fake/engine/__init__.py": "",
-            "fake/engine/api.py": "from fake.engine.choose import pick\n",
-            "fake/engine/choose.py": "import fake.engine.dense\n"
+            "fake/engine/api.py": "from fake.engine.plan import pick\n",
+            "fake/engine/plan.py": "import fake.engine.dense\n"
             "def pick():\n    from fake.engine import gpu\n",
             "fake/engine/dense.py": "from fake.engine.tiled import loop\n",
             "fake/engine/tiled.py": "def f():\n    import fake.engine.api\n",
@@ -94,10 +94,10 @@ def test_leaks_of_implementations_are_found(plant):
         }
     )
     assert layers.implementation_leaks(root / "fake") == [
-        "fake.engine.choose:1: import engine.dense inside a function",
-        "fake.engine.dense:1: only engine/choose.py knows engine.tiled",
+        "fake.engine.dense:1: only engine/plan.py knows engine.tiled",
+        "fake.engine.plan:1: import engine.dense inside a function",
         "fake.engine.tiled:2: an implementation may not import api",
-        "fake.nn:1: only engine/choose.py knows engine.gpu",
+        "fake.nn:1: only engine/plan.py knows engine.gpu",
     ]
 
 

@@ -12,7 +12,11 @@ import pytest
 from regard.engine.cpu import bind, structures
 from regard.engine.cpu.compile import _SOURCES, find_compiler
 
-STRUCTURES = [getattr(structures, name) for name in structures.__all__ if not name.isupper()]
+STRUCTURES = [
+    one
+    for one in vars(structures).values()
+    if isinstance(one, type) and issubclass(one, ctypes.Structure) and one is not ctypes.Structure
+]
 CONSTANTS = {
     "BLOCK_ROWS": bind.BLOCK_ROWS,
     "MOST_POOLS": structures.MOST_POOLS,

@@ -22,7 +22,14 @@ from triton.runtime import interpreter
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import regard
-from each import conftest, test_brought, test_definition, test_gradients, test_infinities
+from each import (
+    conftest,
+    test_brought,
+    test_definition,
+    test_gradients,
+    test_infinities,
+    test_stranger,
+)
 from regard.engine.gpu import decode, prune, replay, wanted
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
@@ -182,6 +189,13 @@ def infinite(case: Case) -> None:
             test_infinities.test_every_implementation_agrees(plant, "causal", dtype, "triton")
 
 
+def stranger(case: Case) -> None:
+    """A mask and statistics that the package does not define."""
+    for name in ("alone", "combined", "padded"):
+        test_stranger.test_every_implementation(name, "triton", 40)
+    test_stranger.test_gradients("triton", 24)
+
+
 def keys(case: Case) -> None:
     """Top keys and cells."""
     test_definition.test_top_keys(case, "triton")
@@ -310,6 +324,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "double": (double, ("scattered padding", "boolean table", "flat")),
     "later": (later, LATER),
     "infinite": (infinite, ("plain",)),
+    "stranger": (stranger, ("plain",)),
     "keys": (keys, KEYS),
     "gradients": (gradients, GRADIENTS),
     "brought": (brought, BROUGHT),

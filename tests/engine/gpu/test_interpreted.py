@@ -20,6 +20,7 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
         "double",
         "later",
         "infinite",
+        "stranger",
         "keys",
         "gradients",
         "brought",

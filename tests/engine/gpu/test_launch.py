@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import regard
-from regard.engine import plan as choose
+from regard.engine import plan
 from regard.engine.call import Problem
 from regard.engine.gpu import sweeps
 from regard.engine.gpu.launch import (
@@ -68,9 +68,9 @@ def test_where_there_is_no_room_another_one_serves(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(sweeps.TritonSweeps, "unavailable", lambda self: [])
     monkeypatch.setattr(sweeps, "_shared_memory", lambda: 163)
-    assert choose.choose(problem(128), None).name == "triton"
+    assert plan.choose(problem(128), None).name == "triton"
     monkeypatch.setattr(sweeps, "_shared_memory", lambda: 99)
-    assert choose.choose(problem(128), None).name == "dense"
+    assert plan.choose(problem(128), None).name == "dense"
 
 
 def test_room_is_what_the_gpu_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.gpu.seen import Seen, normal_form, seen_by
+from regard.engine.gpu import seen
+from regard.engine.gpu.seen import Form, Seen, normal_form, seen_by
 from regard.errors import UnavailableError
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
@@ -85,23 +87,39 @@ def test_the_text_of_a_mask_is_enough_to_judge_it(mask):
     assert normal_form(Part(mask, 0, 0, QUERIES, KEYS), EXTENT).why_not == ""
 
 
-@pytest.mark.parametrize(
-    ("mask", "reason"),
-    [
-        (regard.Rule(lambda i, j: i == j), "of masks it knows no Rule"),
-        (regard.Causal() | regard.Documents(IDS[:, -QUERIES:], IDS), "it knows intervals only"),
-        (~regard.Window(3) & ~regard.Window(5, 4), "two intervals of keys at most"),
-        (regard.Documents(IDS[:, -QUERIES:], IDS) & regard.Documents(IDS[:, :QUERIES], IDS),
-         "one Documents mask at a time"),
-        (regard.mask.Table(torch.ones(QUERIES, KEYS, dtype=torch.bool))
-         & regard.mask.Table(torch.ones(QUERIES, 1, dtype=torch.bool)), "one boolean table"),
-    ],
-    ids=lambda given: given if isinstance(given, str) else "",
-)  # fmt: skip
-def test_what_has_no_normal_form_is_a_reason(mask, reason):
-    assert reason in normal_form(mask, EXTENT).why_not
+OPAQUE = [
+    regard.Rule(lambda i, j: (i + j) % 3 == 0),
+    regard.Causal() | regard.Documents(IDS[:, -QUERIES:], IDS),
+    ~regard.Window(3) & ~regard.Window(5, 4),
+    regard.Documents(IDS[:, -QUERIES:], IDS) & regard.Documents(IDS[:, :QUERIES], IDS),
+    regard.mask.Table(torch.ones(QUERIES, KEYS, dtype=torch.bool))
+    & regard.mask.Table(torch.ones(QUERIES, 1, dtype=torch.bool)),
+]
+
+
+@pytest.mark.parametrize("mask", OPAQUE, ids=repr)
+def test_any_other_mask_is_a_table(mask):
+    assert normal_form(mask, EXTENT) == Form(table=True)
+    held = mask.map(tensors)
+    right = held.allows(torch.arange(QUERIES), torch.arange(KEYS), EXTENT)
+    found = seen_by(held, EXTENT, CPU).table
+    assert torch.equal(found.expand(right.shape), right)
+
+
+def test_a_table_that_would_be_too_large_is_a_reason(monkeypatch):
+    monkeypatch.setattr(seen, "_MOST_TABLE", QUERIES * KEYS - 1)
+    rule = regard.Rule(lambda i, j: i == j)
+    whole = replace(EXTENT, heads=3)
+    assert "of masks it knows no Rule, and as a table it takes" in normal_form(rule, whole).why_not
     with pytest.raises(UnavailableError, match="'triton' cannot serve this call"):
-        seen_by(mask.map(tensors), EXTENT, CPU)
+        seen_by(rule, whole, CPU)
+
+
+def test_a_table_is_spelt_out_once(monkeypatch):
+    asked = []
+    rule = regard.Rule(lambda i, j: asked.append(len(i)) or (i >= j))
+    first, again = (seen_by(rule, EXTENT, CPU).table for _ in range(2))
+    assert first is again and asked.count(QUERIES) == 1
 
 
 def test_no_mask_says_nothing():

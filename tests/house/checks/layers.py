@@ -35,10 +35,10 @@ READING = (("colour",), ("plot",), ("learn", "recording"), ("study", "draw", "ex
 TOP = ("arrival", "notebook", "cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
 
-# Inside the engine: implementations know neither each other nor the api, and only `choose` knows
+# Inside the engine: implementations know neither each other nor the api, and only `plan` knows
 # them, from inside functions. The shipped oracles are built on the definition, so they may.
 IMPLEMENTATIONS = ("dense", "tiled", "library", "cpu", "gpu")
-CHOOSER = "choose"
+CHOOSER = "plan"
 ORACLES = "testing"
 
 
@@ -76,7 +76,7 @@ def upward_imports(package: Path) -> list[str]:
 
 
 def implementation_leaks(package: Path) -> list[str]:
-    """Imports of an engine's implementation by anybody but `choose`, or by it at module level."""
+    """Imports of an engine's implementation by anybody but `plan`, or by it at module level."""
     engine = f"{package.name}.engine"
     wrong = []
     for module, found, target in _inner_imports(package):
@@ -86,7 +86,7 @@ def implementation_leaks(package: Path) -> list[str]:
         if wanted not in IMPLEMENTATIONS or wanted == source or module.unit == ORACLES:
             continue
         if source != CHOOSER:
-            wrong.append(f"{_where(module, found)}: only engine/choose.py knows engine.{wanted}")
+            wrong.append(f"{_where(module, found)}: only engine/plan.py knows engine.{wanted}")
         elif not found.in_function and not found.for_types:
             wrong.append(f"{_where(module, found)}: import engine.{wanted} inside a function")
     return wrong

@@ -4,7 +4,8 @@
     spans    low_i ≤ j < high_i, one or two intervals a row: lengths, prefixes, complements
     ids      a number per query and per key that must be equal: packed documents
     flags    a boolean per key: scattered padding
-    table    booleans somebody already has
+    table    booleans that the caller has; or, of any other mask (a Rule, a class of the caller's,
+             a combination that is none of the above), what it allows, up to 256 MiB
 
 Everything is computed on the mask's own device and nothing is fetched from it, so that no launch
 waits. Where ids or flags are used, spans say which keys can matter at all.
@@ -12,6 +13,8 @@ waits. Where ids or flags are used, spans say which keys can matter at all.
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -62,7 +65,48 @@ def seen_by(mask: Mask | None, extent: Extent, device: torch.device) -> Seen:
     """The mask's normal form; UnavailableError where it has none."""
     if mask is None:
         return Seen()
-    return _add(Seen(), mask, _Frame(extent.queries, extent.keys, 0, 0, extent, device))
+    try:
+        return _add(Seen(), mask, _Frame(extent.queries, extent.keys, 0, 0, extent, device))
+    except UnavailableError as error:
+        return Seen(table=_spelt_out(mask, extent, device, error))
+
+
+# ── any mask as a table ──────────────────────────────────────────────────────────────────────
+
+_MOST_TABLE = 2**28  # bytes, a boolean each
+_ROWS = 1024  # that are asked about at once
+_tables: OrderedDict[Any, Tensor] = OrderedDict()
+
+
+def _spelt_out(mask: Mask, extent: Extent, device: torch.device, error: UnavailableError) -> Tensor:
+    """(…, L, S): what a mask allows, row by row. Remembered for masks that hold no array, whose
+    contents may change."""
+    i, j = (torch.arange(min(n, 1)) for n in (extent.queries, extent.keys))
+    if device.type == "meta":  # by its shape alone; no function is called with what is not there
+        empty = mask.map(lambda array: torch.zeros(array.shape, dtype=array.dtype, device="cpu"))
+        lead = tuple(empty.allows(i, j, extent).shape[:-2])
+    else:
+        lead = tuple(mask.allows(i.to(device), j.to(device), extent).shape[:-2])
+    size = math.prod(lead) * extent.queries * extent.keys
+    if size > _MOST_TABLE:
+        reason = f"{error.reasons['triton'][0]}, and as a table it takes {size >> 20} MiB of 256"
+        raise _refusal(reason) from error
+    if device.type == "meta":
+        return torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
+    key = None if any(True for _ in mask.arrays()) else (mask, extent, device)
+    table = None if key is None else _tables.get(key)
+    if table is None:
+        j = torch.arange(extent.keys, device=device)
+        table = torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
+        for start in range(0, extent.queries, _ROWS):
+            stop = min(start + _ROWS, extent.queries)
+            i = torch.arange(start, stop, device=device)
+            table[..., start:stop, :] = mask.allows(i, j, extent)
+        if key is not None:
+            _tables[key] = table
+            while sum(one.numel() for one in _tables.values()) > _MOST_TABLE:
+                _tables.popitem(last=False)
+    return table
 
 
 class Form(NamedTuple):

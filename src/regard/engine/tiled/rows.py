@@ -214,7 +214,7 @@ def assemble(
     axis = len(call.shape.batch) + 1
 
     def joined(parts: list[Tensor]) -> Tensor:
-        return torch.cat(parts, axis).narrow(axis, 0, call.shape.queries)
+        return torch.cat(parts, axis).narrow(axis, 0, call.shape.queries).contiguous()
 
     top = TopScored(*(joined(list(parts)) for parts in zip(*(b.top for b in blocks), strict=True)))
     measured: dict[Summary, Measured] = {}

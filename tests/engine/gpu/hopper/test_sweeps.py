@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine import api, choose, library
+from regard.engine import api, library, plan
 from regard.engine.call import Call, Problem, RowState
 from regard.engine.gpu import decode, forward
 from regard.engine.gpu.bind import Bound
@@ -95,7 +95,7 @@ WINDOW_AND_LENGTHS = regard.Window(4) & regard.Padding(torch.tensor([3]))
 )  # fmt: skip
 def test_what_it_serves(hopper: None, changes: dict[str, Any]) -> None:
     assert HOPPER.reasons(replace(PLAIN, **changes)) == []
-    assert choose.choose(replace(PLAIN, **changes), None).name == "hopper"
+    assert plan.choose(replace(PLAIN, **changes), None).name == "hopper"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_it_serves(hopper: None, changes: dict[str, Any]) -> None:
 def test_each_limit_is_a_reason(hopper: None, changes: dict[str, Any], reason: str) -> None:
     assert reason in HOPPER.reasons(replace(PLAIN, **changes))
     if "dropout" not in changes:  # which Triton does not serve either
-        assert choose.choose(replace(PLAIN, **changes), None).name == "triton"
+        assert plan.choose(replace(PLAIN, **changes), None).name == "triton"
 
 
 def test_questions_behind_torchs_kernel_go_to_it(hopper: None) -> None:
@@ -135,7 +135,7 @@ def test_questions_behind_torchs_kernel_go_to_it(hopper: None) -> None:
     call.query = type("Far", (), {"device": torch.device("cuda")})()
     for dim, name in ((64, "hopper"), (32, "triton"), (300, "tiled")):
         call.asked = replace(PLAIN, shape=AttentionShape.of(*[(1, 2, 8, dim)] * 3))
-        assert choose.sweeps_for(call, "").name == name
+        assert plan.sweeps_for(call, "").name == name
 
 
 def test_insisting_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine import api, settled
+from regard.engine import api, plan
 from regard.engine.observers import editing, listening
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(settled, "_KEPT", {})
+    plan.KEPT.clear()
     yield
 
 
@@ -84,7 +84,7 @@ def test_what_differs_is_settled_by_itself(other: str, monkeypatch: pytest.Monke
     made = counted(monkeypatch)
     found = OTHERS[other]()
     assert len(made) == 1
-    monkeypatch.setattr(settled, "_KEPT", {})
+    plan.KEPT.clear()
     assert torch.equal(found.output, OTHERS[other]().output)
 
 
@@ -190,13 +190,13 @@ def test_what_is_traced_leaves_nothing_behind() -> None:
         traced = torch.jit.trace(
             lambda *t: regard.attend(*t, implementation="cpu").output, (q, k, v), check_trace=False
         )
-    assert not settled._KEPT
+    assert not plan.KEPT
     torch.testing.assert_close(traced(q + 1, k, v), regard.attend(q + 1, k, v).output)
 
 
 def test_threads_settle_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may forget everything at any moment."""
-    monkeypatch.setattr(settled, "_MANY", 2)
+    monkeypatch.setattr(plan, "_MANY", 2)
     right = {n: regard.attend(*given(1, 1, n, 4), implementation="cpu").output for n in range(1, 9)}
 
     def ask(n: int) -> bool:
@@ -255,7 +255,7 @@ def test_an_edit_is_not_kept() -> None:
 
 
 def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settled, "_MANY", 3)
+    monkeypatch.setattr(plan, "_MANY", 3)
     for n in range(1, 9):
         regard.attend(*given(1, 1, n, 4))
-        assert len(settled._KEPT) <= 3
+        assert len(plan.KEPT) <= 3

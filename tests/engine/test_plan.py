@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regard
-from regard.engine import api, choose, library
+from regard.engine import api, library, plan
 from regard.engine.call import Problem
 from regard.engine.plan import CANDIDATES, remarks, survey, sweeps_for
 from regard.errors import InputError, UnavailableError
@@ -29,7 +29,7 @@ PLAIN = Problem(
 
 
 def chosen(implementation: str | None = None, **changes: Any) -> str:
-    return choose.choose(replace(PLAIN, **changes), implementation).name
+    return plan.choose(replace(PLAIN, **changes), implementation).name
 
 
 class Unable:
@@ -103,7 +103,10 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
     assert chosen(**half, **eight, sink=True) == "triton"
     assert chosen(device="cuda") == "triton"
     assert chosen(device="cuda", dropout=True) == "dense"
-    assert chosen(device="cuda", shape=LARGE, mask=regard.Rule(lambda i, j: i > j)) == "tiled"
+    rule = regard.Rule(lambda i, j: i > j)
+    assert chosen(device="cuda", shape=LARGE, mask=rule) == "triton"
+    longer = AttentionShape.of(*[(1, 2, 20_000, 64)] * 3)  # its table would take 381 MiB
+    assert chosen(device="cuda", shape=longer, mask=rule) == "tiled"
 
 
 def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +123,7 @@ def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyP
 
 
 def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_load", Unable)
+    monkeypatch.setattr(plan, "_load", Unable)
     with pytest.raises(UnavailableError, match="no implementation can serve this call:") as raised:
         chosen()
     assert raised.value.reasons == {

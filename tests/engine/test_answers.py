@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine import plan as choose
-from regard.engine import settled
+from regard.engine import plan
 from regard.engine.backend import ColumnAnswers, RowAnswers, Sweeps
 from regard.engine.call import Call, RowState
 from regard.engine.tiled import TiledSweeps
@@ -91,8 +90,8 @@ def sweeps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     def only(name: str) -> Sweeps:
         return made
 
-    monkeypatch.setattr(choose, "_sweeps", only)
-    monkeypatch.setattr(settled, "_KEPT", {})  # what was settled with other sweeps
+    monkeypatch.setattr(plan, "sweeps_called", only)
+    plan.KEPT.clear()  # what was settled with other sweeps
     return made
 
 

@@ -11,8 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import regard
-from regard.engine import ops
-from regard.engine import torch_state as eager
+from regard.engine import ops, torch_state
 from regard.engine.torch_state import unwatched
 
 
@@ -42,7 +41,7 @@ def test_subclasses_modes_and_transforms_look() -> None:
 
 
 def test_where_torch_does_not_say_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager, "_MODES", eager._private("no_such.function"))
+    monkeypatch.setattr(torch_state, "_MODES", torch_state._private("no_such.function"))
     assert not unwatched([torch.zeros(2)])
 
 
