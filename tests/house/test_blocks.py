@@ -51,6 +51,12 @@ def test_the_documents_are_sound(repository, clean):
     clean(blocks.unsound(repository))
 
 
+def test_the_documents_are_found(plant):
+    names = ["README.md", "CONTRIBUTING.md", "docs/a.md", "docs/deep/b.md"]
+    root = plant(dict.fromkeys([*names, "CHANGELOG.md", "src/SPEC.md"], ""))
+    assert [path.relative_to(root).as_posix() for path in blocks.documents(root)] == names
+
+
 def test_blocks_are_found_with_their_lines():
     found = blocks.blocks(DOCUMENT)
     assert [(b.language, b.flags, b.line) for b in found] == [

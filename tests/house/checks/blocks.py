@@ -49,10 +49,9 @@ class Block:
 
 
 def documents(root: Path) -> list[Path]:
-    """README.md and every page below docs/."""
-    return [
-        path for path in (root / "README.md", *sorted(root.glob("docs/**/*.md"))) if path.exists()
-    ]
+    """README.md, CONTRIBUTING.md and every page below docs/."""
+    first = (root / "README.md", root / "CONTRIBUTING.md")
+    return [path for path in (*first, *sorted(root.glob("docs/**/*.md"))) if path.exists()]
 
 
 def blocks(text: str) -> list[Block]:
