@@ -213,6 +213,16 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
         return f"{type(self).__name__}({given})"
 
 
+def check_parts(value: Declared, kind: type[Declared]) -> None:
+    """Raise InputError unless every part is of the kind; None only where that is the default."""
+    for name, what, *_ in value._plan:
+        inner = getattr(value, name)
+        left_out = inner is None and getattr(type(value), name, MISSING) is None
+        if what == "part" and not left_out and not isinstance(inner, kind):
+            given = type(inner).__name__
+            raise InputError(f"{type(value).__name__}({name}) is a {given}; give a {kind.family}")
+
+
 def _plan_of(default: Any) -> tuple[Any, ...]:
     """What a class attribute says of the field it is the default of."""
     metadata = getattr(default, "metadata", {})
@@ -273,7 +283,7 @@ def _number_by_identity(fn: Callable[..., Any]) -> int:
 
 
 def _function(number: Any) -> Callable[..., Any]:
-    fn = _held.get(number) or _function_of.get(number)
+    fn = (_held.get(number) or _function_of.get(number)) if isinstance(number, int) else None
     if fn is None:
         raise InputError("the function of this Rule is gone; keep a reference to it")
     return fn

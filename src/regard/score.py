@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.arrays import as_array, brief, check_broadcast, is_integer, like
-from regard.declare import Declared, array, part
+from regard.declare import Declared, array, check_parts, part
 from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask import Align, Extent
 from regard.mask.base import check_align, check_places
@@ -238,6 +238,7 @@ class PartBias(Bias):
     keys: int
 
     def __post_init__(self) -> None:
+        check_parts(self, Bias)
         check_places(self.query_start, self.key_start, self.queries, self.keys)
 
     @property
@@ -284,6 +285,7 @@ class ScoreRule(Declared):
     sink: Any = array("heads", batch=False, default=None)
 
     def __post_init__(self) -> None:
+        check_parts(self, Bias)
         for name in ("scale", "softcap"):
             given = getattr(self, name)
             if given is not None and not isinstance(given, int | float):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import regard.summary  # noqa: F401 - so that the tags of statistics are known
 from regard.declare import encode
 from regard.errors import FileError
-from regard.mask import Causal, Documents, Extent, Padding, Prefix, Rule, Table, Window
+from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
 from regard.mask.base import Part
 from regard.recording.rules import rebuild
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias, ScoreRule
@@ -75,6 +76,44 @@ def test_a_function_is_not_read_back():
     text = encode(Causal() & Rule(lambda i, j: i > j))
     with pytest.raises(FileError, match="a Rule, whose function is not in the file"):
         rebuild(text, PLAIN, [], EXTENT, 0)
+
+
+def test_nor_is_one_that_json_spells_in_another_way():
+    rule = Rule(lambda i, j: i > j)  # alive in this process, under a number
+    text = encode(rule).replace('"function"', r'"\u0066unction"')
+    with pytest.raises(FileError, match="which a file cannot name"):
+        rebuild(text, PLAIN, [], EXTENT, 0)
+
+
+@pytest.mark.parametrize("number", ["[]", "{}", "null", '"1"', "1.5", "-1"])
+def test_numbers_of_functions_that_are_none(number):
+    text = f'["rule/1",{{"fn":{{"\\u0066unction":{number}}},"entry":null}}]'
+    with pytest.raises(FileError, match="the function of this Rule is gone"):
+        rebuild(text, PLAIN, [], EXTENT, 0)
+
+
+def test_a_class_without_a_tag_is_not_read_back():
+    class Untagged(Mask):
+        def allows(self, i, j, extent):
+            return j[None, :] <= i[:, None]
+
+    with pytest.raises(FileError, match="which a file cannot name"):
+        rebuild(encode(Untagged()), PLAIN, [], EXTENT, 0)
+
+
+@pytest.mark.parametrize(
+    ("mask", "score"),
+    [
+        ('["not/1",{"mask":["entropy/1",{}]}]', PLAIN),
+        ('["not/1",{"mask":null}]', PLAIN),
+        ('["both/1",{"left":["causal/1",{}],"right":["alibi/1",{"slopes":{"array":0}}]}]', PLAIN),
+        ('["either/1",{"left":null,"right":["causal/1",{}]}]', PLAIN),
+        ("null", '["score/1",{"scale":1.0,"bias":["causal/1",{}]}]'),
+    ],
+)
+def test_parts_of_another_family_are_refused(mask, score):
+    with pytest.raises(FileError, match=r"give a (mask|bias)"):
+        rebuild(mask, score, [np.ones(4)], EXTENT, 0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from regard.arrays import host, is_bool
-from regard.declare import Declared, part
+from regard.declare import Declared, check_parts, part
 from regard.errors import DTypeError, InputError
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ class Both(Mask):
     left: Mask = part()
     right: Mask = part()
 
+    def __post_init__(self) -> None:
+        check_parts(self, Mask)
+
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
         return self.left.allows(i, j, extent) & self.right.allows(i, j, extent)
 
@@ -107,6 +110,9 @@ class Either(Mask):
     tag = "either/1"
     left: Mask = part()
     right: Mask = part()
+
+    def __post_init__(self) -> None:
+        check_parts(self, Mask)
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
         return self.left.allows(i, j, extent) | self.right.allows(i, j, extent)
@@ -126,6 +132,9 @@ class Not(Mask):
 
     tag = "not/1"
     mask: Mask = part()
+
+    def __post_init__(self) -> None:
+        check_parts(self, Mask)
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
         return ~self.mask.allows(i, j, extent)
@@ -152,6 +161,7 @@ class Part(Mask):
     keys: int
 
     def __post_init__(self) -> None:
+        check_parts(self, Mask)
         check_places(self.query_start, self.key_start, self.queries, self.keys)
 
     def within(self, extent: Extent) -> Extent:

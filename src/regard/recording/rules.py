@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from regard.declare import Declared, decode
+from regard.declare import Declared, decode, is_portable
 from regard.errors import FileError, InputError
 from regard.mask import Extent, Mask
 from regard.recording import rules_1
@@ -63,7 +63,10 @@ def _read(text: str, arrays: Iterator[Array], kind: type[_Kind]) -> _Kind | None
         return rules_1.read(text, arrays, kind)
     if '"function"' in text:
         raise InputError("a mask with a Rule, whose function is not in the file")
-    return decode(text, arrays, kind)
+    value = decode(text, arrays, kind)
+    if value is not None and not is_portable(value):  # JSON spells the same words in other ways
+        raise InputError("a function or a class without a tag, which a file cannot name")
+    return value
 
 
 def _doubt(value: Declared, extent: Extent) -> None:
