@@ -9,7 +9,7 @@ from torch import Tensor
 import regard
 from regard.bench.cost import Layer, Machine, hidden_from, merge_share
 from regard.parallel import Shards
-from regard.parallel.split_keys import _flat
+from regard.parallel.tree import _flat
 from regard.state import merge
 
 LAYER = Layer(heads=6, key_heads=3, dim=8, value_dim=4, itemsize=2)

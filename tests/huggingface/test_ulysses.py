@@ -20,8 +20,7 @@ from parallel.world import run
 from regard.huggingface import regard_attention
 from regard.huggingface.restrict import Extent, restriction
 from regard.parallel import Peers, Shards
-from regard.parallel.spread import spread
-from regard.parallel.swap import Trade, to_heads, to_tokens
+from regard.parallel.ulysses import Repartition, split_heads, to_heads, to_tokens
 
 PLAIN = [[*range(12)]]
 PACKED = [[*range(5), *range(4), *range(3)]]
@@ -98,15 +97,15 @@ def _traded(
     """What the wrapper does, with our own all-to-all."""
     peers = Peers.of()
     shards = Shards.contiguous([query.shape[2]] * peers.world)
-    heads = spread(query.shape[1], key.shape[1], peers.world)
-    trade = Trade(peers, shards, *zip(*heads, strict=True))
+    heads = split_heads(query.shape[1], key.shape[1], peers.world)
+    layout = Repartition(peers, shards, *zip(*heads, strict=True))
     mine = kwargs["position_ids"].contiguous()
     everyone = [torch.empty_like(mine) for _ in range(peers.world)]
     dist.all_gather(everyone, mine)
     kwargs["position_ids"] = torch.cat(everyone, -1)
-    q, k, v = to_heads(trade, query, key, value, [])
+    q, k, v = to_heads(layout, query, key, value, [])
     output, weights = regard_attention(module, q, k, v, None, *args, **kwargs)
-    (found,) = to_tokens(trade, (-2,), output.transpose(1, 2))
+    (found,) = to_tokens(layout, (-2,), output.transpose(1, 2))
     return found.transpose(1, 2), weights
 
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 import regard
+from each.conftest import call_of
 from regard.parallel import RingAttention, Shards
-from regard.testing import Case, Inputs
+from regard.testing import Case, Inputs, Yardstick
 
-__all__ = ["CASES", "MERGING", "TOKENS", "case_named", "my_part", "ring_of", "shards_of"]
+__all__ = [
+    "CASES",
+    "KINDS",
+    "MERGING",
+    "TOKENS",
+    "case_named",
+    "my_part",
+    "right_of",
+    "ring_of",
+    "shards_of",
+]
 
 TOKENS = 61
+KINDS = ("even", "zigzag", "uneven")
 _SQUARE: dict[str, Any] = {"queries": TOKENS, "keys": TOKENS}
 
 MERGING = (
@@ -84,6 +97,12 @@ CASES = (
 def case_named(name: str) -> Case:
     """Cases hold functions, which do not travel; their names do."""
     return next(case for case in CASES if case.name == name)
+
+
+@lru_cache(maxsize=64)
+def right_of(name: str, dtype: torch.dtype) -> Yardstick:
+    """The whole case on one rank."""
+    return Yardstick(call_of(case_named(name).inputs(dtype)))
 
 
 def shards_of(kind: str, tokens: int, world: int) -> Shards:

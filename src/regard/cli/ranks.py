@@ -177,10 +177,10 @@ def _wait() -> None:
     import torch.distributed as dist
 
     from regard.parallel import Peers
-    from regard.parallel.failure import named
+    from regard.parallel.transport import reporting_lost_rank
 
     peers = Peers.of()
-    with named(peers, None, "waiting for all files"):
+    with reporting_lost_rank(peers, None, "waiting for all files"):
         dist.barrier()
 
 

@@ -1,12 +1,11 @@
-"""Keys of the ranks before, for a causal model whose prompt is cut into one piece per rank.
+"""Keys of earlier ranks, for a causal model whose prompt is split into one piece per rank.
 
-A causal token sees only what stands before it. So a rank with tokens a … b − 1 needs the keys and
-values of tokens 0 … a − 1, and that is what a key-value cache is: one that other ranks fill. A
-model that can go on from a cache can read a prompt over many ranks, and whoever asks about its
-attention sees whole rows.
+A causal token sees only earlier tokens. So a rank with tokens a … b − 1 needs the keys and values
+of tokens 0 … a − 1, which is what a key-value cache holds: here other ranks fill it. A model that
+can continue from a cache can read a prompt over many ranks, and its attention has whole rows.
 
 Memory is one layer's keys and values of the whole prompt (few, where heads are grouped). The ring
-keeps less, but no rank of it ever has a whole row to ask about.
+keeps less, but none of its ranks ever has a whole row.
 """
 
 from __future__ import annotations
@@ -17,28 +16,19 @@ from math import sqrt
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.parallel.failure import named
-from regard.parallel.group import Peers
-from regard.parallel.shards import Piece, Shards
-from regard.parallel.travel import posted
-
-__all__ = ["Before", "balanced"]
+from regard.parallel.shards import Piece, Shards, check_world
+from regard.parallel.transport import Peers, post, resized
 
 
 class Before:
-    """What the ranks before this one hold, fetched layer by layer: a collective."""
+    """The tensors of earlier ranks, fetched layer by layer: a collective."""
 
     def __init__(self, shards: Shards, group: Any = None) -> None:
         self.peers, self.shards = Peers.of(group), shards
-        if shards.world != self.peers.world:
-            raise InputError(
-                f"shards are of {shards.world} ranks, the group has {self.peers.world}; make "
-                f"shards of {self.peers.world}"
-            )
+        check_world(shards, self.peers.world)
         if any(len(pieces) > 1 for pieces in shards.pieces):
             raise InputError(
                 "a prompt is read in one piece per rank; give Shards.contiguous or Shards.even"
@@ -62,30 +52,16 @@ class Before:
                     f"{tuple(tensor.shape)} has {tensor.shape[-2]} tokens, the piece of rank "
                     f"{self.peers.rank} has {self.piece.length}"
                 )
-        given = [tensor.contiguous() for tensor in tensors]
-        taken = [(rank, self._rooms(given, rank)) for rank in range(self.peers.rank)]
-        self._exchange(given, taken)
-        parts = [rooms for _, rooms in taken]
-        return [torch.cat([*before, own], -2) for *before, own in zip(*parts, given, strict=True)]
-
-    def _rooms(self, like: Sequence[Tensor], rank: int) -> list[Tensor]:
-        tokens = self._piece(rank).length
-        return [t.new_empty((*t.shape[:-2], tokens, t.shape[-1])) for t in like]
-
-    def _exchange(self, given: Sequence[Tensor], taken: Sequence[tuple[int, list[Tensor]]]) -> None:
-        """Give to every later rank, take from every earlier one."""
-        peers = self.peers
-        later = [(rank, given) for rank in range(peers.rank + 1, peers.world)]
-        ops = [
-            dist.P2POp(kind, tensor, group=peers.group, tag=n, group_peer=other)
-            for kind, sides in ((dist.irecv, taken), (dist.isend, later))
-            for other, tensors in sides
-            for n, tensor in enumerate(tensors)
-            if tensor.numel()
+        sent = [tensor.contiguous() for tensor in tensors]
+        rank, world = self.peers.rank, self.peers.world
+        earlier = [
+            (r, [t.new_empty(resized(t, {-2: self._piece(r).length})) for t in sent])
+            for r in range(rank)
         ]
-        for work, other in posted(peers, ops, "reading the prompt"):
-            with named(peers, other, "reading the prompt"):
-                work.wait()
+        later = [(r, sent) for r in range(rank + 1, world)]
+        post(self.peers, earlier, later, "reading the prompt").wait()
+        parts = [received for _, received in earlier]
+        return [torch.cat(each, -2) for each in zip(*parts, sent, strict=True)]
 
 
 def balanced(tokens: int, world: int, linear: float, quadratic: float, align: int = 1) -> Shards:

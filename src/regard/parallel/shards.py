@@ -14,14 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-
-__all__ = ["Piece", "Shards"]
 
 
 class Piece(NamedTuple):
@@ -40,6 +38,9 @@ class Piece(NamedTuple):
         border = min(-(-self.start // cell) * cell, self.stop)
         parts = Piece(self.start, border), Piece(border, self.stop)
         return [part for part in parts if part.length]
+
+
+EMPTY = Piece(0, 0)
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,19 @@ class Shards:
         ]
         runs.sort(key=lambda run: run[0])
         return torch.cat([run for _, run in runs], dim) if runs else parts[0]
+
+
+def check_world(shards: Any, world: int) -> None:
+    """Raise unless these are shards of so many ranks."""
+    if not isinstance(shards, Shards):
+        raise InputError(
+            f"shards is a {type(shards).__name__}; give e.g. regard.parallel.Shards.even(tokens, "
+            f"{world})"
+        )
+    if shards.world != world:
+        raise InputError(
+            f"shards are of {shards.world} ranks, the group has {world}; make shards of {world}"
+        )
 
 
 def _joined(pieces: Iterable[Iterable[int]]) -> tuple[Piece, ...]:

@@ -27,8 +27,8 @@ from regard.engine.observers import listening
 from regard.errors import FileError, InputError, RegardError
 from regard.files import reason, shown
 from regard.parallel import Peers
-from regard.parallel.failure import named
 from regard.parallel.prefill import Before, balanced
+from regard.parallel.transport import reporting_lost_rank
 from regard.recorder.atlas import Atlas
 from regard.recorder.choice import Choice
 from regard.recorder.drive import Ear, guesses, is_causal_model, keeps_last_logits
@@ -158,7 +158,7 @@ def _place(folder: Path, peers: Peers, overwrite: bool) -> Path:
             made = [_make(folder, overwrite)]
         except OSError as error:
             made = [FileError(f"{shown(folder)}: cannot be made or written to ({reason(error)})")]
-    with named(peers, None, "waiting for the folder"):
+    with reporting_lost_rank(peers, None, "waiting for the folder"):
         first = dist.get_global_rank(peers.group, 0)
         dist.broadcast_object_list(made, src=first, group=peers.group)
     if isinstance(made[0], Path):
@@ -180,7 +180,7 @@ def _make(folder: Path, overwrite: bool) -> Path:
 
 def _take_place(place: Path, peers: Peers) -> None:
     """Once every rank's file is whole. There may have been more ranks in the earlier recording."""
-    with named(peers, None, "waiting for all files"):
+    with reporting_lost_rank(peers, None, "waiting for all files"):
         dist.barrier(peers.group)
         if peers.rank == 0:
             names = [file.name for file in _files(place)]

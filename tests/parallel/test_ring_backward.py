@@ -11,8 +11,7 @@ import torch
 import torch.distributed as dist
 
 import regard
-from parallel.sequences import CASES, case_named, ring_of, shards_of
-from parallel.test_forward import KINDS
+from parallel.sequences import CASES, KINDS, case_named, ring_of, shards_of
 from parallel.world import WORLDS, run
 
 SOME = ["plain", "causal", "lengths", "everything", "one key head", "two tokens"]
@@ -89,12 +88,12 @@ def _right(name: str, asked: str, dtype: torch.dtype = torch.float64) -> list[to
 def test_one_rank_is_many_ranks(world: int, kind: str) -> None:
     every = (world, kind) == (3, "zigzag")  # all cases; some with every number of ranks
     names = [case.name for case in CASES] if every else SOME
-    told = run(world, _every_gradient, names, torch.float64, kind)
-    for name, asked in told[0]:
+    results = run(world, _every_gradient, names, torch.float64, kind)
+    for name, asked in results[0]:
         shards = shards_of(kind, case_named(name).keys, world)
         exact = _right(name, asked)
         for n, letter in enumerate("qkv"):
-            whole = shards.join([rank[name, asked][n] for rank in told])
+            whole = shards.join([rank[name, asked][n] for rank in results])
             scale = max(float(exact[n].abs().max()), 1.0) * max(case_named(name).spread, 1.0)
             worst = float((whole - exact[n]).abs().max()) / scale
             assert worst < 1e-10, f"d {asked} / d {letter}, {name}, {world}, {kind}: {worst:.1e}"
@@ -104,12 +103,12 @@ def test_one_rank_is_many_ranks(world: int, kind: str) -> None:
 @pytest.mark.parametrize("world", [2, 3])
 def test_in_low_precision(world: int, dtype: torch.dtype) -> None:
     names = ["causal", "everything", "one key head"]
-    told = run(world, _every_gradient, names, dtype, "zigzag")
-    for name, asked in told[0]:
+    results = run(world, _every_gradient, names, dtype, "zigzag")
+    for name, asked in results[0]:
         shards = shards_of("zigzag", case_named(name).keys, world)
         exact = _right(name, asked, dtype)
         for n, letter in enumerate("qkv"):
-            whole = shards.join([rank[name, asked][n] for rank in told])
+            whole = shards.join([rank[name, asked][n] for rank in results])
             assert whole.dtype == dtype
             # 8 roundings of the largest number: a sum over all keys of rounded products
             allowed = 8 * torch.finfo(dtype).eps * max(float(exact[n].abs().max()), 1.0)
@@ -147,19 +146,19 @@ def test_biases_and_sinks_get_the_sum_over_all_ranks(world: int, name: str) -> N
 
 def _refusals() -> list[str]:
     a, _ = ring_of("causal", torch.float32, "even", gradients=True)
-    said = []
+    messages = []
     for value in (a.top(2).weights, a.peak().weights, a.received(), a.pooled(8), a.max_score()):
         try:
             value.sum().backward()
         except regard.errors.GradientError as error:
-            said.append(str(error))
-    return said
+            messages.append(str(error))
+    return messages
 
 
 def test_what_has_no_gradient_says_so() -> None:
-    for said in run(2, _refusals):
-        assert len(said) == 5
-        assert all("has no gradient over a ring" in one for one in said)
+    for messages in run(2, _refusals):
+        assert len(messages) == 5
+        assert all("has no gradient over a ring" in one for one in messages)
 
 
 def _without_grad() -> list[bool]:

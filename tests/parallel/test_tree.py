@@ -15,7 +15,7 @@ import regard
 from parallel.sequences import CASES, case_named
 from parallel.world import WORLDS, run
 from regard.parallel import Shards
-from regard.parallel.split_keys import tree
+from regard.parallel.tree import tree
 from regard.state import Finished
 from regard.summary import Visible
 
@@ -34,7 +34,7 @@ def _shards(kind: str, tokens: int, world: int) -> Shards:
 
 
 def _problem(name: str, queries: int) -> tuple[list[Tensor], dict[str, Any]]:
-    """The last queries of a case, whose mask speaks of positions or of keys."""
+    """The last queries of a case, whose mask is about positions or of keys."""
     case = case_named(name)
     inputs = case.inputs(torch.float64)
     options = dict(inputs.options)
@@ -68,13 +68,13 @@ def test_every_rank_says_what_one_rank_would(world: int, kind: str) -> None:
             (q, k, v), options = _problem(name, queries)
             right = regard.attend(q, k, v, implementation="dense", **options)
             exact = [right.output, right.lse, *right.summarize(*ROWS, *KEYS).values()]
-            told = run(world, _answers, name, queries, kind)
+            results = run(world, _answers, name, queries, kind)
             shards = _shards(kind, k.shape[-2], world)
             for n, value in enumerate(exact):
                 if n >= 2 + len(ROWS):
-                    found = [shards.join([rank[n] for rank in told], -1)]
+                    found = [shards.join([rank[n] for rank in results], -1)]
                 else:
-                    found = [rank[n] for rank in told]
+                    found = [rank[n] for rank in results]
                 for mine in found:
                     torch.testing.assert_close(
                         mine, value, rtol=1e-9, atol=1e-10,
@@ -127,7 +127,7 @@ def _wrong(how: str) -> str:
     return str(caught.value)
 
 
-SAID = {
+MESSAGES = {
     "queries": "the ranks disagree on queries",
     "tokens": "the shard of rank",
     "world": "shards are of 5 ranks, the group has 2",
@@ -136,10 +136,10 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("how", SAID)
-def test_what_cannot_be_is_said_on_every_rank(how: str) -> None:
-    for said in run(2, _wrong, how):
-        assert SAID[how] in said
+@pytest.mark.parametrize("how", MESSAGES)
+def test_wrong_calls_raise_on_every_rank(how: str) -> None:
+    for message in run(2, _wrong, how):
+        assert MESSAGES[how] in message
 
 
 def _bytes() -> int:
@@ -179,8 +179,8 @@ def _lost(rank: int) -> list[str]:
 
 
 def test_a_dead_rank_is_named() -> None:
-    told = run(3, _lost, 2, dying=[2], patience=2.0)
-    assert told == [["rank 2"], ["rank 2"], None]
+    results = run(3, _lost, 2, dying=[2], patience=2.0)
+    assert results == [["rank 2"], ["rank 2"], None]
 
 
 def _large_scores() -> tuple[Tensor, Tensor]:
@@ -213,7 +213,9 @@ def _gradients_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["bias", "sink"])
 def test_gradients_of_the_rules_are_refused_too(name: str) -> None:
-    assert all(said.startswith(f"{name} wants gradients") for said in run(2, _gradients_of, name))
+    assert all(
+        message.startswith(f"{name} wants gradients") for message in run(2, _gradients_of, name)
+    )
 
 
 def _autocast() -> tuple[torch.dtype, float]:
@@ -226,7 +228,7 @@ def _autocast() -> tuple[torch.dtype, float]:
 
 
 def test_autocast_is_one_for_rows_and_columns() -> None:
-    told = run(2, _autocast)
-    assert all(dtype == torch.bfloat16 for dtype, _ in told)
+    results = run(2, _autocast)
+    assert all(dtype == torch.bfloat16 for dtype, _ in results)
     # each of two heads has one row, whose weights are on all ranks together
-    assert sum(mass for _, mass in told) == pytest.approx(2.0, abs=1e-5)
+    assert sum(mass for _, mass in results) == pytest.approx(2.0, abs=1e-5)

@@ -13,13 +13,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 import regard
-from parallel.sequences import CASES, case_named, my_part, shards_of
+from parallel.sequences import CASES, KINDS, case_named, my_part, shards_of
 from parallel.world import WORLDS, run
-from regard.parallel.by_heads import HeadwiseAttention, ulysses
+from regard.parallel.ulysses import HeadwiseAttention, split_heads, ulysses
 from regard.summary import Visible
 from regard.testing import Case
 
-KINDS = ("even", "zigzag", "uneven")
 ROWS: tuple[regard.summary.Summary, ...] = (
     regard.Entropy(), regard.MaxScore(), regard.MaxLogit(), regard.Concentration(),
     regard.Distance(), Visible(),
@@ -28,25 +27,25 @@ KEYS = (
     regard.Received(), regard.Received(1), regard.Received(per="visible"),
     regard.Received([0, -1], "visible", "sum"), regard.Received(groups="mean"),
 )  # fmt: skip
-EVERYONES = (regard.Pooled(7), regard.Pooled(), regard.Offsets())
+OF_THE_MATRIX = (regard.Pooled(7), regard.Pooled(), regard.Offsets())
 HEADS = [(4, 2), (5, 5), (6, 2), (8, 1), (2, 2), (6, 3), (3, 1)]
 
 
 def _parts(found: Any, rows: bool = True) -> dict[str, Tensor]:
     """Everything an attention says, by name."""
-    told = {"output": found.output, "lse": found.lse, "sink": found.sink_mass()}
-    told |= {"normalized": found.entropy(normalized=True)}
-    told |= {"top": found.top(5).weights, "top keys": found.top(5).keys}
-    told |= {"peak": found.peak().weights, "peak keys": found.peak().keys}
-    known = found.summarize(*ROWS, *KEYS, *EVERYONES)
-    return told | {repr(summary): value for summary, value in known.items()}
+    results = {"output": found.output, "lse": found.lse, "sink": found.sink_mass()}
+    results |= {"normalized": found.entropy(normalized=True)}
+    results |= {"top": found.top(5).weights, "top keys": found.top(5).keys}
+    results |= {"peak": found.peak().weights, "peak keys": found.peak().keys}
+    known = found.summarize(*ROWS, *KEYS, *OF_THE_MATRIX)
+    return results | {repr(summary): value for summary, value in known.items()}
 
 
 def _axis(name: str) -> int | None:
     """Where the tokens of an answer are; None where it is about the whole matrix."""
     if name in ("output", "top", "top keys"):
         return -2
-    return None if any(name == repr(summary) for summary in EVERYONES) else -1
+    return None if any(name == repr(summary) for summary in OF_THE_MATRIX) else -1
 
 
 def _ulysses(
@@ -82,11 +81,11 @@ def _measure(names: list[str], heads: tuple[int, int] | None, kind: str) -> list
 
 
 def _compare(names: list[str], heads: tuple[int, int] | None, kind: str, world: int) -> None:
-    told = run(world, _measure, names, heads, kind)
+    results = run(world, _measure, names, heads, kind)
     for n, name in enumerate(names):
         shards = shards_of(kind, _case(name, heads).keys, world)
         for asked, right in _right(name, heads).items():
-            values = [rank[n][asked] for rank in told]
+            values = [rank[n][asked] for rank in results]
             at = _axis(asked)
             for found in values if at is None else [shards.join(values, at)]:
                 torch.testing.assert_close(
@@ -113,8 +112,8 @@ LEARNT = ("output", "lse", "Entropy()", "top", "peak", "Received(queries=None, p
           "groups=None)", "normalized", "sink")  # fmt: skip
 
 
-def _loss(told: dict[str, Tensor], asked: str, positions: Tensor, tokens: int) -> Tensor:
-    found = told[asked]
+def _loss(results: dict[str, Tensor], asked: str, positions: Tensor, tokens: int) -> Tensor:
+    found = results[asked]
     at = _axis(asked) or -1
     shape = list(found.shape)
     shape[at] = tokens
@@ -140,14 +139,14 @@ def _gradients(heads: tuple[int, int], kind: str, alone: bool) -> dict[str, list
     else:
         a, leaves = _ulysses(case, kind, gradients=True, **inputs.options)
         positions = a.positions
-    told = _parts(a)
+    results = _parts(a)
     return {
         asked: [
             torch.zeros_like(leaf) if grad is None else grad
             for leaf, grad in zip(
                 [*leaves, *rules],
                 torch.autograd.grad(
-                    _loss(told, asked, positions, case.keys), [*leaves, *rules],
+                    _loss(results, asked, positions, case.keys), [*leaves, *rules],
                     retain_graph=True, allow_unused=True,
                 ),
                 strict=True,
@@ -161,11 +160,11 @@ def _gradients(heads: tuple[int, int], kind: str, alone: bool) -> dict[str, list
 @pytest.mark.parametrize("world", WORLDS)
 def test_gradients(world: int, heads: tuple[int, int]) -> None:
     right = _gradients(heads, "zigzag", alone=True)
-    told = run(world, _gradients, heads, "zigzag", False)
+    results = run(world, _gradients, heads, "zigzag", False)
     shards = shards_of("zigzag", 13, world)
     for asked, grads in right.items():
         for n, exact in enumerate(grads):
-            values = [rank[asked][n] for rank in told]
+            values = [rank[asked][n] for rank in results]
             # those of rules are sums over all ranks already
             for found in [shards.join(values)] if n < 3 else values:
                 torch.testing.assert_close(
@@ -176,20 +175,20 @@ def test_gradients(world: int, heads: tuple[int, int]) -> None:
 
 def _refusals() -> list[str]:
     a, _ = _ulysses(case_named("causal"), "even", gradients=True)
-    said = []
+    messages = []
     for value in (a.pooled(8), a.max_score(), a.summarize(regard.Offsets())[regard.Offsets()]):
         with pytest.raises(regard.errors.GradientError) as caught:
             value.sum().backward()
-        said.append(str(caught.value))
-    return said
+        messages.append(str(caught.value))
+    return messages
 
 
 def test_what_has_no_gradient_says_so() -> None:
-    for said in run(2, _refusals):
-        assert all("has no gradient" in one for one in said)
+    for messages in run(2, _refusals):
+        assert all("has no gradient" in one for one in messages)
 
 
-# ── manners ──────────────────────────────────────────────────────────────────────────────────
+# ── behaviour ────────────────────────────────────────────────────────────────────────────────
 
 
 def _in_low_precision(dtype: torch.dtype) -> list[float]:
@@ -211,7 +210,7 @@ def test_the_kernels_are_those_of_one_rank(dtype: torch.dtype) -> None:
 
 def _known() -> tuple[str, tuple[int, ...], list[bool]]:
     a, _ = _ulysses(case_named("causal"), "even", summaries=(regard.Entropy(), regard.Top(2)))
-    if dist.get_rank() == 0:  # no collective: nobody else asks
+    if dist.get_rank() == 0:  # no collective: no other rank asks
         a.entropy(), a.summarize(regard.Top(2))
     dist.barrier()
     with torch.no_grad():
@@ -220,9 +219,9 @@ def _known() -> tuple[str, tuple[int, ...], list[bool]]:
 
 
 def test_what_was_asked_beforehand_is_known() -> None:
-    said, shape, graphs = run(2, _known)[1]
-    assert said.startswith("HeadwiseAttention(shape=")
-    assert "rank 1 of 2" in said and "mask=Causal" in said
+    message, shape, graphs = run(2, _known)[1]
+    assert message.startswith("HeadwiseAttention(shape=")
+    assert "rank 1 of 2" in message and "mask=Causal" in message
     assert shape[-2:] == (30, 61)
     assert graphs == [False] * 3
 
@@ -242,20 +241,20 @@ def _heard() -> tuple[int, list[str]]:
     ear = Ear()
     with listening(ear):
         _ulysses(case_named("causal"), "even")
-    said = []
+    messages = []
     with pytest.raises(regard.errors.InputError) as caught:
         _ulysses(case_named("causal"), "even", scale=float(1 + dist.get_rank()))
-    said.append(str(caught.value))
+    messages.append(str(caught.value))
     with pytest.raises(regard.errors.InputError) as caught:
         _ulysses(case_named("causal"), "even")[0].summarize("entropy")  # type: ignore[arg-type]
-    return ear.heads, [*said, str(caught.value)]
+    return ear.heads, [*messages, str(caught.value)]
 
 
-def test_nobody_hears_half_an_attention_and_ranks_must_agree() -> None:
-    for heads, said in run(2, _heard):
+def test_heads_of_one_rank_are_not_observed_and_ranks_must_agree() -> None:
+    for heads, messages in run(2, _heard):
         assert heads == 0
-        assert "disagree on score rule" in said[0]
-        assert "is not a summary" in said[1]
+        assert "disagree on score rule" in messages[0]
+        assert "is not a summary" in messages[1]
 
 
 def _edited() -> str:
@@ -274,7 +273,7 @@ def _edited() -> str:
 
 
 def test_knock_outs_are_not_offered() -> None:
-    assert all("knock_out" in said for said in run(2, _edited))
+    assert all("knock_out" in message for message in run(2, _edited))
 
 
 def _lost(rank: int) -> list[str]:
@@ -286,5 +285,35 @@ def _lost(rank: int) -> list[str]:
 
 
 def test_a_dead_rank_is_named() -> None:
-    told = run(3, _lost, 1, dying=[1], patience=2.0)
-    assert told == [["rank 1"], None, ["rank 1"]]
+    results = run(3, _lost, 1, dying=[1], patience=2.0)
+    assert results == [["rank 1"], None, ["rank 1"]]
+
+
+# ── which heads each rank computes ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("world", range(1, 9))
+@pytest.mark.parametrize("heads", [(8, 8), (8, 4), (8, 2), (8, 1), (6, 3), (5, 5), (7, 7), (1, 1)])
+def test_every_query_head_has_one_rank_and_finds_its_key_head(
+    heads: tuple[int, int], world: int
+) -> None:
+    query_heads, key_heads = heads
+    group = query_heads // key_heads
+    found = split_heads(query_heads, key_heads, world)
+    assert len(found) == world
+    assert [head for rank in found for head in rank.query] == list(range(query_heads))
+    for query, key in found:
+        assert sorted({head // group for head in query}) == list(key)
+        # whole groups, so that grouped heads stay grouped
+        assert not key or len(query) % len(key) == 0
+
+
+def test_as_evenly_as_it_goes() -> None:
+    assert [len(rank.query) for rank in split_heads(8, 8, 3)] == [3, 3, 2]
+    assert [len(rank.query) for rank in split_heads(8, 2, 4)] == [2, 2, 2, 2]
+    assert [len(rank.query) for rank in split_heads(8, 4, 3)] == [4, 2, 2]
+    assert [len(rank.query) for rank in split_heads(2, 2, 4)] == [1, 0, 1, 0]
+
+
+def test_no_heads_at_all() -> None:
+    assert [tuple(map(len, rank)) for rank in split_heads(0, 0, 2)] == [(0, 0), (0, 0)]
