@@ -372,6 +372,26 @@ def decode(text: str, arrays: Iterator[Any], kind: type[_Kind]) -> _Kind | None:
     return None if tree is None else _of_kind(_built(tree, arrays), kind)
 
 
+def tags_in(text: str) -> list[str]:
+    """The tags that a text names; none where it is no text of ours."""
+    try:
+        return list(_walk_tags(_parsed(text)))
+    except InputError:
+        return []
+
+
+def is_tag_known(tag: str) -> bool:
+    """Whether a class with this tag is defined in this process."""
+    return tag in _classes
+
+
+def _walk_tags(tree: Any) -> Iterator[str]:
+    if _is_node(tree):
+        yield tree[0]
+        for inner in tree[1].values():
+            yield from _walk_tags(inner)
+
+
 def functions_in(text: str) -> list[Callable[..., Any]]:
     """The functions a text names; holding them keeps the text valid."""
     return list(_walk_functions(_parsed(text)))

@@ -1,12 +1,15 @@
 """A mask and two statistics that this file alone defines work wherever ours do.
 
 Without a line in the package: on every implementation, over ranks, through torch.compile and
-torch.export, in recordings, tables, the terminal and the page; or they are refused in one sentence.
+torch.export; the mask in recordings too. What cannot be is refused in one sentence.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -325,3 +328,55 @@ def test_arrays_that_do_not_fit() -> None:
     with pytest.raises(InputError, match=r"Limits\(limit\) has shape \(3,\).* \(…, heads\) = "):
         regard.attend(*tensors(9), mask=Limits(torch.ones(3, device=DEVICE)))
     regard.attend(*tensors(9), mask=Limits(torch.ones(4, device=DEVICE)))
+
+
+# ── recordings ───────────────────────────────────────────────────────────────────────────────
+
+
+class Layer(torch.nn.Module):
+    """Two heads that look where the stranger's mask lets them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = torch.nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.project(x).unflatten(-1, (2, 8)).transpose(1, 2)
+        self.seen = regard.attend(q, q, q, mask=Dilated(3))
+        return self.seen.output.transpose(1, 2).flatten(-2)
+
+
+def test_a_recorded_mask_is_replayed_and_shown(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, path = torch.nn.Sequential(Layer(), Layer()), tmp_path / "strange.regard"
+    with regard.record(model, path):
+        model(torch.randn(1, 30, 16))
+    head = regard.open(path)["L1H0"]
+    seen: Any = model[1]
+    near(torch.as_tensor(head.rows(range(30))), seen.seen[0, 0].detach())
+    for words in (["show", path], ["show", path, "L1H0"], ["report", path]):
+        shown = subprocess.run(
+            [sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True
+        )
+        assert shown.returncode == 0 and not shown.stderr, shown.stderr
+
+
+def test_without_the_class_a_recording_opens_and_refuses_cells(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    path = tmp_path / "strange.regard"
+    model = Layer()
+    with regard.record(model, path):
+        model(torch.randn(1, 30, 16))
+    script = (
+        "import sys, regard\n"
+        "head = regard.open(sys.argv[1])['L0H0']\n"
+        "print(head.entropy().shape)\n"
+        "try:\n    head[3, 3]\n"
+        "except regard.errors.RegardError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+    )
+    shape, refused = done.stdout.splitlines()
+    assert shape == "(30,)"
+    assert "is a 'test.dilated/1'; import the module that defines it" in refused

@@ -1,7 +1,7 @@
 """The ring of gradients: those of keys and values follow their shards and end at the owners.
 
 With the whole row's lse and entropy known, dS = p (dP − shift − slope (s − lse)) is true in every
-block by itself (see `engine/carry.py`), so each rank takes the engine's backward of its queries
+block by itself (see `engine/gradients.py`), so each rank takes the engine's backward of its queries
 against the current shard.
 """
 

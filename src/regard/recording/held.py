@@ -16,7 +16,7 @@ from regard.recording.doubt import check_columns, check_heavy, check_piece, chec
 from regard.recording.heavy import Heavy
 from regard.recording.offsets import Profile, add_profiles
 from regard.recording.pieces import Run, Sorted, inner_name
-from regard.recording.rules import Rules, rebuild
+from regard.recording.rules import Rules, not_here, rebuild
 from regard.recording.store import Array, Listed, Store
 
 _ROW_TENSORS: Final = (*ROW_NUMBERS, "top_weights", "top_keys", "q")
@@ -114,6 +114,8 @@ class Held:
                 break
             if UNKNOWN in (segment.mask, segment.score):
                 break
+            if tag := not_here(segment.mask, segment.score):
+                return f"its mask or score rule is a {tag!r}; import the module that defines it"
             if segment.keys[1] > keys and not self._hidden(head, n, keys):
                 return f"k ends at key {keys} of {segment.keys[1]} (unfinished or damaged)"
             at = segment.rows[1]

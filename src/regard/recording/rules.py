@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from regard.declare import Declared, decode, is_portable
+from regard.declare import Declared, decode, is_portable, is_tag_known, tags_in
 from regard.errors import FileError, InputError
 from regard.mask import Extent, Mask
 from regard.recording import rules_1
@@ -35,6 +35,16 @@ class Rules:
     def sink(self) -> float | None:
         """The head's sink."""
         return None if self.score.sink is None else float(self.score.sink[0])
+
+
+def not_here(*texts: str) -> str:
+    """The first tag in these texts whose class is not defined in this process; "" where all are.
+    A text that is none of ours is an error elsewhere."""
+    for text in texts:
+        for tag in () if rules_1.wrote(text) else tags_in(text):
+            if not is_tag_known(tag):
+                return tag
+    return ""
 
 
 def rebuild(mask: str, score: str, arrays: Sequence[Array], extent: Extent, head: int) -> Rules:

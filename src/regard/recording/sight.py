@@ -12,6 +12,7 @@ from regard.mask.spans import Spans, spans_of
 from regard.recording.contents import UNKNOWN, Segment
 from regard.recording.held import Held
 from regard.recording.replay import Part
+from regard.recording.rules import not_here
 from regard.recording.store import Array
 
 _TILE: Final = (256, 4096)  # rows and keys that are looked at at once, where no interval tells
@@ -80,7 +81,8 @@ class Sight:
 
 
 def _is_told(segment: Segment) -> bool:
-    return UNKNOWN not in (segment.mask, segment.score)
+    said = segment.mask, segment.score
+    return UNKNOWN not in said and not not_here(*said)
 
 
 def _spans(part: Part) -> Spans | None:
