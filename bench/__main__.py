@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import decode, monitor, page, parallel, record, report
+from bench import decode, host, monitor, page, parallel, record, report
 from regard.bench.results import Result, append_csv, check_csv
 from regard.errors import RegardError
 
@@ -17,6 +17,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 # suite → the lengths measured by default
 _LENGTHS = {
+    "host": [32],
     "record": [2048],
     "decode": [64],
     "report": [4096, 8192, 16384, 32768],
@@ -77,6 +78,7 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
     if suite == "page":
         return page.measure(tokens)
     each: dict[str, Callable[[int], list[Result]]] = {
+        "host": lambda count: host.measure(count, seconds),
         "record": lambda count: record.measure(model, count, seconds),
         "decode": lambda count: decode.measure(model, count, seconds),
         "monitor": lambda count: monitor.measure(count, seconds),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
 from recording.synthetic import Chunk, write_prompt, write_recording
+from regard.declare import encode
 from regard.errors import InputError
 from regard.mask import Causal, Table, Window
 from regard.recording import STATISTICS, Memory, Recording
@@ -164,7 +167,7 @@ def test_masks_without_intervals_are_counted(heads):
 
 def test_an_unknown_mask_leaves_what_needs_none():
     rec, _ = made(exact=False)
-    notes = rec.store.metadata["place/0/L0"].replace("('causal','end')", UNKNOWN)
+    notes = rec.store.metadata["place/0/L0"].replace(json.dumps(encode(Causal()))[1:-1], UNKNOWN)
     store = Memory()
     for name, entry in rec.store.entries.items():
         store.add(name, rec.store.words(name), entry.metadata)

@@ -159,8 +159,7 @@ class Swept:
     ) -> ColumnAnswers:
         more = [t for t in (*state, chosen, y) if t is not None]
         if self._is_plain(call, *more):
-            matrix = call.with_value(call.value[..., :0])
-            return self._sweeps(call).columns(matrix, state, chosen, y, seen, offsets)
+            return self._sweeps(call).columns(call, state, chosen, y, seen, offsets)
         spec = self._spec(call).asking(seen=seen, offsets=offsets)
         mass, count, product, diagonals = ops.columns(
             call.query, call.key, list(call.arrays), list(state), chosen, y, spec

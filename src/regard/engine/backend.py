@@ -143,8 +143,7 @@ def rows_and_columns(
             sums, cells = also.columns_with_maps(call, state, maps, seen, offsets)
             found.measured.update(cells)
         else:
-            matrix = call.with_value(call.value[..., :0])
-            sums = sweeps.columns(matrix, state, None, None, seen, offsets)
+            sums = sweeps.columns(call, state, None, None, seen, offsets)
         found.measured[received] = Mass(sums.mass, sums.seen)
         if sums.offsets is not None:
             found.measured[Offsets()] = sums.offsets
