@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -98,12 +98,12 @@ class Swept:
 
     def attend_now(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
         """The same where torch neither records nor traces: no operator, no text."""
-        measures, has_columns = _measures(summaries) if summaries else ((), False)
+        measures, left_over = _measures(summaries)[:2] if summaries else ((), False)
         sweeps = self._sweeps(call) if self.sweeps is None else self.sweeps
         found = rows_and_columns(sweeps, call, True, measures, None)
         output, state = cast(Tensor, found.output), found.state
         known = Known(found.measured)
-        if has_columns:
+        if left_over:
             self._fill_columns(call, state, summaries, known)
         dtype = call.query.dtype
         output = output if output.dtype == dtype else output.to(dtype)
@@ -194,7 +194,7 @@ class Swept:
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
         """Diagonals come along with the mass of all queries, where that is asked for too."""
-        if not _measures(summaries)[1]:
+        if not _measures(summaries).has_columns:
             return
         columns = [s for s in fewest(summaries) if s.sweep == "columns" and not _is_declared(s)]
         missing = [s for s in columns if s.answer(known.values, call.shape) is None]
@@ -321,9 +321,16 @@ def _is_declared(summary: Summary) -> bool:
     return summary.sweep == "columns" and not isinstance(summary, Received | Offsets)
 
 
-def _measures(summaries: tuple[Summary, ...]) -> tuple[tuple[Summary, ...], bool]:
-    """What the row operator has to bring for these, and whether a column sweep has to follow.
-    Remembered, where no tensor is in them that would be kept alive."""
+class _Needed(NamedTuple):
+    """What the row operator has to bring for some summaries."""
+
+    measures: tuple[Summary, ...]
+    left_over: bool  # whether a column sweep has to follow
+    has_columns: bool  # whether columns are among them
+
+
+def _measures(summaries: tuple[Summary, ...]) -> _Needed:
+    """Remembered, where no tensor is in them that would be kept alive."""
     if torch.compiler.is_compiling():
         return _needed(summaries)
     for summary in summaries:
@@ -332,18 +339,19 @@ def _measures(summaries: tuple[Summary, ...]) -> tuple[tuple[Summary, ...], bool
     return _remembered_needed(summaries)
 
 
-def _needed(summaries: tuple[Summary, ...]) -> tuple[tuple[Summary, ...], bool]:
+def _needed(summaries: tuple[Summary, ...]) -> _Needed:
     """Where there are maps, columns of all queries are asked together with them: one sweep may
     bring both."""
     asked = fewest(summaries)
     rows = [s for s in asked if s.sweep == "rows" or _is_declared(s)]
     has_columns = len(rows) < len(asked)
     if not any(isinstance(s, Pooled) for s in rows):
-        return tuple(rows), has_columns
+        return _Needed(tuple(rows), has_columns, has_columns)
     masses = [s for s in asked if isinstance(s, Received) and s.queries is None]
     offsets = [s for s in asked if isinstance(s, Offsets)]
     masses = masses or [Received() for _ in offsets]
-    return (*rows, *masses, *offsets), has_columns
+    together = (*rows, *masses, *offsets)
+    return _Needed(together, any(s not in together for s in asked), has_columns)
 
 
 _remembered_needed = lru_cache(maxsize=1024)(_needed)
