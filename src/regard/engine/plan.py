@@ -88,9 +88,11 @@ def sweeps_called(name: str) -> Sweeps:
         from regard.engine.gpu.sweeps import TRITON
 
         return TRITON
-    from regard.engine.tiled import TILED
+    if name == "tiled":
+        from regard.engine.tiled import TILED
 
-    return TILED
+        return TILED
+    raise InputError(f"no backend is called {name!r}; there are {', '.join(MEASURING)}")
 
 
 def _load(name: str) -> Implementation:
