@@ -259,3 +259,14 @@ def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(1, 9):
         regard.attend(*given(1, 1, n, 4))
         assert len(plan.KEPT) <= 3
+
+
+def test_what_is_remembered_in_inference_mode_serves_gradients_too() -> None:
+    q, k, v = given(1, 2, 9, 4)
+    asked = (regard.Pooled(4), regard.Received(3))
+    with torch.inference_mode():
+        regard.attend(q, k, v, implementation="cpu").summarize(*asked)
+    q = q.clone().requires_grad_()
+    a = regard.attend(q, k, v, implementation="cpu")
+    a.summarize(*asked)[regard.Received(3)][..., 0].sum().backward()
+    assert q.grad is not None and q.grad.isfinite().all()

@@ -306,14 +306,17 @@ def _chosen(queries: Any, count: int, device: torch.device) -> Tensor:
     return _flags(queries, count, device)
 
 
-def _flags(queries: Any, count: int, device: torch.device | None = None) -> Tensor:
-    rows = query_indices(queries, count, device or torch.device("cpu"))
+def _flags(queries: Any, count: int, device: torch.device) -> Tensor:
+    rows = query_indices(queries, count, device)
     chosen = torch.zeros(count, dtype=torch.bool, device=rows.device)
     chosen[rows] = True
     return chosen
 
 
-_remembered_chosen = lru_cache(maxsize=64)(_flags)
+@lru_cache(maxsize=64)
+def _remembered_chosen(queries: Any, count: int) -> Tensor:
+    with torch.inference_mode(False):  # a graph of later calls may save it
+        return _flags(queries, count, torch.device("cpu"))
 
 
 def _is_declared(summary: Summary) -> bool:

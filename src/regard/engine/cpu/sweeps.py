@@ -325,9 +325,10 @@ class _RowBuffers:
 @lru_cache(maxsize=32)
 def _segments(queries: int, cell: int) -> tuple[Tensor, Tensor]:
     """The segment of each row, and the cell row of each segment."""
-    i = torch.arange(queries)
-    border = (i % BLOCK_ROWS == 0) | (i % cell == 0)
-    return border.cumsum(0) - 1, i[border] // cell
+    with torch.inference_mode(False):  # what is remembered serves calls of any mode
+        i = torch.arange(queries)
+        border = (i % BLOCK_ROWS == 0) | (i % cell == 0)
+        return border.cumsum(0) - 1, i[border] // cell
 
 
 def _same(tensor: Tensor) -> Tensor:

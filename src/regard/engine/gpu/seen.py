@@ -96,16 +96,24 @@ def _spelt_out(mask: Mask, extent: Extent, device: torch.device, error: Unavaila
     key = None if any(True for _ in mask.arrays()) else (mask, extent, device)
     table = None if key is None else _tables.get(key)
     if table is None:
-        j = torch.arange(extent.keys, device=device)
-        table = torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
-        for start in range(0, extent.queries, _ROWS):
-            stop = min(start + _ROWS, extent.queries)
-            i = torch.arange(start, stop, device=device)
-            table[..., start:stop, :] = mask.allows(i, j, extent)
-        if key is not None:
+        with torch.inference_mode(False):  # what is remembered serves calls of any mode
+            table = _table(mask, extent, lead, device)
+        # what a CUDA graph captures lives in the graph's own memory
+        capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if key is not None and not capturing:
             _tables[key] = table
             while sum(one.numel() for one in _tables.values()) > _MOST_TABLE:
                 _tables.popitem(last=False)
+    return table
+
+
+def _table(mask: Mask, extent: Extent, lead: tuple[int, ...], device: torch.device) -> Tensor:
+    j = torch.arange(extent.keys, device=device)
+    table = torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
+    for start in range(0, extent.queries, _ROWS):
+        stop = min(start + _ROWS, extent.queries)
+        i = torch.arange(start, stop, device=device)
+        table[..., start:stop, :] = mask.allows(i, j, extent)
     return table
 
 
