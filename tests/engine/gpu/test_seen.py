@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import gc
+import weakref
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -120,6 +122,26 @@ def test_a_table_is_spelt_out_once(monkeypatch):
     rule = regard.Rule(lambda i, j: asked.append(len(i)) or (i >= j))
     first, again = (seen_by(rule, EXTENT, CPU).table for _ in range(2))
     assert first is again and asked.count(QUERIES) == 1
+
+
+def test_any_callable_can_be_a_rule_and_none_is_kept_alive():
+    @dataclass
+    class Later:  # has an equality, hence no hash
+        n: int
+
+        def __call__(self, i, j):
+            return i >= j + self.n
+
+    rule = regard.Rule(Later(2))
+    right = rule.allows(torch.arange(QUERIES), torch.arange(KEYS), EXTENT)
+    assert normal_form(rule, EXTENT) == Form(table=True)
+    assert torch.equal(seen_by(rule, EXTENT, CPU).table, right)
+    fleeting = regard.Rule(lambda i, j: i > j)
+    gone = weakref.ref(fleeting.fn)
+    normal_form(fleeting, EXTENT)
+    del fleeting
+    gc.collect()
+    assert gone() is None
 
 
 def test_no_mask_says_nothing():

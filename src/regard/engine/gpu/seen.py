@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.declare import is_portable
 from regard.errors import UnavailableError
 from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
 from regard.mask.base import Both, Either, Not, Part
@@ -74,6 +76,7 @@ def seen_by(mask: Mask | None, extent: Extent, device: torch.device) -> Seen:
 # ── any mask as a table ──────────────────────────────────────────────────────────────────────
 
 _MOST_TABLE = 2**28  # bytes, a boolean each
+_MANY_TABLES = 16
 _ROWS = 1024  # that are asked about at once
 _tables: OrderedDict[Any, Tensor] = OrderedDict()
 
@@ -93,7 +96,7 @@ def _spelt_out(mask: Mask, extent: Extent, device: torch.device, error: Unavaila
         raise _refusal(reason) from error
     if device.type == "meta":
         return torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
-    key = None if any(True for _ in mask.arrays()) else (mask, extent, device)
+    key = (mask, extent, device) if _is_lasting(mask) else None
     table = None if key is None else _tables.get(key)
     if table is None:
         with torch.inference_mode(False):  # what is remembered serves calls of any mode
@@ -102,9 +105,23 @@ def _spelt_out(mask: Mask, extent: Extent, device: torch.device, error: Unavaila
         capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if key is not None and not capturing:
             _tables[key] = table
-            while sum(one.numel() for one in _tables.values()) > _MOST_TABLE:
+            while len(_tables) > _MANY_TABLES or _size_of(_tables.values()) > _MOST_TABLE:
                 _tables.popitem(last=False)
     return table
+
+
+def _is_lasting(mask: Mask) -> bool:
+    """Whether a mask means the same as long as it is there, and can be looked up: it holds no
+    array, and no function that has no hash."""
+    try:
+        hash(mask)
+    except TypeError:
+        return False
+    return not any(True for _ in mask.arrays())
+
+
+def _size_of(tables: Iterable[Tensor]) -> int:
+    return sum(table.numel() for table in tables)
 
 
 def _table(mask: Mask, extent: Extent, lead: tuple[int, ...], device: torch.device) -> Tensor:
@@ -131,11 +148,12 @@ _MANY_FORMS = 1024
 
 
 def normal_form(mask: Mask | None, extent: Extent) -> Form:
-    """By dtypes and shapes alone, once for all masks of the same structure."""
+    """By dtypes and shapes alone, once for all masks of the same structure; those that hold a
+    function are judged anew, so that none is kept alive."""
     if mask is None:
         return Form()
-    key = (mask.structure(), extent)
-    form = _FORMS.get(key)
+    key = (mask.structure(), extent) if is_portable(mask) else None
+    form = None if key is None else _FORMS.get(key)
     if form is None:
         empty = mask.map(lambda array: torch.empty_like(array, device="meta"))
         try:
@@ -145,7 +163,8 @@ def normal_form(mask: Mask | None, extent: Extent) -> Form:
             form = Form(why_not=error.reasons["triton"][0])
         if len(_FORMS) >= _MANY_FORMS:
             _FORMS.clear()
-        _FORMS[key] = form
+        if key is not None:
+            _FORMS[key] = form
     return form
 
 
