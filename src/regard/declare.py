@@ -194,6 +194,20 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
         for inner in self.parts():
             inner.check(self.within(extent))
 
+    def check_fields(self) -> None:
+        """Raise InputError where a field holds an array and does not say so: it would be taken for
+        a constant by whatever is remembered or written down."""
+        for name, kind, *_ in self._plan:
+            value = getattr(self, name)
+            if kind == "part" and value is not None:
+                value.check_fields()
+            elif kind == "constant" and hasattr(value, "shape"):
+                if len(value.shape) > 0 or hasattr(value, "requires_grad"):
+                    raise InputError(
+                        f"{type(self).__name__}.{name} holds an array; declare it, with its axes: "
+                        f"{name}: Any = array(...)"
+                    )
+
     def structure(self) -> tuple[Any, ...]:
         """Everything but the contents of arrays: hashable, equal where the same code serves both.
         Functions stand for themselves."""

@@ -264,6 +264,8 @@ class PartBias(Bias):
 
 def as_bias(given: Any) -> Bias | None:
     """A bias as it is, an array as a BiasTable, None as None."""
+    if isinstance(given, Bias):
+        given.check_fields()
     if given is None or isinstance(given, Bias):
         return given
     if hasattr(given, "shape") and hasattr(given, "dtype"):

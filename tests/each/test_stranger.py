@@ -330,6 +330,21 @@ def test_arrays_that_do_not_fit() -> None:
     regard.attend(*tensors(9), mask=Limits(torch.ones(4, device=DEVICE)))
 
 
+def test_an_array_that_is_not_declared() -> None:
+    class Hidden(Mask):
+        limit: Any
+
+        def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+            return (i[:, None] - j).abs() <= self.limit
+
+    for limit in (torch.tensor(3), torch.ones(4, 1, 1)):
+        with pytest.raises(InputError, match=r"Hidden\.limit holds an array; declare it"):
+            regard.attend(*tensors(9), mask=Hidden(limit))
+        with pytest.raises(InputError, match=r"Hidden\.limit holds an array; declare it"):
+            regard.attend(*tensors(9), mask=~Hidden(limit))
+    regard.attend(*tensors(9), mask=Hidden(3))
+
+
 # ── recordings ───────────────────────────────────────────────────────────────────────────────
 
 

@@ -401,4 +401,5 @@ def as_summaries(given: Any) -> tuple[Summary, ...]:
     for summary in summaries:
         if not isinstance(summary, Summary):
             raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
+        summary.check_fields()
     return summaries
