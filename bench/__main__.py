@@ -95,8 +95,13 @@ def short_table(rows: list[Result]) -> str:
     """Time and ratio."""
     lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
     for row in rows:
-        lines.append(f"{row.tokens:>6} {row.what:10} {row.median_ms:>9.1f} {row.ratio:>7.2f}")
+        lines.append(f"{row.tokens:>6} {row.what:10} {_in_ms(row):>9} {row.ratio:>7.2f}")
     return "\n".join(lines)
+
+
+def _in_ms(row: Result) -> str:
+    """To a tenth, of less than a millisecond to a microsecond."""
+    return f"{row.median_ms:.1f}" if row.median_ms >= 1 else f"{row.median_ms:.3f}"
 
 
 def speed_table(rows: list[Result]) -> str:

@@ -5,10 +5,9 @@ plain       nothing is recorded, traced, batched or dispatched elsewhere, so tha
             operator to the function behind it
 autocast    what q, k and v are cast to
 sharded     inside `torch.distributed.tensor.experimental.context_parallel` every tensor is one
-            rank's part of the sequence, where nothing about it says so. torch's own
-            function is replaced there by one that talks to the other ranks; attention
-            whoever computes attention by another way would attend within the part, in silence.
-            So `attend` asks here first, and refuses.
+            rank's part of the sequence, and nothing about it says so. torch's own function is
+            replaced there by one that exchanges keys with the other ranks; attention computed in
+            another way would stay within the part. So `attend` asks here first, and refuses.
 """
 
 from __future__ import annotations

@@ -294,11 +294,6 @@ class RowStatistic(Summary):
         whole rows and the value (…, R, 1)."""
         raise NotImplementedError
 
-    def affine(self, value: Tensor) -> tuple[Tensor, Tensor] | None:
-        """(shift, slope) where dvalue/dscore = −p (shift + slope·u), which kernels carry back
-        themselves; None where it is not of that form."""
-        return None
-
     def tensors(self, shape: AttentionShape) -> list[_Size]:
         return [((*shape.batch, shape.query_heads, shape.queries), self.whole)]
 

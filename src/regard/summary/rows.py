@@ -37,10 +37,6 @@ class Entropy(RowStatistic):
         """Σ w (H + lse − lse of the part)."""
         return sum_of([part.weight * (part.value + part.gap) for part in parts])
 
-    def affine(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        """dH/ds = −p (H + log p)."""
-        return value, torch.ones_like(value)
-
 
 def sum_of(terms: Sequence[Tensor]) -> Tensor:
     """The terms one after another, in their order."""
