@@ -1,17 +1,21 @@
 """A mask and two statistics that this file alone defines work wherever ours do.
 
 Without a line in the package: on every implementation, over ranks, through torch.compile and
-torch.export; the mask in recordings too. What cannot be is refused in one sentence.
+torch.export, in recordings, tables, the terminal and the page. What cannot be is refused in one
+sentence.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -33,6 +37,8 @@ from regard.summary import (
     RowStatistic,
     Sums,
 )
+from regard.viewer import answers
+from regard.viewer.opened import Opened
 
 
 class Dilated(Mask):
@@ -361,31 +367,80 @@ class Layer(torch.nn.Module):
         return self.seen.output.transpose(1, 2).flatten(-2)
 
 
-def test_a_recorded_mask_is_replayed_and_shown(tmp_path: Path) -> None:
+def recorded(path: Path, **options: Any) -> Any:
     torch.manual_seed(0)
-    model, path = torch.nn.Sequential(Layer(), Layer()), tmp_path / "strange.regard"
-    with regard.record(model, path):
+    model = torch.nn.Sequential(Layer(), Layer())
+    with regard.record(model, path, **options):
         model(torch.randn(1, 30, 16))
-    head = regard.open(path)["L1H0"]
-    seen: Any = model[1]
-    near(torch.as_tensor(head.rows(range(30))), seen.seen[0, 0].detach())
+    return [layer.seen for layer in model]
+
+
+def command(*words: Any) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout
+
+
+def test_a_recorded_mask_is_replayed_and_shown(tmp_path: Path) -> None:
+    path = tmp_path / "strange.regard"
+    seen = recorded(path)
+    near(torch.as_tensor(regard.open(path)["L1H0"].rows(range(30))), seen[1][0, 0].detach())
     for words in (["show", path], ["show", path, "L1H0"], ["report", path]):
-        shown = subprocess.run(
-            [sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True
-        )
-        assert shown.returncode == 0 and not shown.stderr, shown.stderr
+        command(*words)
+
+
+@pytest.mark.parametrize("budget", ["2GB", "60kB"], ids=["every-row", "binned"])
+def test_a_recorded_statistic_is_kept_exported_and_shown(tmp_path: Path, budget: str) -> None:
+    path = tmp_path / "strange.regard"
+    seen = recorded(path, statistics=Varentropy(), budget=budget)
+    right = [one.summarize(Varentropy())[Varentropy()][0].detach() for one in seen]
+    with regard.open(path) as rec:
+        grid = rec.grid("varentropy")
+        np.testing.assert_allclose(grid, torch.stack(right).mean(-1), rtol=1e-5)
+        np.testing.assert_allclose(rec.merged().grid("varentropy"), grid, rtol=1e-12)
+        kept = rec["L1H0"].stored["varentropy"]
+        spans = zip(kept.edges[:-1], kept.edges[1:], strict=True)
+        means = [float(right[1][0, a:b].mean()) for a, b in spans]
+        np.testing.assert_allclose(kept.values, means, rtol=1e-5, atol=1e-7)
+        # the page takes what is shown from these answers, served or in one file
+        said = answers.overview(Opened(rec))
+        assert said["statistics"]["varentropy"]["words"] == Varentropy.words
+        np.testing.assert_allclose(said["stacks"][0]["grids"]["varentropy"], grid)
+        assert rec.plot_grid("varentropy") is not None
+    assert "varentropy: variance of −log p in a row" in command("show", path, "--stat=varentropy")
+    shown = json.loads(command("show", path, "L1H0", "--json"))
+    assert shown["statistics"]["varentropy"] == pytest.approx(grid[1, 0])
+    for what, to in (("statistics", "csv"), ("rows", "csv"), ("rows", "npz")):
+        file = tmp_path / f"{what}.{to}"
+        command("export", path, "--to", to, "--what", what, "-o", file)
+        text = file.read_text() if to == "csv" else " ".join(np.load(file))
+        assert "varentropy" in text
+
+
+def test_a_statistic_that_cannot_be_recorded(tmp_path: Path) -> None:
+    class Taken(Varentropy):
+        tag, name = "test.taken/1", "entropy"
+
+    for given, why in (
+        (MostReceived(), "a recording keeps statistics of rows beside its own; ask the open"),
+        (Taken(), "Taken.name = 'entropy' is taken"),
+        ([Varentropy(), Varentropy()], "Varentropy.name = 'varentropy' is taken"),
+        ("varentropy", "'varentropy' is not a summary"),
+    ):
+        with pytest.raises(InputError, match=re.escape(why)):
+            regard.record(Layer(), tmp_path / "no.regard", statistics=given)
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_the_class_a_recording_opens_and_refuses_cells(tmp_path: Path) -> None:
-    torch.manual_seed(0)
     path = tmp_path / "strange.regard"
-    model = Layer()
-    with regard.record(model, path):
-        model(torch.randn(1, 30, 16))
+    recorded(path, statistics=Varentropy())
     script = (
         "import sys, regard\n"
         "head = regard.open(sys.argv[1])['L0H0']\n"
-        "print(head.entropy().shape)\n"
+        "print(head.entropy().shape, head.stored['varentropy'].values.shape)\n"
         "try:\n    head[3, 3]\n"
         "except regard.errors.RegardError as error:\n    print(error)\n"
     )
@@ -393,5 +448,5 @@ def test_without_the_class_a_recording_opens_and_refuses_cells(tmp_path: Path) -
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
     )
     shape, refused = done.stdout.splitlines()
-    assert shape == "(30,)"
+    assert shape == "(30,) (30,)"
     assert "is a 'test.dilated/1'; import the module that defines it" in refused

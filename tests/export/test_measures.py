@@ -10,7 +10,6 @@ from regard.errors import UnavailableError
 from regard.export import measures
 from regard.export.chosen import Chosen
 from regard.export.measures import (
-    ROW_NUMBERS,
     heaviest,
     is_kept,
     known_numbers,
@@ -35,8 +34,8 @@ def test_kept_numbers_are_given_as_they_are(label):
     one, _ = chosen(label, rows=range(5, 9))
     edges = row_edges(one)
     assert edges.tolist() == [5, 6, 7, 8, 9]
-    assert known_numbers(one, edges) == list(ROW_NUMBERS)
-    for name in ROW_NUMBERS:
+    assert known_numbers(one, edges) == list(one.head.row_numbers)
+    for name in one.head.row_numbers:
         wanted = one.head.stored[name].values[5:9]
         np.testing.assert_array_equal(row_numbers(one, name, edges), wanted)
 

@@ -9,12 +9,14 @@ from recording.synthetic import Chunk, write_prompt, write_recording
 from recording.test_statistics import sinking
 from regard.errors import InputError
 from regard.mask import Causal
-from regard.recording import Memory, Recording, most_surprising, surprise
+from regard.recording import STATISTICS, Memory, Recording, most_surprising, surprise
 from regard.recording.findings import standing_out
 
 
 class Grids:
     """A recording that is nothing but its grids, and the one text that is in it."""
+
+    statistic_kinds = STATISTICS
 
     def __init__(self, /, **grids: np.ndarray) -> None:
         self._grids = grids

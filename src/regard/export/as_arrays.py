@@ -22,7 +22,7 @@ from regard.export.measures import (
     row_edges,
     row_numbers,
 )
-from regard.recording import STATISTICS, PromptView
+from regard.recording import PromptView
 from regard.recording.pieces import Run
 
 _Array: TypeAlias = NDArray[Any]
@@ -64,7 +64,7 @@ def _statistics(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
     for prompt in _prompts(chosen):
         for stack, shape in prompt.stacks.items():
             before = f"P{prompt.number}/{stack}/" if stack else f"P{prompt.number}/"
-            for name in STATISTICS:
+            for name in prompt.statistic_kinds:
                 make = partial(prompt.grid, name, stack)
                 yield Named(f"{before}statistics/{name}", shape, np.dtype(np.float64), make)
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from regard.errors import InputError
 from regard.export.chosen import Chosen, by_place, check_exact
 from regard.export.measures import (
-    ROW_NUMBERS,
     heaviest,
     known_numbers,
     received,
@@ -19,7 +18,6 @@ from regard.export.measures import (
     row_numbers,
 )
 from regard.export.tables import Chunk, Kind, Table
-from regard.recording import STATISTICS
 
 _Array: TypeAlias = NDArray[Any]
 
@@ -58,6 +56,8 @@ def _texts(tokens: list[str] | None, places: _Array) -> list[str]:
 
 
 def _statistics(chosen: Sequence[Chosen], _: int) -> Table:
+    names = list(dict.fromkeys(n for one in chosen for n in one.prompt.statistic_kinds))
+
     def chunks() -> Iterator[Chunk]:
         for heads in by_place(chosen).values():
             place = heads[0].head.place
@@ -66,14 +66,15 @@ def _statistics(chosen: Sequence[Chosen], _: int) -> Table:
             yield {
                 **_who(heads[0], len(heads)),
                 "head": np.array([one.head.head for one in heads]),
-                **{name: np.asarray(numbers[name])[slots] for name in STATISTICS},
+                **{name: np.asarray(numbers[name])[slots] for name in names},
             }
 
-    return Table({**_WHO, **dict.fromkeys(STATISTICS, "number")}, len(chosen), chunks)
+    return Table({**_WHO, **dict.fromkeys(names, "number")}, len(chosen), chunks)
 
 
 def _rows(chosen: Sequence[Chosen], _: int) -> Table:
     columns: dict[str, Kind] = {**_WHO, "row": "whole", "rows": "whole", "token": "text"}
+    names = list(dict.fromkeys(n for one in chosen for n in one.head.row_numbers))
 
     def chunks() -> Iterator[Chunk]:
         for one in chosen:
@@ -85,12 +86,12 @@ def _rows(chosen: Sequence[Chosen], _: int) -> Table:
                 "row": edges[:-1],
                 "rows": np.diff(edges),
                 "token": _texts(one.head.query_tokens, edges[:-1]),
-                **dict.fromkeys(ROW_NUMBERS, unknown),
+                **dict.fromkeys(names, unknown),
                 **known,
             }
 
     count = sum(row_edges(one).size - 1 for one in chosen)
-    return Table({**columns, **dict.fromkeys(ROW_NUMBERS, "number")}, count, chunks)
+    return Table({**columns, **dict.fromkeys(names, "number")}, count, chunks)
 
 
 def _top(chosen: Sequence[Chosen], k: int) -> Table:

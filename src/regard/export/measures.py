@@ -17,11 +17,6 @@ from regard.recording import Head
 
 _Array: TypeAlias = NDArray[Any]
 
-ROW_NUMBERS: Final = (
-    "lse", "entropy", "max_score", "peak", "concentration", "first", "duplicate", "prefix",
-    "output_norm",
-)  # fmt: skip
-
 _QUICK: Final = 2**26  # cells
 
 # Those that q and k give back where they were not kept.
@@ -45,7 +40,8 @@ class Top:
 
 def row_edges(one: Chosen) -> _Array:
     """(n + 1,): single rows, or the bins in which the numbers of long texts were kept."""
-    binned = [name for name in ROW_NUMBERS if one.head.has(name) and _bin(one.head, name) > 1]
+    numbers = one.head.row_numbers
+    binned = [name for name in numbers if one.head.has(name) and _bin(one.head, name) > 1]
     if not binned or _is_quick(one.head):
         return np.arange(one.rows.start, one.rows.stop + 1)
     edges = np.asarray(one.head.stored[binned[0]].edges)
@@ -54,11 +50,11 @@ def row_edges(one: Chosen) -> _Array:
 
 
 def known_numbers(one: Chosen, edges: _Array) -> list[str]:
-    """Which of ROW_NUMBERS are known over those edges."""
+    """Which numbers of rows are known over those edges."""
     is_binned = edges.size <= len(one.rows)
     return [
         name
-        for name in ROW_NUMBERS
+        for name in one.head.row_numbers
         if (one.head.has(name) and (_bin(one.head, name) > 1) == is_binned)
         or (one.head.exact and name in _WAYS and not is_binned)
     ]

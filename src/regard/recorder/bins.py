@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.recorder.plan import Plan
+from regard.recording.contents import joins_by
 
 _Array = NDArray[Any]
 _How = Literal["mean", "max", "sum", "every"]
@@ -98,7 +99,7 @@ def grain(name: str, plan: Plan) -> tuple[int, _How]:
     """How many rows of what is measured stand in one bin, and how they become one."""
     if name in ("top_weights", "top_keys"):
         return plan.top_every, "every"
-    return 1 if name == "lse" else plan.row_bin, "max" if name == "max_score" else "mean"
+    return 1 if name == "lse" else plan.row_bin, joins_by(name)
 
 
 def grown(array: _Array, *shape: int) -> _Array:

@@ -16,18 +16,13 @@ from regard.recorder.bins import Gathered, binned, grain, grown
 from regard.recorder.distances import Profile
 from regard.recorder.plan import Plan
 from regard.recorder.rules import Rules
-from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
+from regard.recording.contents import PLACE_NOTE, Place, Segment, joins_by, tensor_name
 from regard.recording.heavy import heaviest
 
 _Array = NDArray[Any]
 
 _LARGEST_PIECE = 8192  # rows: whoever reads one cell checks the piece it lies in
-TOTALS = (
-    "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
-    "duplicate", "prefix", "concentration", "output_norm", "max_score",
-)  # fmt: skip
 _HEAVY = ("heavy_keys", "heavy_received")  # where keys are binned: sinks are among them
-SHARP = 0.99  # a row is, whose heaviest weight is above this
 
 
 class Store(Protocol):
@@ -60,7 +55,7 @@ class Page:
     count: int  # n
     bins: dict[str, _Array]  # (H, b, …) by name: the whole bins of the rows, where made already
     rows: dict[str, _Array]  # (H, r, …) by name: the rows behind them, where there are any
-    totals: _Array  # (H, TOTALS): of all n rows
+    totals: dict[str, _Array]  # (H,) by name: of all n rows
     received: _Array  # (H, m)
     offsets: _Array  # (H, diagonals)
     offset_shift: int  # entry e of offsets has distance shift − e
@@ -90,8 +85,7 @@ class Ledger:
         self._received = np.zeros((heads, 0))
         self._pooled = np.zeros((heads, 0, 0), np.float32)
         self._profile = Profile(heads, plan.distances)
-        self._totals = np.zeros((heads, len(TOTALS)))
-        self._totals[:, -1] = -np.inf
+        self._totals: dict[str, _Array] = {}
         self._arrays: list[_Array] = []  # of masks and score rules, each written once
 
     def take(self, page: Page) -> None:
@@ -138,8 +132,11 @@ class Ledger:
         if kept > 1:
             for what, array in zip(_HEAVY, heaviest(self._received), strict=True):
                 self._add(what, None, array)
-        names = {"names": json.dumps(TOTALS)}
-        self._store.add(tensor_name(self.prompt, self.place.label, "totals"), self._totals, names)
+        names, totals = (
+            {"names": json.dumps([*self._totals])},
+            np.stack([*self._totals.values()], 1),
+        )
+        self._store.add(tensor_name(self.prompt, self.place.label, "totals"), totals, names)
         self.note()
 
     def note(self) -> None:
@@ -201,8 +198,9 @@ class Ledger:
         _, tall, wide = page.pooled.shape
         self._pooled = grown(self._pooled, len(self._pooled), down + tall, across + wide)
         self._pooled[:, down : down + tall, across : across + wide] += page.pooled
-        self._totals[:, :-1] += page.totals[:, :-1]
-        self._totals[:, -1] = np.maximum(self._totals[:, -1], page.totals[:, -1])
+        for name, more in page.totals.items():
+            add = np.maximum if joins_by(name) == "max" else np.add
+            self._totals[name] = add(self._totals[name], more) if name in self._totals else more
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────
 

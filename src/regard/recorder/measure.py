@@ -6,8 +6,9 @@ own; `measured` reads it. Shapes: E batch entries, H query heads, K key heads, L
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,8 +16,11 @@ from torch import Tensor
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
+from regard.errors import InputError
 from regard.mask.spans import spans_of
 from regard.recorder.host import send
+from regard.recording import STATISTICS
+from regard.recording.contents import ROW_NUMBERS, STATISTIC_NAME
 from regard.summary import (
     Concentration,
     Entropy,
@@ -25,11 +29,18 @@ from regard.summary import (
     Offsets,
     Pooled,
     Received,
+    RowStatistic,
     Summary,
     Top,
     Visible,
+    as_summaries,
     normalize,
 )
+
+_TENSORS: Final = (
+    "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets", "offset_edges",
+    "pooled", "totals", "heavy_keys", "heavy_received", "rows", "normalized_rows",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Wanted:
     cell: int  # tokens a cell of the pooled map; 0: no map by the sweep
     duplicate: Matching | None = None  # None: no token ids
     prefix: Matching | None = None
+    more: tuple[RowStatistic, ...] = ()  # that the caller declares; see `recordable`
 
     @property
     def matches(self) -> dict[str, Matching]:
@@ -52,14 +64,14 @@ class Wanted:
         asked: list[Summary] = [Entropy(), MaxScore(), Concentration(), Received(), Offsets()]
         asked += [Top(self.top)]
         asked += [Pooled(self.cell)] if self.cell else []
-        return (*asked, *self.matches.values())
+        return (*asked, *self.more, *self.matches.values())
 
 
 @dataclass(frozen=True)
 class Measured:
     """Everything about one call, in float32 or whole numbers."""
 
-    rows: dict[str, Tensor]  # (E, H, L) each, by the names of `contents.ROW_NUMBERS`
+    rows: dict[str, Tensor]  # (E, H, L) each, by the names they have in a recording
     normalized: Tensor  # (E, H, L): entropy ÷ log(visible keys)
     visible: Tensor  # (E or 1, H or 1, L): how many keys each row may see
     top_weights: Tensor  # (E, H, L, k)
@@ -88,6 +100,7 @@ def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor
             "output_norm": output.float().norm(dim=-1),
         }
         rows |= {name: found[match] for name, match in wanted.matches.items()}
+        rows |= {one.name: found[one].float() for one in wanted.more}
         pooled = None
         if wanted.cell:
             kind = Pooled(wanted.cell)
@@ -104,6 +117,25 @@ def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor
             None if pooled is None else _plain(pooled, *entries, *pooled.shape[-2:]),
             _plain(value.float().norm(dim=-1), -1, call.shape.key_heads, call.shape.keys),
         )
+
+
+def recordable(given: Any) -> tuple[RowStatistic, ...]:
+    """Statistics that a recording can keep beside its own; InputError where one cannot be kept."""
+    names: dict[str, RowStatistic] = {}
+    for one in as_summaries(given):
+        if not isinstance(one, RowStatistic):
+            raise InputError(
+                f"statistics={one!r}: a recording keeps statistics of rows beside its own; ask the "
+                "open recording for others: rec['L5H1'].summarize(…)"
+            )
+        if any(True for _ in one.arrays()):
+            raise InputError(f"statistics={one!r} holds arrays, which fit a single call only")
+        taken = one.name in names or one.name in (*ROW_NUMBERS, *STATISTICS, *_TENSORS)
+        if taken or not re.fullmatch(STATISTIC_NAME, one.name):
+            why = "is taken" if taken else "is no name of letters, digits and _"
+            raise InputError(f"{type(one).__name__}.name = {one.name!r} {why}; give it another")
+        names[one.name] = one
+    return tuple(names.values())
 
 
 def matched(attention: Attention, wanted: Wanted) -> dict[str, Tensor]:

@@ -34,6 +34,7 @@ class Size:
     queries: int
     keys: int
     itemsize: int = 4
+    more: int = 0  # statistics of rows besides those of every recording
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ def _statistics(plan: Plan, s: Size) -> int:
         near = min(2 * EXACT_DISTANCES, distances)
         distances = near + math.ceil(2 * plan.distances * octaves)
     lse = s.queries if plan.row_bin == 1 else 0
-    numbers = lse + _ROW_STATISTICS * rows + 2 * TOP * -(-s.queries // plan.top_every)
-    numbers += keys + distances + cells + 2 * 12  # totals are doubles
+    numbers = lse + (_ROW_STATISTICS + s.more) * rows + 2 * TOP * -(-s.queries // plan.top_every)
+    numbers += keys + distances + cells + 2 * (12 + s.more)  # totals are doubles
     numbers += 2 * MOST_HEAVY if plan.key_bin > 1 else 0
     return 4 * (s.heads * numbers + s.key_heads * keys) + _FRAMES
 

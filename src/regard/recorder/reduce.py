@@ -9,8 +9,15 @@ import torch
 from torch import Tensor
 
 from regard.recorder.bins import folded, grain
-from regard.recorder.ledger import SHARP, TOTALS
 from regard.recorder.plan import Plan
+from regard.recording.contents import joins_by
+
+# In every recording; 0 where token ids are needed and are not known.
+TOTALS = (
+    "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
+    "duplicate", "prefix", "concentration", "output_norm", "max_score",
+)  # fmt: skip
+SHARP = 0.99  # a row is, whose heaviest weight is above this
 
 
 def in_bins(
@@ -41,8 +48,10 @@ def _binned(numbers: Tensor, size: int, how: str) -> Tensor:
     return folded(numbers.double(), size, torch.add).div_(size).to(numbers.dtype)
 
 
-def totals(rows: dict[str, Tensor], normalized: Tensor, visible: Tensor) -> Tensor:
-    """(H, TOTALS) in float64: the sums of the rows, and the largest score.
+def totals(
+    rows: dict[str, Tensor], normalized: Tensor, visible: Tensor
+) -> tuple[tuple[str, ...], Tensor]:
+    """Names, and (H, names) in float64: the sums of the rows, of `max_…` the largest.
 
     normalized   (H, n)
     visible      (H or 1, n): how many keys each row may see
@@ -52,13 +61,19 @@ def totals(rows: dict[str, Tensor], normalized: Tensor, visible: Tensor) -> Tens
         "normalized_entropy": torch.where(several, normalized, 0.0),
         "sharp": rows["peak"] > SHARP,
     }
-    sums = {name: _sum(known[name]) for name in TOTALS[:-1] if name in known}
+    sums = {name: _whole(name, numbers) for name, numbers in known.items() if name != "lse"}
     for name, which in (("rows", visible > 0), ("normalized_rows", several)):
         sums[name] = _sum(which).expand(heads)
-    sums[TOTALS[-1]] = rows[TOTALS[-1]].amax(dim=1).double()
     for name in set(TOTALS) - set(sums):  # what depends on token ids, without them
         sums[name] = normalized.new_zeros(heads, dtype=torch.float64)
-    return torch.stack([sums[name] for name in TOTALS], dim=1)
+    names = tuple(dict.fromkeys((*TOTALS, *sums)))
+    return names, torch.stack([sums[name] for name in names], dim=1)
+
+
+def _whole(name: str, numbers: Tensor) -> Tensor:
+    if joins_by(name) == "max":
+        return numbers.amax(dim=1).double()
+    return _sum(numbers)
 
 
 def _sum(numbers: Tensor) -> Tensor:

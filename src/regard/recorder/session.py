@@ -28,7 +28,7 @@ from regard.recorder.behind import Behind
 from regard.recorder.choice import Choice
 from regard.recorder.hearing import audible
 from regard.recorder.ledger import Store
-from regard.recorder.measure import Wanted
+from regard.recorder.measure import Wanted, recordable
 from regard.recorder.missed import missed_modules, why_missed
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
@@ -37,8 +37,8 @@ from regard.recorder.turn import Share, read_pages
 from regard.recorder.weights import check_weights, device_of
 from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
-from regard.recording.contents import CONTENTS
-from regard.summary import Summary
+from regard.recording.contents import CONTENTS, STATISTICS_NOTE
+from regard.summary import RowStatistic, Summary
 
 
 def record(
@@ -50,6 +50,7 @@ def record(
     heads: Iterable[int] | int | str | None = None,
     queries: slice | range | int | str | None = None,
     budget: str | int = "2GB",
+    statistics: Summary | Iterable[Summary] = (),
     overwrite: bool = False,
 ) -> Recorder:
     """Record where a model looks, while it runs inside the block.
@@ -65,6 +66,8 @@ def record(
     heads      which heads of each layer
     queries    which rows: "100:200", or a number n for the last n
     budget     bytes: statistics of all heads come first, then q and k of the layers that fit
+    statistics  statistics of rows to keep beside those of every recording, such as
+               [regard.Distance()], or a class of one's own (CONTRIBUTING.md)
     overwrite  replace a file that exists. Until the block has ended without an error the recording
                is PATH.partial beside it; after an error, or Ctrl-C, it stays there and the old
                file stays as it was
@@ -72,7 +75,8 @@ def record(
     Every call of the model without a cache begins a new prompt, one for each sequence of a batch.
     """
     choice = Choice.of(layers, heads, queries)
-    return Recorder(model, path, tokenizer, choice, parse_budget(budget), overwrite)
+    more = recordable(statistics)
+    return Recorder(model, path, tokenizer, choice, parse_budget(budget), overwrite, more)
 
 
 class Recorder:
@@ -86,6 +90,7 @@ class Recorder:
         choice: Choice,
         budget: int,
         overwrite: bool = False,
+        statistics: tuple[RowStatistic, ...] = (),
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
@@ -95,7 +100,7 @@ class Recorder:
         config = getattr(model, "config", None)
         self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
         self.tokenizer = reader_of(tokenizer)
-        self._choice, self._overwrite = choice, overwrite
+        self._choice, self._overwrite, self._statistics = choice, overwrite, statistics
         self._atlas = Atlas(named=_has_parts(model))
         self._expected: int | None = None
         self._planned: Plan | None = None
@@ -329,7 +334,7 @@ class Recorder:
         aligned = all(share.whole and _is_aligned(share, plan.pool_cell) for share in shares)
         copies, prefix = self._prompts.matches(caller, call, shares)
         cell = plan.pool_cell if aligned else 0
-        return _Turn(spot, shares, Wanted(TOP, cell, copies, prefix), plan)
+        return _Turn(spot, shares, Wanted(TOP, cell, copies, prefix, self._statistics), plan)
 
     def _plan(self, call: Call, caller: Caller) -> Plan:
         """Made when a prompt's first attention is heard: the model's other layers are like it."""
@@ -364,7 +369,7 @@ class Recorder:
         heads = len(self._choice.heads_of(shape.query_heads))
         return Size(
             heads, shape.key_heads, shape.dim, longer, max(longer, shape.keys),
-            call.query.element_size(),
+            call.query.element_size(), len(self._statistics),
         )  # fmt: skip
 
     def _places_like(self, caller: Caller) -> int:
@@ -405,7 +410,16 @@ class Recorder:
             "transformers": _version("transformers"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        return {"contents": CONTENTS, "model": json.dumps(about), "made": json.dumps(self._made)}
+        declared = {
+            one.name: {"words": one.words or one.name, "unit": one.unit, "tag": one.tag}
+            for one in self._statistics
+        }
+        return {
+            "contents": CONTENTS,
+            "model": json.dumps(about),
+            "made": json.dumps(self._made),
+            **({STATISTICS_NOTE: json.dumps(declared)} if declared else {}),
+        }
 
 
 class _Turn:

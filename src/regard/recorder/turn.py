@@ -18,7 +18,7 @@ from regard.engine.observers import unheard
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.recorder.host import bring
-from regard.recorder.ledger import TOTALS, Page
+from regard.recorder.ledger import Page
 from regard.recorder.measure import Measured, Wanted, matched, measured
 from regard.recorder.padding import without_padding
 from regard.recorder.plan import Plan
@@ -114,7 +114,7 @@ def _keys_alone(call: Call, value: Tensor, share: Share) -> Coming:
     def arrived() -> Page:
         found = coming()
         return Page(
-            0, {}, {}, np.zeros((heads, len(TOTALS))), none, none, 0, none[:, :, None],
+            0, {}, {}, {}, none, none, 0, none[:, :, None],
             found["value_norm"], None, (found["k"], kind) if "k" in found else None,
             share.row_start, share.key_start, fresh.stop - fresh.start, Rules("null", "", ()),
             False, False,
@@ -180,8 +180,9 @@ def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, dow
     even, seen = per_row(numbers.normalized), _seen(numbers, share)[:, rows]
     mass, summed = _pooled(attention, numbers, share, plan.pool_cell, rows, row_start)
     words = _all_words(call, share, rows, fresh)
+    names, sums = totals(kept, even, seen)
     fields = {
-        "totals": totals(kept, even, seen),
+        "totals": sums,
         "received": per_head(numbers.received)[:, keys],
         "offsets": per_head(numbers.offsets),
         "pooled": mass,
@@ -202,7 +203,7 @@ def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, dow
             count=len(share.kept),
             bins=bins(),
             rows=loose(),
-            totals=found["totals"],
+            totals=dict(zip(names, found["totals"].T, strict=True)),
             received=found["received"],
             offsets=found["offsets"],
             offset_shift=shift,

@@ -56,7 +56,7 @@ from regard.recording.prompt import PromptView
 from regard.recording.read import Entry, Reader
 from regard.recording.recording import Recording, open
 from regard.recording.shards import Shards
-from regard.recording.statistics import STATISTICS
+from regard.recording.statistics import STATISTICS, Statistic
 from regard.recording.stored import Stored
 from regard.recording.stream import Stream
 from regard.recording.training import Alarm, Limit, Training
@@ -80,6 +80,7 @@ __all__ = [
     "Recording",
     "Report",
     "Shards",
+    "Statistic",
     "Stored",
     "Stream",
     "TopKeys",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, TypeVar
 
@@ -21,9 +22,10 @@ CONTENTS: Final = "attention/1"  # the note `contents`
 # Notes about prompt 0 and about its place L5 are called `prompt/0` and `place/0/L5`.
 PROMPT_NOTE: Final = "prompt/"
 PLACE_NOTE: Final = "place/"
+STATISTICS_NOTE: Final = "statistics"  # of rows, declared by whoever recorded
+STATISTIC_NAME: Final = "[a-z][a-z0-9_]{0,63}"
 
-# One number a row, float32 (heads, ⌈rows/row_bin⌉). A bin holds the mean, of max_score the largest.
-# lse is never binned.
+# One number a row, float32 (heads, ⌈rows/row_bin⌉), see `joins_by`; lse is never binned.
 ROW_NUMBERS: Final = (
     "lse", "entropy", "max_score", "peak", "concentration", "first", "duplicate", "prefix",
     "output_norm",
@@ -38,6 +40,11 @@ SPECIAL: Final = 2  # not part of the text: BOS, chat marks
 UNKNOWN: Final = "?"  # a mask or score rule that could not be written down
 
 Kind = Literal["self", "cross"]
+
+
+def joins_by(name: str) -> Literal["mean", "max"]:
+    """How the rows of a bin, and of a whole recording, become one number."""
+    return "max" if name.startswith("max_") else "mean"
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,22 @@ class Prompt:
         if not isinstance(pairs, list) or not all(map(_is_guess, pairs)):
             raise FileError("a prompt whose next tokens are no pairs of text and probability")
         return _made(cls, value | {"next": tuple((str(t), float(p)) for t, p in pairs)})
+
+
+def declared_statistics(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Statistics of rows that the note declares: what each means, by the name of its tensors."""
+    if STATISTICS_NOTE not in metadata:
+        return {}
+    declared = _object(metadata[STATISTICS_NOTE], "a recording with statistics of its own")
+    for name, facts in declared.items():
+        words = facts.get("words") if isinstance(facts, dict) else None
+        if (
+            not re.fullmatch(STATISTIC_NAME, name)
+            or name in ROW_NUMBERS
+            or not isinstance(words, str)
+        ):
+            raise FileError(f"a statistic {name!r:.40} that cannot be, or without words")
+    return {name: str(facts["words"]) for name, facts in declared.items()}
 
 
 def place_label(stack: str, layer: int) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from regard.errors import FileError
-from regard.recording.contents import ROW_NUMBERS, Place
+from regard.recording.contents import Place
 from regard.recording.store import Array, Listed
 
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed
@@ -48,11 +48,11 @@ def _check_segments(place: Place) -> None:
         reached = one.rows[1]
 
 
-def check_piece(place: Place, what: str, start: int | None, entry: Listed) -> None:
-    """The axes and the kind of number that the page says."""
+def check_piece(place: Place, what: str, entry: Listed, is_number: bool) -> None:
+    """The axes and the kind of number that the page says; `is_number`: it is one a row."""
     heads, shape, floats = len(place.heads), entry.shape, entry.dtype in _FLOATS
     fine = True
-    if what in ROW_NUMBERS or what == "received":
+    if is_number or what == "received":
         fine = len(shape) == 2 and shape[0] == heads and floats
     elif what in ("top_weights", "top_keys"):
         fine = len(shape) == 3 and shape[0] == heads

@@ -57,7 +57,8 @@ def surprise(
     the spread over all heads.
     """
     grid = recording.grid(statistic, stack, prompt)
-    return _deviations(grid, _range(grid, statistic, _most_keys(recording.prompts[prompt])))
+    span = recording.statistic_kinds[statistic].span
+    return _deviations(grid, _range(grid, span, _most_keys(recording.prompts[prompt])))
 
 
 def most_surprising(recording: Recording, n: int = 3, prompt: int = 0) -> list[Finding]:
@@ -82,7 +83,8 @@ def standing_out(view: HeadNumbers, keys: int, n: int = 3) -> list[Finding]:
 
 
 def _findings(grid: Array, statistic: str, stack: str, keys: int) -> list[Finding]:
-    away, middle = _deviations(grid, _range(grid, statistic, keys)), _medians(grid)
+    span = STATISTICS[statistic].span
+    away, middle = _deviations(grid, _range(grid, span, keys)), _medians(grid)
     return [
         Finding(
             f"{place_label(stack, int(layer))}H{head}", statistic, float(grid[layer, head]),
@@ -92,8 +94,7 @@ def _findings(grid: Array, statistic: str, stack: str, keys: int) -> list[Findin
     ]  # fmt: skip
 
 
-def _range(grid: Array, statistic: str, keys: int) -> float:
-    span = STATISTICS[statistic].span
+def _range(grid: Array, span: str, keys: int) -> float:
     if span == "entropy":
         return math.log(max(keys, 2))
     if span == "spread":

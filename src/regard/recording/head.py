@@ -296,6 +296,11 @@ class Head:
         """What was measured while recording, as it lies in the file: binned where it is."""
         return self._answers.stored
 
+    @property
+    def row_numbers(self) -> tuple[str, ...]:
+        """Names of what a recording may hold of every row; `stored` has those that it holds."""
+        return self._held.row_numbers
+
     def has(self, what: str) -> bool:
         """Whether `what` (entropy, received, pooled …) is stored, binned or not."""
         return what in self.stored

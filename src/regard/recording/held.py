@@ -11,7 +11,14 @@ import numpy as np
 
 from regard.errors import FileError
 from regard.mask import Extent, Verdict
-from regard.recording.contents import ROW_NUMBERS, UNKNOWN, Place, tensor_name
+from regard.recording.contents import (
+    ROW_NUMBERS,
+    UNKNOWN,
+    Place,
+    declared_statistics,
+    joins_by,
+    tensor_name,
+)
 from regard.recording.doubt import check_columns, check_heavy, check_piece, check_place
 from regard.recording.heavy import Heavy
 from regard.recording.offsets import Profile, add_profiles
@@ -19,7 +26,6 @@ from regard.recording.pieces import Run, Sorted, inner_name
 from regard.recording.rules import Rules, not_here, rebuild
 from regard.recording.store import Array, Listed, Store
 
-_ROW_TENSORS: Final = (*ROW_NUMBERS, "top_weights", "top_keys", "q")
 _UNBINNED: Final = ("lse", "q", "k")
 _COUNTS: Final = {"rows", "normalized_rows", "sharp"}  # totals that count rows
 
@@ -38,13 +44,15 @@ class Held:
         self.store, self.prompt, self.place = store, prompt, place
         self._why_not: dict[int, str] = {}
         self._pieces = pieces.get((prompt, place.label), {})
+        self.row_numbers = (*ROW_NUMBERS, *declared_statistics(store.metadata))
+        self._by_row = (*self.row_numbers, "top_weights", "top_keys", "q")
         check_place(place)
         for what, found in self._pieces.items():
-            for start, entries in found.items():
+            for entries in found.values():
                 for entry in entries:
-                    check_piece(place, what, start, entry)
+                    check_piece(place, what, entry, is_number=what in self.row_numbers)
         self.runs = {
-            what: self._run(what) for what in (*_ROW_TENSORS, "k", "value_norm") if self._has(what)
+            what: self._run(what) for what in (*self._by_row, "k", "value_norm") if self._has(what)
         }
         tops = {self.runs[what].inner for what in ("top_weights", "top_keys") if self._has(what)}
         if len(tops) > 1 or (0,) in tops:
@@ -69,7 +77,7 @@ class Held:
 
     def _last_row(self) -> int:
         """Where the first of the row tensors ends: a recording may be unfinished or damaged."""
-        ends = [self.runs[what].stop for what in _ROW_TENSORS if what in self.runs]
+        ends = [self.runs[what].stop for what in self._by_row if what in self.runs]
         return min(ends, default=self.place.rows[0])
 
     def _check_sizes(self, tokens: Mapping[str, int]) -> None:
@@ -226,7 +234,7 @@ class Held:
             names = _names(entry)
             columns = self.store.array(entry.name).astype(np.float64)
             for name, column in zip(names, columns.T, strict=True):
-                add = np.maximum if name.startswith("max_") else np.add
+                add = np.maximum if joins_by(name) == "max" else np.add
                 found[name] = add(found[name], column) if name in found else column
         most = self.place.rows[1] - self.place.rows[0]
         for name in _COUNTS & found.keys():

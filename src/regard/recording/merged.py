@@ -15,27 +15,34 @@ from typing import Any, Final
 import numpy as np
 
 from regard.errors import FileError, InputError
-from regard.recording.contents import place_label
+from regard.recording.contents import joins_by, place_label
 from regard.recording.prompt import PromptView
-from regard.recording.statistics import STATISTICS, PlaceStatistics, told
+from regard.recording.statistics import (
+    STATISTICS,
+    PlaceStatistics,
+    Statistic,
+    check_statistic,
+    statistic_kinds,
+    told,
+)
 from regard.recording.store import Array, Listed, Store
 
 MERGED_NOTE: Final = "merged"
-_NAMES: Final = tuple(STATISTICS)
-_LARGEST: Final = np.array([[name == "max_score"] for name in _NAMES])  # (S, 1)
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed
 _MOST_HEADS: Final = 2**16
 
 
 @dataclass(frozen=True)
 class PlaceSums:
-    """The sums of one module's recorded heads: S statistics, in the order of STATISTICS."""
+    """The sums of one module's recorded heads: S statistics, in the order of `names`."""
+
+    names: tuple[str, ...]
 
     stack: str
     layer: int
     heads: tuple[int, ...]
     total_heads: int
-    masses: Array  # (S, H) float64: sums over rows; of max_score the largest
+    masses: Array  # (S, H) float64: sums over rows; of max_… the largest
     counts: Array  # (S, H) float64: over how many rows; 0 where a text does not know
 
     @property
@@ -49,15 +56,22 @@ class PlaceSums:
                 f"{self.label}: heads {_some(self)} in one text and {_some(other)} in another; "
                 "merge recordings of the same heads"
             )
+        if self.names != other.names:
+            odd = sorted(set(self.names) ^ set(other.names))
+            raise InputError(f"{self.label}: only some of the texts have {', '.join(odd)}")
         larger = np.maximum(self.masses, other.masses)
-        masses = np.where(_LARGEST, larger, self.masses + other.masses)
+        masses = np.where(_is_largest(self.names), larger, self.masses + other.masses)
         return replace(self, masses=masses, counts=self.counts + other.counts)
 
     def number(self, statistic: str) -> Array:
         """(H,): the statistic over all texts; NaN where none knows it."""
-        at = _NAMES.index(statistic)
+        at = self.names.index(statistic)
         found = told(statistic, self.masses[at], self.counts[at])
         return np.where(self.counts[at] > 0, found, np.nan)
+
+    def rows(self, statistic: str) -> Array:
+        """(H,): over how many rows a statistic was taken."""
+        return self.counts[self.names.index(statistic)]
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,7 @@ class Merged:
     tokens: int = 0
     keys: int = 0  # the most that a row of any text could see
     places: Mapping[str, PlaceSums] = field(default_factory=dict)  # by label
+    statistic_kinds: Mapping[str, Statistic] = field(default_factory=lambda: STATISTICS)
 
     def __add__(self, other: Merged) -> Merged:
         places = dict(self.places)
@@ -78,6 +93,7 @@ class Merged:
             self.tokens + other.tokens,
             max(self.keys, other.keys),
             places,
+            {**self.statistic_kinds, **other.statistic_kinds},
         )
 
     @property
@@ -94,26 +110,25 @@ class Merged:
         return [f"{label}H{head}" for label, place in self.places.items() for head in place.heads]
 
     def grid(self, statistic: str, stack: str | None = None) -> Array:
-        """(layers, heads) float64 of a statistic of `STATISTICS`; NaN where it is not known."""
+        """(layers, heads) float64 of one of `statistic_kinds`; NaN where it is not known."""
         return self._laid_out(statistic, stack, lambda place: place.number(statistic), np.nan)
 
     def rows(self, statistic: str, stack: str | None = None) -> Array:
         """(layers, heads): over how many rows a statistic was taken."""
-        at = _NAMES.index(_known(statistic))
-        return self._laid_out(statistic, stack, lambda place: place.counts[at], 0.0)
+        return self._laid_out(statistic, stack, lambda place: place.rows(statistic), 0.0)
 
     def numbers(self) -> dict[str, Array]:
         """(heads,) of each statistic, in the order of `labels()`."""
         every = self.places.values()
-        return {name: _joined([place.number(name) for place in every]) for name in STATISTICS}
+        return {n: _joined([place.number(n) for place in every]) for n in self.statistic_kinds}
 
     def counted(self, statistic: str) -> Array:
         """(heads,): over how many rows a statistic was taken, in the order of `labels()`."""
-        at = _NAMES.index(_known(statistic))
-        return _joined([place.counts[at] for place in self.places.values()])
+        check_statistic(statistic, self.statistic_kinds)
+        return _joined([place.rows(statistic) for place in self.places.values()])
 
     def _laid_out(self, statistic: str, stack: str | None, of: Any, empty: float) -> Array:
-        _known(statistic)
+        check_statistic(statistic, self.statistic_kinds)
         name = self._stack(stack)
         found = np.full(self.stacks[name], empty)
         for place in self.places.values():
@@ -140,23 +155,28 @@ def merge_prompts(prompts: Iterable[PromptView]) -> Merged:
 
 
 def _sums_of(prompt: PromptView) -> Merged:
-    places = {}
+    places, names = {}, tuple(prompt.statistic_kinds)
     for label, place in prompt.places.items():
-        masses, counts = _sums(prompt.statistics(label))
+        masses, counts = _sums(prompt.statistics(label), names)
         places[label] = PlaceSums(
-            place.stack, place.layer, place.heads, place.total_heads, masses, counts
+            names, place.stack, place.layer, place.heads, place.total_heads, masses, counts
         )
     keys = max((place.keys for place in prompt.places.values()), default=0)
-    return Merged(1, prompt.note.tokens, keys, places)
+    return Merged(1, prompt.note.tokens, keys, places, prompt.statistic_kinds)
 
 
-def _sums(found: PlaceStatistics) -> tuple[Array, Array]:
+def _sums(found: PlaceStatistics, names: tuple[str, ...]) -> tuple[Array, Array]:
     """(S, H) masses and counts; what a text does not know adds nothing."""
-    pairs = [found.sums(name) for name in _NAMES]
+    pairs = [found.sums(name) for name in names]
     masses, counts = (np.stack([np.asarray(p[n], np.float64) for p in pairs]) for n in (0, 1))
     is_known = ~(np.isnan(masses) | np.isnan(counts)) & (counts > 0)
-    nothing = np.where(_LARGEST, -np.inf, 0.0)
+    nothing = np.where(_is_largest(names), -np.inf, 0.0)
     return np.where(is_known, masses, nothing), np.where(is_known, counts, 0.0)
+
+
+def _is_largest(names: tuple[str, ...]) -> Array:
+    """(S, 1): which of them are maxima."""
+    return np.array([[joins_by(name) == "max"] for name in names])
 
 
 # ── in a file ────────────────────────────────────────────────────────────────────────────────
@@ -170,7 +190,7 @@ def written(merged: Merged) -> tuple[str, dict[str, Array]]:
     ]
     facts = {
         "documents": merged.documents, "tokens": merged.tokens, "keys": merged.keys,
-        "statistics": _NAMES, "places": places,
+        "statistics": tuple(merged.statistic_kinds), "places": places,
     }  # fmt: skip
     tensors = {
         f"{MERGED_NOTE}/{label}": np.stack([place.masses, place.counts])
@@ -186,16 +206,17 @@ def read_merged(store: Store) -> Merged | None:
         return None
     try:
         facts = json.loads(text)
-        if tuple(facts["statistics"]) != _NAMES:
+        kinds = statistic_kinds(store.metadata)
+        if facts["statistics"] != list(kinds):
             return None  # of another version: they are computed again
         documents, tokens, keys = (_count(facts[key]) for key in ("documents", "tokens", "keys"))
-        places = [_place(store, one) for one in facts["places"]]
+        places = [_place(store, one, tuple(kinds)) for one in facts["places"]]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileError(f"the note {MERGED_NOTE!r} does not say what it should") from None
-    return Merged(documents, tokens, keys, {one.label: one for one in places})
+    return Merged(documents, tokens, keys, {one.label: one for one in places}, kinds)
 
 
-def _place(store: Store, facts: Mapping[str, Any]) -> PlaceSums:
+def _place(store: Store, facts: Mapping[str, Any], names: tuple[str, ...]) -> PlaceSums:
     heads = tuple(_count(head) for head in facts["heads"])
     layer, total = _count(facts["layer"]), _count(facts["total_heads"])
     fine = sorted(set(heads)) == list(heads) and heads and heads[-1] < total <= _MOST_HEADS
@@ -203,22 +224,16 @@ def _place(store: Store, facts: Mapping[str, Any]) -> PlaceSums:
         raise ValueError(facts)
     label = place_label(facts["stack"], layer)
     entry: Listed | None = store.entries.get(f"{MERGED_NOTE}/{label}")
-    if entry is None or entry.dtype != "F64" or entry.shape != (2, len(_NAMES), len(heads)):
+    if entry is None or entry.dtype != "F64" or entry.shape != (2, len(names), len(heads)):
         raise FileError(f"{label}: its merged statistics are gone, or of another shape")
     masses, counts = store.array(entry.name)
-    return PlaceSums(facts["stack"], layer, heads, total, masses, counts)
+    return PlaceSums(names, facts["stack"], layer, heads, total, masses, counts)
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**53:
         raise ValueError(value)
     return value
-
-
-def _known(statistic: str) -> str:
-    if statistic not in STATISTICS:
-        raise InputError(f"no statistic {statistic!r}; there are {', '.join(STATISTICS)}")
-    return statistic
 
 
 def _joined(parts: list[Array]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from regard.recording.head import Head
 from regard.recording.held import Held
 from regard.recording.notes import Notes
 from regard.recording.pieces import Sorted
-from regard.recording.statistics import STATISTICS, PlaceStatistics
+from regard.recording.statistics import PlaceStatistics, Statistic, check_statistic, statistic_kinds
 from regard.recording.store import Array, Store
 from regard.recording.stream import Stream
 
@@ -170,10 +170,14 @@ class PromptView:
             self._held[label] = Held(self._store, self._pieces, self.filed, place, sizes)
         return self._held[label]
 
+    @cached_property
+    def statistic_kinds(self) -> Mapping[str, Statistic]:
+        """The statistics that heads have here, and what they mean."""
+        return statistic_kinds(self._store.metadata)
+
     def grid(self, statistic: str, stack: str | None = None) -> Array:
-        """(layers, heads) float64 of a statistic of `STATISTICS`; NaN where it is not known."""
-        if statistic not in STATISTICS:
-            raise InputError(f"no statistic {statistic!r}; there are {', '.join(STATISTICS)}")
+        """(layers, heads) float64 of one of `statistic_kinds`; NaN where it is not known."""
+        check_statistic(statistic, self.statistic_kinds)
         name = self._stack(stack or "")
         layers, heads = self.stacks[name]
         if layers * heads > _MOST_CELLS:

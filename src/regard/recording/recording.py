@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView, listed
 from regard.recording.shards import Shards, is_shards
 from regard.recording.sight import Sight
-from regard.recording.statistics import STATISTICS
+from regard.recording.statistics import Statistic, statistic_kinds
 from regard.recording.store import Array, Store
 from regard.recording.training import TRAINING_NOTE, Training
 
@@ -150,8 +150,13 @@ class Recording:
     def __contains__(self, label: object) -> bool:
         return label in self.labels()
 
+    @property
+    def statistic_kinds(self) -> Mapping[str, Statistic]:
+        """The statistics that heads have here, and what they mean."""
+        return statistic_kinds(self.store.metadata)
+
     def grid(self, statistic: str, stack: str | None = None, prompt: int = 0) -> Array:
-        """(layers, heads) float64 of a statistic of `STATISTICS`; NaN where it is not known."""
+        """(layers, heads) float64 of one of `statistic_kinds`; NaN where it is not known."""
         return self.prompt(prompt).grid(statistic, stack)
 
     def merged(self) -> Merged:
@@ -212,11 +217,11 @@ class Recording:
         prompt: int = 0,
         **style: Unpack[Style],
     ) -> Figure:
-        """A statistic of `STATISTICS`, layers by heads."""
+        """One of `statistic_kinds`, layers by heads."""
         from regard import plot
 
         values = self.grid(statistic, stack, prompt)
-        words, span = STATISTICS[statistic]
+        words, span = self.statistic_kinds[statistic]
         # a norm compared with its layer's ranges beyond 1
         is_share = span == "one" and not (values > 1.001).any()
         return plot.grid(

@@ -6,13 +6,14 @@ shares of the rows that see any key, in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from regard.recording.contents import Place
+from regard.errors import InputError
+from regard.recording.contents import Place, declared_statistics, joins_by
 from regard.recording.heavy import needed_mass, split_bins
 from regard.recording.held import Held
 from regard.recording.offsets import mass_at
@@ -50,6 +51,18 @@ STATISTICS: Final[dict[str, Statistic]] = {
 }
 
 
+def statistic_kinds(metadata: Mapping[str, str]) -> dict[str, Statistic]:
+    """Those of every recording, and those that one declares itself."""
+    declared = declared_statistics(metadata)
+    return STATISTICS | {name: Statistic(words, "spread") for name, words in declared.items()}
+
+
+def check_statistic(name: str, kinds: Iterable[str]) -> None:
+    """InputError where there is no such statistic."""
+    if name not in kinds:
+        raise InputError(f"no statistic {name!r}; there are {', '.join(kinds)}")
+
+
 class PlaceStatistics:
     """The statistics of the recorded heads of one place, (H,) each; NaN where they are not known.
 
@@ -68,7 +81,7 @@ class PlaceStatistics:
 
     def sums(self, name: str) -> tuple[Array, Array]:
         """(H,) each: what a statistic is the mean of, summed over rows, and how many rows those
-        are. Of `max_score` the first is the largest itself. Sums of several texts add."""
+        are. Of `max_…` the first is the largest itself. Sums of several texts add."""
         ways: dict[str, Callable[[], tuple[Array, Array]]] = {
             "sink": lambda: (self._masses[0], self._rows),
             "non_sink": lambda: (self._masses[1], self._rows),
@@ -101,7 +114,7 @@ class PlaceStatistics:
         if run is None or self.held.totals:
             return np.full(len(heads), np.nan)
         bins = [run.numbers(n, rows.stop).astype(np.float64) for n in heads]
-        if name == "max_score":
+        if joins_by(name) == "max":
             return np.array([one.max(initial=-np.inf) for one in bins])
         lengths = np.diff(np.append(run.edges()[: len(bins[0])], rows.stop))
         return np.array([one @ lengths for one in bins])
@@ -215,7 +228,7 @@ class PlaceStatistics:
 
 def told(name: str, mass: Array, count: Array) -> Array:
     """The statistic of a place's heads (H,) out of its sums; NaN where it is not known."""
-    if name == "max_score":
+    if joins_by(name) == "max":
         return mass
     mean = _share(mass, count)
     if name != "output_norm":

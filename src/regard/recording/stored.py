@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from regard.errors import FileError
-from regard.recording.contents import ROW_NUMBERS
+from regard.recording.contents import joins_by
 from regard.recording.held import Held
 from regard.recording.store import Array
 
-_BY_ROW: Final = (*ROW_NUMBERS, "top_weights", "top_keys")
+_TOP: Final = ("top_weights", "top_keys")
 
 
 class Measure(NamedTuple):
@@ -58,11 +58,11 @@ class StoredOf(Mapping[str, Stored]):
         self._key_head = held.key_head(head)
         self.measures: dict[str, Measure] = {}  # known without reading any data
         place, some = held.place, self.measures
-        for what in _BY_ROW:
+        for what in (*held.row_numbers, *_TOP):
             if what in held.runs:
                 how: Literal["mean", "largest", "first"] = "mean"
-                how = "largest" if what == "max_score" else how
-                some[what] = Measure("rows", held.runs[what].bin, _first(what) or how)
+                how = "largest" if joins_by(what) == "max" else how
+                some[what] = Measure("rows", held.runs[what].bin, "first" if what in _TOP else how)
         if "value_norm" in held.runs:
             some["value_norm"] = Measure("keys", place.key_bin, "mean")
         if held.single("received"):
@@ -74,7 +74,7 @@ class StoredOf(Mapping[str, Stored]):
 
     def __getitem__(self, what: str) -> Stored:
         measure = self.measures[what]
-        if what in _BY_ROW:
+        if measure.of == "rows":
             return self._by_row(what, measure)
         if what == "value_norm":
             run = self._held.runs[what]
@@ -109,8 +109,3 @@ class StoredOf(Mapping[str, Stored]):
         if found is None:
             raise FileError(f"{self._held.place.label}: its {what} is gone")
         return found[self._slot].astype(np.float32)
-
-
-def _first(what: str) -> Literal["first"] | None:
-    """Of a bin's rows, the first has its heaviest keys listed."""
-    return "first" if what.startswith("top_") else None

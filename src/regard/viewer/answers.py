@@ -15,7 +15,7 @@ from regard.draw.pages.row import make_row
 from regard.draw.pages.sight import seen_cells
 from regard.draw.pages.words import CAVEAT, as_json, facts_for_json
 from regard.errors import FileError, InputError
-from regard.recording import STATISTICS, Head, PromptView
+from regard.recording import Head, PromptView
 from regard.recording.sight import Sight
 from regard.recording.stored import StoredOf
 from regard.viewer.opened import Opened
@@ -70,9 +70,7 @@ def overview(opened: Opened, prompt: int = 0) -> dict[str, Any]:
             "check": facts_for_json(recording.check),
             "prompts": [_prompt_facts(one) for one in recording.prompts],
             "prompt": prompt,
-            "statistics": {
-                name: {"words": one.words, "span": one.span} for name, one in STATISTICS.items()
-            },
+            "statistics": {name: one._asdict() for name, one in recording.statistic_kinds.items()},
             "scale": _scale(),
             "caveat": CAVEAT,
         }
@@ -104,7 +102,7 @@ def _heads_of(prompt: PromptView) -> dict[str, Any]:
             statistic: _tried(
                 problems, lambda *which: as_json(prompt.grid(*which)), statistic, name
             )
-            for statistic in STATISTICS
+            for statistic in prompt.statistic_kinds
         }
         stacks.append({"name": name, "layers": layers, "heads": heads, "grids": grids})
     for label in prompt.labels():
@@ -194,7 +192,7 @@ def head_facts(opened: Opened, prompt: int, label: str) -> dict[str, Any]:
         statistics, problems = view.statistics(place.label), list[str]()
         numbers = {
             name: _tried(problems, lambda n: as_json(statistics[n][slot]), name)
-            for name in STATISTICS
+            for name in view.statistic_kinds
         }
         tracks = _tried(problems, tracks_of, head) or {}
         held = view.held(place.label)

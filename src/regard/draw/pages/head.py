@@ -18,12 +18,9 @@ from regard.draw.spark import binned, spark
 from regard.draw.spelling import label, number
 from regard.draw.table import Column, weight_table
 from regard.errors import UnavailableError
-from regard.recording import STATISTICS, Head, PromptView
+from regard.recording import Head, PromptView
 
-_NUMBERS: Final = (
-    "sink", "non_sink", "first", "previous", "self", "duplicate", "prefix", "delimiter", "entropy",
-    "normalized_entropy", "peak", "sharp", "concentration", "max_score", "output_norm",
-)  # fmt: skip
+_LEFT_OUT: Final = "delimiter_chance"  # of use beside its statistic alone
 _SPARK: Final = 48
 
 
@@ -66,7 +63,7 @@ class HeadPage:
             lines += draw_picture(self.picture, self.look, paper)
         elif self.problem:
             lines += wrapped(f"no map: {self.problem}", paper, "dim", indent=2)
-        lines += [[], *_number_lines(self.numbers, paper), []]
+        lines += [[], *_number_lines(self, paper), []]
         lines += [*_distance_lines(self.distances, paper), *_entropy_lines(self.entropies, paper)]
         lines += _received_lines(self, paper)
         return [*lines, [], [(CAVEAT, "dim")]]
@@ -81,8 +78,9 @@ def make_head(
         picture = None if cell is None else make_picture(prompt, head, cell, look.how)
     except UnavailableError as error:
         problem = error.message
+    statistics, slot = prompt.statistics(head.place.label), head.place.heads.index(head.head)
     numbers = {
-        name: float(prompt.statistics(head.place.label)[name][_slot(head)]) for name in _NUMBERS
+        name: float(statistics[name][slot]) for name in prompt.statistic_kinds if name != _LEFT_OUT
     }
     return HeadPage(
         head, prompt, picture, problem, numbers,
@@ -106,15 +104,12 @@ def head_line(prompt: PromptView, head: Head, paper: Paper) -> list[StyledLine]:
     return [[(head.label, "bold"), ("".join(paper.dot + fact for fact in facts), "")]]
 
 
-def _slot(head: Head) -> int:
-    return head.place.heads.index(head.head)
-
-
-def _number_lines(numbers: dict[str, float], paper: Paper) -> list[StyledLine]:
+def _number_lines(page: HeadPage, paper: Paper) -> list[StyledLine]:
     """Name and number, several to a line."""
+    kinds = page.prompt.statistic_kinds
     known = [
-        (name, f"{value:.3f}" if STATISTICS[name].span == "one" else number(value))
-        for name, value in numbers.items()
+        (name, f"{value:.3f}" if kinds[name].span == "one" else number(value))
+        for name, value in page.numbers.items()
         if np.isfinite(value)
     ]
     width = max((len(name) + len(text) + 1 for name, text in known), default=1)
@@ -123,7 +118,8 @@ def _number_lines(numbers: dict[str, float], paper: Paper) -> list[StyledLine]:
     for at in range(0, len(known), across):
         line: StyledLine = []
         for name, text in known[at : at + across]:
-            line += [(name, "dim"), (" " * (width - len(name) - len(text)) + text + "   ", "")]
+            between = "   " if line else ""  # none behind the last: it would be cut off
+            line += [(between + name, "dim"), (" " * (width - len(name) - len(text)) + text, "")]
         lines.append(line)
     return lines
 

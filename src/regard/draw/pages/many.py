@@ -12,8 +12,9 @@ from regard.draw.pages.overview import finding_lines, grid_lines
 from regard.draw.pages.words import as_json, facts_for_json, sentence_of
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import count
-from regard.recording import STATISTICS, Finding, Merged, Recording
+from regard.recording import Finding, Merged, Recording
 from regard.recording.findings import standing_out
+from regard.recording.statistics import check_statistic
 
 _FINDINGS = 3
 
@@ -40,7 +41,7 @@ class ManyPage:
             "heads": merged.labels(),
             "statistics": {
                 name: {
-                    "meaning": STATISTICS[name].words,
+                    "meaning": merged.statistic_kinds[name].words,
                     "values": as_json(values),
                     "rows": as_json(merged.counted(name)),
                 }
@@ -55,9 +56,10 @@ class ManyPage:
         about = f"{count(merged.documents, 'document')} in {count(files, 'file')}"
         words = f"{about}, {count(merged.tokens, 'token')}; every row counts alike"
         lines = [*model_lines(self.recording, paper), [], *wrapped(words, paper)]
+        kind = merged.statistic_kinds[self.statistic]
         for stack in merged.stacks:
             grid = merged.grid(self.statistic, stack)
-            lines += [[], *grid_lines(self.statistic, stack, grid, paper)]
+            lines += [[], *grid_lines(self.statistic, kind, stack, grid, paper)]
         if self.findings:
             lines += [[], [("heads that stand out in their layer", "bold")]]
         return lines + [line for one in self.findings for line in finding_lines(one, paper)]
@@ -66,4 +68,5 @@ class ManyPage:
 def make_many(recording: Recording, statistic: str) -> ManyPage:
     """The numbers of the page; a pass over all files."""
     merged = recording.merged()
+    check_statistic(statistic, merged.statistic_kinds)
     return ManyPage(recording, merged, statistic, standing_out(merged, merged.keys, _FINDINGS))

@@ -21,7 +21,8 @@ from regard.draw.pages.about import (
 from regard.draw.pages.run import RunPage, make_run
 from regard.draw.pages.words import as_json, facts_for_json, sentence_of, why_unknown
 from regard.draw.paper import Paper, StyledLine
-from regard.recording import STATISTICS, Finding, PromptView, Recording, most_surprising
+from regard.recording import Finding, PromptView, Recording, Statistic, most_surprising
+from regard.recording.statistics import check_statistic
 
 _FINDINGS = 3
 
@@ -34,6 +35,7 @@ class Overview:
     recording: Recording
     prompt: PromptView | None
     statistic: str
+    kind: Statistic
     grids: dict[str, NDArray[np.float64]]  # by stack
     findings: Sequence[Finding]
     run: RunPage | None = None
@@ -52,7 +54,7 @@ class Overview:
             "prompt": None if prompt is None else prompt.number,
             "stacks": [stack_dict(prompt, name) for name in prompt.stacks] if prompt else [],
             "statistic": self.statistic,
-            "meaning": STATISTICS[self.statistic].words,
+            "meaning": self.kind.words,
             "why_unknown": self.why_unknown or None,
             "grid": {name: as_json(grid) for name, grid in self.grids.items()},
             "surprising": [one._asdict() | {"sentence": sentence_of(one)} for one in self.findings],
@@ -69,7 +71,7 @@ class Overview:
         lines += [[], *prompt_lines(self.recording, self.prompt, paper)]
         lines += [[], *kept_lines(self.prompt, paper)]
         for name, grid in self.grids.items():
-            lines += [[], *grid_lines(self.statistic, name, grid, paper)]
+            lines += [[], *grid_lines(self.statistic, self.kind, name, grid, paper)]
         if self.why_unknown:
             lines += wrapped(self.why_unknown, paper, "dim", indent=2)
         if self.findings:
@@ -80,27 +82,26 @@ class Overview:
 
 def make_overview(recording: Recording, prompt: int, statistic: str) -> Overview:
     """The numbers of the overview."""
-    run = make_run(recording)
+    run, kinds = make_run(recording), recording.statistic_kinds
+    check_statistic(statistic, kinds)
     if not recording.prompts:
-        return Overview(recording, None, statistic, {}, [], run)
+        return Overview(recording, None, statistic, kinds[statistic], {}, [], run)
     one = recording.prompts[prompt]
     grids = {name: recording.grid(statistic, name, prompt) for name in one.stacks}
     found = most_surprising(recording, _FINDINGS, prompt)
-    return Overview(recording, one, statistic, grids, found, run, why_unknown(one, statistic))
+    why = why_unknown(one, statistic)
+    return Overview(recording, one, statistic, kinds[statistic], grids, found, run, why)
 
 
 def grid_lines(
-    statistic: str, stack: str, grid: NDArray[np.float64], paper: Paper
+    statistic: str, kind: Statistic, stack: str, grid: NDArray[np.float64], paper: Paper
 ) -> list[StyledLine]:
     """A statistic of all heads of a stack, under its meaning."""
-    title = f"{statistic}: {STATISTICS[statistic].words}"
+    title = f"{statistic}: {kind.words}"
     heading = wrapped(f"{stack}, {title}" if stack else title, paper, "bold", indent=2)
-    return [*heading, *head_grid(grid, statistic, paper, is_share=_is_share(statistic, grid))]
-
-
-def _is_share(statistic: str, grid: NDArray[np.float64]) -> bool:
-    """Whether it is a part of 1; a norm compared with its layer's ranges as far but beyond 1."""
-    return STATISTICS[statistic].span == "one" and not np.any(grid > 1.001)
+    # a norm compared with its layer's is called a share as well, and ranges beyond 1
+    is_share = kind.span == "one" and not np.any(grid > 1.001)
+    return [*heading, *head_grid(grid, statistic, paper, is_share=is_share)]
 
 
 def finding_lines(one: Finding, paper: Paper) -> list[StyledLine]:
