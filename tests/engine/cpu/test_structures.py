@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.engine.cpu import bind, structures
+from regard.engine.cpu import structures
 from regard.engine.cpu.compile import _SOURCES, find_compiler
 
 STRUCTURES = [
@@ -17,16 +17,7 @@ STRUCTURES = [
     for one in vars(structures).values()
     if isinstance(one, type) and issubclass(one, ctypes.Structure) and one is not ctypes.Structure
 ]
-CONSTANTS = {
-    "BLOCK_ROWS": bind.BLOCK_ROWS,
-    "MOST_POOLS": structures.MOST_POOLS,
-    "MOST_MATCHES": structures.MOST_MATCHES,
-    "OFFSET_PARTS": structures.OFFSET_PARTS,
-    "NO_BIAS": bind._NO_BIAS,
-    "BIAS_TABLE": bind._BIAS_TABLE,
-    "BIAS_SLOPES": bind._BIAS_SLOPES,
-    "BIAS_BY_DISTANCE": bind._BIAS_BY_DISTANCE,
-}
+CONSTANTS = structures.CONSTANTS
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +61,7 @@ def test_every_field_is_where_c_has_it(
 
 
 def test_constants_are_the_same(in_c: dict[str, int]) -> None:
+    assert {"BLOCK_ROWS", "MOST_POOLS", "NO_BIAS", "BIAS_BY_DISTANCE"} < set(CONSTANTS)
     assert {name: in_c[name] for name in CONSTANTS} == CONSTANTS
 
 

@@ -14,13 +14,12 @@ from torch import Tensor
 from regard.engine.call import Call
 from regard.engine.cpu import structures
 from regard.engine.cpu.load import openmp
+from regard.engine.cpu.structures import BLOCK_ROWS, CONSTANTS
 from regard.mask import Mask, Table, Verdict
 from regard.mask.spans import Spans, spans_of
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
-BLOCK_ROWS = 64  # queries a block, as the kernels have it
 _STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
-_NO_BIAS, _BIAS_TABLE, _BIAS_SLOPES, _BIAS_BY_DISTANCE = range(4)
 
 
 _templates: dict[tuple[Any, ...], tuple[structures.Call, list[object]]] = {}
@@ -158,15 +157,18 @@ class Binding:
             table = bias.table.detach().to(self.dtype).expand(here.full)
             table = table[..., down : down + extent.queries, across : across + extent.keys]
             table = table.reshape(self.entries, *extent.full[-3:])
-            c.bias_kind, c.bias = _BIAS_TABLE, self._keep(table)
+            c.bias_kind, c.bias = CONSTANTS["BIAS_TABLE"], self._keep(table)
             c.bias_strides[:] = table.stride()
         elif isinstance(bias, ALiBi):
-            c.bias_kind = _BIAS_SLOPES
+            c.bias_kind = CONSTANTS["BIAS_SLOPES"]
             c.bias = self._keep(bias.slopes.detach().to(self.dtype).contiguous())
             c.bias_shift += here.shift(bias.align)
         elif isinstance(bias, RelativeBias):
             by_distance = bias.table.detach().to(self.dtype)[torch.from_numpy(bias.buckets())].T
-            c.bias_kind, c.bias = _BIAS_BY_DISTANCE, self._keep(by_distance.contiguous())
+            c.bias_kind, c.bias = (
+                CONSTANTS["BIAS_BY_DISTANCE"],
+                self._keep(by_distance.contiguous()),
+            )
             c.bias_shift += here.shift(bias.align)
             c.bias_reach = bias.max_distance
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
 from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.engine.cpu import structures
-from regard.engine.cpu.bind import BLOCK_ROWS, Binding
+from regard.engine.cpu.bind import Binding
 from regard.engine.cpu.load import load, why_not
 from regard.summary import (
     Concentration,
@@ -327,7 +327,7 @@ def _segments(queries: int, cell: int) -> tuple[Tensor, Tensor]:
     """The segment of each row, and the cell row of each segment."""
     with torch.inference_mode(False):  # what is remembered serves calls of any mode
         i = torch.arange(queries)
-        border = (i % BLOCK_ROWS == 0) | (i % cell == 0)
+        border = (i % structures.BLOCK_ROWS == 0) | (i % cell == 0)
         return border.cumsum(0) - 1, i[border] // cell
 
 

@@ -1,4 +1,4 @@
-/* What Python hands to the kernels. `kernels.py` mirrors these structures field by field.
+/* What Python hands to the kernels. `structures.py` reads this file.
  *
  * Element type: float or double, the same for every `void *` below. Strides count elements; the
  * last axis of q, k and v is contiguous. A null pointer means "not given" or "not asked for".
