@@ -20,8 +20,8 @@ from mask import cases as masks
 from regard.mask import Extent
 from regard.mask.base import Part
 from regard.score import PartBias, as_bias
-from regard.state import Partial, TopScores, rounded_off
-from regard.summary import Summary, Visible
+from regard.state import Partial, rounded_off
+from regard.summary import Summary, TopScores, Visible
 from regard.testing import Inputs, Yardstick
 
 SUMMARIES = (

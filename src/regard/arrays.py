@@ -1,4 +1,4 @@
-"""Arrays of numpy or torch, handled through what the two share; torch is never imported."""
+"""Arrays of numpy or torch, handled through what the two share; only tensors bring torch along."""
 
 from __future__ import annotations
 
@@ -106,3 +106,61 @@ def brief(value: Any) -> str:
         return f"<{str(value.dtype).rpartition('.')[2]} {tuple(value.shape)}>"
     name = getattr(value, "__qualname__", None)
     return f"<{name}>" if name is not None and callable(value) else repr(value)
+
+
+# ── arithmetic that both libraries have, by one name ─────────────────────────────────────────
+
+
+def library(array: Any) -> Any:
+    """numpy for its arrays, torch for tensors."""
+    if isinstance(array, np.ndarray):
+        return np
+    import torch  # whose tensor this is, so it is loaded already
+
+    return torch
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """Numbers among arrays take their dtype."""
+    return library(condition).where(condition, yes, no)
+
+
+def amax(array: Any) -> Any:
+    """The largest along the last axis."""
+    return library(array).amax(array, -1)
+
+
+def cast(array: Any, to: Any) -> Any:
+    """In the dtype of another."""
+    if isinstance(array, np.ndarray):
+        return array.astype(to.dtype, copy=False)
+    return array.to(to.dtype)
+
+
+def filled(alike: Any, shape: Sequence[int], value: float, whole: bool = False) -> Any:
+    """A new array in the library and dtype (where `whole`, int64) and on the device of another."""
+    if isinstance(alike, np.ndarray):
+        return np.full(shape, value, np.int64 if whole else alike.dtype)
+    return alike.new_full(shape, value, dtype=library(alike).int64 if whole else None)
+
+
+def numbers(start: int, stop: int, alike: Any) -> Any:
+    """start … stop − 1 as int64, in the library and on the device of another array."""
+    if isinstance(alike, np.ndarray):
+        return np.arange(start, stop)
+    return library(alike).arange(start, stop, device=alike.device)
+
+
+def here(array: Any, alike: Any) -> Any:
+    """The array in the library, or on the device, of another."""
+    return host(array) if isinstance(alike, np.ndarray) else array.to(alike.device)
+
+
+def padded(array: Any, tile: tuple[int, ...]) -> Any:
+    """(…, r, c) → (…, R, C), with 0 behind."""
+    if tuple(array.shape[-len(tile) :]) == tile:
+        return array
+    shape = (*array.shape[: array.ndim - len(tile)], *tile)
+    made: Any = filled(array, shape, 0)
+    made[(..., *(slice(n) for n in array.shape[-len(tile) :]))] = array
+    return made

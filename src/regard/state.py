@@ -17,51 +17,25 @@ Weights depend on differences of lse, so what rounding took from it (`rest`) goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import DTypeError, InputError, ShapeError
-
-
-class MergePart(NamedTuple):
-    """One part's share in the value of a statistic over all parts."""
-
-    value: Any
-    weight: Tensor  # (…, Hq, L): exp(lse of the part − lse)
-    gap: Tensor  # lse − lse of the part; 0 where the weight is, so that 0·∞ = 0
-    also: Mapping[Any, Any]  # the part's other statistics
-
-
-class Mergeable(Protocol):
-    """A statistic that merges."""
-
-    counts_sink: Any
-
-    def merge(self, parts: Sequence[MergePart]) -> Any:
-        """The value over the union of the parts' keys."""
-        ...
-
-    def of_nothing(self, like: Any) -> Any:
-        """The value over no keys, in the shape of another."""
-        ...
-
-
-class TopKeys(NamedTuple):
-    """Weights and the keys they fall on, largest first; weight 0 and key −1 where none is left."""
-
-    weights: Tensor
-    keys: Tensor
-
-
-class TopScores(NamedTuple):
-    """The best keys of a row by final score; −∞ and −1 where there are fewer."""
-
-    scores: Tensor  # (…, L, k), descending
-    keys: Tensor  # (…, L, k), global numbers
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    MaxLogit,
+    MaxScore,
+    MergePart,
+    Summary,
+    TopKeys,
+    TopScores,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +44,7 @@ class Partial:
 
     out: Tensor  # (…, Hq, L, Dv)
     lse: Tensor  # (…, Hq, L)
-    summaries: Mapping[Any, Any] = field(default_factory=dict)
+    summaries: Mapping[Summary, Any] = field(default_factory=dict)
     rest: Tensor | None = None  # (…, Hq, L): lse + rest is exact; None where nobody knows
 
     @classmethod
@@ -99,7 +73,7 @@ class Finished:
 
     output: Tensor
     lse: Tensor
-    summaries: Mapping[Any, Any]
+    summaries: Mapping[Summary, Any]
     rest: Tensor | None = None  # what rounding took from lse
 
     def __getitem__(self, summary: Any) -> Any:
@@ -117,23 +91,23 @@ class Finished:
 
     def entropy(self) -> Tensor:
         """(…, Hq, L), where regard.Entropy() was asked for."""
-        return self._called("Entropy")
+        return self._tensor(Entropy())
 
     def max_score(self) -> Tensor:
         """(…, Hq, L), where regard.MaxScore() was asked for."""
-        return self._called("MaxScore")
+        return self._tensor(MaxScore())
 
     def max_logit(self) -> Tensor:
         """(…, Hq, L), where regard.MaxLogit() was asked for."""
-        return self._called("MaxLogit")
+        return self._tensor(MaxLogit())
 
     def concentration(self) -> Tensor:
         """(…, Hq, L), where regard.Concentration() was asked for."""
-        return self._called("Concentration")
+        return self._tensor(Concentration())
 
     def distance(self) -> Tensor:
         """(…, Hq, L), where regard.Distance() was asked for."""
-        return self._called("Distance")
+        return self._tensor(Distance())
 
     def top(self, k: int) -> TopKeys:
         """(…, Hq, L, k), where regard.Top of at least k was asked for; keys are global numbers."""
@@ -144,13 +118,9 @@ class Finished:
         best = self[enough[0]]
         return TopKeys(best.weights[..., :k], best.keys[..., :k])
 
-    def _called(self, name: str) -> Tensor:
-        """By name: the values themselves live a layer above this one."""
-        for summary in self.summaries:
-            if type(summary).__name__ == name:
-                found: Tensor = self[summary]
-                return found
-        raise InputError(f"{name}() was not asked of attend_partial; give it in summaries=")
+    def _tensor(self, summary: Summary) -> Tensor:
+        found: Tensor = self[summary]
+        return found
 
 
 def merge(*partials: Partial) -> Partial:

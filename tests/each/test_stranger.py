@@ -25,7 +25,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import regard
 from each.conftest import DEVICE
 from parallel.world import run
-from regard.errors import GradientError, InputError
+from regard.errors import GradientError, InputError, UnavailableError
 from regard.mask import Extent, Mask, Verdict
 from regard.parallel import Shards, ring, tree, ulysses
 from regard.shapes import AttentionShape
@@ -417,6 +417,27 @@ def test_a_recorded_statistic_is_kept_exported_and_shown(tmp_path: Path, budget:
         command("export", path, "--to", to, "--what", what, "-o", file)
         text = file.read_text() if to == "csv" else " ".join(np.load(file))
         assert "varentropy" in text
+
+
+@pytest.mark.parametrize("kept", [(), Varentropy()], ids=["replayed", "stored"])
+def test_a_recording_is_asked_for_them(tmp_path: Path, kept: Any) -> None:
+    path = tmp_path / "strange.regard"
+    seen = recorded(path, statistics=kept)
+    right = seen[1].summarize(*ASKED)
+    found = regard.open(path)["L1H1"].summarize(*ASKED)
+    for one in ASKED:
+        np.testing.assert_allclose(found[one], right[one][0, 1].detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_without_q_and_k_a_recording_refuses_them(tmp_path: Path) -> None:
+    recorded(tmp_path / "strange.regard", budget="30kB", statistics=Varentropy())
+    head = regard.open(tmp_path / "strange.regard")["L1H1"]
+    for one, why in (
+        (Varentropy(), "varentropy row by row cannot be computed; stored: .*varentropy"),
+        (MostReceived(), "the largest weight a key received cannot be computed"),
+    ):
+        with pytest.raises(UnavailableError, match=why):
+            head.summarize(one)
 
 
 def test_a_statistic_that_cannot_be_recorded(tmp_path: Path) -> None:

@@ -340,7 +340,7 @@ def test_some_top_keys_are_kept_as_they_are():
     rec, _ = asked(CASES["causal"], statistics=True, exact=False, top_every=32)
     stored = rec["L0H0"].stored["top_keys"]
     assert stored.values.shape == (22, 8) and str(stored) == "first of 32 rows a bin"
-    with pytest.raises(UnavailableError, match="the heaviest keys cannot be computed"):
+    with pytest.raises(UnavailableError, match="the keys a row looks at most cannot be computed"):
         rec["L0H0"].top(1)
 
 
@@ -400,7 +400,8 @@ def test_who_it_is(head):
     ("ask", "error", "said"),
     [
         (lambda h: h.top(0), InputError, "whole number ≥ 1"),
-        (lambda h: h.pooled(0), InputError, "whole number from 1 to"),
+        (lambda h: h.pooled(0), InputError, "whole number ≥ 1"),
+        (lambda h: h.pooled(2**40), InputError, "whole number from 1 to"),
         (lambda h: h.pooled(how="sum"), InputError, "'mean' or 'max'"),
         (lambda h: h.received(per="all"), InputError, "'sum' or 'visible'"),
         (lambda h: h.received(groups="all"), InputError, "'sum' or 'mean'"),

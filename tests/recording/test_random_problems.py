@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Table, Window
 from regard.recording import Memory, Recording, Writer
-from regard.recording.online import OnlineSum
 from regard.score import ALiBi, BiasTable, ScoreRule
 
 _HEADS = 4
@@ -135,35 +133,6 @@ def test_a_file_answers_as_memory_does(
         for row in rows:
             key = data.draw(st.integers(0, made.place.keys - 1))
             assert one[row, key] == other[row, key]
-
-
-# ── sums that come tile by tile ──────────────────────────────────────────────────────────────
-
-SCORES = st.floats(-500, 500) | st.just(-np.inf)
-
-
-@given(
-    st.lists(SCORES, max_size=25),
-    st.lists(st.integers(0, 25), max_size=4),
-    st.none() | st.floats(-20, 20),
-)
-def test_tiles_of_any_width_make_one_sum(
-    scores: list[float], cuts: list[int], sink: float | None
-) -> None:
-    online = OnlineSum(1, np.dtype(np.float64))
-    ends = sorted({0, *(cut for cut in cuts if cut <= len(scores)), len(scores)})
-    for start, stop in pairwise(ends):
-        online.fold(np.array([scores[start:stop]]))
-    every = np.array([*scores, *([] if sink is None else [sink])])
-    peak, log = online.lse(sink)
-    if not np.isfinite(every).any():
-        assert peak[0] == -np.inf and online.entropy(sink)[0] == 0
-        return
-    lse = np.logaddexp.reduce(every)
-    np.testing.assert_allclose(peak[0] + log[0], lse, atol=1e-9)
-    shares = np.exp(every - lse)
-    entropy = -(shares * np.where(shares > 0, every - lse, 0)).sum()
-    np.testing.assert_allclose(online.entropy(sink)[0], entropy, atol=1e-8)
 
 
 def test_nothing_is_recorded_of_an_empty_history() -> None:

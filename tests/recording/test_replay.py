@@ -10,7 +10,6 @@ from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError
 from regard.mask import Causal, Verdict, Window
 from regard.recording import Memory, Recording
-from regard.recording.online import OnlineSum
 from regard.recording.replay import Block, RowState
 
 
@@ -111,21 +110,3 @@ def test_two_numbers_keep_what_one_would_lose():
     assert abs(blind.weights(scores).sum() - 1) > 1e-4
     empty = RowState(np.float32([-np.inf]), np.zeros(1, np.float32))
     assert empty.weights(np.full((1, 2), -np.inf, np.float32)).tolist() == [[0, 0]]
-
-
-def test_online_sums_are_those_of_all_at_once():
-    dice = np.random.default_rng(0)
-    scores = dice.normal(0, 30, (7, 300))
-    scores[2] = -np.inf
-    scores[3, :250] = -np.inf
-    for sink in (None, 5.0):
-        online = OnlineSum(7, np.dtype(np.float64))
-        for at in range(0, 300, 37):
-            online.fold(scores[:, at : at + 37])
-        every = scores if sink is None else np.concatenate([scores, np.full((7, 1), sink)], -1)
-        with np.errstate(divide="ignore"):
-            lse = np.logaddexp.reduce(every, axis=-1)
-        p = np.exp(every - np.where(np.isinf(lse), 0, lse)[:, None])
-        entropy = -(p * np.log(np.where(p > 0, p, 1))).sum(-1)
-        np.testing.assert_allclose(np.add(*online.lse(sink)), lse, rtol=1e-12)
-        np.testing.assert_allclose(online.entropy(sink), entropy, atol=1e-12)

@@ -62,5 +62,5 @@ def test_an_unknown_mask_is_not_guessed():
     sight = Sight(Recording(store).prompts[0].held("L0"), 0)
     assert not sight.is_complete
     np.testing.assert_array_equal(sight.visible()[:100], 0)
-    with pytest.raises(RuntimeError, match="how many keys a row sees cannot be computed"):
+    with pytest.raises(RuntimeError, match="visible row by row cannot be computed"):
         head.visible()

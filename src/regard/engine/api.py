@@ -34,8 +34,8 @@ from regard.mask import Causal, Mask, as_mask
 from regard.mask.base import Part
 from regard.score import Bias, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
-from regard.state import Partial, TopScores, rounded_off
-from regard.summary import Received, Summary, TopKeys, TopScored, as_summaries
+from regard.state import Partial, rounded_off
+from regard.summary import Received, Summary, TopKeys, TopScored, TopScores, as_summaries
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

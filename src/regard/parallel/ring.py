@@ -25,7 +25,7 @@ from regard.parallel.shards import EMPTY, Piece, Shards
 from regard.parallel.transport import RingReduceScatter, all_reduce, circulate
 from regard.score import Bias
 from regard.shapes import AttentionShape
-from regard.state import Finished, Partial, TopScores, merge
+from regard.state import Finished, Partial, merge
 from regard.summary import (
     ColumnStatistic,
     Entropy,
@@ -35,6 +35,7 @@ from regard.summary import (
     Summary,
     TopKeys,
     TopScored,
+    TopScores,
 )
 from regard.summary.base import fewest
 from regard.summary.columns import query_indices

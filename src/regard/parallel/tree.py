@@ -24,8 +24,8 @@ from regard.parallel.shards import EMPTY, Piece, Shards
 from regard.parallel.transport import Peers, all_gather
 from regard.score import Bias, PartBias, as_bias
 from regard.shapes import AttentionShape
-from regard.state import Finished, Partial, TopScores, merge
-from regard.summary import Summary, as_summaries
+from regard.state import Finished, Partial, merge
+from regard.summary import Summary, TopScores, as_summaries
 
 
 def tree(

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import recording
+from regard.declare import encode, is_portable
 from regard.display import as_html
 from regard.engine.attention import Attention
 from regard.engine.call import Call
@@ -411,7 +412,11 @@ class Recorder:
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         declared = {
-            one.name: {"words": one.words or one.name, "unit": one.unit, "tag": one.tag}
+            one.name: {
+                "words": one.words or one.name,
+                "unit": one.unit,
+                "statistic": encode(one) if is_portable(one) else "",
+            }
             for one in self._statistics
         }
         return {

@@ -49,7 +49,6 @@ from regard.recording.catalogue import Damage
 from regard.recording.findings import Finding, most_surprising, surprise
 from regard.recording.folder import Folder, FolderEntry, open_recording
 from regard.recording.head import Head
-from regard.recording.heaviest import TopKeys
 from regard.recording.memory import Memory
 from regard.recording.merged import Merged
 from regard.recording.prompt import PromptView
@@ -62,6 +61,7 @@ from regard.recording.stream import Stream
 from regard.recording.training import Alarm, Limit, Training
 from regard.recording.verify import Report, check, repair
 from regard.recording.write import Writer
+from regard.summary import TopKeys
 
 __all__ = [
     "STATISTICS",

@@ -5,38 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from regard.errors import UnavailableError
-from regard.recording.collect import (
-    Collector,
-    Counts,
-    Entropies,
-    Extremes,
-    RowSums,
-    Squares,
-    sweep,
-)
-from regard.recording.heaviest import Heaviest, TopKeys
+from regard.declare import encode, is_portable
+from regard.errors import InputError, UnavailableError
+from regard.recording.collect import ColumnTerms, Measuring, RowNumbers, sweep
+from regard.recording.heaviest import Heaviest
 from regard.recording.held import Held
-from regard.recording.question import Question
+from regard.recording.query import rows_meant
 from regard.recording.regions import Columns, Diagonals, Map, areas
 from regard.recording.replay import Replay
 from regard.recording.sight import Sight
 from regard.recording.store import Array
 from regard.recording.stored import StoredOf
+from regard.shapes import AttentionShape
+from regard.summary import (
+    ColumnStatistic,
+    Mass,
+    Measured,
+    Offsets,
+    Pooled,
+    Received,
+    RowStatistic,
+    Summary,
+    Top,
+    TopScored,
+    Visible,
+)
+from regard.summary.base import fewest
 
-_WORDS = {
-    "distance": "distances",
-    "max_logit": "final scores",
-    "top": "the heaviest keys",
-    "received": "the mass that keys received",
-    "pooled": "a map of this kind",
-    "offsets": "sums of diagonals",
-    "visible": "how many keys a row sees",
-}
+_MOST_TOP: Final = 512  # heaviest keys of a row that may be asked for even where there are fewer
+_LARGEST_CELL: Final = 2**31
 
 
 class Answers:
@@ -45,15 +46,34 @@ class Answers:
     def __init__(self, held: Held, head: int) -> None:
         self.held, self.head = held, head
         self.stored = StoredOf(held, head)
-        self._found: dict[Question, Any] = {}
+        place = held.place
+        self.shape = AttentionShape((), 1, 1, place.queries, place.keys, place.dim, 0)
+        self._measured: dict[Summary, Any] = {}
 
-    def __call__(self, *questions: Question) -> list[Any]:
+    def __call__(self, *summaries: Summary) -> list[Any]:
         """The answers, by as few sweeps as possible: none or one."""
-        asked = dict.fromkeys(questions)
-        known = {q: self._known(q) for q in asked if q not in self._found}
-        self._found |= {q: value for q, value in known.items() if value is not None}
-        self._sweep([q for q, value in known.items() if value is None])
-        return [self._found[q] for q in questions]
+        missing: list[Summary] = []
+        for one in summaries:
+            self._check(one)
+            source = one.source()
+            if one.answer(self._measured, self.shape) is None:
+                known = self._known(source)
+                if known is None:
+                    missing.append(source)
+                else:
+                    self._measured[source] = known
+        self._sweep(fewest(missing))
+        return [one.answer(self._measured, self.shape) for one in summaries]
+
+    def _check(self, summary: Summary) -> None:
+        keys = self.held.place.keys
+        if isinstance(summary, Top) and summary.k > max(keys, _MOST_TOP):
+            raise InputError(f"top(k={summary.k}): a row has {keys} keys; give at most {keys}")
+        if isinstance(summary, Pooled) and (summary.cell or 0) > _LARGEST_CELL:
+            raise InputError(
+                f"pooled(cell={summary.cell}); give a whole number from 1 to {_LARGEST_CELL}"
+            )
+        summary.check(self.shape)
 
     @cached_property
     def replay(self) -> Replay:
@@ -77,63 +97,48 @@ class Answers:
             f"{place.layer} or a larger --budget"
         )
 
-    def _sweep(self, questions: Sequence[Question]) -> None:
-        if not questions:
-            return
-        if self.held.why_not(self.head):
-            kind = questions[0].kind
-            raise self.unavailable(_WORDS.get(kind, f"{kind} row by row"))
-        collectors = {q: self._collector(q) for q in questions}
-        sweep(self.replay, list(collectors.values()))
-        self._found |= {q: one.answer() for q, one in collectors.items()}
-
     # ── stored ───────────────────────────────────────────────────────────────────────────────
 
-    def _known(self, question: Question) -> Any:
-        """The answer, where the recording has exactly it; else None."""
-        kind = question.kind
-        if kind in ("lse", "entropy", "max_score", "concentration"):
-            return self._row_numbers(kind)
-        if kind == "top":
-            return self._top(question.k)
-        if kind == "pooled" and question.how == "mean":
-            return self._pooled(question.cell)
-        if kind == "received" and question.rows is None:
-            return self._received(question.per)
-        if kind == "offsets":
-            return self._offsets()
-        if kind == "visible" and self.sight.is_complete:
-            return self.sight.visible()
-        return None
+    def _known(self, source: Summary) -> Measured | None:
+        """What a sweep would bring, where the recording has exactly it; else None."""
+        if isinstance(source, RowStatistic):
+            name = self.held.kept_as.get(encode(source)) if is_portable(source) else None
+            numbers = None if name is None else self._row_numbers(name)
+            if numbers is None and isinstance(source, Visible) and self.sight.is_complete:
+                numbers = self.sight.visible()
+            return numbers
+        way = _STORED.get(type(source))
+        return None if way is None else way(self, source)
 
-    def _row_numbers(self, what: str) -> Array | None:
+    def _row_numbers(self, what: str) -> Any:
         run = self.held.runs.get(what)
         if run is None or run.is_binned:
             return None
         return run.numbers(self.held.slot(self.head), self.held.rows.stop)
 
-    def _top(self, k: int) -> TopKeys | None:
+    def _top(self, asked: Top) -> TopScored | None:
         runs = [self.held.runs.get(what) for what in ("top_weights", "top_keys")]
         slot, stop = self.held.slot(self.head), self.held.rows.stop
-        found = [r.numbers(slot, stop) for r in runs if r is not None and not r.is_binned]
-        if len(found) < 2 or min(one.shape[-1] for one in found) < k:
+        kept = [run for run in runs if run is not None and not run.is_binned]
+        found = [run.numbers(slot, stop) for run in kept]
+        if len(found) < 2 or min(one.shape[-1] for one in found) < asked.k:
             return None
-        return TopKeys(found[0][:, :k], found[1][:, :k].astype(np.int64))
+        weights, keys = found[0][:, : asked.k], found[1][:, : asked.k].astype(np.int64)
+        return TopScored(weights, keys, weights)
 
-    def _received(self, per: str) -> Array | None:
-        if self.held.place.key_bin > 1 or "received" not in self.stored:
+    def _received(self, asked: Received) -> Mass | None:
+        rows = rows_meant(asked.queries, self.held.rows, self.shape.queries)
+        if rows is not None or self.held.place.key_bin > 1 or "received" not in self.stored:
             return None
-        mass = self.stored["received"].values
-        if per == "sum":
-            return mass
-        if not self.sight.is_complete:
+        if asked.per == "visible" and not self.sight.is_complete:
             return None
-        return (mass / np.maximum(self.sight.seen(), 1)).astype(mass.dtype)
+        seen = self.sight.seen() if asked.per == "visible" else None
+        return Mass(self.stored["received"].values, seen)
 
-    def _pooled(self, cell: int) -> Array | None:
+    def _pooled(self, asked: Pooled) -> Any:
         """The stored map, or several of its cells as one."""
-        own = self.held.place.pool_cell
-        if not own or cell % own or "pooled" not in self.stored:
+        own, cell = self.held.place.pool_cell, asked.size(self.shape)
+        if asked.how != "mean" or not own or cell % own or "pooled" not in self.stored:
             return None
         fine, shape = self.stored["pooled"].values, (self.held.place.queries, self.held.place.keys)
         if cell == own:
@@ -144,7 +149,7 @@ class Answers:
             mass = np.add.reduceat(mass, starts, axis=axis) if n else mass
         return (mass / areas(shape, cell)).astype(fine.dtype)
 
-    def _offsets(self) -> Array | None:
+    def _offsets(self, asked: Offsets) -> Any:
         """The stored profile, where it keeps every distance apart."""
         place = self.held.place
         if place.kind != "self" or "offsets" not in self.stored:
@@ -161,26 +166,36 @@ class Answers:
 
     # ── swept ────────────────────────────────────────────────────────────────────────────────
 
-    def _collector(self, question: Question) -> Collector:
-        replay, kind = self.replay, question.kind
-        if kind == "top":
-            return Heaviest(replay, question.k)
-        if kind == "received":
-            rows = None if question.rows is None else np.array(question.rows, np.int64)
-            return Columns(replay, rows, question.per)
-        if kind == "pooled":
-            return Map(replay, question.cell, question.how)
-        if kind == "distance":
-            return RowSums(replay, self._away)
-        plain: dict[str, Callable[[Replay], Collector]] = {
-            "entropy": Entropies, "visible": Counts, "concentration": Squares, "offsets": Diagonals,
-        }  # fmt: skip
-        if kind in plain:
-            return plain[kind](replay)
-        return Extremes(replay, raw=kind == "max_score")
+    def _sweep(self, sources: Sequence[Summary]) -> None:
+        if not sources:
+            return
+        if self.held.why_not(self.head):
+            one = sources[0]
+            by_row = f"{one.name} row by row"
+            raise self.unavailable(by_row if isinstance(one, RowStatistic) else one.words)
+        collectors = self._collectors(sources)
+        sweep(self.replay, collectors)
+        for one in collectors:
+            self._measured |= one.answers()
 
-    def _away(self, rows: Array, keys: Array) -> Array:
-        return np.abs((rows + self.position)[:, None] - keys)
+    def _collectors(self, sources: Sequence[Summary]) -> list[Measuring]:
+        replay, found = self.replay, list[Measuring]()
+        rows = [one for one in sources if isinstance(one, RowStatistic)]
+        for neutral in (True, False):
+            some = [one for one in rows if one.takes_numpy is neutral]
+            found += [RowNumbers(replay, some, self.position)] if some else []
+        for one in sources:
+            if isinstance(one, ColumnStatistic):
+                found.append(ColumnTerms(replay, one))
+            elif one not in rows:
+                if type(one) not in _SWEPT:
+                    raise InputError(f"{one!r} is no statistic that a recording can be asked for")
+                found.append(_SWEPT[type(one)](self, one))
+        return found
+
+    def _columns(self, asked: Received) -> Measuring:
+        rows = rows_meant(asked.queries, self.held.rows, self.shape.queries)
+        return Columns(self.replay, rows, asked)
 
     @property
     def position(self) -> int:
@@ -190,7 +205,7 @@ class Answers:
 
     def lse(self) -> Array:
         """(rows,): stored, or computed."""
-        stored = self._row_numbers("lse")
+        stored: Array | None = self._row_numbers("lse")
         if stored is not None:
             return stored
         rows = self.held.rows
@@ -207,3 +222,18 @@ class Answers:
                 -math.inf if sink is None else sink
             )
         return found
+
+
+# The statistics that are no sums of rows or columns: how they are stored, and what sweeps for them.
+_STORED: Final[dict[type[Summary], Callable[[Answers, Any], Any]]] = {
+    Top: Answers._top,
+    Received: Answers._received,
+    Pooled: Answers._pooled,
+    Offsets: Answers._offsets,
+}
+_SWEPT: Final[dict[type[Summary], Callable[[Answers, Any], Measuring]]] = {
+    Top: lambda answers, one: Heaviest(answers.replay, one),
+    Received: Answers._columns,
+    Pooled: lambda answers, one: Map(answers.replay, one, answers.shape),
+    Offsets: lambda answers, one: Diagonals(answers.replay, one),
+}

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.recording.online import OnlineSum
 from regard.recording.replay import Block, Replay, Tile
 from regard.recording.store import Array
+from regard.running import RunningRows, sums_for
+from regard.summary import ColumnStatistic, RowStatistic, Summary
 
 
 class Collector(ABC):
@@ -34,9 +35,13 @@ class Collector(ABC):
     def end(self) -> None:  # noqa: B027
         """No more tiles of these rows."""
 
+
+class Measuring(Collector):
+    """Whoever collects what statistics are answered from."""
+
     @abstractmethod
-    def answer(self) -> Any:
-        """What was collected."""
+    def answers(self) -> dict[Summary, Any]:
+        """What was collected, by the statistic it is for."""
 
 
 def sweep(replay: Replay, collectors: Sequence[Collector]) -> None:
@@ -48,108 +53,83 @@ def sweep(replay: Replay, collectors: Sequence[Collector]) -> None:
         chosen = np.unique(np.concatenate([*wanted, chosen[:0]]))
     scaled = any(one.needs_scaled for one in collectors)
     weighed = any(one.needs_weights for one in collectors)
-    for _, block in replay.blocks(chosen):
-        state = replay.state(block.rows) if weighed else None
-        for one in collectors:
-            one.begin(block)
-        for tile in block.tiles(scaled=scaled):
-            weights = tile.scores[:, :0] if state is None else state.weights(tile.scores)
+    with np.errstate(divide="ignore", invalid="ignore"):  # scores may be infinite, rows empty
+        for _, block in replay.blocks(chosen):
+            state = replay.state(block.rows) if weighed else None
             for one in collectors:
-                one.fold(tile, weights)
-        for one in collectors:
-            one.end()
+                one.begin(block)
+            for tile in block.tiles(scaled=scaled):
+                weights = tile.scores[:, :0] if state is None else state.weights(tile.scores)
+                for one in collectors:
+                    one.fold(tile, weights)
+            for one in collectors:
+                one.end()
 
 
-class ByRow(Collector):
-    """One number a row."""
+class RowNumbers(Measuring):
+    """Statistics of rows, closed from running sums (`regard.running`) by the rows' own lse. Those
+    whose formulas are torch's get tensors of the same memory."""
 
-    def __init__(self, replay: Replay, fill: float = 0.0, dtype: Any = None) -> None:
-        rows = replay.held.rows
-        self.first, self.dtype = rows.start, replay.dtype
-        self.found = np.full(len(rows), fill, dtype or replay.dtype)
-        self.at = np.zeros(0, np.int64)
+    needs_weights, needs_scaled = False, True
 
-    def begin(self, block: Block) -> None:
-        """Where the rows stand in the answer."""
-        self.at = block.rows - self.first
+    def __init__(self, replay: Replay, statistics: Sequence[RowStatistic], position: int) -> None:
+        self.replay, self.statistics, self.position = replay, statistics, position
+        self.array: Callable[[Array], Any] = _same
+        if not statistics[0].takes_numpy:
+            import torch  # which the statistics themselves need
 
-    def answer(self) -> Array:
-        """(rows,)."""
-        return self.found
-
-
-class Entropies(ByRow):
-    """−Σ p log p and lse from a sweep of their own, never by a foreign lse."""
-
-    needs_weights = False
-
-    def __init__(self, replay: Replay) -> None:
-        super().__init__(replay)
-        self.replay = replay
+            self.array = torch.from_numpy
+        self.sums = sums_for(statistics)
+        count = len(replay.held.rows)
+        self.found = {
+            one: np.zeros(count, np.int64 if one.whole else replay.dtype) for one in statistics
+        }
 
     def begin(self, block: Block) -> None:
-        """A new sum for each row."""
-        super().begin(block)
-        self.block, self.online = block, OnlineSum(block.rows.size, self.dtype)
+        """New sums for each row."""
+        dtypes = self.replay.dtype, np.float64
+        like, wide = (self.array(np.zeros(0, dtype)) for dtype in dtypes)
+        self.block = block
+        self.running = RunningRows(self.sums, (block.rows.size,), like, wide)
 
     def fold(self, tile: Tile, weights: Array) -> None:
         """Scores alone."""
-        self.online.fold(tile.scores)
+        keys = np.arange(tile.start, min(tile.stop, self.replay.held.place.keys))
+        scores, scaled, i, j = map(self.array, (tile.scores, tile.scaled, tile.rows, keys))
+        self.running.fold(scores, scaled, i, j, self.position)
 
     def end(self) -> None:
         """With the sink; the stored lse is held against this one."""
-        sink = self.block.part.rules.sink
-        self.replay.check_lse(self.block.rows, np.add(*self.online.lse(sink)))
-        self.found[self.at] = self.online.entropy(sink)
+        rows, sinks = self.block.rows, self.block.sinks()
+        done = self.running.finish(None if sinks is None else self.array(sinks))
+        self.replay.check_lse(rows, np.asarray(done.peak + done.log))
+        for one, numbers in self.found.items():
+            numbers[rows - self.replay.held.rows.start] = np.asarray(one.close(done.sums))
+
+    def answers(self) -> dict[Summary, Any]:
+        """(rows,) each."""
+        return dict(self.found.items())
 
 
-class Extremes(ByRow):
-    """The largest scaled (`raw`) or final score of what a row sees."""
+class ColumnTerms(Measuring):
+    """A statistic of keys that a caller declares: the terms of all rows, joined."""
 
-    needs_weights = False
+    def __init__(self, replay: Replay, statistic: ColumnStatistic) -> None:
+        import torch  # which the statistic itself needs
 
-    def __init__(self, replay: Replay, raw: bool) -> None:
-        super().__init__(replay, -np.inf)
-        self.needs_scaled = raw
-
-    def fold(self, tile: Tile, weights: Array) -> None:
-        """Hidden cells count as −∞."""
-        scores = tile.scores
-        if tile.scaled is not None and self.needs_scaled:
-            scores = np.where(tile.scores == -np.inf, tile.scores, tile.scaled)
-        self.found[self.at] = np.maximum(self.found[self.at], scores.max(-1))
-
-
-class Counts(ByRow):
-    """How many keys a row sees."""
-
-    needs_weights = False
-
-    def __init__(self, replay: Replay) -> None:
-        super().__init__(replay, 0, np.int64)
+        self.statistic, self.array = statistic, torch.from_numpy
+        self.column = torch.from_numpy(np.zeros(replay.held.place.keys, replay.dtype))
 
     def fold(self, tile: Tile, weights: Array) -> None:
-        """−∞ is what cannot be seen."""
-        self.found[self.at] += np.count_nonzero(tile.scores != -np.inf, axis=-1)
+        """One number a key, joined to those of the rows before."""
+        here = self.column[tile.start : tile.stop]
+        term = self.statistic.term(self.array(weights[:, : len(here)]))
+        here.copy_(self.statistic.joined(here, term))
+
+    def answers(self) -> dict[Summary, Any]:
+        """(keys,)."""
+        return {self.statistic: self.column.numpy()}
 
 
-class Squares(ByRow):
-    """Σ p²."""
-
-    def fold(self, tile: Tile, weights: Array) -> None:
-        """Squares add up."""
-        self.found[self.at] += np.einsum("rw,rw->r", weights, weights)
-
-
-class RowSums(ByRow):
-    """Σ_j p_ij f(i, j)."""
-
-    def __init__(self, replay: Replay, factor: Callable[[Array, Array], Array]) -> None:
-        super().__init__(replay)
-        self.factor = factor  # rows (R,), keys (W,) → (R, W)
-
-    def fold(self, tile: Tile, weights: Array) -> None:
-        """A dot product a row."""
-        keys = np.arange(tile.start, tile.start + weights.shape[1])
-        factor = self.factor(tile.rows, keys).astype(weights.dtype)
-        self.found[self.at] += np.einsum("rw,rw->r", weights, factor)
+def _same(array: Array) -> Array:
+    return array

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from regard.errors import FileError
 
@@ -134,20 +134,26 @@ class Prompt:
         return _made(cls, value | {"next": tuple((str(t), float(p)) for t, p in pairs)})
 
 
-def declared_statistics(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Statistics of rows that the note declares: what each means, by the name of its tensors."""
+class DeclaredStatistic(NamedTuple):
+    """A statistic of rows that whoever recorded declared."""
+
+    words: str
+    text: str  # as `regard.declare` writes it; "" where it cannot
+
+
+def declared_statistics(metadata: Mapping[str, str]) -> dict[str, DeclaredStatistic]:
+    """What the note declares, by the name of its tensors."""
     if STATISTICS_NOTE not in metadata:
         return {}
-    declared = _object(metadata[STATISTICS_NOTE], "a recording with statistics of its own")
-    for name, facts in declared.items():
-        words = facts.get("words") if isinstance(facts, dict) else None
-        if (
-            not re.fullmatch(STATISTIC_NAME, name)
-            or name in ROW_NUMBERS
-            or not isinstance(words, str)
-        ):
+    found = {}
+    for name, facts in _object(metadata[STATISTICS_NOTE], "declared statistics").items():
+        given = facts if isinstance(facts, dict) else {}
+        one = DeclaredStatistic(given.get("words", ""), given.get("statistic", ""))
+        fine = re.fullmatch(STATISTIC_NAME, name) and name not in ROW_NUMBERS
+        if not fine or not all(isinstance(text, str) for text in one):
             raise FileError(f"a statistic {name!r:.40} that cannot be, or without words")
-    return {name: str(facts["words"]) for name, facts in declared.items()}
+        found[name] = one
+    return found
 
 
 def place_label(stack: str, layer: int) -> str:

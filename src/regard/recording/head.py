@@ -9,26 +9,36 @@ from typing import Any, Literal
 import numpy as np
 
 from regard.display import as_html
-from regard.errors import InputError, ShapeError, TooLargeError
+from regard.errors import TooLargeError
 from regard.recording.answers import Answers
-from regard.recording.collect import Collector, RowSums, sweep
+from regard.recording.collect import sweep
 from regard.recording.contents import Place
-from regard.recording.heaviest import TopKeys
 from regard.recording.held import Held
 from regard.recording.index import read_cells
-from regard.recording.question import (
-    Question,
-    as_columns,
-    pooled_question,
-    question_of,
-    received_question,
-    top_question,
-)
+from regard.recording.query import as_columns
 from regard.recording.regions import Products, TransposedProducts
 from regard.recording.replay import Replay
 from regard.recording.store import Array
 from regard.recording.stored import Stored
 from regard.recording.stream import Stream
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    Matching,
+    MaxLogit,
+    MaxScore,
+    Offsets,
+    Peak,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    TopKeys,
+    Visible,
+    as_summaries,
+    normalize,
+)
 
 _LARGEST_DENSE = 2**30  # bytes
 
@@ -156,41 +166,40 @@ class Head:
     def entropy(self, normalized: bool = False) -> Array:
         """(rows,): in nats; normalized divides by log(visible keys), 0 where one is visible."""
         if not normalized:
-            return self._ask(Question("entropy"))
-        entropy, visible = self._answers(Question("entropy"), Question("visible"))
-        choices = visible + (self._answers.sinks() > -np.inf)
-        some = choices > 1
-        return np.where(some, entropy / np.log(np.maximum(choices, 2)), 0).astype(entropy.dtype)
+            return self._numbers(Entropy())
+        entropy, visible = self._answers(Entropy(), Visible())
+        found: Array = normalize(entropy, visible, self._answers.sinks() > -np.inf)
+        return found
 
     def max_score(self) -> Array:
         """(rows,): the largest scale·q·k over visible keys, before cap and bias."""
-        return self._ask(Question("max_score"))
+        return self._numbers(MaxScore())
 
     def max_logit(self) -> Array:
         """(rows,): the largest final score over visible keys, the sink excluded."""
-        return self._ask(Question("max_logit"))
+        return self._numbers(MaxLogit())
 
     def top(self, k: int) -> TopKeys:
         """(rows, k): .weights and .keys of the k heaviest keys of each row."""
-        found: TopKeys = self._ask(top_question(k, self.shape[1]))
+        found: TopKeys = self._answers(Top(k))[0]
         return found
 
     def peak(self) -> TopKeys:
         """(rows,): .weights and .keys of the heaviest key of each row."""
-        best = self.top(1)
-        return TopKeys(best.weights[:, 0], best.keys[:, 0])
+        found: TopKeys = self._answers(Peak())[0]
+        return found
 
     def distance(self) -> Array:
         """(rows,): mean distance |i − j| under the weights."""
-        return self._ask(Question("distance"))
+        return self._numbers(Distance())
 
     def concentration(self) -> Array:
         """(rows,): Σ p²; 1 over it is the number of keys effectively used."""
-        return self._ask(Question("concentration"))
+        return self._numbers(Concentration())
 
     def visible(self) -> Array:
         """(rows,) int64: how many keys each row may see."""
-        return self._ask(Question("visible"))
+        return self._numbers(Visible())
 
     def sink_mass(self) -> Array:
         """(rows,): the share of each row that the sink took; 0 without a sink."""
@@ -215,12 +224,10 @@ class Head:
         per       "sum", or "visible" for the mean over those of the queries that may see the key
         groups    None, or "sum"/"mean" over the query heads that share this head's key head
         """
-        question = received_question(queries, per, self.recorded, self.shape[0])
+        asked = Received(queries, per, groups)
         if groups is None:
-            return self._ask(question)
-        if groups not in ("sum", "mean"):
-            raise InputError(f"groups={groups!r}; give None, 'sum' or 'mean'")
-        shared: Array = np.stack([one._ask(question) for one in self._group()])
+            return self._numbers(asked)
+        shared: Array = np.stack([one._numbers(asked.source()) for one in self._group()])
         return shared.sum(0) if groups == "sum" else shared.mean(0)
 
     def _group(self) -> list[Head]:
@@ -234,47 +241,26 @@ class Head:
 
         Rows that were not recorded count as 0, like what is masked.
         """
-        return self._ask(pooled_question(cell, how, self.shape))
+        return self._numbers(Pooled(cell, how))
 
     def offsets(self) -> Array:
         """(queries + keys − 1,): the mass on each diagonal; entry e: j − i = e − (queries − 1)."""
-        return self._ask(Question("offsets"))
+        return self._numbers(Offsets())
 
-    def summarize(self, *summaries: Any) -> dict[Any, Any]:
-        """The values of `regard.summary` (Entropy(), Top(8) …), in as few sweeps as possible."""
-        questions = [question_of(one, self.recorded, self.shape) for one in summaries]
-        fused = [q for q in questions if q is not None]
-        self._answers(*fused)
-        return {one: self._answered(one) for one in summaries}
-
-    def _answered(self, summary: Any) -> Any:
-        """One summary, its sweep done."""
-        kind = type(summary).__name__
-        if kind == "Peak":
-            return self.peak()
-        if kind == "Matching":
-            return self.matching(np.asarray(summary.query_marks), np.asarray(summary.key_marks))
-        if kind == "Received":
-            return self.received(summary.queries, summary.per, summary.groups)
-        question = question_of(summary, self.recorded, self.shape)
-        return None if question is None else self._ask(question)
+    def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
+        """The values of `regard.summary` (Entropy(), Top(8) …), or of a class of one's own, in as
+        few sweeps as possible."""
+        asked = as_summaries(summaries)
+        grouped = [one for one in asked if isinstance(one, Received) and one.groups is not None]
+        alone = [one for one in asked if one not in grouped]
+        found = dict(zip(alone, self._answers(*alone), strict=True))
+        found |= {one: self.received(one.queries, one.per, one.groups) for one in grouped}
+        return {one: found[one] for one in asked}
 
     def matching(self, query_marks: Array, key_marks: Array) -> Array:
         """(rows,): Σ p_ij over earlier keys j whose mark equals the query's."""
-        marks = np.asarray(query_marks), np.asarray(key_marks)
-        if (marks[0].shape, marks[1].shape) != ((self.shape[0],), (self.shape[1],)):
-            raise ShapeError(
-                f"marks of shapes {marks[0].shape} and {marks[1].shape}; give one whole number per "
-                f"token: ({self.shape[0]},) and ({self.shape[1]},)"
-            )
-        position = self._answers.position
-
-        def among(rows: Array, keys: Array) -> Array:
-            own = np.minimum(keys, self.shape[1] - 1)
-            same = marks[0][rows][:, None] == marks[1][own]
-            return same & (keys < (rows + position)[:, None])
-
-        return self._collect(RowSums(self._replay, among))
+        marks: list[Any] = [np.asarray(query_marks), np.asarray(key_marks)]
+        return self._numbers(Matching(*marks))
 
     # ── products ─────────────────────────────────────────────────────────────────────────────
 
@@ -313,10 +299,11 @@ class Head:
     def _replay(self) -> Replay:
         return self._answers.replay
 
-    def _ask(self, question: Question) -> Any:
-        return self._answers(question)[0]
+    def _numbers(self, summary: Summary) -> Array:
+        found: Array = self._answers(summary)[0]
+        return found
 
-    def _collect(self, collector: Collector) -> Array:
+    def _collect(self, collector: Products | TransposedProducts) -> Array:
         sweep(self._replay, [collector])
         found: Array = collector.answer()
         return found

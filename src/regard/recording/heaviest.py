@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from regard.recording.collect import Collector
+from regard.recording.collect import Measuring
 from regard.recording.replay import Block, Replay, Tile
 from regard.recording.store import Array
+from regard.summary import Summary, Top, TopScored
 
 _CROWD = 4  # candidates, as a multiple of what can stay, before most are turned away first
 
 
-class TopKeys(NamedTuple):
-    """Weights and the keys they fall on, largest first; weight 0 and key −1 where none is left."""
-
-    weights: Array
-    keys: Array
-
-
-class Heaviest(Collector):
+class Heaviest(Measuring):
     """The k best keys of each row by final score."""
 
     needs_weights = False
 
-    def __init__(self, replay: Replay, k: int) -> None:
-        self.replay, self.k = replay, k
+    def __init__(self, replay: Replay, asked: Top) -> None:
+        self.replay, self.asked, self.k = replay, asked, asked.k
         rows = replay.held.rows
         self.first = rows.start
-        self.weights = np.zeros((len(rows), k), replay.dtype)
-        self.keys = np.full((len(rows), k), -1, np.int64)
+        self.weights = np.zeros((len(rows), self.k), replay.dtype)
+        self.keys = np.full((len(rows), self.k), -1, np.int64)
 
     def begin(self, block: Block) -> None:
         """Nobody yet."""
@@ -68,6 +62,6 @@ class Heaviest(Collector):
         self.weights[at] = self.replay.state(self.rows_now).weights(self.best)
         self.keys[at] = self.best_keys
 
-    def answer(self) -> TopKeys:
-        """(rows, k) each."""
-        return TopKeys(self.weights, self.keys)
+    def answers(self) -> dict[Summary, Any]:
+        """(rows, k) each; the scores themselves are gone."""
+        return {self.asked: TopScored(self.weights, self.keys, self.weights)}

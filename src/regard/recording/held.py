@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from regard.declare import encode
 from regard.errors import FileError
 from regard.mask import Extent, Verdict
 from regard.recording.contents import (
@@ -25,9 +26,14 @@ from regard.recording.offsets import Profile, add_profiles
 from regard.recording.pieces import Run, Sorted, inner_name
 from regard.recording.rules import Rules, not_here, rebuild
 from regard.recording.store import Array, Listed, Store
+from regard.summary import Concentration, Entropy, MaxScore
 
 _UNBINNED: Final = ("lse", "q", "k")
 _COUNTS: Final = {"rows", "normalized_rows", "sharp"}  # totals that count rows
+
+
+# Statistics that every recording has, as `regard.declare` writes them: their names here.
+_KEPT_AS: Final = {encode(one): one.name for one in (Entropy(), MaxScore(), Concentration())}
 
 
 class Held:
@@ -44,7 +50,9 @@ class Held:
         self.store, self.prompt, self.place = store, prompt, place
         self._why_not: dict[int, str] = {}
         self._pieces = pieces.get((prompt, place.label), {})
-        self.row_numbers = (*ROW_NUMBERS, *declared_statistics(store.metadata))
+        declared = declared_statistics(store.metadata)
+        self.row_numbers = (*ROW_NUMBERS, *declared)
+        self.kept_as = _KEPT_AS | {one.text: name for name, one in declared.items() if one.text}
         self._by_row = (*self.row_numbers, "top_weights", "top_keys", "q")
         check_place(place)
         for what, found in self._pieces.items():

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from regard.recording.collect import Collector
+from regard.recording.collect import Collector, Measuring
 from regard.recording.replay import Replay, Tile
 from regard.recording.store import Array
+from regard.shapes import AttentionShape
+from regard.summary import Mass, Offsets, Pooled, Received, Summary
 
 
-class Columns(Collector):
+class Columns(Measuring):
     """The mass each key received from some rows, and how many of them see it."""
 
-    def __init__(self, replay: Replay, rows: Array | None, per: Literal["sum", "visible"]) -> None:
-        self.rows, self.per, self.dtype = rows, per, replay.dtype
+    def __init__(self, replay: Replay, rows: Array | None, asked: Received) -> None:
+        self.rows, self.asked, self.dtype = rows, asked, replay.dtype
         self.mass = np.zeros(replay.held.place.keys)
         self.seen = np.zeros(replay.held.place.keys, np.int64)
 
@@ -28,23 +30,23 @@ class Columns(Collector):
         stop = min(tile.start + weights.shape[1], self.mass.size)
         width = stop - tile.start
         self.mass[tile.start : stop] += weights.sum(0)[:width]
-        if self.per == "visible":
+        if self.asked.per == "visible":
             self.seen[tile.start : stop] += np.count_nonzero(scores != -np.inf, axis=0)[:width]
 
-    def answer(self) -> Array:
-        """(keys,)."""
-        mass = self.mass / np.maximum(self.seen, 1) if self.per == "visible" else self.mass
-        return mass.astype(self.dtype)
+    def answers(self) -> dict[Summary, Any]:
+        """(keys,) each."""
+        seen = self.seen if self.asked.per == "visible" else None
+        return {self.asked: Mass(self.mass.astype(self.dtype), seen)}
 
 
-class Map(Collector):
+class Map(Measuring):
     """Mean or largest weight in cells of the matrix; rows that were not recorded count as 0."""
 
-    def __init__(self, replay: Replay, cell: int, how: Literal["mean", "max"]) -> None:
-        place = replay.held.place
-        self.cell, self.how, self.dtype = cell, how, replay.dtype
-        self.shape = place.queries, place.keys
-        self.found = np.zeros(tuple(-(-n // cell) for n in self.shape))
+    def __init__(self, replay: Replay, asked: Pooled, shape: AttentionShape) -> None:
+        self.asked, self.how, self.dtype = asked, asked.how, replay.dtype
+        self.cell = asked.size(shape)
+        self.shape = shape.queries, shape.keys
+        self.found = np.zeros(tuple(-(-n // self.cell) for n in self.shape))
 
     def fold(self, tile: Tile, weights: Array) -> None:
         """Into the cells it touches."""
@@ -56,11 +58,11 @@ class Map(Collector):
         view = self.found[y : y + part.shape[0], x : x + part.shape[1]]
         reduce(view, part, out=view)
 
-    def answer(self) -> Array:
+    def answers(self) -> dict[Summary, Any]:
         """(⌈L/cell⌉, ⌈S/cell⌉)."""
-        if self.how == "mean":
-            return (self.found / areas(self.shape, self.cell)).astype(self.dtype)
-        return self.found.astype(self.dtype)
+        is_mean = self.how == "mean"
+        cells = self.found / areas(self.shape, self.cell) if is_mean else self.found
+        return {self.asked: cells.astype(self.dtype)}
 
 
 def areas(shape: tuple[int, int], cell: int) -> Array:
@@ -88,12 +90,12 @@ def _pool_axis(reduce: np.ufunc, table: Array, axis: int, cell: int, missing: in
     return np.asarray(reduce.reduceat(table, starts, axis=axis))
 
 
-class Diagonals(Collector):
+class Diagonals(Measuring):
     """The mass on each diagonal: entry e is j − i = e − (L − 1)."""
 
-    def __init__(self, replay: Replay) -> None:
-        self.shape = replay.held.place.queries, replay.held.place.keys
-        self.dtype = replay.dtype
+    def __init__(self, replay: Replay, asked: Offsets) -> None:
+        place = replay.held.place
+        self.asked, self.shape, self.dtype = asked, (place.queries, place.keys), replay.dtype
         self.found = np.zeros(max(sum(self.shape) - 1, 0))
 
     def fold(self, tile: Tile, weights: Array) -> None:
@@ -105,9 +107,9 @@ class Diagonals(Collector):
         first = tile.start - int(tile.rows[-1]) + self.shape[0] - 1
         self.found[first : first + columns.shape[1]] += columns.sum(0)
 
-    def answer(self) -> Array:
+    def answers(self) -> dict[Summary, Any]:
         """(L + S − 1,)."""
-        return self.found.astype(self.dtype)
+        return {self.asked: self.found.astype(self.dtype)}
 
 
 class Products(Collector):

@@ -20,9 +20,9 @@ import numpy as np
 from regard.errors import FileError
 from regard.mask import Verdict
 from regard.recording.held import Held
-from regard.recording.online import OnlineSum
 from regard.recording.rules import Rules
 from regard.recording.store import Array
+from regard.running import RunningRows, sums_for
 
 _UNIT: Final = 8  # rows of the canonical product
 _LANE: Final = 128  # keys of it
@@ -58,7 +58,7 @@ class Tile:
     rows: Array  # (R,) absolute row numbers
     start: int
     scores: Array  # (R, W): the final ones, −∞ where hidden or beyond the keys
-    scaled: Array | None  # (R, W): scale·q·k before cap and bias, where asked for
+    scaled: Array  # (R, W): scale·q·k before cap and bias, where asked for; else final as well
 
     @property
     def stop(self) -> int:
@@ -252,14 +252,15 @@ class Block:
         rules, keys = self.part.rules, self.part.keys
         scores = self._product(start, count)
         np.multiply(scores, scores.dtype.type(rules.score.scale), out=scores)
-        scaled = scores.copy() if keep_scaled else None
+        is_bent = rules.score.softcap is not None or rules.score.bias is not None
+        scaled = scores.copy() if keep_scaled and is_bent else scores
         if rules.score.softcap is not None:
             scores = rules.score.cap(scores)
         low = max(keys.start - start, 0)
         high = min(keys.stop - start, scores.shape[1])
         self._bias_and_hide(scores[:, low:high], start + low, verdict)
         scores[:, :low] = scores[:, high:] = -np.inf
-        return Tile(self.rows, start, scores, scaled)
+        return Tile(self.rows, start, scores, scaled if is_bent else scores)
 
     def _bias_and_hide(self, scores: Array, start: int, verdict: Verdict) -> None:
         """In place, for the keys of the segment from `start` on."""
@@ -290,10 +291,19 @@ class Block:
         np.matmul(self._queries, stacked, out=lanes.swapaxes(1, 2))  # (U, T, 8, 128), in place
         return found if self._is_whole else found[self._place]
 
+    def sinks(self) -> Array | None:
+        """(R,): the sink's score in each row, where there is one."""
+        sink = self.part.rules.sink
+        return None if sink is None else np.full(self.rows.size, sink, self.replay.dtype)
+
     def state(self) -> RowState:
         """log Σ exp(score), the sink among them; −∞ where a row sees no key."""
-        online = OnlineSum(self.rows.size, self.replay.dtype)
-        for tile in self.tiles():
-            for at in range(0, tile.scores.shape[1], _KEYS):  # a fixed order of sums, a row's bits
-                online.fold(tile.scores[:, at : at + _KEYS])
-        return RowState(*online.lse(self.part.rules.sink))
+        like, none = np.zeros(0, self.replay.dtype), np.zeros(0, np.int64)
+        running = RunningRows(sums_for(()), (self.rows.size,), like, np.zeros(0))
+        with np.errstate(divide="ignore", invalid="ignore"):  # scores may be infinite, rows empty
+            for tile in self.tiles():
+                for at in range(0, tile.scores.shape[1], _KEYS):  # a fixed order of sums: its bits
+                    part = tile.scores[:, at : at + _KEYS]
+                    running.fold(part, part, none, none, 0)
+            done = running.finish(self.sinks())
+        return RowState(done.peak, done.log.astype(like.dtype))

@@ -54,7 +54,7 @@ STATISTICS: Final[dict[str, Statistic]] = {
 def statistic_kinds(metadata: Mapping[str, str]) -> dict[str, Statistic]:
     """Those of every recording, and those that one declares itself."""
     declared = declared_statistics(metadata)
-    return STATISTICS | {name: Statistic(words, "spread") for name, words in declared.items()}
+    return STATISTICS | {name: Statistic(one.words, "spread") for name, one in declared.items()}
 
 
 def check_statistic(name: str, kinds: Iterable[str]) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from regard.state import MergePart, TopKeys
+from regard.running import RunningSum, Sums
 from regard.summary.base import (
     ColumnStatistic,
     Mass,
     Matrix,
     Measured,
+    MergePart,
     RowMean,
     RowStatistic,
-    RunningSum,
     Summary,
-    Sums,
+    TopKeys,
     TopScored,
+    TopScores,
     as_summaries,
 )
 from regard.summary.columns import Offsets, Received
@@ -56,6 +57,7 @@ __all__ = [
     "Top",
     "TopKeys",
     "TopScored",
+    "TopScores",
     "Visible",
     "as_summaries",
     "normalize",

@@ -16,17 +16,17 @@ A kernel lists which statistics it brings itself; `tiled` brings every other one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
-import torch
-from torch import Tensor
-
+from regard.arrays import cast, filled, library
 from regard.declare import Declared
 from regard.errors import InputError
+from regard.running import SUMS, RunningSum, Step, Sums
 from regard.shapes import AttentionShape
-from regard.state import MergePart
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Matrix(Protocol):
@@ -68,22 +68,45 @@ class Matrix(Protocol):
         ...
 
 
+class MergePart(NamedTuple):
+    """One part's share in the value of a statistic over all parts."""
+
+    value: Any
+    weight: Tensor  # (…, Hq, L): exp(lse of the part − lse)
+    gap: Tensor  # lse − lse of the part; 0 where the weight is, so that 0·∞ = 0
+    also: Mapping[Any, Any]  # the part's other statistics
+
+
+class TopKeys(NamedTuple):
+    """Weights and the keys they fall on, largest first; weight 0 and key −1 where none is left."""
+
+    weights: Any  # tensors; of a recording, numpy's arrays
+    keys: Any
+
+
+class TopScores(NamedTuple):
+    """The best keys of a row by final score; −∞ and −1 where there are fewer."""
+
+    scores: Tensor  # (…, L, k), descending
+    keys: Tensor  # (…, L, k), global numbers
+
+
 class TopScored(NamedTuple):
     """The heaviest keys of each row (…, L, k), with the final scores they are merged by."""
 
-    weights: Tensor
-    keys: Tensor
-    scores: Tensor
+    weights: Any
+    keys: Any
+    scores: Any
 
 
 class Mass(NamedTuple):
     """Sums over queries (…, Hq, S), and how many of them may see each key where that was asked."""
 
-    mass: Tensor
-    seen: Tensor | None = None
+    mass: Any
+    seen: Any = None
 
 
-Measured: TypeAlias = Tensor | TopScored | Mass  # what a sweep brings for one statistic
+Measured: TypeAlias = "Tensor | TopScored | Mass"  # what a sweep brings for one statistic
 _Size: TypeAlias = tuple[tuple[int, ...], bool]  # of a tensor; whether it holds whole numbers
 
 
@@ -103,6 +126,7 @@ class Summary(Declared):
     sweep: ClassVar[Literal["rows", "columns"]] = "rows"  # which kind of sweep brings it
     about: ClassVar[Literal["queries", "keys", "matrix"]] = "queries"  # what its numbers belong to
     merges_with: ClassVar[tuple[Summary, ...]] = ()  # statistics whose parts `merge` reads too
+    takes_numpy: ClassVar[bool] = False  # whether its formulas take numpy's arrays as well
     counts_sink: ClassVar[bool] = True  # whether the sink is one more key to it
 
     @abstractmethod
@@ -149,115 +173,10 @@ class Summary(Declared):
 
     def of_nothing(self, like: Any) -> Any:
         """The value over no keys, in the shape of another."""
-        return torch.zeros_like(like)
+        return filled(like, like.shape, 0)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
-
-
-class Step(Protocol):
-    """One tile on its way through a row sweep; arrays (…, R, C)."""
-
-    p: Any  # e^u
-    u: Any  # final score − the largest so far, 0 where p is 0
-    scores: Any  # final scores, −∞ where hidden
-    scaled: Any  # before cap and bias
-    rows: range
-    cols: range
-
-    @property
-    def distance(self) -> Any:
-        """(R, C): |i − j|, query i at its key position."""
-        ...
-
-    def inside(self, array: Any) -> Any:
-        """The part of an array that lies in the matrix; tiles at the edges are padded."""
-        ...
-
-    def outside(self, array: Any) -> Any:
-        """(…, rows) padded to (…, R) again."""
-        ...
-
-    def positions(self) -> tuple[Any, Any]:
-        """(rows,) and (cols,): where queries and keys stand."""
-        ...
-
-
-@dataclass(frozen=True)
-class RunningSum:
-    """Something summed over the keys of a row by online softmax.
-
-    term    (…, R): what a tile adds
-    carry   what the sum so far becomes when the row's maximum rises: δ = old − new, a = e^δ; it is
-            given all sums so far, those in `needs` among them
-    sink    what the sink adds, from e^u and u of its score; None where it is no key to this sum
-    """
-
-    name: str
-    term: Callable[[Step], Any]
-    carry: Callable[[Mapping[str, Any], Any, Any], Any]
-    needs: tuple[str, ...] = ()
-    sink: Callable[[Any, Any], Any] | None = None
-    join: Literal["sum", "max"] = "sum"
-    whole: bool = False  # counts
-
-
-def _second(sums: Mapping[str, Any], a: Any, d: Any) -> Any:
-    return a * (sums["second"] + 2 * d * sums["centred"] + d * d * sums["total"])
-
-
-SUMS: dict[str, RunningSum] = {
-    one.name: one
-    for one in (
-        RunningSum(
-            "total", lambda t: t.p.sum(-1), lambda sums, a, d: a * sums["total"],
-            sink=lambda p, u: p,
-        ),
-        RunningSum(
-            "centred", lambda t: (t.p * t.u).sum(-1),
-            lambda sums, a, d: a * (sums["centred"] + d * sums["total"]),
-            ("total",), lambda p, u: p * u,
-        ),
-        RunningSum(
-            "second", lambda t: (t.p * t.u * t.u).sum(-1), _second, ("total", "centred"),
-            lambda p, u: p * u * u,
-        ),
-        RunningSum(
-            "squares", lambda t: (t.p * t.p).sum(-1), lambda sums, a, d: (a * a) * sums["squares"]
-        ),
-        RunningSum(
-            "scaled", lambda t: t.scaled.masked_fill(t.scores == -torch.inf, -torch.inf).amax(-1),
-            lambda sums, a, d: sums["scaled"], join="max",
-        ),
-        RunningSum(
-            "largest", lambda t: t.scores.amax(-1), lambda sums, a, d: sums["largest"], join="max"
-        ),
-        RunningSum(
-            "visible", lambda t: (t.scores != -torch.inf).sum(-1),
-            lambda sums, a, d: sums["visible"], whole=True,
-        ),
-    )
-}  # fmt: skip
-
-
-class Sums(Mapping[str, Any]):
-    """The finished sums of some rows, the sink in those that count it.
-
-    log      log of `total`; 0 in rows that see nothing
-    weight   what e^u of a key is worth as a weight, so that Σ p f = weight · Σ e^u f
-    """
-
-    def __init__(self, values: Mapping[str, Any], log: Any, weight: Any) -> None:
-        self._values, self.log, self.weight = values, log, weight
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 class RowStatistic(Summary):
@@ -311,28 +230,15 @@ class RowMean(RowStatistic):
         def carry(sums: Mapping[str, Any], a: Any, _: Any) -> Any:
             return a * sums[word]
 
-        return (RunningSum(word, lambda step: (step.p * self.each(step)).sum(-1), carry),)
+        return (
+            RunningSum(word, lambda step: (step.p * cast(self.each(step), step.p)).sum(-1), carry),
+        )
 
     def close(self, sums: Sums) -> Any:
         return sums[self.running_sums()[0].name] * sums.weight
 
     def merge(self, parts: Sequence[MergePart]) -> Any:
         return sum(part.weight * part.value for part in parts)
-
-
-def running_sums(statistics: Iterable[RowStatistic]) -> tuple[RunningSum, ...]:
-    """The sums a sweep has to bring for these, `total` first and each once."""
-    found = {"total": SUMS["total"]}
-
-    def add(one: RunningSum) -> None:
-        for name in one.needs:
-            add(SUMS[name])
-        found.setdefault(one.name, one)
-
-    for statistic in statistics:
-        for one in statistic.running_sums():
-            add(one)
-    return tuple(found.values())
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────
@@ -364,11 +270,12 @@ class ColumnStatistic(Summary):
 
     def joined(self, a: Tensor, b: Tensor) -> Tensor:
         """The terms of two sets of queries together."""
-        return a + b if self.join == "sum" else torch.maximum(a, b)
+        made: Tensor = a + b if self.join == "sum" else library(a).maximum(a, b)
+        return made
 
     def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Any:
         found = known.get(self)
-        return self.close(found, shape) if isinstance(found, Tensor) else None
+        return None if found is None else self.close(found, shape)  # type: ignore[arg-type]
 
     def tensors(self, shape: AttentionShape) -> list[_Size]:
         return [((*shape.batch, shape.query_heads, shape.keys), False)]

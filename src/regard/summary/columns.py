@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-
+from regard.arrays import cast, numbers, where
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import Mass, Matrix, Measured, Summary
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Received(Summary):
         to what was asked."""
         if self.per == "visible":
             assert seen is not None
-            mass = mass / seen.clamp(min=1)
+            mass = cast(mass / where(seen > 0, seen, 1), mass)
         if self.groups is None:
             return mass
         *lead, _, keys = mass.shape
@@ -98,7 +99,7 @@ class Received(Summary):
     def check(self, problem: AttentionShape) -> None:
         """The indices exist."""
         if self.queries is not None:
-            query_indices(self.queries, problem.queries, torch.device("cpu"))
+            queries_meant(self.queries, problem.queries)
 
 
 def _frozen(queries: Any) -> Any:
@@ -130,29 +131,35 @@ def _frozen_slice(queries: slice) -> Span:
 
 
 def _is_whole(number: Any) -> bool:
-    return hasattr(number, "__index__") and not isinstance(number, bool | Tensor)
+    is_tensor = hasattr(number, "requires_grad")
+    return hasattr(number, "__index__") and not isinstance(number, bool) and not is_tensor
 
 
-def query_indices(queries: Any, count: int, device: torch.device) -> Tensor:
-    """(n,) int64: the rows meant by `queries` among `count`, each once, ascending."""
-    everyone = torch.arange(count, device=device)
+def queries_meant(queries: Any, count: int) -> range | list[int]:
+    """The rows meant by `queries` among `count`, each once, ascending."""
     if queries is None:
-        return everyone
+        return range(count)
     if isinstance(queries, int):
         if queries < 1:
             raise InputError(f"queries={queries}; a number means the last n queries, so n ≥ 1")
-        return everyone[-queries:]
+        return range(max(count - queries, 0), count)
     if isinstance(queries, Span):
-        queries = slice(queries.start, queries.stop, queries.step)
-    if isinstance(queries, slice):
-        if queries.step is None or queries.step > 0:
-            return everyone[queries]
-        queries = range(*queries.indices(count))
+        queries = range(count)[queries.start : queries.stop : queries.step]
+        return queries if queries.step > 0 else queries[::-1]
     wrong = [n for n in queries if not -count <= n < count]
     if wrong:
         raise InputError(f"query {wrong[0]} does not exist; there are {count} queries")
-    chosen = sorted({n % count for n in queries})
-    return torch.tensor(chosen, dtype=torch.int64, device=device)
+    return sorted({n % count for n in queries})
+
+
+def query_indices(queries: Any, count: int, device: Any) -> Tensor:
+    """The same as a tensor (n,) of int64."""
+    import torch  # which recordings, that ask for these statistics too, do without
+
+    meant = queries_meant(queries, count)
+    if isinstance(meant, range):
+        return torch.arange(count, device=device)[meant.start : meant.stop : meant.step]
+    return torch.tensor(meant, dtype=torch.int64, device=device)
 
 
 class Offsets(Summary):
@@ -169,8 +176,7 @@ class Offsets(Summary):
         """One sum for each diagonal."""
         count = max(shape.queries + shape.keys - 1, 0)
         sums = matrix.weights.new_zeros((*matrix.weights.shape[:-2], count))
-        i = torch.arange(shape.queries, device=sums.device)
-        j = torch.arange(shape.keys, device=sums.device)
+        i, j = (numbers(0, n, sums) for n in (shape.queries, shape.keys))
         at = (j[None, :] - i[:, None] + shape.queries - 1).reshape(-1)
         return sums.index_add(-1, at, matrix.weights.flatten(-2))
 

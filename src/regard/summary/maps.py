@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-
+from regard.arrays import filled, padded
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import Matrix, Summary
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _MOST_CELLS = 512  # a side, where the caller names no cell size
 
@@ -42,20 +43,17 @@ class Pooled(Summary):
         """Pad with 0 to whole cells, reduce, divide by the area inside."""
         cell = self.size(shape)
         down, across = -shape.queries % cell, -shape.keys % cell
-        padded = torch.nn.functional.pad(matrix.weights, (0, across, 0, down))
-        *lead, tall, wide = padded.shape
-        squares = padded.reshape(*lead, tall // cell, cell, wide // cell, cell)
+        whole = padded(matrix.weights, (shape.queries + down, shape.keys + across))
+        *lead, tall, wide = whole.shape
+        squares = whole.reshape(*lead, tall // cell, cell, wide // cell, cell)
         if self.how == "max":
             return squares.amax((-3, -1)) if squares.numel() else squares.sum((-3, -1))
         return squares.sum((-3, -1)) / self.area(shape, matrix.weights)
 
-    def area(self, shape: AttentionShape, like: Tensor) -> Tensor:
-        """(R, C): how many cells of the matrix lie in each square."""
+    def area(self, shape: AttentionShape, like: Any) -> Any:
+        """(R, C): how many cells of the matrix lie in each square, in the dtype of `like`."""
         cell = self.size(shape)
-        sides = [
-            torch.full((-(-n // cell),), cell, dtype=like.dtype, device=like.device)
-            for n in (shape.queries, shape.keys)
-        ]
+        sides = [filled(like, (-(-n // cell),), cell) for n in (shape.queries, shape.keys)]
         for side, n in zip(sides, (shape.queries, shape.keys), strict=True):
             if n % cell:
                 side[-1] = n % cell

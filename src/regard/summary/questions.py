@@ -8,12 +8,9 @@ number in the whole sequence, and `pooled` is of the whole matrix.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from torch import Tensor
-
-from regard.state import TopKeys
-from regard.summary.base import Summary
+from regard.summary.base import Summary, TopKeys
 from regard.summary.columns import Received
 from regard.summary.maps import Pooled
 from regard.summary.rows import (
@@ -26,6 +23,9 @@ from regard.summary.rows import (
     normalize,
 )
 from regard.summary.top import Peak, Top
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Asking(ABC):
@@ -47,7 +47,8 @@ class Asking(ABC):
         if not normalized:
             return self._ask(Entropy())
         found = self.summarize(Entropy(), Visible())
-        return normalize(found[Entropy()], found[Visible()], self._sink() is not None)
+        even: Tensor = normalize(found[Entropy()], found[Visible()], self._sink() is not None)
+        return even
 
     def max_score(self) -> Tensor:
         """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from regard.arrays import cast, filled, here, is_bool, is_integer, library, numbers, where
 from regard.declare import array
 from regard.errors import DTypeError, ShapeError
+from regard.running import Step, Sums
 from regard.shapes import AttentionShape
-from regard.state import MergePart
-from regard.summary.base import Matrix, RowMean, RowStatistic, Step, Sums
+from regard.summary.base import Matrix, MergePart, RowMean, RowStatistic
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Entropy(RowStatistic):
@@ -22,6 +24,7 @@ class Entropy(RowStatistic):
     tag = "entropy/1"
     name, words, unit = "entropy", "how spread out a row is", "nats"
     needs = ("total", "centred")
+    takes_numpy = True
     gradient = "entropy"
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
@@ -31,7 +34,7 @@ class Entropy(RowStatistic):
     def close(self, sums: Sums) -> Any:
         """log l − t/l; see docs/kernels.md."""
         total = sums["total"]
-        return torch.where(total == 0, 0.0, sums.log - sums["centred"] / total)
+        return where(total == 0, 0.0, sums.log - sums["centred"] / where(total == 0, 1.0, total))
 
     def merge(self, parts: Sequence[MergePart]) -> Tensor:
         """Σ w (H + lse − lse of the part)."""
@@ -40,7 +43,7 @@ class Entropy(RowStatistic):
 
 def sum_of(terms: Sequence[Tensor]) -> Tensor:
     """The terms one after another, in their order."""
-    total = torch.zeros_like(terms[0])
+    total: Tensor = filled(terms[0], terms[0].shape, 0)
     for term in terms:
         total = total + term
     return total
@@ -49,7 +52,8 @@ def sum_of(terms: Sequence[Tensor]) -> Tensor:
 def _surprise(p: Tensor) -> Tensor:
     """−p log p, with 0·log 0 = 0 and no NaN in its derivative."""
     some = p != 0  # NaN stays NaN
-    return torch.where(some, -p * torch.where(some, p, 1.0).log(), 0.0)
+    surprise: Tensor = where(some, -p * where(some, p, 1.0).log(), 0.0)
+    return surprise
 
 
 class Visible(RowStatistic):
@@ -58,6 +62,7 @@ class Visible(RowStatistic):
     tag = "visible/1"
     name, words, unit = "visible", "how many keys a row may see", "keys"
     needs = ("visible",)
+    takes_numpy = True
     whole = True
     gradient = "constant"
     counts_sink = False
@@ -72,13 +77,17 @@ class Visible(RowStatistic):
         return sum_of([part.value for part in parts])
 
 
-def normalize(entropy: Tensor, visible: Tensor, sink: bool) -> Tensor:
-    """Entropy ÷ log(visible keys, and the sink where there is one); 0 where only one is visible."""
-    choices = visible + 1 if sink else visible
-    return torch.where(choices > 1, entropy / choices.clamp(min=2).to(entropy.dtype).log(), 0.0)
+def normalize(entropy: Any, visible: Any, sink: Any) -> Any:
+    """Entropy ÷ log(visible keys, and the sink where there is one); 0 where only one is visible.
+    `sink`: whether there is one, for all rows or for each."""
+    choices = visible + sink
+    several = choices > 1
+    log = library(choices).log(cast(where(several, choices, 2), entropy))
+    return where(several, entropy / log, 0.0)
 
 
 class _Largest(RowStatistic):
+    takes_numpy = True
     counts_sink = False
 
     def close(self, sums: Sums) -> Any:
@@ -87,11 +96,12 @@ class _Largest(RowStatistic):
     def merge(self, parts: Sequence[MergePart]) -> Tensor:
         largest: Tensor = parts[0].value
         for part in parts[1:]:
-            largest = torch.maximum(largest, part.value)
+            largest = library(largest).maximum(largest, part.value)
         return largest
 
     def of_nothing(self, like: Tensor) -> Tensor:
-        return torch.full_like(like, -torch.inf)
+        nothing: Tensor = filled(like, like.shape, -inf)
+        return nothing
 
 
 class MaxScore(_Largest):
@@ -103,7 +113,7 @@ class MaxScore(_Largest):
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """−∞ where a row sees no key."""
-        return _largest(matrix.scaled.masked_fill(~matrix.visible, -torch.inf))
+        return _largest(matrix.scaled.masked_fill(~matrix.visible, -inf))
 
 
 class MaxLogit(_Largest):
@@ -120,7 +130,7 @@ class MaxLogit(_Largest):
 
 def _largest(scores: Tensor) -> Tensor:
     if scores.shape[-1] == 0:
-        return scores.new_full(scores.shape[:-1], -torch.inf)
+        return scores.new_full(scores.shape[:-1], -inf)
     return scores.amax(-1)
 
 
@@ -130,6 +140,7 @@ class Concentration(RowStatistic):
     tag = "concentration/1"
     name, words = "concentration", "the sum of squared weights"
     needs = ("squares",)
+    takes_numpy = True
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         return matrix.weights.square().sum(-1)
@@ -146,12 +157,13 @@ class Distance(RowMean):
 
     tag = "distance/1"
     name, words, unit = "distance", "how far back a row looks, on average", "tokens"
+    takes_numpy = True
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """The mean distance under the weights."""
         weights = matrix.weights
-        i = torch.arange(shape.queries, device=weights.device) + matrix.position
-        j = torch.arange(shape.keys, device=weights.device)
+        i = numbers(0, shape.queries, weights) + matrix.position
+        j = numbers(0, shape.keys, weights)
         return (weights * (i[:, None] - j[None, :]).abs()).sum(-1)
 
     def each(self, step: Step) -> Any:
@@ -169,32 +181,29 @@ class Matching(RowMean):
 
     tag = "matching/1"
     name, words = "matching", "the mass on earlier keys that carry the query's mark"
+    takes_numpy = True
     query_marks: Tensor = array("queries")
     key_marks: Tensor = array("keys")
 
     def __post_init__(self) -> None:
         for name, marks in self._named():
-            if not isinstance(marks, Tensor) or marks.is_floating_point() or marks.is_complex():
+            if not hasattr(marks, "dtype") or not (is_integer(marks) or is_bool(marks)):
                 kind = getattr(marks, "dtype", type(marks).__name__)
                 raise DTypeError(f"Matching({name}) is {kind}; give a tensor of whole numbers")
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
         """Sum of the weights where marks agree and the key comes first."""
-        device = matrix.weights.device
-        i = torch.arange(shape.queries, device=device) + matrix.position
-        j = torch.arange(shape.keys, device=device)
-        return (matrix.weights * self._among(i, j, slice(None), slice(None))).sum(-1)
+        i, j = (numbers(0, n, matrix.weights) for n in (shape.queries, shape.keys))
+        return (matrix.weights * self._among(i, j, matrix.position)).sum(-1)
 
     def each(self, step: Step) -> Any:
-        rows, cols = (slice(span.start, span.stop) for span in (step.rows, step.cols))
-        return step.outside(self._among(*step.positions(), rows, cols))
+        return step.outside(self._among(step.i, step.j, step.position))
 
-    def _among(self, i: Tensor, j: Tensor, rows: slice, cols: slice) -> Tensor:
-        """(…, 1, R, C): which cells of a tile count; i and j are the tokens' positions."""
-        device = i.device
-        queries, keys = (m.to(device) for m in (self.query_marks, self.key_marks))
-        same = queries[..., None, rows, None] == keys[..., None, None, cols]
-        return same & (j[None, :] < i[:, None])
+    def _among(self, i: Any, j: Any, position: int) -> Any:
+        """(…, 1, R, C): which cells of queries i and keys j count."""
+        queries, keys = (here(m, i) for m in (self.query_marks, self.key_marks))
+        same = queries[..., i][..., None, :, None] == keys[..., j][..., None, None, :]
+        return same & (j[None, :] < (i + position)[:, None])
 
     def check(self, problem: AttentionShape) -> None:
         """One mark per token."""

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from regard.arrays import filled, library, padded
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.state import MergePart, TopKeys, TopScores
-from regard.summary.base import Matrix, Measured, Summary, TopScored
+from regard.summary.base import (
+    Matrix,
+    Measured,
+    MergePart,
+    Summary,
+    TopKeys,
+    TopScored,
+    TopScores,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Top(Summary):
@@ -33,12 +43,9 @@ class Top(Summary):
         scores, keys = matrix.masked.sort(dim=-1, descending=True, stable=True)
         scores, keys = scores[..., :kept], keys[..., :kept]
         weights = matrix.weights.gather(-1, keys)
-        keys = keys.masked_fill(scores == -torch.inf, -1)
-        missing = (0, self.k - kept)
-        return TopKeys(
-            torch.nn.functional.pad(weights, missing),
-            torch.nn.functional.pad(keys, missing, value=-1),
-        )
+        keys = keys.masked_fill(scores == -inf, -1)
+        # keys count from 1 while what is missing is filled in with 0
+        return TopKeys(padded(weights, (self.k,)), padded(keys + 1, (self.k,)) - 1)
 
     def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
         size = (*shape.batch, shape.query_heads, shape.queries, self.k)
@@ -59,8 +66,9 @@ class Top(Summary):
     def merge(self, parts: Sequence[MergePart]) -> TopScores:
         """The best of all; among equal scores the lower key. Sorting by key first, then stably by
         score, makes the result independent of the order of the parts."""
-        scores = torch.cat([part.value.scores for part in parts], -1)
-        keys = torch.cat([part.value.keys for part in parts], -1)
+        xp = library(parts[0].value.keys)
+        scores = xp.concat([part.value.scores for part in parts], -1)
+        keys = xp.concat([part.value.keys for part in parts], -1)
         order = keys.sort(dim=-1, stable=True).indices
         scores, keys = scores.gather(-1, order), keys.gather(-1, order)
         ranked = scores.sort(dim=-1, descending=True, stable=True)
@@ -69,7 +77,8 @@ class Top(Summary):
         )
 
     def of_nothing(self, like: TopScores) -> TopScores:
-        return TopScores(torch.full_like(like.scores, -torch.inf), torch.full_like(like.keys, -1))
+        scores, keys = like
+        return TopScores(filled(scores, scores.shape, -inf), filled(keys, keys.shape, -1))
 
 
 class Peak(Summary):

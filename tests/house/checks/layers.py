@@ -7,9 +7,8 @@
     tokens   embed   models   nn       │             study
     parallel                           └ ─ ─ ─ ─ ─ ▸ learn   recording
     engine
-    summary
     state
-    ─────── errors   files   display   arrays   declare   shapes   mask   score ───────
+    ─── errors files display arrays declare shapes   mask   score   running   summary ───
 
 The two columns meet in the bottom row and in the file that recorder and monitor write.
 Names in one row may import one another as long as no circle comes of it.
@@ -22,10 +21,12 @@ from pathlib import Path
 from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
-COMMON = ("errors", "files", "display", "arrays", "declare", "shapes", "mask", "score")
+COMMON = (
+    "errors", "files", "display", "arrays", "declare", "shapes", "mask", "score", "running",
+    "summary",
+)  # fmt: skip
 MAKING = (
     ("state",),
-    ("summary",),
     ("engine",),
     ("parallel",),
     ("tokens", "embed", "models", "nn"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,51 +11,15 @@ from torch import Tensor
 from regard.engine.backend import RowAnswers
 from regard.engine.call import Call, RowState
 from regard.engine.tiled.tile import KEYS, ROWS, Tile, kept_by_dropout, times
+from regard.running import RunningRows, sums_for
 from regard.summary import (
     Measured,
     Pooled,
     RowStatistic,
-    RunningSum,
     Summary,
-    Sums,
     Top,
     TopScored,
 )
-from regard.summary.base import running_sums
-
-
-@dataclass
-class _Step:
-    """One tile on its way through a sweep, as statistics see it; padded to (…, ROWS, KEYS)."""
-
-    p: Tensor
-    u: Tensor
-    scores: Tensor
-    scaled: Tensor
-    rows: range
-    cols: range
-    position: int
-
-    @property
-    def distance(self) -> Tensor:
-        """(ROWS, KEYS): |i − j|."""
-        device = self.p.device
-        i = torch.arange(self.rows.start, self.rows.start + ROWS, device=device)
-        j = torch.arange(self.cols.start, self.cols.start + KEYS, device=device)
-        return (i[:, None] + self.position - j[None, :]).abs()
-
-    def positions(self) -> tuple[Tensor, Tensor]:
-        """(rows,) and (cols,): where queries and keys stand."""
-        i = torch.arange(self.rows.start, self.rows.stop, device=self.p.device) + self.position
-        return i, torch.arange(self.cols.start, self.cols.stop, device=self.p.device)
-
-    def inside(self, array: Tensor) -> Tensor:
-        """The part that lies in the matrix."""
-        return array[..., : len(self.rows), : len(self.cols)]
-
-    def outside(self, array: Tensor) -> Tensor:
-        """(…, rows, cols) → (…, ROWS, KEYS), with 0 or False."""
-        return F.pad(array, (0, KEYS - len(self.cols), 0, ROWS - len(self.rows)))
 
 
 class Block:
@@ -69,16 +32,8 @@ class Block:
         shape = call.shape
         lead = (*shape.batch, shape.query_heads, ROWS)
         new = call.query.detach().to(call.exact)
-        self.peak = new.new_full(lead, -torch.inf)
         self.statistics = [m for m in measures if isinstance(m, RowStatistic)]
-        self.running = running_sums(self.statistics)
-        self.sums = {
-            one.name: new.new_full(
-                lead, -torch.inf if one.join == "max" else 0,
-                dtype=torch.int64 if one.whole else new.dtype,
-            )
-            for one in self.running
-        }  # fmt: skip
+        self.running = RunningRows(sums_for(self.statistics), lead, new, new)
         self.context = new.new_zeros((*lead, shape.value_dim))
         k = max((m.k for m in measures if isinstance(m, Top)), default=0)
         self.top_scores = new.new_full((*lead, k), -torch.inf)
@@ -91,34 +46,24 @@ class Block:
                 self.cells[m] = new.new_full((*lead, columns), start)
 
     def fold(self, tile: Tile) -> None:
-        """u = s − m, δ = m_old − m_new, a = exp δ: see docs/kernels.md for the recurrences."""
-        s = tile.scores
+        """The sums of `regard.running`, and what only the whole matrix needs."""
         self._watch(tile)
-        peak = torch.maximum(self.peak, s.amax(-1))
-        base = peak.masked_fill(peak == -torch.inf, 0.0)  # rows that have seen nothing yet
-        delta = torch.where(self.peak == -torch.inf, 0.0, self.peak - base)
-        a = torch.where(self.peak == -torch.inf, 0.0, delta.exp())
-        u = s - base[..., None]
-        p = u.exp()
-        u = u.masked_fill(p == 0, 0.0)  # 0·(−∞) = 0
-        step = _Step(p, u, s, tile.scaled, tile.rows, tile.cols, self.call.position)
-        self.sums = {one.name: self._next(one, a, delta, step) for one in self.running}
+        i, j = (
+            torch.arange(span.start, span.stop, device=tile.scores.device)
+            for span in (tile.rows, tile.cols)
+        )
+        step = self.running.fold(tile.scores, tile.scaled, i, j, self.call.position)
+        p, a = step.p, step.shrink[..., None]
         for m, cells in self.cells.items():
             if m.how == "mean":
-                self.cells[m] = cells * a[..., None] + self._cell_sums(m, p, tile)
-        self.peak = peak
+                self.cells[m] = cells * a + self._cell_sums(m, p, tile)
         if self.output:
             keys = self.call.value[..., tile.cols.start : tile.cols.stop, :].detach().to(p.dtype)
             v = F.pad(keys, (0, 0, 0, KEYS - len(tile.cols)))
             kept = kept_by_dropout(self.call, tile)
             if kept is not None:
                 p = p * F.pad(kept, (0, KEYS - len(tile.cols), 0, ROWS - len(tile.rows)))
-            self.context = a[..., None] * self.context + times(p, v)
-
-    def _next(self, one: RunningSum, a: Tensor, delta: Tensor, step: _Step) -> Tensor:
-        carried, term = one.carry(self.sums, a, delta), one.term(step)
-        made: Tensor = carried + term if one.join == "sum" else torch.maximum(carried, term)
-        return made
+            self.context = a * self.context + times(p, v)
 
     def _watch(self, tile: Tile) -> None:
         """What needs the scores themselves: the best keys, largest cells."""
@@ -150,50 +95,21 @@ class Block:
 
     def close(self, given: RowState | None) -> Closed:
         """Add the sink and divide: by one's own total, or by the lse that was given."""
-        peak, sums, shrink = self.peak, self.sums, None
-        if self.call.score.sink is not None:
-            sink = self.call.score.sink.detach().to(peak.dtype)[:, None]
-            now = torch.maximum(peak, sink)
-            base = now.masked_fill(now == -torch.inf, 0.0)
-            delta = torch.where(peak == -torch.inf, 0.0, peak - base)
-            shrink = torch.where(peak == -torch.inf, 0.0, delta.exp())
-            extra = (sink - base).exp()
-            gap = torch.where(extra > 0, sink - base, 0.0)
-            sums = {
-                one.name: self.sums[one.name]
-                if one.sink is None
-                else one.carry(self.sums, shrink, delta) + one.sink(extra, gap)
-                for one in self.running
-            }
-            peak = now
-        total = sums["total"]
-        some = total > 0
-        log = torch.where(some, total.clamp(min=torch.finfo(total.dtype).tiny).log(), 0.0)
-        log = torch.where(total.isnan(), total, log)
-        to_peak, to_log = peak, log
+        sink = self.call.score.sink
+        if sink is not None:
+            sink = sink.detach().to(self.context.dtype)[:, None]
         if given is not None:
-            here = slice(self.rows.start, self.rows.stop)
-            pad = (0, ROWS - len(self.rows))
-            to_peak, to_log = (F.pad(part[..., here], pad) for part in given)
-        # what a weight relative to the running maximum is worth, as every later sweep has it
-        share = torch.where(to_peak == -torch.inf, 0.0, ((peak - to_peak) - to_log).exp())
-        own = torch.where(total == 0, 0.0, 1 / total) if given is None else share
-        inverse, divide = (x if shrink is None else shrink * x for x in (share, own))
-        nothing = (to_peak == -torch.inf)[..., None]
-
-        def weight(scores: Tensor) -> Tensor:
-            p = ((scores - to_peak[..., None]) - to_log[..., None]).exp()
-            return p.masked_fill(nothing, 0.0)
-
-        finished = Sums(sums, log, inverse)
+            here, pad = slice(self.rows.start, self.rows.stop), (0, ROWS - len(self.rows))
+            given = RowState(*(F.pad(part[..., here], pad) for part in given))
+        found = self.running.finish(sink, given)
         maps = {
-            m: cells * inverse[..., None] if m.how == "mean" else weight(cells)
+            m: cells * found.sums.weight[..., None] if m.how == "mean" else found.weights(cells)
             for m, cells in self.cells.items()
         }
         return Closed(
-            self.context * divide[..., None], RowState(peak, log),
-            {m: m.close(finished) for m in self.statistics}, maps,
-            TopScored(weight(self.top_scores), self.top_keys, self.top_scores),
+            self.context * found.divide[..., None], RowState(found.peak, found.log),
+            {m: m.close(found.sums) for m in self.statistics}, maps,
+            TopScored(found.weights(self.top_scores), self.top_keys, self.top_scores),
         )  # fmt: skip
 
 
