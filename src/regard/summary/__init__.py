@@ -5,6 +5,7 @@ from __future__ import annotations
 from regard.state import MergePart, TopKeys
 from regard.summary.base import (
     ColumnStatistic,
+    ColumnSums,
     Mass,
     Matrix,
     Measured,
@@ -34,6 +35,7 @@ from regard.summary.top import Peak, Top
 __all__ = [
     "Asking",
     "ColumnStatistic",
+    "ColumnSums",
     "Concentration",
     "Distance",
     "Entropy",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.summary.base import Mass, Matrix, Measured, Summary
+from regard.summary.base import ColumnSums, Mass, Matrix, Measured, Summary
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Received(Summary):
     tag = "received/1"
     name, words = "received", "the mass each key received"
     gradient = "mass"
-    sweep, about = "columns", "keys"
+    about = "keys"
 
     queries: Any = None
     per: Literal["sum", "visible"] = "sum"
@@ -74,6 +74,9 @@ class Received(Summary):
 
     def packed(self, tensors: Sequence[Tensor]) -> Mass:
         return Mass(*tensors)
+
+    def column_sums(self) -> ColumnSums:
+        return ColumnSums(self.queries, self.per == "visible")
 
     def source(self) -> Received:
         return self if self.groups is None else Received(self.queries, self.per)
@@ -162,7 +165,7 @@ class Offsets(Summary):
     """
 
     tag = "offsets/1"
-    sweep, about = "columns", "matrix"
+    about = "matrix"
     name, words = "offsets", "the mass by distance: sums of diagonals"
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
@@ -177,3 +180,6 @@ class Offsets(Summary):
     def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
         diagonals = max(shape.queries + shape.keys - 1, 0)
         return [((*shape.batch, shape.query_heads, diagonals), False)]
+
+    def column_sums(self) -> ColumnSums:
+        return ColumnSums(offsets=True)
