@@ -9,7 +9,7 @@ MOST_MATCHES = 4
 OFFSET_PARTS = 4
 
 
-class Call(Structure):
+class KernelCall(Structure):
     """The problem and its tensors."""
 
     _fields_ = (

@@ -29,7 +29,7 @@ from regard.summary.columns import query_indices
 
 
 @dataclass(eq=False)
-class _Share:
+class _RankShare:
     """What this rank has of a call."""
 
     layout: Layout
@@ -52,7 +52,7 @@ class Sharded:
     def __init__(self, wanted: str | None) -> None:
         self.name = "sharded"
         self._wanted = wanted
-        self._shares: WeakKeyDictionary[Call, dict[bool, _Share]] = WeakKeyDictionary()
+        self._shares: WeakKeyDictionary[Call, dict[bool, _RankShare]] = WeakKeyDictionary()
 
     def unavailable(self) -> list[str]:
         """It runs wherever DTensors do."""
@@ -143,7 +143,7 @@ class Sharded:
 
     def _share(
         self, call: Call, summaries: tuple[Summary, ...] = (), gathered: bool = False
-    ) -> _Share:
+    ) -> _RankShare:
         """This rank's share of a call, made once: gathering is not free."""
         made = self._shares.setdefault(call, {})
         layout = Layout.of(call.query, call.key, call.value, call.shape)
@@ -152,7 +152,7 @@ class Sharded:
             layout = layout.gathered() if gathered else layout
             local = narrow_call(call, layout)
             chosen = choose(local.problem(summaries), self._wanted)
-            made[gathered] = _Share(layout, local, chosen)
+            made[gathered] = _RankShare(layout, local, chosen)
         return made[gathered]
 
 
@@ -176,7 +176,7 @@ def _whole_state(layout: Layout, state: RowState | None) -> RowState | None:
     return None if state is None else RowState(*(_rows(layout, part) for part in state))
 
 
-def _several(share: _Share) -> dict[Summary, Measured]:
+def _several(share: _RankShare) -> dict[Summary, Measured]:
     """What was measured of rows as several tensors: parts are merged by more than their answer,
     the heaviest keys by scores."""
     known = share.known.values.items()
@@ -200,7 +200,7 @@ def _units(layout: Layout, units: Tensor) -> tuple[Tensor, Tensor]:
 # ── mass received ────────────────────────────────────────────────────────────────────────────
 
 
-def _of_mass(share: _Share, state: RowState, summary: Summary, sums: ColumnSums) -> Tensor:
+def _of_mass(share: _RankShare, state: RowState, summary: Summary, sums: ColumnSums) -> Tensor:
     """The mass from this rank's queries; a plain sum is left to whoever needs it whole."""
     layout, mine = share.layout, None
     if sums.queries is not None:

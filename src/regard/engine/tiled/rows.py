@@ -26,7 +26,7 @@ from regard.summary.base import running_sums
 
 
 @dataclass
-class _Step:
+class _TileStep:
     """One tile on its way through a sweep, as statistics see it; padded to (…, ROWS, KEYS)."""
 
     p: Tensor
@@ -101,7 +101,7 @@ class Block:
         u = s - base[..., None]
         p = u.exp()
         u = u.masked_fill(p == 0, 0.0)  # 0·(−∞) = 0
-        step = _Step(p, u, s, tile.scaled, tile.rows, tile.cols, self.call.position)
+        step = _TileStep(p, u, s, tile.scaled, tile.rows, tile.cols, self.call.position)
         self.sums = {one.name: self._next(one, a, delta, step) for one in self.running}
         for m, cells in self.cells.items():
             if m.how == "mean":
@@ -115,7 +115,7 @@ class Block:
                 p = p * F.pad(kept, (0, KEYS - len(tile.cols), 0, ROWS - len(tile.rows)))
             self.context = a[..., None] * self.context + times(p, v)
 
-    def _next(self, one: RunningSum, a: Tensor, delta: Tensor, step: _Step) -> Tensor:
+    def _next(self, one: RunningSum, a: Tensor, delta: Tensor, step: _TileStep) -> Tensor:
         carried, term = one.carry(self.sums, a, delta), one.term(step)
         made: Tensor = carried + term if one.join == "sum" else torch.maximum(carried, term)
         return made
