@@ -195,7 +195,7 @@ class Swept:
     ) -> None:
         """One sweep for each choice of queries."""
         alike: dict[Any, dict[Summary, ColumnSums]] = {}
-        for summary, sums in _measures(summaries).columns.items() if summaries else ():
+        for summary, sums in _measures(summaries).columns.items():
             if summary.answer(known.values, call.shape) is None:
                 alike.setdefault(sums.queries, {})[summary] = sums
         for queries, columns in alike.items():

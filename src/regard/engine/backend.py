@@ -143,7 +143,8 @@ def rows_and_columns(
     found = sweeps.rows(call, output, rows, given)
     state = given or found.state
     if columns:
-        seen, offsets = (any(each) for each in list(zip(*columns.values(), strict=True))[1:])
+        seen = any(sums.seen for sums in columns.values())
+        offsets = any(sums.offsets for sums in columns.values())
         if maps:
             also = cast(ColumnsWithMaps, sweeps)
             summed, cells = also.columns_with_maps(call, state, maps, seen, offsets)
