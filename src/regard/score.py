@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,10 @@ class Bias(Declared):
         """Add what a tile's dS (*batch, Hq, R, C) gives to each array, in closed form; False where
         there is none, and autograd differentiates `tile`."""
         return False
+
+    def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Bias:
+        """The bias of a part: its query 0 is query_start of so many queries; keys likewise."""
+        return PartBias(self, query_start, key_start, queries, keys)
 
 
 class BiasTable(Bias):
@@ -260,6 +265,11 @@ class PartBias(Bias):
     def tile(self, i: Any, j: Any, extent: Extent) -> Any:
         """The bias at the global places."""
         return self.bias.tile(i + self.query_start, j + self.key_start, self.within(extent))
+
+    def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Bias:
+        """A part of a part is a part of the whole, whose sizes stay."""
+        down, across = self.query_start + query_start, self.key_start + key_start
+        return replace(self, query_start=down, key_start=across)
 
 
 def as_bias(given: Any) -> Bias | None:

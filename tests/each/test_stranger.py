@@ -1,4 +1,4 @@
-"""A mask and two statistics that this file alone defines work wherever ours do.
+"""A mask and three statistics that this file alone defines work wherever ours do.
 
 Without a line in the package: on every implementation, over ranks, through torch.compile and
 torch.export, in recordings, tables, the terminal and the page. What cannot be is refused in one
@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,11 @@ from regard.summary import (
     ColumnStatistic,
     Entropy,
     Matrix,
+    Measured,
     MergePart,
+    Received,
     RowStatistic,
+    Summary,
     Sums,
 )
 from regard.viewer import answers
@@ -109,7 +112,25 @@ class MostReceived(ColumnStatistic):
         return p.amax(-2)
 
 
-ASKED = (Varentropy(), MostReceived(), Entropy())
+class MeanReceived(Summary):
+    """(…, Hq, S): the mean weight that each key received, out of the mass that sweeps bring."""
+
+    tag = "test.mean-received/1"
+    name, words = "mean_received", "the mean weight a key received"
+    about, gradient = "keys", "mass"
+
+    def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
+        return matrix.weights.sum(-2) / max(shape.queries, 1)
+
+    def source(self) -> Summary:
+        return Received()
+
+    def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Tensor | None:
+        mass = Received().answer(known, shape)
+        return None if mass is None else mass / max(shape.queries, 1)
+
+
+ASKED = (Varentropy(), MostReceived(), MeanReceived(), Entropy())
 MASKS: dict[str, Mask] = {
     "alone": Dilated(3),
     "combined": ~Dilated(2) & regard.Window(40) | regard.Prefix(2),
@@ -160,6 +181,7 @@ def test_gradients(implementation: str | None, tokens: int = 40) -> None:
         a = regard.attend(*given, mask=Dilated(2), implementation=implementation)
         value = a.summarize(Varentropy())[Varentropy()]
         turned = value * torch.arange(tokens, device=DEVICE) + a.output.sum(-1)
+        turned = turned + a.summarize(MeanReceived())[MeanReceived()].square()
         return list(torch.autograd.grad(turned.sum(), given))
 
     for found, right in zip(grads(implementation), grads("dense"), strict=True):
@@ -245,7 +267,7 @@ def over(way: str) -> list[list[float]]:
         found = a
     near(found.output, right.output[:, :, rows])
     for one in ASKED:
-        near(answers[one], values[one][..., mine if one == MostReceived() else rows])
+        near(answers[one], values[one][..., mine if one.about == "keys" else rows])
     return [[1.0]]
 
 

@@ -18,7 +18,7 @@ import regard
 from huggingface.cells import cells
 from parallel.world import run
 from regard.huggingface import regard_attention
-from regard.huggingface.restrict import Extent, restriction
+from regard.huggingface.restrict import CallSize, restriction
 from regard.parallel import Peers, Shards
 from regard.parallel.ulysses import Repartition, split_heads, to_heads, to_tokens
 
@@ -29,7 +29,7 @@ PACKED = [[*range(5), *range(4), *range(3)]]
 # ── what positions say ───────────────────────────────────────────────────────────────────────
 
 
-def seen(positions: Any, size: Extent, causal: bool, **more: Any) -> Tensor:
+def seen(positions: Any, size: CallSize, causal: bool, **more: Any) -> Tensor:
     told = restriction(None, size, causal, positions=torch.tensor(positions), **more)
     return cells(told.mask, size.batch, size.queries, size.keys)
 
@@ -38,30 +38,30 @@ def test_positions_that_start_again_part_sequences() -> None:
     ids = torch.tensor([0] * 5 + [1] * 4 + [2] * 3)
     same = ids[:, None] == ids
     lower = torch.ones(12, 12).tril().bool()
-    size = Extent(1, 12, 12)
+    size = CallSize(1, 12, 12)
     assert torch.equal(seen(PACKED, size, causal=True)[0], same & lower)
     assert torch.equal(seen(PACKED, size, causal=False)[0], same)
     near = lower & ~torch.ones(12, 12).tril(-2).bool()
     assert torch.equal(seen(PACKED, size, causal=True, window=2)[0], same & near)
     two = [PLAIN[0], PACKED[0]]
-    assert torch.equal(seen(two, Extent(2, 12, 12), True), torch.stack([lower, same & lower]))
-    assert torch.equal(seen(PACKED, Extent(2, 12, 12), True)[1], same & lower)  # one for all
+    assert torch.equal(seen(two, CallSize(2, 12, 12), True), torch.stack([lower, same & lower]))
+    assert torch.equal(seen(PACKED, CallSize(2, 12, 12), True)[1], same & lower)  # one for all
 
 
 def test_positions_of_one_sequence_say_nothing_more() -> None:
     one = torch.tensor(PLAIN)
     for positions in (one, one + 7, one[:, :5], torch.zeros(3, 1, 12, dtype=torch.int64), None):
-        told = restriction(None, Extent(1, 12, 12), True, positions=positions)
+        told = restriction(None, CallSize(1, 12, 12), True, positions=positions)
         assert told.mask == regard.Causal("start")
     jumps = torch.tensor([[0, 1, 2, 8, 9, 10]])  # rows of an image, say
-    assert restriction(None, Extent(1, 6, 6), False, positions=jumps).mask is None
-    decoding = restriction(None, Extent(1, 1, 6), True, positions=torch.tensor([[5]]))
+    assert restriction(None, CallSize(1, 6, 6), False, positions=jumps).mask is None
+    decoding = restriction(None, CallSize(1, 1, 6), True, positions=torch.tensor([[5]]))
     assert decoding.mask is None
 
 
 def test_a_mask_knows_better_than_positions() -> None:
     every = torch.ones(1, 1, 12, 12, dtype=torch.bool)
-    told = restriction(every, Extent(1, 12, 12), True, positions=torch.tensor(PACKED))
+    told = restriction(every, CallSize(1, 12, 12), True, positions=torch.tensor(PACKED))
     assert cells(told.mask, 1, 12, 12).all()
 
 
@@ -77,7 +77,7 @@ def test_the_function_without_a_mask(is_causal: bool | None, positions: Any) -> 
         layer, q, k, v, None, is_causal=is_causal, position_ids=torch.tensor(positions)
     )
     causal = is_causal is not False
-    mask = seen(positions, Extent(1, 12, 12), causal)[:, None]
+    mask = seen(positions, CallSize(1, 12, 12), causal)[:, None]
     right = regard.attend(q, k, v, mask=mask).output.transpose(1, 2)
     torch.testing.assert_close(found, right)
 

@@ -15,7 +15,7 @@ from regard.engine.call import Call
 from regard.engine.observers import editing
 from regard.errors import InputError
 from regard.intervene import Edge
-from regard.intervene.edges import Positions, without
+from regard.intervene.edges import TokenPositions, without
 from regard.mask import Mask
 from regard.mask.spans import spans_of
 
@@ -40,7 +40,7 @@ N = 30
     ],
 )
 def test_places_are_read(given: Any, among: list[int]) -> None:
-    places = Positions.of(given, "keys")
+    places = TokenPositions.of(given, "keys")
     assert np.flatnonzero(places.among(0, 10)).tolist() == among
     later = np.flatnonzero(places.among(4, 3)) + 4
     assert later.tolist() == [n for n in among if 4 <= n < 7]

@@ -11,7 +11,7 @@ from monitor.together import AGREE, STEPS, TWO, batch, train
 from parallel.world import run
 from recorder.models import Stack
 from regard.monitor import qk_clip_
-from regard.monitor.sample import SUMMED, Real, measure
+from regard.monitor.sample import SUMMED, RealTokens, measure
 
 L = 37
 
@@ -86,7 +86,7 @@ def test_padding_does_not_count(side):
     flags = torch.zeros(2, L, dtype=torch.bool)
     flags[0], flags[1, at] = True, True
     start = flags.int().argmax(-1, keepdim=True)
-    real = Real(flags, start if side == "left" else None)
+    real = RealTokens(flags, start if side == "left" else None)
     mask = regard.Causal() & regard.Padding(flags)
     both = measure(regard.attend(q, k, k, mask=mask), real)
     one = measure(regard.attend(q[:1], k[:1], k[:1], mask=regard.Causal()), None)
@@ -146,7 +146,7 @@ def test_masked_keys_and_padding_rows_break_nothing():
     rows = torch.ones(2, L, dtype=torch.bool)
     rows[0, -1] = False
     a = regard.attend(q, k, k, mask=regard.Padding([L - 1, L - 1]))
-    assert measure(a, Real(rows, None)).largest.isfinite().all()
+    assert measure(a, RealTokens(rows, None)).largest.isfinite().all()
 
 
 # ── several processes that train one model ────────────────────────────────────────────────────────

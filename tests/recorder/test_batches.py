@@ -12,7 +12,7 @@ from recorder.actors import map_batches
 from recorder.texts import arrays_of, documents, recorded, write_jsonl
 from regard.errors import InputError
 from regard.recorder import BatchRecorder, batches
-from regard.recorder.documents import Asked
+from regard.recorder.documents import CorpusRequest
 from regard.recorder.shardwise import Manner
 from regard.recording import STATISTICS
 
@@ -56,7 +56,7 @@ def test_rows_weigh_by_how_many_rows_they_are_of(words_model, tmp_path):
 def test_they_are_the_documents_that_the_command_records(words_model, tmp_path):
     mapped(words_model, tmp_path / "actors")
     path = write_jsonl(tmp_path / "d.jsonl", documents(7))
-    recorded(words_model, Asked(path, tmp_path / "command", Manner(), per_file=3))
+    recorded(words_model, CorpusRequest(path, tmp_path / "command", Manner(), per_file=3))
     assert arrays_of(tmp_path / "actors") == arrays_of(tmp_path / "command")
 
 

@@ -15,19 +15,19 @@ import regard
 from recorder.texts import Inline, arrays_of, documents, recorded, save_model, write_jsonl
 from regard.errors import FileError, InputError
 from regard.recorder import documents as running
-from regard.recorder.documents import Asked, Maker, carry_out, claimed, gather, prepare
+from regard.recorder.documents import CorpusRequest, Maker, carry_out, claimed, gather, prepare
 from regard.recorder.shardwise import Manner
 from regard.recording.shards import MANIFEST
 
 
 @pytest.fixture
-def asked(tmp_path) -> Asked:
+def asked(tmp_path) -> CorpusRequest:
     """Seven documents, three a file."""
     path = write_jsonl(tmp_path / "d.jsonl", documents(7))
-    return Asked(path, tmp_path / "out", Manner(), per_file=3)
+    return CorpusRequest(path, tmp_path / "out", Manner(), per_file=3)
 
 
-def names(asked: Asked) -> list[str]:
+def names(asked: CorpusRequest) -> list[str]:
     return sorted(one.name for one in asked.folder.iterdir())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import regard
-from regard.recorder.documents import Asked, Maker, carry_out, claimed, gather, prepare
+from regard.recorder.documents import CorpusRequest, Maker, carry_out, claimed, gather, prepare
 from regard.recorder.jobs import Task
 from regard.recorder.shardwise import ShardRecorder
 
@@ -68,7 +68,7 @@ class Inline:
             yield task, answer
 
 
-def recorded(model: Path, asked: Asked) -> list[str]:
+def recorded(model: Path, asked: CorpusRequest) -> list[str]:
     """The files that a run makes, in this process."""
     found, bad = gather(asked)
     workers: Any = Inline(Maker(str(model), asked.manner))

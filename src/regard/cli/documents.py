@@ -11,7 +11,7 @@ from regard.cli.terminal import ascii_only, print_lines, results, status, write,
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
-    from regard.recorder.documents import Asked, Maker, Run
+    from regard.recorder.documents import CorpusRequest, Maker, Run
     from regard.recorder.jobs import Workers
     from regard.recorder.shardwise import ShardRecorder
 
@@ -34,12 +34,12 @@ class Many:
 
 def record_documents(maker: Maker, many: Many, plan_only: bool, as_json: bool) -> None:
     """Record what is not recorded yet, or only say what that would be."""
-    from regard.recorder.documents import Asked, claimed, gather, prepare
+    from regard.recorder.documents import CorpusRequest, claimed, gather, prepare
     from regard.recorder.jobs import Workers
 
     jobs = 1 if many.jobs is None else many.jobs
     _check(many)
-    asked = Asked(
+    asked = CorpusRequest(
         many.documents, many.folder, maker.manner, many.per_file or _PER_FILE,
         many.field or "text", many.skip_bad, many.overwrite,
     )  # fmt: skip
@@ -111,7 +111,7 @@ def duration(seconds: float) -> str:
 # ── while it runs ────────────────────────────────────────────────────────────────────────────
 
 
-def _carry_out(run: Run, asked: Asked, workers: Workers[ShardRecorder]) -> None:
+def _carry_out(run: Run, asked: CorpusRequest, workers: Workers[ShardRecorder]) -> None:
     """With a bar of tokens and files."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

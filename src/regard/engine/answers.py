@@ -32,23 +32,23 @@ from regard.engine.call import (
     RowState,
     What,
     map_parts,
+    parts_of,
 )
 from regard.engine.codec import Spec, marks_of, measure_text
 from regard.engine.plan import sweeps_for
 from regard.engine.torch_state import unwatched
 from regard.errors import GradientError
 from regard.summary import (
+    ColumnSums,
     Entropy,
     Mass,
     Measured,
-    Offsets,
-    Pooled,
     Received,
     RowStatistic,
     Summary,
     TopKeys,
 )
-from regard.summary.base import fewest
+from regard.summary.base import fewest, summed_by_columns
 from regard.summary.columns import query_indices
 
 
@@ -193,23 +193,20 @@ class Swept:
     def _fill_columns(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
-        """Diagonals come along with the mass of all queries, where that is asked for too."""
-        if not _measures(summaries).has_columns:
-            return
-        columns = [s for s in fewest(summaries) if s.sweep == "columns" and not _is_declared(s)]
-        missing = [s for s in columns if s.answer(known.values, call.shape) is None]
-        masses = [s for s in missing if isinstance(s, Received)]
-        offsets = len(masses) < len(missing)
-        if offsets and not any(s.queries is None for s in masses):
-            masses.append(Received())
-        for summary in masses:
-            self._sweep_mass(call, state, summary, known, offsets and summary.queries is None)
+        """One sweep for each choice of queries."""
+        alike: dict[Any, dict[Summary, ColumnSums]] = {}
+        for summary, sums in _measures(summaries).columns.items():
+            if summary.answer(known.values, call.shape) is None:
+                alike.setdefault(sums.queries, {})[summary] = sums
+        for queries, columns in alike.items():
+            self._sweep_columns(call, state, queries, columns, known)
 
     def _answer(self, call: Call, state: RowState, summary: Summary, known: Known) -> Any:
-        if isinstance(summary, Received):
-            return self._received_with_graph(call, state, summary, known)
-        if isinstance(summary, Offsets) and summary not in known.values:
-            self._sweep_mass(_detached(call), state, Received(), known, True)
+        sums = summary.source().column_sums()
+        if sums is not None and summary.gradient == "mass":
+            return self._mass_with_graph(call, state, summary, sums, known)
+        if sums is not None:
+            self._fill_columns(_detached(call), state, (summary,), known)
         value = summary.answer(known.values, call.shape)
         if summary.gradient == "constant":
             return value
@@ -242,32 +239,40 @@ class Swept:
             )
         return self._attach(call, state, value, asked=measure_text([summary]))
 
-    def _sweep_mass(
-        self, call: Call, state: RowState, summary: Received, known: Known, offsets: bool
-    ) -> Mass:
-        """Column mass and, where the summary divides by it, how many may see each key."""
-        seen, chosen = summary.per == "visible", None
-        if summary.queries is not None:
-            chosen = _chosen(summary.queries, call.shape.queries, call.query.device)
+    def _sweep_columns(
+        self,
+        call: Call,
+        state: RowState,
+        queries: Any,
+        columns: dict[Summary, ColumnSums],
+        known: Known,
+    ) -> ColumnAnswers:
+        """All that is summed over these queries. The mass is there whatever was asked for."""
+        chosen, seen, offsets = None, False, False
+        for sums in columns.values():
+            seen, offsets = seen or sums.seen, offsets or sums.offsets
+        if queries is not None:
+            chosen = _chosen(queries, call.shape.queries, call.query.device)
         found = self._columns(call, state, chosen, None, seen, offsets)
-        if found.offsets is not None:
-            known.values[Offsets()] = found.offsets
-        known.values[summary.source()] = Mass(found.mass.detach(), found.seen)
-        return Mass(found.mass, found.seen)
+        for summary, sums in columns.items():
+            known.values[summary] = summary.packed([part.detach() for part in found.of(sums)])
+        if offsets:
+            known.values.setdefault(Received(), Mass(found.mass.detach()))
+        return found
 
-    def _received_with_graph(
-        self, call: Call, state: RowState, summary: Received, known: Known
-    ) -> Tensor:
+    def _mass_with_graph(
+        self, call: Call, state: RowState, summary: Summary, sums: ColumnSums, known: Known
+    ) -> Any:
         """Around a known mass of all queries, or by a sweep that autograd sees."""
-        plain = Received(summary.queries)
-        mass = plain.answer(known.values, call.shape) if summary.queries is None else None
-        whole = summary.source().answer(known.values, call.shape) if mass is not None else None
-        if mass is None or whole is None:
-            found = self._sweep_mass(call, state, summary, known, False)
-            return summary.finish(found.mass, found.seen, call.shape)
-        counts = known.values.get(Received(None, "visible"))
-        seen = counts.seen if isinstance(counts, Mass) else None
-        return summary.finish(self._attach(call, state, mass, mass=True), seen, call.shape)
+        source = summary.source()
+        value = None if sums.queries is not None else source.answer(known.values, call.shape)
+        mass = None if value is None else Received().answer(known.values, call.shape)
+        if mass is None:
+            found = self._sweep_columns(call, state, sums.queries, {source: sums}, known)
+        else:
+            seen = parts_of(known.values[source])[1] if sums.seen else None
+            found = ColumnAnswers(self._attach(call, state, mass, mass=True), seen, None)
+        return summary.answer({source: source.packed(found.of(sums))}, call.shape)
 
     def block(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""
@@ -319,17 +324,12 @@ def _remembered_chosen(queries: Any, count: int) -> Tensor:
         return _flags(queries, count, torch.device("cpu"))
 
 
-def _is_declared(summary: Summary) -> bool:
-    """Statistics of keys that no kernel lists come with the row operator."""
-    return summary.sweep == "columns" and not isinstance(summary, Received | Offsets)
-
-
 class _Needed(NamedTuple):
     """What the row operator has to bring for some summaries."""
 
     measures: tuple[Summary, ...]
     left_over: bool  # whether a column sweep has to follow
-    has_columns: bool  # whether columns are among them
+    columns: dict[Summary, ColumnSums]  # those among them that column sweeps bring
 
 
 def _measures(summaries: tuple[Summary, ...]) -> _Needed:
@@ -346,15 +346,15 @@ def _needed(summaries: tuple[Summary, ...]) -> _Needed:
     """Where there are maps, columns of all queries are asked together with them: one sweep may
     bring both."""
     asked = fewest(summaries)
-    rows = [s for s in asked if s.sweep == "rows" or _is_declared(s)]
-    has_columns = len(rows) < len(asked)
-    if not any(isinstance(s, Pooled) for s in rows):
-        return _Needed(tuple(rows), has_columns, has_columns)
-    masses = [s for s in asked if isinstance(s, Received) and s.queries is None]
-    offsets = [s for s in asked if isinstance(s, Offsets)]
-    masses = masses or [Received() for _ in offsets]
-    together = (*rows, *masses, *offsets)
-    return _Needed(together, any(s not in together for s in asked), has_columns)
+    columns = summed_by_columns(asked)
+    rows = tuple(s for s in asked if s not in columns)
+    if not any(s.with_columns for s in rows):
+        return _Needed(rows, bool(columns), columns)
+    along: list[Summary] = [s for s, sums in columns.items() if sums.queries is None]
+    if any(columns[s].offsets for s in along):
+        along = fewest([*along, Received()])  # it is there anyway
+    together = (*rows, *along)
+    return _Needed(together, any(s not in together for s in asked), columns)
 
 
 _remembered_needed = lru_cache(maxsize=1024)(_needed)

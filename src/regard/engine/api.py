@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.engine.answers import Swept
 from regard.engine.attention import Attention
-from regard.engine.call import Answers, Call, Known, RowState
+from regard.engine.call import Answers, Call, Known, RowState, map_parts
 from regard.engine.dtensor import for_dtensors, placed_like
 from regard.engine.observers import (
     EDITORS,
@@ -35,7 +35,7 @@ from regard.mask.base import Part
 from regard.score import Bias, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial, rounded_off
-from regard.summary import Received, Summary, TopKeys, TopScored, TopScores, as_summaries
+from regard.summary import Received, Summary, as_summaries
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -251,16 +251,9 @@ def attend_partial(
 
 
 def _for_merging(found: Attention, summary: Summary, key_start: int) -> Any:
-    value = found._ask(summary)
-    if not isinstance(value, TopKeys):
-        return value
-    keys, known = value.keys, found._known.values.get(summary)
-    if not isinstance(known, TopScored):  # the definition keeps none: read them at the keys
-        every = torch.nn.functional.pad(found.scores[...].detach(), (0, 1), value=-torch.inf)
-        scores = every.gather(-1, keys.masked_fill(keys < 0, every.shape[-1] - 1))
-    else:
-        scores = found._public(known.scores)
-    return TopScores(scores, torch.where(keys < 0, keys, keys + key_start))
+    value, known = found._ask(summary), found._known.values.get(summary)
+    known = None if known is None else map_parts(known, found._public)
+    return summary.for_merging(value, known, lambda: found.scores[...].detach(), key_start)
 
 
 # ── what is accepted ─────────────────────────────────────────────────────────────────────────
@@ -425,7 +418,8 @@ def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ..
 
 def _check_in_backward(given: Any) -> tuple[Summary, ...]:
     for summary in (asked := as_summaries(given)):
-        if not isinstance(summary, Received) or summary.queries is not None:
+        sums = summary.source().column_sums()
+        if sums is None or sums.offsets or sums.queries is not None:
             raise InputError(
                 f"in_backward: {summary!r}; the backward measures what keys received from all "
                 "queries: give (regard.Received(),) there, and all else to summaries="

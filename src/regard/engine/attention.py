@@ -26,7 +26,7 @@ from regard.errors import (
     TooLargeError,
 )
 from regard.mask import Padding
-from regard.summary import Asking, Summary, TopKeys
+from regard.summary import Asking, Summary
 
 if TYPE_CHECKING:
     from regard.engine.plan import Implementation
@@ -299,12 +299,7 @@ class Attention(Asking):
         self._written = _written(self._known)
         if not self._headless:
             return found
-        return {summary: self._public_answer(found[summary]) for summary in summaries}
-
-    def _public_answer(self, value: Any) -> Any:
-        if isinstance(value, TopKeys):
-            return TopKeys(self._public(value.weights), self._public(value.keys))
-        return self._public(value)
+        return {summary: map_parts(found[summary], self._public) for summary in summaries}
 
     def _public(self, tensor: Tensor) -> Tensor:
         """Without the head axis, where the inputs had none."""

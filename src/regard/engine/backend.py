@@ -17,7 +17,8 @@ from torch import Tensor
 
 from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.engine.plan import sweeps_called
-from regard.summary import Mass, Measured, Offsets, Pooled, Received, Summary
+from regard.summary import ColumnSums, Measured, Pooled, Summary
+from regard.summary.base import summed_by_columns
 
 
 class RowAnswers(NamedTuple):
@@ -35,6 +36,11 @@ class ColumnAnswers(NamedTuple):
     seen: Tensor | None  # (*batch, Hq, S): how many of the queries may see each key
     product: Tensor | None  # (*batch, Hq, S, M)
     offsets: Tensor | None = None  # (*batch, Hq, L + S − 1): sums of diagonals
+
+    def of(self, sums: ColumnSums) -> list[Tensor]:
+        """What one statistic asked for."""
+        asked = (self.offsets,) if sums.offsets else (self.mass, self.seen if sums.seen else None)
+        return [part for part in asked if part is not None]
 
 
 class Gradients(NamedTuple):
@@ -133,20 +139,19 @@ def rows_and_columns(
     these sweeps do not list are brought by `tiled`."""
     if not measures:
         return sweeps.rows(call, output, (), given)
-    rows, maps, received, offsets, foreign = _split(sweeps, measures)
+    rows, maps, columns, foreign = _split(sweeps, measures)
     found = sweeps.rows(call, output, rows, given)
     state = given or found.state
-    if received is not None:
-        seen = received.per == "visible"
+    if columns:
+        seen = any(sums.seen for sums in columns.values())
+        offsets = any(sums.offsets for sums in columns.values())
         if maps:
             also = cast(ColumnsWithMaps, sweeps)
-            sums, cells = also.columns_with_maps(call, state, maps, seen, offsets)
+            summed, cells = also.columns_with_maps(call, state, maps, seen, offsets)
             found.measured.update(cells)
         else:
-            sums = sweeps.columns(call, state, None, None, seen, offsets)
-        found.measured[received] = Mass(sums.mass, sums.seen)
-        if sums.offsets is not None:
-            found.measured[Offsets()] = sums.offsets
+            summed = sweeps.columns(call, state, None, None, seen, offsets)
+        found.measured.update({m: m.packed(summed.of(sums)) for m, sums in columns.items()})
     if foreign:
         matrix = call.with_value(call.value[..., :0])
         found.measured.update(sweeps_called("tiled").rows(matrix, False, foreign, state).measured)
@@ -158,8 +163,7 @@ class _Split(NamedTuple):
 
     rows: tuple[Summary, ...]
     maps: tuple[Pooled, ...]  # with the columns
-    received: Received | None
-    offsets: bool
+    columns: dict[Summary, ColumnSums]  # over all queries
     foreign: tuple[Summary, ...]  # by tiles
 
 
@@ -172,13 +176,14 @@ def _split(sweeps: Sweeps, measures: tuple[Summary, ...]) -> _Split:
 
 
 def _split_anew(sweeps: Sweeps, measures: tuple[Summary, ...]) -> _Split:
-    native = tuple(m for m in measures if sweeps.knows(m))
-    received = next((m for m in native if isinstance(m, Received)), None)
-    together = received is not None and _has_maps(type(sweeps))
-    maps = tuple(m for m in native if together and isinstance(m, Pooled))
-    rows = tuple(m for m in native if m not in (received, Offsets(), *maps))
-    foreign = tuple(m for m in measures if m not in native)
-    return _Split(rows, maps, received, Offsets() in native, foreign)
+    columns = summed_by_columns(measures)
+    others = [m for m in measures if m not in columns]
+    native = [m for m in others if sweeps.knows(m)]
+    together = bool(columns) and _has_maps(type(sweeps))
+    maps = tuple(m for m in native if together and m.with_columns)
+    rows = tuple(m for m in native if m not in maps)
+    foreign = tuple(m for m in others if m not in native)
+    return _Split(rows, cast(tuple[Pooled, ...], maps), columns, foreign)
 
 
 _split_once = lru_cache(maxsize=1024)(_split_anew)

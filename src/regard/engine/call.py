@@ -166,9 +166,11 @@ class Answers(NamedTuple):
     state: RowState | None = None  # for later sweeps, where the implementation keeps one
 
 
-def parts_of(value: Measured) -> tuple[Tensor | None, ...]:
+def parts_of(value: Any) -> tuple[Tensor, ...]:
     """The tensors a value is made of."""
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    if isinstance(value, Tensor):
+        return (value,)
+    return tuple([part for part in value if part is not None])
 
 
 def map_parts(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:

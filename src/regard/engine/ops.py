@@ -74,7 +74,7 @@ def _rows_now(
     lse = RowState(*given) if given else None
     found = rows_and_columns(_sweeps(call, said), call, said.output, measures, lse)
     output = q.new_empty(0) if found.output is None else found.output.to(q.dtype)
-    flat = [part for m in measures for part in parts_of(found.measured[m]) if part is not None]
+    flat = [part for m in measures for part in parts_of(found.measured[m])]
     made = [output, *found.state, found.state.lse, *flat]
     return [part.contiguous() for part in made]
 

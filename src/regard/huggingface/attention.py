@@ -15,7 +15,7 @@ from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import asks_for_sdpa
 from regard.huggingface.layer_attention import LayerAttention
 from regard.huggingface.reference import reference_of, stands_for
-from regard.huggingface.restrict import Extent, restriction
+from regard.huggingface.restrict import CallSize, restriction
 from regard.huggingface.unseen import with_unseen_rows
 
 
@@ -43,7 +43,7 @@ def regard_attention(
     _refuse(cache, kwargs.get("block_indices"))
     told = restriction(
         None if _is_skipped(attention_mask, module) else attention_mask,
-        Extent(query.shape[0], query.shape[2], key.shape[2]),
+        CallSize(query.shape[0], query.shape[2], key.shape[2]),
         causal=_is_causal(module, is_causal),
         window=sliding_window,
         position_bias=position_bias,

@@ -28,7 +28,7 @@ _WORD = "Attention"  # in the name of every class that computes it
 _EXAMPLES = ("bert", "gpt2", "llama", "qwen3", "t5", "vit", "whisper")
 
 
-class Sight(NamedTuple):
+class AttentionModules(NamedTuple):
     """A model's attention modules, by name."""
 
     seen: dict[str, nn.Module]  # they dispatch
@@ -44,7 +44,7 @@ def supported_families() -> tuple[str, ...]:
     return tuple(sorted({path.parent.name for path in mention}))
 
 
-def sight(model: nn.Module) -> Sight:
+def sight(model: nn.Module) -> AttentionModules:
     """Which attention modules of a model dispatch and which do not."""
     modules: dict[str, Any] = dict(model.named_modules())
     seen = {name: module for name, module in modules.items() if _dispatches(module.__class__)}
@@ -53,7 +53,7 @@ def sight(model: nn.Module) -> Sight:
         known = (*seen, *unseen)
         if _WORD in type(module).__name__ and not _related(name, known):
             unseen[name] = module
-    return Sight(seen, unseen)
+    return AttentionModules(seen, unseen)
 
 
 def check_config(config: Any) -> None:

@@ -62,7 +62,7 @@ class Stand:
         )
 
 
-class Known(NamedTuple):
+class Recognised(NamedTuple):
     """What is known of a mask function."""
 
     mask: Mask | None  # None allows everything
@@ -70,14 +70,14 @@ class Known(NamedTuple):
     causal: bool = False  # queries and keys are the same tokens, counted on one axis
 
 
-def recognise(function: MaskFunction, at: Stand) -> Known:
+def recognise(function: MaskFunction, at: Stand) -> Recognised:
     """The mask that means the same as the function."""
     if function is masking_utils.causal_mask_function:
         return _causal(at)
     if function is masking_utils.bidirectional_mask_function:
-        return Known(None, at.keys)
+        return Recognised(None, at.keys)
     if torch.compiler.is_compiling():  # closures cannot be opened there
-        return Known(Table(at.ask(function)), at.keys)
+        return Recognised(Table(at.ask(function)), at.keys)
     factory, held = _origin(function)
     if factory in ("and_masks", "or_masks") and held["mask_functions"]:
         parts = [recognise(part, at) for part in held["mask_functions"]]
@@ -89,7 +89,7 @@ def recognise(function: MaskFunction, at: Stand) -> Known:
             kv_offset=at.kv_offset + held["kv_offset"],
         )
         return recognise(held["mask_function"], moved)
-    return Known(_leaf(factory, held, function, at), at.keys)
+    return Recognised(_leaf(factory, held, function, at), at.keys)
 
 
 # ── which closure it is ──────────────────────────────────────────────────────────────────────
@@ -123,11 +123,11 @@ def _origin(function: MaskFunction) -> tuple[str, dict[str, Any]]:
 # ── what it means ────────────────────────────────────────────────────────────────────────────
 
 
-def _causal(at: Stand) -> Known:
+def _causal(at: Stand) -> Recognised:
     reach = max(0, min(at.keys, at.shift + at.queries))
     if at.shift >= at.keys - 1:  # the first query stands at the last key or beyond
-        return Known(None, reach, causal=True)
-    return Known(_placed(Causal("start"), Causal("end"), at), reach, causal=True)
+        return Recognised(None, reach, causal=True)
+    return Recognised(_placed(Causal("start"), Causal("end"), at), reach, causal=True)
 
 
 def _window(left: int | None, right: int | None, at: Stand) -> Mask | None:
@@ -221,20 +221,20 @@ class _Predicate:
 # ── and, or ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _all_of(parts: list[Known]) -> Known:
+def _all_of(parts: list[Recognised]) -> Recognised:
     mask: Mask | None = None
     for part in parts:
         if part.mask is not None:
             mask = part.mask if mask is None else mask & part.mask
-    return Known(mask, min(part.reach for part in parts), any(part.causal for part in parts))
+    return Recognised(mask, min(part.reach for part in parts), any(part.causal for part in parts))
 
 
-def _any_of(parts: list[Known]) -> Known:
+def _any_of(parts: list[Recognised]) -> Recognised:
     causal = any(part.causal for part in parts)
     reach = max(part.reach for part in parts)
     mask: Mask | None = None
     for part in parts:
         if part.mask is None:
-            return Known(None, reach, causal)
+            return Recognised(None, reach, causal)
         mask = part.mask if mask is None else mask | part.mask
-    return Known(mask, reach, causal)
+    return Recognised(mask, reach, causal)

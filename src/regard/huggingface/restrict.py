@@ -12,7 +12,7 @@ from regard.huggingface.descriptor import MaskDescriptor
 from regard.mask import Causal, Documents, Mask, Table, Window
 
 
-class Extent(NamedTuple):
+class CallSize(NamedTuple):
     """The sizes of one call."""
 
     batch: int
@@ -33,7 +33,7 @@ class Restriction(NamedTuple):
 
 def restriction(
     given: MaskDescriptor | Tensor | None,
-    size: Extent,
+    size: CallSize,
     causal: bool,
     window: int | None = None,
     position_bias: Tensor | None = None,
@@ -69,7 +69,7 @@ def restriction(
     return found
 
 
-def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
+def _given(mask: MaskDescriptor | Tensor, size: CallSize) -> Restriction:
     """Our own mask, or a tensor (B, heads, L, S) somebody made: booleans or additive numbers."""
     if isinstance(mask, MaskDescriptor):
         if _is_spread(mask, size):
@@ -96,13 +96,13 @@ def _given(mask: MaskDescriptor | Tensor, size: Extent) -> Restriction:
     return Restriction(None, _additive(mask), size.keys, additive=mask)
 
 
-def _is_spread(mask: MaskDescriptor, size: Extent) -> bool:
+def _is_spread(mask: MaskDescriptor, size: CallSize) -> bool:
     """Whether one row stands for all queries, or one column for all keys, as torch repeats them."""
     pairs = ((mask.shape[2], size.queries), (mask.shape[3], size.keys))
     return any(n == 1 != many for n, many in pairs) and all(n in (1, many) for n, many in pairs)
 
 
-def _check_size(mask: MaskDescriptor, size: Extent) -> None:
+def _check_size(mask: MaskDescriptor, size: CallSize) -> None:
     """A mask of positions would fit any size, wrongly."""
     if tuple(mask.shape[2:]) != (size.queries, size.keys):
         raise UnavailableError(
@@ -121,7 +121,7 @@ def _additive(mask: Tensor) -> Tensor:
     return mask.masked_fill(mask <= torch.finfo(mask.dtype).min / 2, -torch.inf)
 
 
-def _without(size: Extent, causal: bool, window: int | None) -> Restriction:
+def _without(size: CallSize, causal: bool, window: int | None) -> Restriction:
     """No mask: keys beyond the queries are slots of an empty static cache in causal attention.
     A window of 0 is how some configurations say that there is none."""
     left = window - 1 if window else None
@@ -137,7 +137,7 @@ def _without(size: Extent, causal: bool, window: int | None) -> Restriction:
     return Restriction(mask_, None, reach)
 
 
-def _packed(q: Tensor, k: Tensor | None, size: Extent, causal: bool) -> Mask:
+def _packed(q: Tensor, k: Tensor | None, size: CallSize, causal: bool) -> Mask:
     """Sequences one after the other, by where each begins: (0, 3, 7) is one of 3 and one of 4."""
     if causal and size.queries != size.keys:
         raise InputError(
@@ -148,7 +148,7 @@ def _packed(q: Tensor, k: Tensor | None, size: Extent, causal: bool) -> Mask:
     return Documents(queries, queries if k is None else _ids(k, size.batch, size.keys))
 
 
-def _restarted(positions: Tensor | None, size: Extent, causal: bool) -> Mask | None:
+def _restarted(positions: Tensor | None, size: CallSize, causal: bool) -> Mask | None:
     """Sequences one after the other, by where their positions start again; None for one sequence.
 
     By transformers' own two rules: its masks part causal sequences at any step that is not 1, its

@@ -11,13 +11,13 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import DTypeError, RegardWarning, UnavailableError
-from regard.huggingface.families import Sight, refusal, sight
+from regard.huggingface.families import AttentionModules, refusal, sight
 from regard.huggingface.reference import standing_for
 from regard.huggingface.registry import NAME, register
 
 
 @contextmanager
-def using(model: nn.Module) -> Iterator[Sight]:
+def using(model: nn.Module) -> Iterator[AttentionModules]:
     """Let a model compute its attention with regard; afterwards everything is as it was.
 
     Gives the attention modules by name, those that are seen and those that are not. A model of
@@ -29,7 +29,7 @@ def using(model: nn.Module) -> Iterator[Sight]:
 
 
 @contextmanager
-def switched(model: nn.Module, found: Sight) -> Iterator[None]:
+def switched(model: nn.Module, found: AttentionModules) -> Iterator[None]:
     """Within the block, the modules that are seen ask for our attention."""
     register()
     before = [(config, config._attn_implementation) for config in _configs(model, found)]
@@ -50,7 +50,7 @@ def _set(config: PreTrainedConfig, name: str | None) -> None:
     config._attn_implementation_internal = name
 
 
-def _check(model: nn.Module) -> Sight:
+def _check(model: nn.Module) -> AttentionModules:
     """Raise where nothing can be seen; warn where something cannot."""
     families = _families(model)
     found = sight(model)
@@ -77,7 +77,7 @@ def _families(model: Any) -> str:
     raise DTypeError(f"using(model) takes a model of transformers, not a {type(model).__name__}")
 
 
-def _configs(model: nn.Module, found: Sight) -> list[PreTrainedConfig]:
+def _configs(model: nn.Module, found: AttentionModules) -> list[PreTrainedConfig]:
     """The configurations that decide: of modules that dispatch, and of models around them, where
     masks are made."""
     decide: dict[int, PreTrainedConfig] = {}
@@ -89,5 +89,5 @@ def _configs(model: nn.Module, found: Sight) -> list[PreTrainedConfig]:
     return list(decide.values())
 
 
-def _holds(name: str, found: Sight) -> bool:
+def _holds(name: str, found: AttentionModules) -> bool:
     return any(name == "" or one.startswith(f"{name}.") for one in found.seen)

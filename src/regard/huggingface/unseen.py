@@ -13,7 +13,6 @@ from regard.engine.attention import Attention
 from regard.engine.observers import editors
 from regard.huggingface.reference import Reference
 from regard.huggingface.restrict import Restriction
-from regard.mask import Causal
 
 
 def with_unseen_rows(
@@ -30,8 +29,8 @@ def with_unseen_rows(
         return _by_numbers(output, _unseen(found, told), value, told.additive, reference)
     # a position bias and the mask become numbers to add in every implementation
     adds = reference == "eager" or told.bias is not None
-    if not adds or told.complete or told.mask is None or isinstance(told.mask, Causal):
-        return output
+    if not adds or told.complete or told.mask is None or told.mask.as_window() is not None:
+        return output  # a window holds one's own position
     even = value.mean(-2, keepdim=True).repeat_interleave(_group(output, value), 1)
     return torch.where(_unseen(found, told).unsqueeze(-1), even, output)
 

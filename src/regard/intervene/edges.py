@@ -20,7 +20,7 @@ _Flags: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, repr=False)
-class Positions:
+class TokenPositions:
     """Some places of a sequence, whose length need not be known."""
 
     numbers: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Positions:
     step: int = 1
 
     @classmethod
-    def of(cls, given: Places, name: str) -> Positions:
+    def of(cls, given: Places, name: str) -> TokenPositions:
         """From what a caller gives; negative numbers mean nothing while a sequence grows."""
         if isinstance(given, range):
             given = slice(given.start, given.stop, given.step)
@@ -69,8 +69,8 @@ class Edge:
     heads          such as ["L5H1", (5, 2), "L7", "cross"]; every head of the model where not given
     """
 
-    queries: Positions
-    keys: Positions
+    queries: TokenPositions
+    keys: TokenPositions
     heads: tuple[Heads, ...] | None
 
     def __init__(
@@ -79,8 +79,8 @@ class Edge:
         keys: Places,
         heads: HeadNames | Iterable[HeadNames] | None = None,
     ) -> None:
-        object.__setattr__(self, "queries", Positions.of(queries, "queries"))
-        object.__setattr__(self, "keys", Positions.of(keys, "keys"))
+        object.__setattr__(self, "queries", TokenPositions.of(queries, "queries"))
+        object.__setattr__(self, "keys", TokenPositions.of(keys, "keys"))
         object.__setattr__(self, "heads", None if heads is None else read_heads(heads))
 
 

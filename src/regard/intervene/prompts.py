@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import DTypeError, InputError, ShapeError
-from regard.intervene.edges import Places, Positions
+from regard.intervene.edges import Places, TokenPositions
 from regard.recorder.weights import device_of
 
 
@@ -29,7 +29,7 @@ def as_ids(given: Tensor | Sequence[int], model: nn.Module) -> Tensor:
 
 def as_rows(given: Places, tokens: int) -> list[int]:
     """Which of a prompt's tokens are meant."""
-    flags = Positions.of(given, "rows").among(0, tokens)
+    flags = TokenPositions.of(given, "rows").among(0, tokens)
     if not flags.any():
         raise InputError(
             f"rows={given!r} are none of the prompt's {tokens} tokens; give 0–{tokens - 1}"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
 
 from regard.arrays import host, is_bool
 from regard.declare import Declared, check_parts, part
 from regard.errors import DTypeError, InputError
+from regard.mask.spans import Spans, both_of, either_of
 
 if TYPE_CHECKING:
-    from regard.mask.spans import Spans
+    from regard.mask.kinds import Padding, Window
 
 Align: TypeAlias = Literal["start", "end"]
 
@@ -62,6 +65,31 @@ class Mask(Declared):
         """The mask as one interval of keys for each row, where it is that."""
         return None
 
+    def intervals(self, extent: Extent) -> tuple[Spans | None, Mask | None]:
+        """(intervals, rest): what the mask allows is what both allow; None allows everything."""
+        spans = self.spans(extent)
+        return (None, self) if spans is None else (spans, None)
+
+    # ── what it is, to those who treat such masks in a way of their own ──────────────────────
+
+    def as_window(self) -> Window | None:
+        """The mask as keys around each query's own position, where it is no more than that."""
+        return None
+
+    def as_padding(self) -> Padding | None:
+        """The mask as tokens that are real and tokens that are not, where it is no more."""
+        return None
+
+    def conditions(self) -> tuple[Mask, ...]:
+        """The masks that all have to allow a cell: several where & joined them."""
+        return (self,)
+
+    def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Mask:
+        """The mask of a part: its query 0 is query_start of so many queries; keys likewise."""
+        return Part(self, query_start, key_start, queries, keys)
+
+    # ── combining ────────────────────────────────────────────────────────────────────────────
+
     def __and__(self, other: Any) -> Mask:
         return Both(self, as_mask(other))
 
@@ -100,6 +128,16 @@ class Both(Mask):
     def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
         return meet(self.left.verdict(rows, cols, extent), self.right.verdict(rows, cols, extent))
 
+    def intervals(self, extent: Extent) -> tuple[Spans | None, Mask | None]:
+        left, left_rest = self.left.intervals(extent)
+        right, right_rest = self.right.intervals(extent)
+        rests = [rest for rest in (left_rest, right_rest) if rest is not None]
+        spans = both_of(left, right) if left and right else left or right
+        return spans, None if not rests else rests[0] if len(rests) == 1 else Both(*rests)
+
+    def conditions(self) -> tuple[Mask, ...]:
+        return *self.left.conditions(), *self.right.conditions()
+
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
 
@@ -122,6 +160,14 @@ class Either(Mask):
         if Verdict.ALL in two:
             return Verdict.ALL
         return Verdict.NONE if two == {Verdict.NONE} else Verdict.SOME
+
+    def intervals(self, extent: Extent) -> tuple[Spans | None, Mask | None]:
+        (left, left_rest), (right, right_rest) = (
+            one.intervals(extent) for one in (self.left, self.right)
+        )
+        whole = left_rest is None and right_rest is None
+        joined = either_of(left, right) if left and right and whole else None
+        return (None, self) if joined is None else (joined, None)
 
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
@@ -177,6 +223,22 @@ class Part(Mask):
             range(cols.start + self.key_start, cols.stop + self.key_start),
             self.within(extent),
         )
+
+    def intervals(self, extent: Extent) -> tuple[Spans | None, Mask | None]:
+        """The whole problem's intervals, for these rows, counted from the part's first key."""
+        spans, rest = self.mask.intervals(self.within(extent))
+        if spans is not None:
+            rows = slice(self.query_start, self.query_start + extent.queries)
+            spans = Spans(
+                np.maximum(spans.low[..., rows] - self.key_start, 0),
+                np.minimum(spans.high[..., rows] - self.key_start, extent.keys),
+            )
+        return spans, None if rest is None else replace(self, mask=rest)
+
+    def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Mask:
+        """A part of a part is a part of the whole, whose sizes stay."""
+        down, across = self.query_start + query_start, self.key_start + key_start
+        return replace(self, query_start=down, key_start=across)
 
 
 def as_mask(given: Any) -> Mask:

@@ -85,6 +85,12 @@ class Window(Mask):
         high = np.full_like(at, extent.keys) if self.right is None else at + self.right + 1
         return Spans(low, high)
 
+    def as_window(self) -> Window:
+        return self
+
+
+_BEHIND = {align: Window(None, 0, align) for align in ("end", "start")}  # made once
+
 
 class Causal(Mask):
     """Oneself and everything before."""
@@ -101,10 +107,13 @@ class Causal(Mask):
         return j[None, :] <= (i + extent.shift(self.align))[:, None]
 
     def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
-        return Window(None, 0, self.align).verdict(rows, cols, extent)
+        return _BEHIND[self.align].verdict(rows, cols, extent)
 
     def spans(self, extent: Extent) -> Spans:
-        return Window(None, 0, self.align).spans(extent)
+        return _BEHIND[self.align].spans(extent)
+
+    def as_window(self) -> Window:
+        return _BEHIND[self.align]
 
 
 class Prefix(Mask):
@@ -174,6 +183,9 @@ class Padding(Mask):
             return Spans(np.broadcast_to(low, wide), np.broadcast_to(high, wide))
         rows = real(np.asarray(self.queries), np.arange(extent.queries))
         return Spans(np.where(rows, low, 0), np.where(rows, high, 0))
+
+    def as_padding(self) -> Padding:
+        return self
 
     def check(self, extent: Extent) -> None:
         """Flags are as long as the sequence they speak of."""

@@ -6,14 +6,15 @@ Kernels like that form: two numbers a row instead of L×S booleans, and whole ti
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.arrays import is_bool
-from regard.mask.base import Both, Either, Extent, Mask, Part
+
+if TYPE_CHECKING:
+    from regard.mask.base import Extent, Mask
 
 _Integers: TypeAlias = NDArray[np.int64]
 
@@ -27,31 +28,7 @@ class Spans(NamedTuple):
 
 def spans_of(mask: Mask | None, extent: Extent) -> tuple[Spans | None, Mask | None]:
     """(intervals, rest): what the mask allows is what both allow; None allows everything."""
-    if isinstance(mask, Both):
-        left, left_rest = spans_of(mask.left, extent)
-        right, right_rest = spans_of(mask.right, extent)
-        rests = [rest for rest in (left_rest, right_rest) if rest is not None]
-        spans = _meet(left, right) if left and right else left or right
-        return spans, None if not rests else rests[0] if len(rests) == 1 else Both(*rests)
-    if isinstance(mask, Either):
-        joined = _union(spans_of(mask.left, extent), spans_of(mask.right, extent))
-        return (None, mask) if joined is None else (joined, None)
-    if isinstance(mask, Part):
-        return _part(mask, extent)
-    spans = None if mask is None else mask.spans(extent)
-    return (None, mask) if spans is None else (spans, None)
-
-
-def _part(mask: Part, extent: Extent) -> tuple[Spans | None, Mask | None]:
-    """The whole problem's intervals, for these rows, counted from the part's first key."""
-    spans, rest = spans_of(mask.mask, mask.within(extent))
-    if spans is not None:
-        rows = slice(mask.query_start, mask.query_start + extent.queries)
-        spans = Spans(
-            np.maximum(spans.low[..., rows] - mask.key_start, 0),
-            np.minimum(spans.high[..., rows] - mask.key_start, extent.keys),
-        )
-    return spans, None if rest is None else replace(mask, mask=rest)
+    return (None, None) if mask is None else mask.intervals(extent)
 
 
 def of_flags(given: NDArray[np.generic]) -> Spans | None:
@@ -84,17 +61,13 @@ def of_documents(query_ids: NDArray[np.generic], key_ids: NDArray[np.generic]) -
     return Spans(low, high)
 
 
-def _meet(a: Spans, b: Spans) -> Spans:
+def both_of(a: Spans, b: Spans) -> Spans:
+    """The keys that lie in both intervals."""
     return Spans(np.maximum(a.low, b.low), np.minimum(a.high, b.high))
 
 
-def _union(
-    left: tuple[Spans | None, Mask | None], right: tuple[Spans | None, Mask | None]
-) -> Spans | None:
+def either_of(a: Spans, b: Spans) -> Spans | None:
     """The intervals that cover both, where that adds no key neither allows."""
-    (a, a_rest), (b, b_rest) = left, right
-    if a is None or b is None or a_rest is not None or b_rest is not None:
-        return None
     empty_a, empty_b = a.high <= a.low, b.high <= b.low
     touching = (a.low <= b.high) & (b.low <= a.high)
     if not np.all(empty_a | empty_b | touching):

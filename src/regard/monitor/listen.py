@@ -15,7 +15,7 @@ from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import listening, unheard
 from regard.errors import InputError
-from regard.monitor.sample import Place, Real, Tally, measure, wanted
+from regard.monitor.sample import AttentionSite, RealTokens, Tally, measure, wanted
 from regard.recorder.atlas import Atlas, part_of
 from regard.recorder.sdpa import SeeTorch
 from regard.recorder.sequences import sequences
@@ -59,7 +59,7 @@ class StepListener:
         self._hooks = ExitStack()
         self._forward = ExitStack()
         self._depth = 0  # of a model that calls itself
-        self._padding: dict[str, Real | None] = {}  # of the current pass, by stream
+        self._padding: dict[str, RealTokens | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
 
     def open(self, step: int) -> None:
@@ -107,7 +107,7 @@ class StepListener:
         if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
             sequences(now.given, attention._call, now.batch, caller.path, ours=ours)
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
-        place = Place(label, caller.path, shape.query_heads, shape.dim)
+        place = AttentionSite(label, caller.path, shape.query_heads, shape.dim)
         device = attention.device.type
         with unheard(), torch.no_grad(), torch.autocast(device, enabled=False):
             self.tally.add(place, measure(attention, self._real(now, caller.path, attention)))
@@ -118,7 +118,7 @@ class StepListener:
     def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
         self.heard(attention, ours=False)
 
-    def _real(self, now: Pass, path: str, attention: Attention) -> Real | None:
+    def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
         """Which rows are not padding, where the model was given a padding mask."""
         stream = "encoder" if part_of(path) == "encoder" else "tokens"
         if stream not in now.padding:
@@ -132,7 +132,7 @@ class StepListener:
         fits = real is not None and tuple(real.rows.shape) == (batch, call.shape.queries)
         return real if fits else None
 
-    def _take_maps(self, place: Place, attention: Attention, snapshots: Snapshots) -> None:
+    def _take_maps(self, place: AttentionSite, attention: Attention, snapshots: Snapshots) -> None:
         """Keep the maps of the chosen heads, from the first forward that has them."""
         labels = {n: f"{place.label}H{n}" for n in range(place.heads)}
         chosen = {n: label for n, label in labels.items() if label in snapshots.heads}
@@ -148,12 +148,12 @@ def _in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
-def _real_tokens(flags: Tensor) -> Real | None:
+def _real_tokens(flags: Tensor) -> RealTokens | None:
     """(B, L) flags; None where every token is real."""
     if bool(flags.all()):
         return None
     start = flags.to(torch.uint8).argmax(-1, keepdim=True)
-    return Real(flags, start if bool(start.any()) else None)
+    return RealTokens(flags, start if bool(start.any()) else None)
 
 
 def _has_parts(model: nn.Module) -> bool:

@@ -1,6 +1,6 @@
 """The statistics of one sampled step, from one attention to all ranks.
 
-attention ─measure→ Sums ─Tally→ sums of a step ─Collector, Ranks→ Sample
+attention ─measure→ HeadSums ─Tally→ sums of a step ─Collector, Ranks→ Sample
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STATISTICS: Final[dict[str, str]] = {
 SUMMED: Final = ("normalized_entropy", "choosing_rows", "peak", "sink_mass", "rows")
 
 
-class Place(NamedTuple):
+class AttentionSite(NamedTuple):
     """One attention of a model."""
 
     label: str  # L5, cross.L5
@@ -84,22 +84,22 @@ class Sample:
 # ── one attention ────────────────────────────────────────────────────────────────────────────
 
 
-class Real(NamedTuple):
+class RealTokens(NamedTuple):
     """Which tokens of a padded batch are not padding."""
 
     rows: Tensor  # (B, L) booleans
     start: Tensor | None  # (B, 1): the first key of each sequence; None where it is key 0 in all
 
 
-class Sums(NamedTuple):
+class HeadSums(NamedTuple):
     """Of one call, or of several."""
 
     largest: Tensor  # (H,): max score; −∞ where no row has a key, ∞ where a score is not finite
     sums: Tensor  # (len(SUMMED), H)
 
-    def joined(self, other: Sums) -> Sums:
+    def joined(self, other: HeadSums) -> HeadSums:
         """Of both calls together."""
-        return Sums(torch.maximum(self.largest, other.largest), self.sums + other.sums)
+        return HeadSums(torch.maximum(self.largest, other.largest), self.sums + other.sums)
 
 
 def wanted(call: Call) -> tuple[Summary, ...]:
@@ -109,7 +109,7 @@ def wanted(call: Call) -> tuple[Summary, ...]:
     return (Entropy(), MaxScore(), Visible(), *biased)
 
 
-def measure(attention: Attention, real: Real | None) -> Sums:
+def measure(attention: Attention, real: RealTokens | None) -> HeadSums:
     """Sums over batch and rows, on the attention's device; known padding is left out."""
     call = attention._call
     summaries = attention.summarize(*wanted(call))
@@ -132,7 +132,7 @@ def measure(attention: Attention, real: Real | None) -> Sums:
         _sum(entropy, choosing), _sum(choosing, choosing), _sum(peak, counts & (seen > 0)),
         _sum(masses, counts), _sum(counts, counts),
     ]  # fmt: skip
-    return Sums(kept.amax((0, 2)), torch.stack(sums))
+    return HeadSums(kept.amax((0, 2)), torch.stack(sums))
 
 
 def _rows(tensor: Tensor, heads: int) -> Tensor:
@@ -153,7 +153,7 @@ def _heaviest(call: Call, largest: Tensor) -> Tensor:
     return cap * (largest / cap).tanh()
 
 
-def _sink_mass(attention: Attention, call: Call, lse: Tensor, real: Real | None) -> Tensor:
+def _sink_mass(attention: Attention, call: Call, lse: Tensor, real: RealTokens | None) -> Tensor:
     """(*batch, H, L): the weight of the sequence's first token and of the learned sink."""
     mass = attention.sink_mass().detach().reshape(lse.shape)
     keys = call.shape.keys
@@ -188,10 +188,10 @@ class Tally:
     """Sums by place, over all calls of a step. A place whose shape changes starts again."""
 
     def __init__(self) -> None:
-        self.places: dict[str, Place] = {}
-        self._sums: dict[str, Sums] = {}
+        self.places: dict[str, AttentionSite] = {}
+        self._sums: dict[str, HeadSums] = {}
 
-    def add(self, place: Place, sums: Sums) -> None:
+    def add(self, place: AttentionSite, sums: HeadSums) -> None:
         """Add one call of this place."""
         before = self._sums.get(place.label) if self.places.get(place.label) == place else None
         self.places[place.label] = place
@@ -202,7 +202,7 @@ class Tally:
         """The device of the sums; None while there are none."""
         return next((sums.largest.device for sums in self._sums.values()), None)
 
-    def packed(self, layout: list[Place]) -> tuple[Tensor, Tensor]:
+    def packed(self, layout: list[AttentionSite]) -> tuple[Tensor, Tensor]:
         """(places, heads) largest and (places, len(SUMMED), heads) sums, in this order of places;
         −∞ and 0 where there was no call."""
         heads = max((place.heads for place in layout), default=0)
@@ -222,7 +222,7 @@ class Collector:
     """Makes samples: gradient norms added, ranks reduced, sums divided into means."""
 
     def __init__(self, model: nn.Module, ranks: Ranks) -> None:
-        self.layout: list[Place] = []  # in the order that all ranks share
+        self.layout: list[AttentionSite] = []  # in the order that all ranks share
         self.reasons: dict[str, str] = {}  # by place: why its gradient norms are not known
         self._model, self._ranks = model, ranks
 
@@ -327,13 +327,13 @@ class Ranks:
             dist.all_reduce(sums, dist.ReduceOp.SUM, group=self._group)
         return largest, sums
 
-    def agree(self, places: list[Place]) -> list[Place]:
+    def agree(self, places: list[AttentionSite]) -> list[AttentionSite]:
         """The places of all ranks in one order; those of the first rank come first."""
         if self.count == 1:
             return places
         gathered: list[Any] = [None] * self.count
         dist.all_gather_object(gathered, places, group=self._group)
-        merged: dict[str, Place] = {}
+        merged: dict[str, AttentionSite] = {}
         for place in (place for of_rank in gathered for place in of_rank):
             merged.setdefault(place.label, place)
         return list(merged.values())

@@ -13,7 +13,7 @@ from torch import nn
 from regard.errors import InputError, RegardWarning
 from regard.monitor.listen import Snapshots, StepListener
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
-from regard.monitor.sample import Collector, Place, Ranks, Sample
+from regard.monitor.sample import AttentionSite, Collector, Ranks, Sample
 from regard.recording import Alarm
 
 
@@ -120,7 +120,7 @@ class Monitor:
         """By place: why the latest sample has no gradient norms, where it has none."""
         return self._collector.reasons
 
-    def module_of(self, label: str) -> tuple[nn.Module, Place]:
+    def module_of(self, label: str) -> tuple[nn.Module, AttentionSite]:
         """The module behind a place of a sample, and its heads."""
         for place in self._collector.layout:
             if place.label == label:

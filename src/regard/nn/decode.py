@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.engine.observers import editors, listeners
 from regard.engine.torch_state import inside_context_parallel
-from regard.mask import Causal, Mask, Window
+from regard.mask import Mask
 
 
 def is_unasked(*tensors: Tensor) -> bool:
@@ -28,10 +28,10 @@ def sees_everything(mask: Mask | Tensor | None, query: Tensor, key: Tensor) -> b
     (half precision has its own kernels)."""
     if query.shape[-2] != 1 or query.dtype not in (torch.float32, torch.float64):
         return False
-    if isinstance(mask, Window):
-        near = mask.left is None or key.shape[-2] <= mask.left + 1
-        return near and mask.align == "end"
-    return mask is None or (isinstance(mask, Causal) and mask.align == "end")
+    window = mask.as_window() if isinstance(mask, Mask) else None
+    if window is None:
+        return mask is None
+    return window.align == "end" and (window.left is None or key.shape[-2] <= window.left + 1)
 
 
 def next_token(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.engine.api import attend_partial
 from regard.errors import InputError, ShapeError
-from regard.mask import Causal, Mask
+from regard.mask import Mask
 from regard.nn.cache import Cache, KeyValueCache, StackCache
 from regard.state import Partial, merge
 
@@ -90,4 +90,5 @@ def attend_after(
 
 def sees_prefix(mask: Mask | Tensor | None) -> TypeGuard[Mask | None]:
     """Whether a mask hides nothing of what came before."""
-    return mask is None or (isinstance(mask, Causal) and mask.align == "end")
+    window = mask.as_window() if isinstance(mask, Mask) else None
+    return mask is None or (window is not None and window.left is None and window.align == "end")

@@ -15,7 +15,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.engine import ops
-from regard.engine.call import RowState
+from regard.engine.backend import ColumnAnswers
+from regard.engine.call import RowState, map_parts, parts_of
 from regard.engine.codec import marks_of, measure_text
 from regard.errors import InputError, StaleError
 from regard.mask import Mask, Verdict
@@ -26,18 +27,8 @@ from regard.parallel.transport import RingReduceScatter, all_reduce, circulate
 from regard.score import Bias
 from regard.shapes import AttentionShape
 from regard.state import Finished, Partial, merge
-from regard.summary import (
-    ColumnStatistic,
-    Entropy,
-    Offsets,
-    Pooled,
-    Received,
-    Summary,
-    TopKeys,
-    TopScored,
-    TopScores,
-)
-from regard.summary.base import fewest
+from regard.summary import ColumnStatistic, Entropy, Summary
+from regard.summary.base import InBlocks, fewest
 from regard.summary.columns import query_indices
 
 
@@ -162,23 +153,19 @@ class RingAttention(ParallelAttention):
                 nothing = self._query.detach()[..., :0]
                 self._entropy = self._with_gradients(self._without_values(), nothing)[2]
             return self._entropy
-        if isinstance(value, TopKeys):
-            return TopKeys(self._refusing(value.weights, summary), value.keys)
-        return self._refusing(value, summary)
+        return map_parts(value, lambda part: self._refusing(part, type(summary).__name__))
 
-    def _refusing(self, value: Tensor, summary: Summary) -> Any:
+    def _refusing(self, value: Tensor, what: str) -> Any:
+        if not value.is_floating_point():
+            return value
         tensors = (self._query, self._key, *self._arrays)
-        return RefusedGradient.apply(  # type: ignore[no-untyped-call]
-            value, type(summary).__name__, *tensors
-        )
+        return RefusedGradient.apply(value, what, *tensors)  # type: ignore[no-untyped-call]
 
     def _lookup(self, summary: Summary) -> Any:
         """A known value, also where it is part of a larger one."""
         if summary in self._known:
             return self._known[summary]
-        best = {m: v for m, v in self._known.items() if isinstance(v, TopKeys)}
-        scored = {m: TopScored(*value, value.weights) for m, value in best.items()}
-        return summary.answer(scored, self._problem.shape)
+        return summary.answer(self._known, self._problem.shape)
 
     def _current_versions(self) -> tuple[int, ...]:
         """How often each tensor that defines the matrix was written to."""
@@ -229,18 +216,18 @@ def _concatenated(parts: list[Partial]) -> Partial:
     """Partials of different queries as one."""
     if len(parts) == 1:
         return parts[0]
+    axis = parts[0].lse.ndim - 1
     return Partial(
         torch.cat([part.out for part in parts], -2),
         torch.cat([part.lse for part in parts], -1),
-        {s: _cat([part.summaries[s] for part in parts]) for s in parts[0].summaries},
+        {s: _cat([part.summaries[s] for part in parts], axis) for s in parts[0].summaries},
         torch.cat([_rest(part) for part in parts], -1),
     )
 
 
-def _cat(values: list[Any]) -> Any:
-    if isinstance(values[0], TopScores):
-        return TopScores(*(torch.cat(list(side), -2) for side in zip(*values, strict=True)))
-    return torch.cat(values, -1)
+def _cat(values: list[Any], axis: int) -> Any:
+    sides = zip(*map(parts_of, values), strict=True)
+    return map_parts(values[0], lambda _: torch.cat(next(sides), axis))
 
 
 def _rest(part: Partial | Finished) -> Tensor:
@@ -267,20 +254,18 @@ class _SecondRing:
     ) -> None:
         self.problem, self.query, self.key, self.state = problem, query, key, state
         self.summaries = summaries
+        asked = ((s, s.source().column_sums()) for s in summaries)
+        self.sums = {s: sums for s, sums in asked if sums is not None}
         self.offsets: Tensor | None = None
-        received = [s for s in summaries if isinstance(s, Received)]
-        if Offsets() in summaries:
-            self.offsets = self._zeros(max(2 * problem.tokens - 1, 0))
-            received.append(Received())  # diagonals come along with the mass of all queries
         # which queries count, and whether the number of those that see each key is needed
         self.choices: dict[Any, bool] = {}
-        for summary in received:
-            seen = self.choices.get(summary.queries, False)
-            self.choices[summary.queries] = seen or summary.per == "visible"
+        for sums in self.sums.values():
+            self.choices[sums.queries] = self.choices.get(sums.queries, False) or sums.seen
+            if sums.offsets:  # diagonals come along with the mass of all queries
+                self.offsets = self._zeros(max(2 * problem.tokens - 1, 0))
         self.declared = [s for s in summaries if isinstance(s, ColumnStatistic)]
-        self.maps = {
-            s: _Map(s, problem.shape, state.peak) for s in summaries if isinstance(s, Pooled)
-        }
+        filling = ((s, s.in_blocks(problem.shape, state.peak)) for s in summaries)
+        self.maps = {s: each for s, each in filling if each is not None}
 
     def run(self) -> dict[Summary, Tensor]:
         """Each summary's value: of this rank's keys, or of the whole matrix."""
@@ -297,12 +282,15 @@ class _SecondRing:
                 if self.declared:
                     declared.add(self._declared(owner, key))
         sums = iter(received.result() if self.choices else [])
-        mass = {
-            queries: (next(sums), next(sums) if seen else self.state.peak.new_ones(()))
+        found = {
+            queries: ColumnAnswers(next(sums), next(sums) if seen else None, None)
             for queries, seen in self.choices.items()
         }
+        if self.offsets is not None:
+            whole = all_reduce(peers, self.offsets, "adding up maps")
+            found[None] = found[None]._replace(offsets=whole)
         terms = dict(zip(self.declared, declared.result() if self.declared else (), strict=True))
-        return {summary: self._finish(summary, mass, terms) for summary in self.summaries}
+        return {summary: self._finish(summary, found, terms) for summary in self.summaries}
 
     def _declared(self, owner: int, key: Tensor) -> list[Tensor]:
         """The terms of statistics of keys, from this rank's queries: (…, Hq, keys of the owner)."""
@@ -343,15 +331,14 @@ class _SecondRing:
             self.offsets[..., first : first + sweep[3].shape[-1]] += sweep[3]
         return sweep
 
-    def _pool(self, each: _Map, owner: int, key: Tensor) -> None:
-        """The engine counts cells from a block's first token, so blocks begin where cells do."""
+    def _pool(self, each: InBlocks, owner: int, key: Tensor) -> None:
         for rows, at, cols, there in self.problem.blocks(owner):
             for down, q_at in _cuts(rows, at, each.cell):
                 for across, k_at in _cuts(cols, there, each.cell):
                     if self.problem.verdict(down, across) is not Verdict.NONE:
                         k = key[..., k_at, :]
                         (cells,), shape = self._measure([each.asked], down, q_at, k, across)
-                        each.add(down, across, cells, shape)
+                        each.add(down.start, across.start, cells, shape)
 
     def _measure(
         self, summaries: Sequence[Summary], rows: Piece, at: slice, key: Tensor, cols: Piece
@@ -374,50 +361,23 @@ class _SecondRing:
     def _finish(
         self,
         summary: Summary,
-        mass: dict[Any, tuple[Tensor, Tensor]],
+        found: dict[Any, ColumnAnswers],
         terms: dict[ColumnStatistic, Tensor],
-    ) -> Tensor:
-        peers, doing = self.problem.peers, "adding up maps"
+    ) -> Any:
         if isinstance(summary, ColumnStatistic):
             return summary.close(terms[summary], self.problem.shape)
-        if isinstance(summary, Received):
-            return summary.finish(*mass[summary.queries], self.problem.shape)
-        if isinstance(summary, Pooled):
+        if summary in self.sums:
+            sums, source = self.sums[summary], summary.source()
+            brought = {source: source.packed(found[sums.queries].of(sums))}
+            return summary.answer(brought, self.problem.shape)
+        if summary in self.maps:
             each = self.maps[summary]
-            op = dist.ReduceOp.MAX if summary.how == "max" else dist.ReduceOp.SUM
-            return each.divided(all_reduce(peers, each.cells, doing, op))
-        if self.offsets is None or not isinstance(summary, Offsets):
-            raise InputError(
-                f"{summary!r} neither merges over keys nor is a statistic of keys: a ring cannot "
-                "measure it; ulysses() can"
-            )
-        return all_reduce(peers, self.offsets, doing)
-
-
-class _Map:
-    """The pooled matrix, as far as this rank's queries have filled it."""
-
-    def __init__(self, summary: Pooled, shape: AttentionShape, like: Tensor) -> None:
-        self.summary, self.shape = summary, shape
-        self.cell = summary.size(shape)
-        self.asked = Pooled(self.cell, summary.how)
-        side = -(-shape.keys // self.cell)
-        self.cells = like.new_zeros((*like.shape[:-1], side, side))
-
-    def add(self, rows: Piece, cols: Piece, cells: Tensor, shape: AttentionShape) -> None:
-        """Cells of one block, divided by their area inside the block."""
-        down, across = (
-            slice(piece.start // self.cell, -(-piece.stop // self.cell)) for piece in (rows, cols)
+            op = dist.ReduceOp.MAX if each.join == "max" else dist.ReduceOp.SUM
+            return each.close(all_reduce(self.problem.peers, each.cells, "adding up maps", op))
+        raise InputError(
+            f"{summary!r} neither merges over keys nor is a statistic of keys: a ring cannot "
+            "measure it; ulysses() can"
         )
-        here = self.cells[..., down, across]
-        if self.summary.how == "max":
-            torch.maximum(here, cells, out=here)
-        else:
-            here += cells * self.asked.area(shape, cells)
-
-    def divided(self, cells: Tensor) -> Tensor:
-        """Sums by the area inside the whole."""
-        return cells if self.summary.how == "max" else cells / self.asked.area(self.shape, cells)
 
 
 def _cuts(piece: Piece, at: slice, cell: int) -> list[tuple[Piece, slice]]:

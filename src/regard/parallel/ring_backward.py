@@ -48,7 +48,7 @@ class RingGradients(torch.autograd.Function):
         """A collective: every rank must run it."""
         output, peak, log, entropy, *tensors = ctx.saved_tensors
         row_gradients = _row_gradients(grads, output, peak.dtype, entropy)
-        trip = _Backward(ctx.problem, tensors, RowState(peak, log), row_gradients)
+        trip = _BackwardTrip(ctx.problem, tensors, RowState(peak, log), row_gradients)
         return None, None, None, None, *trip.run(ctx.needs_input_grad[4:])
 
 
@@ -84,7 +84,7 @@ def _row_gradients(
     return [g_output, shift + g_entropy * entropy, g_entropy]
 
 
-class _Backward:
+class _BackwardTrip:
     """One trip of keys, values and their gradients."""
 
     def __init__(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.engine.api import attend_partial, replay
+from regard.engine.call import map_parts, parts_of
 from regard.engine.torch_state import in_autocast
 from regard.errors import GradientError
 from regard.mask import Mask, as_mask
@@ -25,7 +26,7 @@ from regard.parallel.transport import Peers, all_gather
 from regard.score import Bias, PartBias, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Finished, Partial, merge
-from regard.summary import Summary, TopScores, as_summaries
+from regard.summary import Summary, as_summaries
 
 
 def tree(
@@ -108,7 +109,7 @@ def _gathered(peers: Peers, mine: Partial) -> list[Partial]:
 def _flat(part: Partial) -> list[Tensor]:
     tensors = [part.out, part.lse, torch.zeros_like(part.lse) if part.rest is None else part.rest]
     for value in part.summaries.values():
-        tensors += list(value) if isinstance(value, TopScores) else [value]
+        tensors += parts_of(value)
     return tensors
 
 
@@ -116,8 +117,7 @@ def _built(tensors: list[Tensor], like: Partial) -> Partial:
     left = iter(tensors)
     out, lse, rest = next(left), next(left), next(left)
     summaries = {
-        summary: TopScores(next(left), next(left)) if isinstance(value, TopScores) else next(left)
-        for summary, value in like.summaries.items()
+        summary: map_parts(value, lambda _: next(left)) for summary, value in like.summaries.items()
     }
     return Partial(out, lse, summaries, rest)
 

@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.engine.api import attend
 from regard.engine.attention import Attention
+from regard.engine.call import map_parts, parts_of
 from regard.engine.observers import unheard
 from regard.engine.torch_state import whole_sequence
 from regard.errors import GradientError
@@ -31,7 +32,7 @@ from regard.parallel.problem import QKV, ParallelAttention, ShardedProblem, open
 from regard.parallel.shards import Shards
 from regard.parallel.transport import Peers, all_reduce, all_to_all, resized
 from regard.score import Bias
-from regard.summary import Received, Summary, TopKeys
+from regard.summary import Summary
 
 _DOING = "trading tokens for heads"
 _Heads = tuple[range, ...]  # of every rank
@@ -121,18 +122,18 @@ class HeadwiseAttention(ParallelAttention):
 
     def _redistributed(self, summary: Summary, value: Any) -> Any:
         """From this rank's heads to the ranks whose tokens it is about."""
-        batch = len(self._problem.shape.batch)
-        if isinstance(value, TopKeys):
-            at = batch + 1 - value.keys.ndim
-            return TopKeys(*to_tokens(self._layout, (at, at), *value))
+        batch, source = len(self._problem.shape.batch), summary.source()
         if summary.about == "matrix":
             return to_all_ranks(self._layout, batch - value.ndim, value, type(summary).__name__)
-        (mine,) = to_tokens(self._layout, (-1,), value)
-        if isinstance(summary, Received) and summary.groups is not None:
-            # divided already; all heads are together again only here
-            only = Received(groups=summary.groups)
-            return only.finish(mine, torch.ones_like(mine), self._problem.shape)
-        return mine
+        parts = parts_of(value)
+        axes = [batch + 1 - part.ndim for part in parts]
+        moved = iter(to_tokens(self._layout, axes, *parts))
+        mine = map_parts(value, lambda _: next(moved))
+        if summary == _of_heads(summary):
+            return mine
+        # divided already; all heads are together again only here
+        divided = source.packed([mine, torch.ones_like(mine)])
+        return summary.answer({source: divided}, self._problem.shape)
 
     def _sink(self) -> Tensor | None:
         sink: Tensor | None = self._score.sink

@@ -40,7 +40,7 @@ _PARTS = (".shard-*.part", f"{PARTIAL}/.shard-*.part", f".{MANIFEST}.part")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CorpusRequest:
     """What somebody wants recorded, and where to."""
 
     documents: Path
@@ -131,7 +131,7 @@ def _clear(folder: Path) -> None:
 # ── before ───────────────────────────────────────────────────────────────────────────────────
 
 
-def gather(asked: Asked) -> tuple[list[Document], list[Bad]]:
+def gather(asked: CorpusRequest) -> tuple[list[Document], list[Bad]]:
     """The documents and those that are none, which are an error unless they may be left out."""
     found, bad = read_corpus(asked.documents, asked.field)
     _refuse_bad(bad, asked)
@@ -139,7 +139,10 @@ def gather(asked: Asked) -> tuple[list[Document], list[Bad]]:
 
 
 def prepare(
-    asked: Asked, found: Sequence[Document], broken: Sequence[Bad], workers: Workers[ShardRecorder]
+    asked: CorpusRequest,
+    found: Sequence[Document],
+    broken: Sequence[Bad],
+    workers: Workers[ShardRecorder],
 ) -> Run:
     """See what the model makes of each document, and what is in the folder already."""
     tokens, too_long = _tokens(found, workers)
@@ -162,7 +165,7 @@ def prepare(
     )  # fmt: skip
 
 
-def _refuse_bad(bad: Sequence[Bad], asked: Asked) -> None:
+def _refuse_bad(bad: Sequence[Bad], asked: CorpusRequest) -> None:
     if bad and not asked.skip_bad:
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         raise InputError(f"{bad[0]}{more}; mend it, or leave such documents out with --skip-bad")
@@ -224,7 +227,7 @@ def _foreseen(
 
 
 def _manifest(
-    asked: Asked, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
+    asked: CorpusRequest, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
 ) -> dict[str, Any]:
     return {
         "contents": "documents/1",
@@ -243,7 +246,7 @@ def _manifest(
     }
 
 
-def _compared(asked: Asked, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
+def _compared(asked: CorpusRequest, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
     """Files that are done; files of another run, which are an error unless they may go; and where
     the files to do are written."""
     done, stale = _sorted(asked.folder, wanted)
@@ -300,7 +303,7 @@ def _unlike(there: dict[str, Any], now: dict[str, Any], names: Any) -> list[str]
 
 def carry_out(
     run: Run,
-    asked: Asked,
+    asked: CorpusRequest,
     workers: Workers[ShardRecorder],
     advanced: Callable[[float], None] = lambda _: None,
 ) -> Iterator[str]:

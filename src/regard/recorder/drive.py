@@ -31,7 +31,7 @@ _GUESSES = 5
 
 
 @dataclass(frozen=True)
-class Survey:
+class TrialRun:
     """What a short run shows: the attentions of a model in order, and how fast it is."""
 
     sizes: tuple[Size, ...]
@@ -78,7 +78,7 @@ class Ear:
         self.heard(attention)
 
 
-def survey(model: Any, ids: Tensor) -> Survey:
+def survey(model: Any, ids: Tensor) -> TrialRun:
     """Run the first tokens and see."""
     first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
     where = Whereabouts(model)
@@ -91,7 +91,7 @@ def survey(model: Any, ids: Tensor) -> Survey:
         _once(model, first)
         took = max(time.perf_counter() - begun, 1e-4)
     count = sum(p.numel() for p in model.parameters())
-    return Survey(tuple(ear.sizes), tuple(ear.layers), count, 2 * count * first.shape[1] / took)
+    return TrialRun(tuple(ear.sizes), tuple(ear.layers), count, 2 * count * first.shape[1] / took)
 
 
 def _once(model: Any, ids: Tensor) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.recorder.choice import Choice
-from regard.recorder.drive import Survey, survey
+from regard.recorder.drive import TrialRun, survey
 from regard.recorder.plan import Plan, make_plan
 
 
@@ -16,8 +16,8 @@ from regard.recorder.plan import Plan, make_plan
 class Foresight:
     """Plans for prompts of any length."""
 
-    seen: Survey  # every attention of the model
-    chosen: Survey  # those that are to be recorded, with the heads that are
+    seen: TrialRun  # every attention of the model
+    chosen: TrialRun  # those that are to be recorded, with the heads that are
 
     def plan(self, tokens: int, budget: int) -> Plan:
         """What is kept of a prompt of so many tokens, generated ones included."""

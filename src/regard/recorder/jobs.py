@@ -127,7 +127,7 @@ class Workers(Generic[_Tool]):
             for pipe in connection.wait(list(busy)):
                 worker, task = busy[pipe]
                 said = worker.answer(task.name)
-                if isinstance(said, _Step):
+                if isinstance(said, _Advance):
                     advanced(said.size)
                     continue
                 del busy[pipe]
@@ -152,7 +152,7 @@ def cores() -> int:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Advance:
     size: float
 
 
@@ -179,7 +179,7 @@ def _work(
                 function, given = pipe.recv()
             except EOFError:
                 return
-            pipe.send(_Done(function(tool, given, lambda size: pipe.send(_Step(size)))))
+            pipe.send(_Done(function(tool, given, lambda size: pipe.send(_Advance(size)))))
     except RegardError as error:
         pipe.send(error)
 

@@ -44,7 +44,7 @@ _TENSORS: Final = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CallMeasures:
     """What to measure in one call."""
 
     top: int
@@ -82,7 +82,7 @@ class Measured:
     value_norm: Tensor  # (E, K, S)
 
 
-def measured(attention: Attention, wanted: Wanted, output: Tensor, value: Tensor) -> Measured:
+def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: Tensor) -> Measured:
     """The numbers, with gradients left behind."""
     call = attention._call
     with torch.no_grad():
@@ -138,7 +138,7 @@ def recordable(given: Any) -> tuple[RowStatistic, ...]:
     return tuple(names.values())
 
 
-def matched(attention: Attention, wanted: Wanted) -> dict[str, Tensor]:
+def matched(attention: Attention, wanted: CallMeasures) -> dict[str, Tensor]:
     """(E, H, L) of what depends on token ids."""
     found = attention.summarize(*wanted.matches.values()) if wanted.matches else {}
     shape = attention._call.shape

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from regard.arrays import host, is_bool
 from regard.mask import Mask, Padding
-from regard.mask.base import Both
 
 _Flags = NDArray[np.bool_]
 
@@ -34,9 +34,10 @@ def margin(flags: _Flags) -> range:
 def real_in(mask: Mask | None, entry: tuple[int, ...], queries: int, keys: int) -> Real:
     """The padding that is one of a mask's conditions."""
     found: list[_Flags | None] = [None, None]
-    for one in _paddings(mask):
-        alone = one.select(entry)
-        assert isinstance(alone, Padding)
+    for one in () if mask is None else mask.conditions():
+        alone = one.select(entry).as_padding()
+        if alone is None:
+            continue
         for at, (flags, count) in enumerate(((alone.queries, queries), (alone.keys, keys))):
             if flags is not None:
                 real, before = _flags(flags, count), found[at]
@@ -46,14 +47,16 @@ def real_in(mask: Mask | None, entry: tuple[int, ...], queries: int, keys: int) 
 
 def without_padding(mask: Mask | None, rows: range, keys: range) -> Mask | None:
     """One entry's mask less the padding that lies outside these rows and keys."""
-    if isinstance(mask, Both):
-        left, right = (without_padding(m, rows, keys) for m in (mask.left, mask.right))
-        return right if left is None else left if right is None else Both(left, right)
-    if not isinstance(mask, Padding):
-        return mask
-    inside = ((mask.queries, rows), (mask.keys, keys))
-    real = (f is None or _flags(f, at.stop)[at.start :].all() for f, at in inside)
-    return None if all(real) else mask
+    held = () if mask is None else mask.conditions()
+    kept = [one for one in held if not _is_outside(one.as_padding(), rows, keys)]
+    return mask if len(kept) == len(held) else reduce(and_, kept) if kept else None
+
+
+def _is_outside(padding: Padding | None, rows: range, keys: range) -> bool:
+    if padding is None:
+        return False
+    inside = ((padding.queries, rows), (padding.keys, keys))
+    return all(f is None or _flags(f, at.stop)[at.start :].all() for f, at in inside)
 
 
 def real_tokens(given: Any) -> Tensor | None:
@@ -65,14 +68,6 @@ def real_tokens(given: Any) -> Tensor | None:
     if isinstance(given, Tensor):
         return given.detach() != 0 if given.ndim == 2 else None
     return getattr(given, "counted", None)
-
-
-def _paddings(mask: Mask | None) -> Iterator[Padding]:
-    if isinstance(mask, Both):
-        yield from _paddings(mask.left)
-        yield from _paddings(mask.right)
-    elif isinstance(mask, Padding):
-        yield mask
 
 
 def _flags(given: Any, count: int) -> _Flags:

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from regard.declare import encode, is_portable
 from regard.errors import InputError
-from regard.mask import Causal, Extent, Mask, Table, Window
-from regard.mask.base import Both, Part
+from regard.mask import Extent, Mask, Table
 from regard.recording.contents import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 
@@ -100,12 +99,7 @@ def _spelt_out(mask: Mask, extent: Extent) -> tuple[Mask | None, str]:
 def follows(mask: Mask | None, queries: int) -> bool:
     """Whether rows under this mask can be joined with the rows before them: it looks backwards
     from each row's own position and holds no array."""
-    if isinstance(mask, Both):
-        return follows(mask.left, queries) and follows(mask.right, queries)
     if mask is None:
         return queries == 1
-    if isinstance(mask, Part):
-        return False
-    if isinstance(mask, Window):
-        return mask.align == "end" and mask.right == 0
-    return isinstance(mask, Causal) and mask.align == "end"
+    windows = [one.as_window() for one in mask.conditions()]
+    return all(w is not None and w.align == "end" and w.right == 0 for w in windows)

@@ -29,7 +29,7 @@ from regard.recorder.behind import Behind
 from regard.recorder.choice import Choice
 from regard.recorder.hearing import audible
 from regard.recorder.ledger import Store
-from regard.recorder.measure import Wanted, recordable
+from regard.recorder.measure import CallMeasures, recordable
 from regard.recorder.missed import missed_modules, why_missed
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
@@ -106,7 +106,7 @@ class Recorder:
         self._expected: int | None = None
         self._planned: Plan | None = None
         self._asked: Call | None = None  # the call that `_turn` is about
-        self._turn: _Turn | None = None
+        self._turn: _PendingCall | None = None
         self._stack = ExitStack()
         self._recording: Recording | None = None
         self._entered = False
@@ -311,14 +311,16 @@ class Recorder:
         if caller is not None:
             self._where.called(caller)
 
-    def _take(self, attention: Attention, output: Tensor, value: Tensor, turn: _Turn) -> None:
+    def _take(
+        self, attention: Attention, output: Tensor, value: Tensor, turn: _PendingCall
+    ) -> None:
         pages = read_pages(attention, output, value, turn.wanted, turn.shares, turn.plan)
         # what comes from a GPU is a copy, which nobody changes behind our back
         self._prompts.take(turn.spot, pages, late=attention.device.type == "cuda")
         if self.watcher is not None:
             self.watcher()
 
-    def _arrange(self, call: Call, ours: bool = True) -> _Turn | None:
+    def _arrange(self, call: Call, ours: bool = True) -> _PendingCall | None:
         """Whose call this is; None where nobody wants it. `ours`: regard computes it."""
         caller = self._where.caller()
         now = self._where.now
@@ -335,7 +337,8 @@ class Recorder:
         aligned = all(share.whole and _is_aligned(share, plan.pool_cell) for share in shares)
         copies, prefix = self._prompts.matches(caller, call, shares)
         cell = plan.pool_cell if aligned else 0
-        return _Turn(spot, shares, Wanted(TOP, cell, copies, prefix, self._statistics), plan)
+        measures = CallMeasures(TOP, cell, copies, prefix, self._statistics)
+        return _PendingCall(spot, shares, measures, plan)
 
     def _plan(self, call: Call, caller: Caller) -> Plan:
         """Made when a prompt's first attention is heard: the model's other layers are like it."""
@@ -427,10 +430,10 @@ class Recorder:
         }
 
 
-class _Turn:
+class _PendingCall:
     """A call that is about to be computed, and what will be written about it."""
 
-    def __init__(self, spot: Spot, shares: list[Share], wanted: Wanted, plan: Plan) -> None:
+    def __init__(self, spot: Spot, shares: list[Share], wanted: CallMeasures, plan: Plan) -> None:
         self.spot, self.shares, self.wanted, self.plan = spot, shares, wanted, plan
 
 

@@ -19,7 +19,7 @@ from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.recorder.host import bring
 from regard.recorder.ledger import Page
-from regard.recorder.measure import Measured, Wanted, matched, measured
+from regard.recorder.measure import CallMeasures, Measured, matched, measured
 from regard.recorder.padding import without_padding
 from regard.recorder.plan import Plan
 from regard.recorder.reduce import in_bins, totals
@@ -61,7 +61,7 @@ def read_pages(
     attention: Attention,
     output: Tensor,
     value: Tensor,
-    wanted: Wanted,
+    wanted: CallMeasures,
     shares: list[Share],
     plan: Plan,
 ) -> list[Coming]:
@@ -85,7 +85,7 @@ def read_pages(
 
 
 def _part(
-    attention: Attention, output: Tensor, value: Tensor, wanted: Wanted, share: Share
+    attention: Attention, output: Tensor, value: Tensor, wanted: CallMeasures, share: Share
 ) -> tuple[Attention, Measured]:
     """The recorded rows alone, in numbers."""
     part = _narrowed(attention._call, share)
@@ -293,7 +293,7 @@ def _words(
 
 
 @dataclass(frozen=True)
-class _Cells:
+class _CellSums:
     """Sums of what lies in one cell: those that begin at `starts` of an axis, or all are made."""
 
     starts: _Array | None = None
@@ -305,24 +305,24 @@ class _Cells:
 
 def _pooled(
     attention: Attention, numbers: Measured, share: Share, cell: int, rows: slice, row_start: int
-) -> tuple[Tensor, _Cells]:
+) -> tuple[Tensor, _CellSums]:
     """(H, R, C): mass in cells that are counted from the prompt's first row and key, or in parts
     of such, and how they become whole on the host."""
     per_head = _picker(numbers, share)
     if numbers.pooled is not None:
         tall, wide = -(-len(share.rows) // cell), -(-len(share.keys) // cell)
-        return per_head(numbers.pooled)[:, :tall, :wide], _Cells()
+        return per_head(numbers.pooled)[:, :tall, :wide], _CellSums()
     keys = slice(share.keys.start, share.keys.stop)
     if attention._call.shape.queries == 1 and len(share.keys):
         received = per_head(numbers.received)[:, None, keys]
-        return received, _Cells(_starts(share.key_start, len(share.keys), cell), 2)
+        return received, _CellSums(_starts(share.key_start, len(share.keys), cell), 2)
     columns = (np.arange(len(share.keys)) + share.key_start) // cell - share.key_start // cell
     indicator = np.zeros((attention.shape[-1], columns[-1] + 1 if len(columns) else 0))
     indicator[np.arange(keys.start, keys.stop), columns] = 1
     mass = attention @ torch.as_tensor(indicator, dtype=attention.dtype, device=attention.device)
     by_row = mass.reshape(-1, attention._call.shape.query_heads, *mass.shape[-2:])
     picked = _picker(numbers, share, rows)(by_row.float())
-    return picked, _Cells(_starts(row_start, len(share.kept), cell), 1)
+    return picked, _CellSums(_starts(row_start, len(share.kept), cell), 1)
 
 
 def _starts(first: int, count: int, cell: int) -> _Array:

@@ -175,8 +175,8 @@ class Answers:
             raise self.unavailable(by_row if isinstance(one, RowStatistic) else one.words)
         collectors = self._collectors(sources)
         sweep(self.replay, collectors)
-        for one in collectors:
-            self._measured |= one.answers()
+        for collector in collectors:
+            self._measured |= collector.answers()
 
     def _collectors(self, sources: Sequence[Summary]) -> list[Measuring]:
         replay, found = self.replay, list[Measuring]()

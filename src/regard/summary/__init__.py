@@ -5,6 +5,7 @@ from __future__ import annotations
 from regard.running import RunningSum, Sums
 from regard.summary.base import (
     ColumnStatistic,
+    ColumnSums,
     Mass,
     Matrix,
     Measured,
@@ -35,6 +36,7 @@ from regard.summary.top import Peak, Top
 __all__ = [
     "Asking",
     "ColumnStatistic",
+    "ColumnSums",
     "Concentration",
     "Distance",
     "Entropy",

@@ -16,7 +16,7 @@ A kernel lists which statistics it brings itself; `tiled` brings every other one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from regard.arrays import cast, filled, library
@@ -106,6 +106,14 @@ class Mass(NamedTuple):
     seen: Any = None
 
 
+class ColumnSums(NamedTuple):
+    """What a column sweep sums for a statistic: the mass of each key, and what else is said."""
+
+    queries: Any = None  # over which queries, as `Received` names them; None: all
+    seen: bool = False  # how many of them may see each key
+    offsets: bool = False  # not the mass but every diagonal, over all queries
+
+
 Measured: TypeAlias = "Tensor | TopScored | Mass"  # what a sweep brings for one statistic
 _Size: TypeAlias = tuple[tuple[int, ...], bool]  # of a tensor; whether it holds whole numbers
 
@@ -123,7 +131,7 @@ class Summary(Declared):
     gradient: ClassVar[Literal["refused", "constant", "declared", "entropy", "weights", "mass"]] = (
         "refused"
     )
-    sweep: ClassVar[Literal["rows", "columns"]] = "rows"  # which kind of sweep brings it
+    with_columns: ClassVar[bool] = False  # whether kernels may bring it beside column sums
     about: ClassVar[Literal["queries", "keys", "matrix"]] = "queries"  # what its numbers belong to
     merges_with: ClassVar[tuple[Summary, ...]] = ()  # statistics whose parts `merge` reads too
     takes_numpy: ClassVar[bool] = False  # whether its formulas take numpy's arrays as well
@@ -145,6 +153,14 @@ class Summary(Declared):
         return tensors[0]
 
     # ── what is asked of sweeps ──────────────────────────────────────────────────────────────
+
+    def column_sums(self) -> ColumnSums | None:
+        """What a column sweep has to bring, which `packed` is given; None: it comes with rows."""
+        return None
+
+    def in_blocks(self, shape: AttentionShape, like: Tensor) -> InBlocks | None:
+        """It put together from blocks of the matrix, where it can be: one that is empty yet."""
+        return None
 
     def source(self) -> Summary:
         """What a sweep measures for it."""
@@ -174,6 +190,34 @@ class Summary(Declared):
     def of_nothing(self, like: Any) -> Any:
         """The value over no keys, in the shape of another."""
         return filled(like, like.shape, 0)
+
+    def for_merging(
+        self, value: Any, known: Measured | None, scores: Callable[[], Tensor], key_start: int
+    ) -> Any:
+        """What `merge` reads of a part whose keys begin at `key_start`, from its value there, from
+        what a sweep brought where one did, and from the part's final scores where it takes them."""
+        return value
+
+
+class InBlocks(Protocol):
+    """A statistic of the whole matrix on its way through blocks of it."""
+
+    cell: int  # a block begins at a multiple of so many tokens
+    cells: Tensor  # so far
+    join: Literal["sum", "max"]  # over disjoint sets of queries
+
+    @property
+    def asked(self) -> Summary:
+        """What is measured of each block."""
+        ...
+
+    def add(self, row: int, col: int, found: Tensor, shape: AttentionShape) -> None:
+        """What was found in a block of that shape, which begins at this row and this column."""
+        ...
+
+    def close(self, cells: Tensor) -> Tensor:
+        """The value, from the cells of all queries joined."""
+        ...
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +291,7 @@ class RowMean(RowStatistic):
 class ColumnStatistic(Summary):
     """(…, Hq, S): one number a key, over the queries; every row's lse is known beforehand."""
 
-    sweep, about = "columns", "keys"
+    about = "keys"
     join: ClassVar[Literal["sum", "max"]] = "sum"  # over disjoint sets of queries
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -294,6 +338,16 @@ def fewest(summaries: Sequence[Summary]) -> list[Summary]:
         else:
             wanted.append(source)
     return wanted
+
+
+def summed_by_columns(sources: Iterable[Summary]) -> dict[Summary, ColumnSums]:
+    """Those that column sweeps bring; a plain loop, because torch.compile traces it."""
+    found = {}
+    for source in sources:
+        sums = source.column_sums()
+        if sums is not None:
+            found[source] = sums
+    return found
 
 
 def as_summaries(given: Any) -> tuple[Summary, ...]:

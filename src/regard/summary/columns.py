@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from regard.arrays import cast, numbers, where
 from regard.errors import InputError
 from regard.shapes import AttentionShape
-from regard.summary.base import Mass, Matrix, Measured, Summary
+from regard.summary.base import ColumnSums, Mass, Matrix, Measured, Summary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,7 +36,7 @@ class Received(Summary):
     tag = "received/1"
     name, words = "received", "the mass each key received"
     gradient = "mass"
-    sweep, about = "columns", "keys"
+    about = "keys"
 
     queries: Any = None
     per: Literal["sum", "visible"] = "sum"
@@ -75,6 +75,9 @@ class Received(Summary):
 
     def packed(self, tensors: Sequence[Tensor]) -> Mass:
         return Mass(*tensors)
+
+    def column_sums(self) -> ColumnSums:
+        return ColumnSums(self.queries, self.per == "visible")
 
     def source(self) -> Received:
         return self if self.groups is None else Received(self.queries, self.per)
@@ -169,7 +172,7 @@ class Offsets(Summary):
     """
 
     tag = "offsets/1"
-    sweep, about = "columns", "matrix"
+    about = "matrix"
     name, words = "offsets", "the mass by distance: sums of diagonals"
 
     def define(self, matrix: Matrix, shape: AttentionShape) -> Tensor:
@@ -183,3 +186,6 @@ class Offsets(Summary):
     def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:
         diagonals = max(shape.queries + shape.keys - 1, 0)
         return [((*shape.batch, shape.query_heads, diagonals), False)]
+
+    def column_sums(self) -> ColumnSums:
+        return ColumnSums(offsets=True)

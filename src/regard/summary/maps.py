@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.arrays import filled, padded
+from regard.arrays import filled, library, padded
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import Matrix, Summary
@@ -22,7 +22,7 @@ class Pooled(Summary):
     """
 
     tag = "pooled/1"
-    about = "matrix"
+    with_columns, about = True, "matrix"
     name, words = "pooled", "the matrix in squares"
 
     cell: int | None = None
@@ -63,3 +63,32 @@ class Pooled(Summary):
         cell = self.size(shape)
         down, across = -(-shape.queries // cell), -(-shape.keys // cell)
         return [((*shape.batch, shape.query_heads, down, across), False)]
+
+    def in_blocks(self, shape: AttentionShape, like: Tensor) -> PooledInBlocks:
+        return PooledInBlocks(self, shape, like)
+
+
+class PooledInBlocks:
+    """The pooled matrix, as far as blocks have filled it. A map counts cells from a block's first
+    token, so blocks begin where cells do."""
+
+    def __init__(self, summary: Pooled, shape: AttentionShape, like: Tensor) -> None:
+        self.shape, self.cell = shape, summary.size(shape)
+        self.asked = Pooled(self.cell, summary.how)
+        self.join: Literal["sum", "max"] = "max" if summary.how == "max" else "sum"
+        side = -(-shape.keys // self.cell)
+        self.cells = like.new_zeros((*like.shape[:-1], side, side))
+
+    def add(self, row: int, col: int, found: Tensor, shape: AttentionShape) -> None:
+        """Cells of one block, divided by their area inside the block."""
+        down, across = row // self.cell, col // self.cell
+        tall, wide = found.shape[-2:]
+        here = self.cells[..., down : down + tall, across : across + wide]
+        if self.join == "max":
+            library(here).maximum(here, found, out=here)
+        else:
+            here += found * self.asked.area(shape, found)
+
+    def close(self, cells: Tensor) -> Tensor:
+        """Sums by the area inside the whole."""
+        return cells if self.join == "max" else cells / self.asked.area(self.shape, cells)

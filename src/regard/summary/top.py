@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from regard.arrays import filled, library, padded
+from regard.arrays import filled, library, padded, where
 from regard.errors import InputError
 from regard.shapes import AttentionShape
 from regard.summary.base import (
@@ -59,9 +59,24 @@ class Top(Summary):
 
     def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> TopKeys | None:
         for other, value in known.items():
-            if isinstance(other, Top) and other.k >= self.k and isinstance(value, TopScored):
-                return TopKeys(value.weights[..., : self.k], value.keys[..., : self.k])
+            if isinstance(other, Top) and other.k >= self.k:
+                best = cast(TopScored | TopKeys, value)  # known over ranks without scores
+                return TopKeys(best.weights[..., : self.k], best.keys[..., : self.k])
         return None
+
+    def for_merging(
+        self, value: TopKeys, known: Measured | None, scores: Callable[[], Tensor], key_start: int
+    ) -> TopScores:
+        """Scores, which weights of different parts are not, and keys counted in the whole."""
+        keys = value.keys
+        if isinstance(known, TopScored):
+            found = known.scores
+        else:  # the definition keeps none: read them at the keys
+            every = scores()
+            none = filled(every, (*every.shape[:-1], 1), -inf)
+            every = library(every).concat([every, none], -1)
+            found = every.gather(-1, keys.masked_fill(keys < 0, every.shape[-1] - 1))
+        return TopScores(found, where(keys < 0, keys, keys + key_start))
 
     def merge(self, parts: Sequence[MergePart]) -> TopScores:
         """The best of all; among equal scores the lower key. Sorting by key first, then stably by

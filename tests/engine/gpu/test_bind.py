@@ -14,7 +14,7 @@ from regard.engine import api
 from regard.engine.call import Call
 from regard.engine.dense import attend_densely
 from regard.engine.gpu import bind as bind_page
-from regard.engine.gpu.bind import Bound, Rule, bind, flat
+from regard.engine.gpu.bind import Bound, ScoreOperands, bind, flat
 from regard.mask.base import Part
 from regard.score import PartBias
 from regard.testing import CASES, Case, Inputs
@@ -42,7 +42,9 @@ def at(flat_tensor: Tensor | None, b: int, stride: int, count: int) -> Tensor:
     return flat_tensor.flatten()[b * stride : b * stride + count]
 
 
-def strided(tensor: Tensor, b: int, h: int, strides: tuple[int, ...], rule: Rule) -> Tensor:
+def strided(
+    tensor: Tensor, b: int, h: int, strides: tuple[int, ...], rule: ScoreOperands
+) -> Tensor:
     """(L, S) of one head, read through the strides alone."""
     storage = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.itemsize,),
                                (1,), 0)  # fmt: skip
@@ -51,7 +53,7 @@ def strided(tensor: Tensor, b: int, h: int, strides: tuple[int, ...], rule: Rule
     return storage[where + i * strides[2] + j * strides[3]]
 
 
-def visible(rule: Rule, b: int, h: int) -> Tensor:
+def visible(rule: ScoreOperands, b: int, h: int) -> Tensor:
     """(L, S) booleans of one head."""
     i, j = torch.arange(rule.queries)[:, None], torch.arange(rule.keys)
     ok = torch.ones(rule.queries, rule.keys, dtype=torch.bool)

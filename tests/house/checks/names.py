@@ -1,11 +1,14 @@
-"""Names that would hide one another: public names and submodules, folders and other modules."""
+"""Names that would hide one another: public names and submodules, folders and other modules; and
+classes that would be taken for one another."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
 from house.checks.child import ask
+from house.checks.layers import COMMON, MAKING
 from house.checks.source import modules
 
 # Once a submodule is imported, the attribute of that name is the submodule. So a public name may
@@ -40,6 +43,19 @@ def shadows(package: Path, others: tuple[Path, ...] = ()) -> list[str]:
             if folder.is_dir() and folder.name in taken and _holds_code(folder):
                 wrong.append(f"{folder.relative_to(root.parent)} shadows the module {folder.name}")
     return wrong
+
+
+def twice(package: Path) -> list[str]:
+    """Names of several classes on the making side; a leading underscore makes no other name."""
+    units = {*COMMON, *(unit for row in MAKING for unit in row)}
+    homes: dict[str, list[str]] = {}
+    for module in modules(package):
+        for node in ast.walk(module.tree) if module.unit in units else ():
+            if isinstance(node, ast.ClassDef):
+                here = f"{module.name}:{node.lineno}"
+                homes.setdefault(node.name.lstrip("_"), []).append(here)
+    found = {name: places for name, places in homes.items() if len(places) > 1}
+    return [f"{name} names {len(p)} classes: {', '.join(p)}" for name, p in sorted(found.items())]
 
 
 def _imported(package: Path) -> set[str]:

@@ -22,7 +22,7 @@ from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 _STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
 
 
-_templates: dict[tuple[Any, ...], tuple[structures.Call, list[object]]] = {}
+_templates: dict[tuple[Any, ...], tuple[structures.KernelCall, list[object]]] = {}
 _MOST_TEMPLATES = 64  # each holds two numbers a query
 
 
@@ -55,7 +55,7 @@ class Binding:
         self._alive.append(flat)
         return flat
 
-    def strips(self) -> Iterable[structures.Call]:
+    def strips(self) -> Iterable[structures.KernelCall]:
         """The call, in as many pieces (ranges of queries) as an opaque mask makes necessary."""
         whole = self._copied()
         if whole is not None:
@@ -69,7 +69,7 @@ class Binding:
             return [whole]
         return self._strips(rest)
 
-    def _strips(self, rest: Mask) -> Iterator[structures.Call]:
+    def _strips(self, rest: Mask) -> Iterator[structures.KernelCall]:
         shape = self.call.shape
         for start, end, hides in self._strip_bounds(rest):
             piece = self._structure()
@@ -79,7 +79,7 @@ class Binding:
                 self._see(piece, rest.allows(i, j, shape.extent), rows=end - start)
             yield piece
 
-    def _copied(self) -> structures.Call | None:
+    def _copied(self) -> structures.KernelCall | None:
         """The structure of an earlier call that differs in its tensors alone: a model calls with
         the same shapes and the same mask again and again."""
         call, mask, score = self.call, self.call.mask, self.call.score
@@ -99,7 +99,7 @@ class Binding:
             if len(_templates) >= _MOST_TEMPLATES:
                 _templates.clear()
             _templates[key] = made
-        copy = structures.Call.from_buffer_copy(made[0])
+        copy = structures.KernelCall.from_buffer_copy(made[0])
         copy.q, copy.k, copy.v = q.data_ptr(), k.data_ptr(), v.data_ptr()
         self._alive.append(made[1])
         return copy
@@ -122,9 +122,9 @@ class Binding:
             before = hides
         yield start, shape.queries, before
 
-    def _structure(self) -> structures.Call:
+    def _structure(self) -> structures.KernelCall:
         call, shape = self.call, self.call.shape
-        c = structures.Call(
+        c = structures.KernelCall(
             self.entries, shape.query_heads, shape.key_heads, shape.queries, shape.keys,
             shape.dim, shape.value_dim,
         )  # fmt: skip
@@ -144,7 +144,7 @@ class Binding:
             c.sink = self._keep(call.score.sink.detach().to(self.dtype).contiguous())
         return c
 
-    def _add_bias(self, c: structures.Call) -> None:
+    def _add_bias(self, c: structures.KernelCall) -> None:
         bias, extent = self.call.score.bias, self.call.shape.extent
         down = across = 0  # where the part begins in the problem the bias speaks of
         here = extent
@@ -172,7 +172,7 @@ class Binding:
             c.bias_shift += here.shift(bias.align)
             c.bias_reach = bias.max_distance
 
-    def _add_spans(self, c: structures.Call, spans: Spans | None) -> None:
+    def _add_spans(self, c: structures.KernelCall, spans: Spans | None) -> None:
         self._spans_alive: list[object] = []
         if spans is None:
             return
@@ -186,7 +186,7 @@ class Binding:
         c.span_low, c.span_high = low.ctypes.data, high.ctypes.data
         c.span_stride = queries if len(full) > 1 else 0
 
-    def _see(self, c: structures.Call, allowed: Tensor, rows: int | None = None) -> None:
+    def _see(self, c: structures.KernelCall, allowed: Tensor, rows: int | None = None) -> None:
         shape = self.call.shape
         full = (*self.batch, shape.query_heads, rows or shape.queries, shape.keys)
         seen = allowed.expand(full).reshape(self.entries, *full[-3:])

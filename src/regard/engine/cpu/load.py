@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.engine.cpu.cache import cached, folders, stem, why_unsafe
 from regard.engine.cpu.compile import BuildError, compile_library, packaged
-from regard.engine.cpu.structures import Call
+from regard.engine.cpu.structures import KernelCall
 
 
 class Kernels:
@@ -30,7 +30,7 @@ class Kernels:
         for name in ("rows", "columns", "cells", "backward"):
             run = self._sweeps[name] = self._library[f"regard_{name}"]
             run.restype = c_int
-            run.argtypes = [POINTER(Call), c_void_p, c_int64, c_int64]
+            run.argtypes = [POINTER(KernelCall), c_void_p, c_int64, c_int64]
 
     @property
     def remark(self) -> str:
@@ -42,7 +42,7 @@ class Kernels:
         best: int = self._library.regard_best()
         return [self._library.regard_name(n).decode() for n in range(best + 1)]
 
-    def run(self, sweep: str, call: Call, ask: Structure, wide: bool) -> None:
+    def run(self, sweep: str, call: KernelCall, ask: Structure, wide: bool) -> None:
         """One sweep; the GIL is released meanwhile."""
         if self._sweeps[sweep](ctypes.byref(call), ctypes.byref(ask), self._isa, int(wide)):
             raise MemoryError("the attention kernels could not get their working memory")

@@ -47,10 +47,10 @@ def _fields(name: str) -> list[tuple[str, Any]]:
     return fields
 
 
-class Call(Structure):
+class KernelCall(Structure):
     """The problem and its tensors."""
 
-    _fields_ = _fields("Call")
+    _fields_ = _fields("KernelCall")
 
 
 class Pool(Structure):

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.engine.dtensor.layout import Layout
-from regard.mask.base import Part
-from regard.score import PartBias
 from regard.shapes import AttentionShape
 from regard.summary import Summary
 
@@ -53,15 +51,8 @@ def _serving(keys: Tensor, at: Layout) -> Tensor:
 
 def _placed(local: Call, call: Call, at: Layout) -> Call:
     """The local call with its queries at their places in the whole."""
-    start, whole = at.queries.start, call.shape
+    place = (at.queries.start, 0, call.shape.queries, call.shape.keys)
     mask, bias = local.mask, local.score.bias
-    if isinstance(mask, Part):
-        mask = replace(mask, query_start=mask.query_start + start)
-    elif mask is not None:
-        mask = Part(mask, start, 0, whole.queries, whole.keys)
-    if isinstance(bias, PartBias):
-        bias = replace(bias, query_start=bias.query_start + start)
-    elif bias is not None:
-        bias = PartBias(bias, start, 0, whole.queries, whole.keys)
-    score = replace(local.score, bias=bias)
-    return replace(local, mask=mask, score=score, place=call.position + start)
+    score = replace(local.score, bias=None if bias is None else bias.seen_from(*place))
+    mask = None if mask is None else mask.seen_from(*place)
+    return replace(local, mask=mask, score=score, place=call.position + at.queries.start)

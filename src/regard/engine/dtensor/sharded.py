@@ -24,12 +24,12 @@ from regard.engine.dtensor.layout import Layout
 from regard.engine.dtensor.narrow import narrow_call, narrow_summary
 from regard.engine.plan import Implementation, choose
 from regard.errors import UnavailableError
-from regard.summary import Measured, Received, Summary, TopKeys, TopScored
+from regard.summary import ColumnSums, Measured, Received, Summary
 from regard.summary.columns import query_indices
 
 
 @dataclass(eq=False)
-class _Share:
+class _RankShare:
     """What this rank has of a call."""
 
     layout: Layout
@@ -52,7 +52,7 @@ class Sharded:
     def __init__(self, wanted: str | None) -> None:
         self.name = "sharded"
         self._wanted = wanted
-        self._shares: WeakKeyDictionary[Call, dict[bool, _Share]] = WeakKeyDictionary()
+        self._shares: WeakKeyDictionary[Call, dict[bool, _RankShare]] = WeakKeyDictionary()
 
     def unavailable(self) -> list[str]:
         """It runs wherever DTensors do."""
@@ -78,7 +78,7 @@ class Sharded:
         share.known.values.update(found.known.values)
         share.known.entropy = found.known.entropy
         output, lse = (_rows(share.layout, part) for part in (found.output, found.lse))
-        return Answers(output, lse, Known(_top(share)), _whole_state(share.layout, found.state))
+        return Answers(output, lse, Known(_several(share)), _whole_state(share.layout, found.state))
 
     def state(self, call: Call) -> RowState:
         """Of every rank's rows."""
@@ -96,13 +96,15 @@ class Sharded:
         rows = [summary for summary in summaries if summary.about == "queries"]
         of_rows = {s: narrow_summary(s, share.layout) for s in rows}
         measured = share.measure(state, tuple(of_rows.values()))
-        known.values.update(_top(share))
+        known.values.update(_several(share))
         found: dict[Summary, Any] = {}
         for summary in summaries:
+            sums = summary.source().column_sums()
             if summary in of_rows:
-                found[summary] = _row_answer(share.layout, measured[of_rows[summary]])
-            elif isinstance(summary, Received):
-                found[summary] = _received(share, state, summary)
+                answer = measured[of_rows[summary]]
+                found[summary] = map_parts(answer, lambda part: _rows(share.layout, part))
+            elif sums is not None and not sums.offsets:
+                found[summary] = _of_mass(share, state, summary, sums)
             else:  # all else needs every query of a head at once
                 whole = self._share(call, gathered=True)
                 answer = whole.measure(state, (summary,))[summary]
@@ -141,7 +143,7 @@ class Sharded:
 
     def _share(
         self, call: Call, summaries: tuple[Summary, ...] = (), gathered: bool = False
-    ) -> _Share:
+    ) -> _RankShare:
         """This rank's share of a call, made once: gathering is not free."""
         made = self._shares.setdefault(call, {})
         layout = Layout.of(call.query, call.key, call.value, call.shape)
@@ -150,7 +152,7 @@ class Sharded:
             layout = layout.gathered() if gathered else layout
             local = narrow_call(call, layout)
             chosen = choose(local.problem(summaries), self._wanted)
-            made[gathered] = _Share(layout, local, chosen)
+            made[gathered] = _RankShare(layout, local, chosen)
         return made[gathered]
 
 
@@ -170,20 +172,16 @@ def _heads(layout: Layout, local: Tensor, placements: Sequence[Placement]) -> DT
     return layout.spread(local, (*shape.batch, shape.query_heads, *tail), placements)
 
 
-def _row_answer(layout: Layout, value: Any) -> Any:
-    if isinstance(value, TopKeys):
-        return TopKeys(_rows(layout, value.weights), _rows(layout, value.keys))
-    return _rows(layout, value)
-
-
 def _whole_state(layout: Layout, state: RowState | None) -> RowState | None:
     return None if state is None else RowState(*(_rows(layout, part) for part in state))
 
 
-def _top(share: _Share) -> dict[Summary, Measured]:
-    """The heaviest keys, by whose scores parts are merged."""
-    best = {m: v for m, v in share.known.values.items() if isinstance(v, TopScored)}
-    return {m: map_parts(v, lambda part: _rows(share.layout, part)) for m, v in best.items()}
+def _several(share: _RankShare) -> dict[Summary, Measured]:
+    """What was measured of rows as several tensors: parts are merged by more than their answer,
+    the heaviest keys by scores."""
+    known = share.known.values.items()
+    several = {m: v for m, v in known if m.about == "queries" and not isinstance(v, Tensor)}
+    return {m: map_parts(v, lambda part: _rows(share.layout, part)) for m, v in several.items()}
 
 
 def _units(layout: Layout, units: Tensor) -> tuple[Tensor, Tensor]:
@@ -202,21 +200,22 @@ def _units(layout: Layout, units: Tensor) -> tuple[Tensor, Tensor]:
 # ── mass received ────────────────────────────────────────────────────────────────────────────
 
 
-def _received(share: _Share, state: RowState, summary: Received) -> Tensor:
+def _of_mass(share: _RankShare, state: RowState, summary: Summary, sums: ColumnSums) -> Tensor:
     """The mass from this rank's queries; a plain sum is left to whoever needs it whole."""
     layout, mine = share.layout, None
-    if summary.queries is not None:
-        all_of = query_indices(summary.queries, layout.shape.queries, torch.device("cpu"))
+    if sums.queries is not None:
+        all_of = query_indices(sums.queries, layout.shape.queries, torch.device("cpu"))
         mine = tuple(n - layout.queries.start for n in all_of.tolist() if n in layout.queries)
     # where none of them is here the answer is 0, by the same operators: other ranks wait for them
     plain = Received(mine)
     mass = _heads(layout, share.measure(state, (plain,))[plain], layout.columns())
-    if summary.per == "sum" and summary.groups is None:
+    if summary == Received(sums.queries):
         return mass
-    seen = mass
-    if summary.per == "visible":
-        seen = _heads(layout, _seen(share.call, share.state(state), mine), layout.columns())
-    return _finished(layout, summary, mass, seen)
+    parts = [mass]
+    if sums.seen:
+        seen = _seen(share.call, share.state(state), mine)
+        parts.append(_heads(layout, seen, layout.columns()))
+    return _finished(layout, summary, parts)
 
 
 def _seen(call: Call, state: RowState, queries: tuple[int, ...] | None) -> Tensor:
@@ -232,13 +231,14 @@ def _seen(call: Call, state: RowState, queries: tuple[int, ...] | None) -> Tenso
     return ops.columns(*given, spec)[1]
 
 
-def _finished(layout: Layout, summary: Received, mass: DTensor, seen: DTensor) -> DTensor:
-    """The summary's divisions, where mass and count are those of all queries and whole groups."""
+def _finished(layout: Layout, summary: Summary, sums: list[DTensor]) -> DTensor:
+    """The answer, where mass and count are those of all queries and whole groups."""
     placements = layout.entries() if layout.splits_keys else layout.entries(heads=False)
-    parts = [part.redistribute(layout.mesh, placements).to_local() for part in (mass, seen)]
-    heads, group = parts[0].shape[-2], layout.shape.group
+    parts = [part.redistribute(layout.mesh, placements).to_local() for part in sums]
+    heads, group, source = parts[0].shape[-2], layout.shape.group, summary.source()
     own = replace(layout.shape, query_heads=heads, key_heads=heads // group)
-    found = summary.finish(parts[0], parts[1], own)
-    heads = layout.shape.query_heads if summary.groups is None else layout.shape.key_heads
+    found = summary.answer({source: source.packed(parts)}, own)
+    alone = found.shape[-2] == heads  # not summed over the heads of a group
+    heads = layout.shape.query_heads if alone else layout.shape.key_heads
     full = (*layout.shape.batch, heads, layout.shape.keys)
     return layout.spread(found, full, placements)

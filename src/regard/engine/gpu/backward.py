@@ -312,21 +312,21 @@ def _key_gradients(
 # ── launching ────────────────────────────────────────────────────────────────────────────────
 
 
-class _Both(NamedTuple):
+class _SweepShapes(NamedTuple):
     rows: Shape
     columns: Shape
 
 
-def _shapes(dim: int, dtype: torch.dtype) -> _Both:
+def _shapes(dim: int, dtype: torch.dtype) -> _SweepShapes:
     """Keys have two sums to hold where queries have one, so that wide heads leave less room."""
     wide = dim > 128
     if dtype == torch.float64:
-        return _Both(Shape(32, 16, 4, 1), Shape(16, 16 if wide else 32, 4, 1))
+        return _SweepShapes(Shape(32, 16, 4, 1), Shape(16, 16 if wide else 32, 4, 1))
     if dtype == torch.float32:
-        return _Both(Shape(32, 32, 4, 1), Shape(32, 16 if wide else 32, 4, 1))
+        return _SweepShapes(Shape(32, 32, 4, 1), Shape(32, 16 if wide else 32, 4, 1))
     if wide:
-        return _Both(Shape(32, 32, 4, 1), Shape(32, 32, 4, 1))
-    return _Both(Shape(128, 64, 8, 3), Shape(64, 64, 4, 2))
+        return _SweepShapes(Shape(32, 32, 4, 1), Shape(32, 32, 4, 1))
+    return _SweepShapes(Shape(128, 64, 8, 3), Shape(64, 64, 4, 2))
 
 
 def backward(

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from regard.engine.call import Call
-from regard.engine.gpu.seen import Span, seen_by
+from regard.engine.gpu.seen import KeySpan, seen_by
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after scaling
 
 
-class Rule(NamedTuple):
+class ScoreOperands(NamedTuple):
     """What becomes of a product q·k, in tensors and numbers; None where nothing is asked.
 
     Kernels take it as one argument: what is None is compiled away.
@@ -58,7 +58,7 @@ class Bound(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    rule: Rule
+    rule: ScoreOperands
     batch: tuple[int, ...]
     exact: torch.dtype
     fast: bool  # the final score is scale·q·k
@@ -92,11 +92,11 @@ def bind(call: Call) -> Bound:
     return Bound(query, key, value, rule, call.shape.batch, call.exact, fast, plain)
 
 
-_RULES: dict[Any, Rule] = {}
+_RULES: dict[Any, ScoreOperands] = {}
 _MANY_RULES = 1024
 
 
-def _remembered_rule(call: Call) -> Rule:
+def _remembered_rule(call: Call) -> ScoreOperands:
     """Once for all calls whose rule is numbers alone; one with tensors is made every time."""
     shape, score = call.shape, call.score
     bare = score.bias is None and score.sink is None and call.exact != torch.float64
@@ -120,7 +120,7 @@ def flat(tensor: Tensor) -> Tensor:
     return made if made.stride(-1) == 1 or made.shape[-1] <= 1 else made.contiguous()
 
 
-def _rule(call: Call) -> Rule:
+def _rule(call: Call) -> ScoreOperands:
     shape, score = call.shape, call.score
     seen = seen_by(call.mask, shape.extent, call.query.device)
     spans = [_span(span, call) for span in seen.spans]
@@ -128,7 +128,7 @@ def _rule(call: Call) -> Rule:
     query_ids, key_ids, flags = (_rows(t, call) for t in (seen.query_ids, seen.key_ids, seen.flags))
     table = None if seen.table is None else _spread(seen.table, call)
     bias, slopes, by_distance, shift, reach = _bias(call)
-    return Rule(
+    return ScoreOperands(
         heads=shape.query_heads, group=shape.group, queries=shape.queries, keys=shape.keys,
         position=call.position, scale=_number(score.scale, call),
         softcap=_number(score.softcap, call), least=seen.least, most=seen.most, low=low, high=high,
@@ -153,7 +153,7 @@ def _array(tensor: Tensor, call: Call) -> Tensor:
     return tensor.detach().to(call.exact).contiguous()
 
 
-def _span(span: Span, call: Call) -> tuple[Tensor, Tensor]:
+def _span(span: KeySpan, call: Call) -> tuple[Tensor, Tensor]:
     """Both sides (B or 1, L) int32, inside the keys."""
     shape, device = call.shape, call.query.device
     ends = torch.zeros((), dtype=torch.int64, device=device), None

@@ -118,7 +118,7 @@ def _columns(
              mask=inside[:, None] & (c < width)[None, :])  # fmt: skip
 
 
-class Sums(NamedTuple):
+class ColumnTotals(NamedTuple):
     """(B, Hq, S), the last one with y's width behind; None where nobody asked."""
 
     mass: Tensor
@@ -128,18 +128,18 @@ class Sums(NamedTuple):
 
 def columns(
     bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
-) -> Sums:
+) -> ColumnTotals:
     """Sums over the chosen queries."""
     if y is None:
-        found = Sums(replay(bound, state, chosen).mass, None, None)
+        found = ColumnTotals(replay(bound, state, chosen).mass, None, None)
     else:
         found = _multiplied(bound, state, chosen, flat(y.to(bound.exact)))
     return found._replace(seen=counts(bound, chosen)) if seen else found
 
 
-def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor) -> Sums:
+def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor) -> ColumnTotals:
     keys, width = bound.rule.keys, y.shape[-1]
-    found = Sums(bound.new(keys), None, bound.new(keys, width))
+    found = ColumnTotals(bound.new(keys), None, bound.new(keys, width))
     shape = column_shape(bound.query.shape[-1], bound.query.dtype)
     chunk = min(padded(width), 64)
     grid = (blocks(keys, shape.keys), bound.units, max(1, blocks(width, chunk)))

@@ -24,7 +24,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.call import RowState
-from regard.engine.gpu.bind import Bound, Rule
+from regard.engine.gpu.bind import Bound, ScoreOperands
 from regard.engine.gpu.launch import (
     EXACT,
     Shape,
@@ -316,7 +316,7 @@ def replay(
     return asked._replace(cells=found)
 
 
-def _is_turned(rule: Rule, many: int) -> bool:
+def _is_turned(rule: ScoreOperands, many: int) -> bool:
     """Under a causal mask the long walks of all heads go first, so that none starts late: blocks of
     keys are then the grid's second axis, which takes only so many."""
     return rule.most is not None and many <= _SECOND_AXIS

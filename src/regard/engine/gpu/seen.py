@@ -28,7 +28,7 @@ from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, 
 from regard.mask.base import Both, Either, Not, Part
 
 
-class Span(NamedTuple):
+class KeySpan(NamedTuple):
     """(…, L) int64 each; None leaves a side open."""
 
     low: Tensor | None
@@ -41,7 +41,7 @@ class Seen:
 
     least: int | None = None
     most: int | None = None
-    spans: tuple[Span, ...] = ()  # one of them must hold, where there are any
+    spans: tuple[KeySpan, ...] = ()  # one of them must hold, where there are any
     query_ids: Tensor | None = None  # (…, L)
     key_ids: Tensor | None = None  # (…, S)
     flags: Tensor | None = None  # (…, S)
@@ -233,13 +233,13 @@ def _add_documents(seen: Seen, mask: Documents, frame: _Frame) -> Seen:
     low = place.gather(-1, first.clamp(max=frame.keys - 1)).masked_fill(none, 0)
     high = (place.gather(-1, (behind - 1).clamp(min=0)) + 1).masked_fill(none, 0)
     at = frame.across
-    return _meet(seen, (Span(low + at, high + at),), frame)
+    return _meet(seen, (KeySpan(low + at, high + at),), frame)
 
 
 def _add_flags(seen: Seen, mask: Padding, frame: _Frame) -> Seen:
     flags = mask.keys[..., frame.across : frame.across + frame.keys]
     if mask.queries is not None:
-        seen = _meet(seen, (Span(None, _real_queries(mask, frame) * frame.whole.keys),), frame)
+        seen = _meet(seen, (KeySpan(None, _real_queries(mask, frame) * frame.whole.keys),), frame)
     if seen.flags is not None:
         flags = flags & seen.flags
     seen = replace(seen, flags=flags)
@@ -249,7 +249,7 @@ def _add_flags(seen: Seen, mask: Padding, frame: _Frame) -> Seen:
     low = torch.where(flags, j, frame.keys).amin(-1, keepdim=True)
     high = torch.where(flags, j + 1, 0).amax(-1, keepdim=True)
     rows = torch.zeros_like(frame.rows())
-    return _meet(seen, (Span(low + rows + frame.across, high + rows + frame.across),), frame)
+    return _meet(seen, (KeySpan(low + rows + frame.across, high + rows + frame.across),), frame)
 
 
 def _add_table(seen: Seen, mask: Table, frame: _Frame) -> Seen:
@@ -263,9 +263,9 @@ def _add_table(seen: Seen, mask: Table, frame: _Frame) -> Seen:
     return replace(seen, table=table)
 
 
-def _meet(seen: Seen, spans: tuple[Span, ...], frame: _Frame) -> Seen:
+def _meet(seen: Seen, spans: tuple[KeySpan, ...], frame: _Frame) -> Seen:
     """Spans of the whole problem, taken along in the part's own places."""
-    local = [Span(*(None if s is None else s - frame.across for s in span)) for span in spans]
+    local = [KeySpan(*(None if s is None else s - frame.across for s in span)) for span in spans]
     if not seen.spans:
         return replace(seen, spans=tuple(local))
     both = tuple(_overlap(a, b) for a in seen.spans for b in local)
@@ -277,7 +277,7 @@ def _meet(seen: Seen, spans: tuple[Span, ...], frame: _Frame) -> Seen:
 # ── intervals ────────────────────────────────────────────────────────────────────────────────
 
 
-def _spans(mask: Mask, frame: _Frame) -> tuple[Span, ...] | None:
+def _spans(mask: Mask, frame: _Frame) -> tuple[KeySpan, ...] | None:
     """One or two intervals, in places of the whole problem; None where it is no such thing."""
     mask = _simple(mask)
     if isinstance(mask, Both | Either):
@@ -288,16 +288,16 @@ def _spans(mask: Mask, frame: _Frame) -> tuple[Span, ...] | None:
         left, right = (None, 0) if isinstance(mask, Causal) else (mask.left, mask.right)
         at = frame.rows() + frame.whole.shift(mask.align)
         return (
-            Span(None if left is None else at - left, None if right is None else at + right + 1),
+            KeySpan(None if left is None else at - left, None if right is None else at + right + 1),
         )
     if isinstance(mask, Prefix):
-        return (Span(None, mask.n[..., None] + torch.zeros_like(frame.rows())),)
+        return (KeySpan(None, mask.n[..., None] + torch.zeros_like(frame.rows())),)
     if isinstance(mask, Padding) and mask.keys.dtype != torch.bool:
-        return (Span(None, mask.keys[..., None] * _real_queries(mask, frame)),)
+        return (KeySpan(None, mask.keys[..., None] * _real_queries(mask, frame)),)
     return None
 
 
-def _pair(mask: Both | Either, frame: _Frame) -> tuple[Span, ...] | None:
+def _pair(mask: Both | Either, frame: _Frame) -> tuple[KeySpan, ...] | None:
     left, right = _spans(mask.left, frame), _spans(mask.right, frame)
     if left is None or right is None:
         return None
@@ -306,25 +306,25 @@ def _pair(mask: Both | Either, frame: _Frame) -> tuple[Span, ...] | None:
         return both if len(both) <= 2 else None
     joined = (*left, *right)
     if all(span.low is None and span.high is not None for span in joined):
-        return (Span(None, _most([span.high for span in joined])),)
+        return (KeySpan(None, _most([span.high for span in joined])),)
     return joined if len(joined) <= 2 else None
 
 
-def _outside(spans: tuple[Span, ...] | None) -> tuple[Span, ...] | None:
+def _outside(spans: tuple[KeySpan, ...] | None) -> tuple[KeySpan, ...] | None:
     if spans is None or len(spans) > 1:
         return None
     low, high = spans[0]
-    before = () if low is None else (Span(None, low),)
-    behind = () if high is None else (Span(high, None),)
-    return (*before, *behind) or (Span(None, torch.zeros((), dtype=torch.int64)),)
+    before = () if low is None else (KeySpan(None, low),)
+    behind = () if high is None else (KeySpan(high, None),)
+    return (*before, *behind) or (KeySpan(None, torch.zeros((), dtype=torch.int64)),)
 
 
-def _overlap(a: Span, b: Span) -> Span:
+def _overlap(a: KeySpan, b: KeySpan) -> KeySpan:
     lows = [s for s in (a.low, b.low) if s is not None]
     highs = [s for s in (a.high, b.high) if s is not None]
     low = torch.maximum(*lows) if len(lows) == 2 else lows[0] if lows else None
     high = torch.minimum(*highs) if len(highs) == 2 else highs[0] if highs else None
-    return Span(low, high)
+    return KeySpan(low, high)
 
 
 def _most(sides: list[Any]) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.gpu.hopper.as_python import Memory, array, run_as_python
 from regard.engine.gpu.forward import Asked
 from regard.engine.gpu.hopper import finish, fold
-from regard.engine.gpu.hopper.work import Plan, Sight, Work
+from regard.engine.gpu.hopper.work import Schedule, Sight, Work
 
 ROWS, KEYS, TILES, DIM = 64, 128, 6, 8
 COUNT = KEYS * TILES - 40  # the last tile is ragged
@@ -58,7 +58,7 @@ def work_of(scale: float, sink: Tensor | None, given: Tensor | None) -> Work:
     )  # fmt: skip
     state = tuple(Memory(torch.full((ROWS,), torch.nan)) for _ in range(2))
     more = (None, None) if given is None else tuple(Memory(part) for part in given)
-    return Work(sight, Plan(1, 1, 0, ROWS, 1), Asked(**asked), state, more)
+    return Work(sight, Schedule(1, 1, 0, ROWS, 1), Asked(**asked), state, more)
 
 
 def swept(s: Tensor, v: Tensor, work: Work) -> tuple[Tensor, list[Tensor]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.engine.gpu.hopper import walk as page
-from regard.engine.gpu.hopper.work import Plan, Sight
+from regard.engine.gpu.hopper.work import Schedule, Sight
 
 ROWS = KEYS = 128
 
@@ -25,7 +25,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return own
 
 
-def dealt(program: SimpleNamespace, plan: Plan, many: int) -> list[list[tuple[int, int]]]:
+def dealt(program: SimpleNamespace, plan: Schedule, many: int) -> list[list[tuple[int, int]]]:
     """Every program's (unit, block), in its order."""
     found = []
     for number in range(many):
@@ -35,8 +35,8 @@ def dealt(program: SimpleNamespace, plan: Plan, many: int) -> list[list[tuple[in
     return found
 
 
-def plan_of(units: int, blocks: int, crowd: int) -> Plan:
-    return Plan(units * blocks, blocks, base=0, tall=0, crowd=crowd)
+def plan_of(units: int, blocks: int, crowd: int) -> Schedule:
+    return Schedule(units * blocks, blocks, base=0, tall=0, crowd=crowd)
 
 
 @pytest.mark.parametrize("many", [1, 2, 7, 132])

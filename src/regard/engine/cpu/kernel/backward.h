@@ -14,7 +14,7 @@ typedef struct {
 /* from scores and dP to weights (in s) and dS (in ds) */
 static void FN(turn_tile)(FN(BackwardState) *w, const Backward *ask, int64_t width) {
     const FN(Block) *block = &w->block;
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     for (int64_t n = 0; n < block->count; n++) {
         int64_t r = (block->batch * c->heads + block->head) * c->queries + block->row[n];
         T m = ((const T *)ask->row_max)[r], log_l = ((const T *)ask->row_log)[r];
@@ -53,7 +53,7 @@ static void FN(add_mass)(const FN(BackwardState) *w, int64_t real, double *mass)
 
 static void FN(backward_block)(FN(BackwardState) *w, const Backward *ask) {
     FN(Block) *block = &w->block;
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t wide = FN(padded)(c->dim), v_wide = FN(padded)(c->value_dim);
     T ones[GROUP];
     for (int r = 0; r < GROUP; r++) ones[r] = 1;
@@ -100,7 +100,7 @@ static void FN(backward_block)(FN(BackwardState) *w, const Backward *ask) {
                 w->q_sum[n * wide + d] * (T)c->scale;
 }
 
-static FN(BackwardState) *FN(open_backward)(const Call *c) {
+static FN(BackwardState) *FN(open_backward)(const KernelCall *c) {
     int64_t wide = FN(padded)(c->dim), v_wide = FN(padded)(c->value_dim);
     int64_t keys = FN(padded)(c->keys), tile = BLOCK_ROWS * TILE_KEYS;
     FN(BackwardState) *w = take(sizeof *w);
@@ -125,7 +125,7 @@ static FN(BackwardState) *FN(open_backward)(const Call *c) {
 
 static int FN(backward_item)(const void *call, const void *asked, int64_t unit, int64_t parts,
                              void **state) {
-    const Call *c = call;
+    const KernelCall *c = call;
     const Backward *ask = asked;
     (void)parts;
     FN(BackwardState) *w = *state ? *state : (*state = FN(open_backward)(c));

@@ -3,7 +3,7 @@
 
 static int FN(cell_item)(const void *call, const void *asked, int64_t item, int64_t parts,
                            void **state) {
-    const Call *c = call;
+    const KernelCall *c = call;
     const Rectangle *ask = asked;
     (void)state;
     int64_t part = item % parts, u = item / parts;

@@ -4,7 +4,7 @@
  * threads changes no bit of them. */
 
 /* a tile's diagonals, j − i ascending, to where they belong; rows that are not there left zeros */
-static void FN(add_diagonals)(const Call *c, const T *diagonal, int64_t start, int64_t first,
+static void FN(add_diagonals)(const KernelCall *c, const T *diagonal, int64_t start, int64_t first,
                               int64_t real, double *to) {
     int64_t lowest = first - (start + BLOCK_ROWS - 1) + c->queries - 1;
     for (int64_t x = lowest < 0 ? -lowest : 0; x < real + BLOCK_ROWS - 1; x++) {
@@ -15,7 +15,7 @@ static void FN(add_diagonals)(const Call *c, const T *diagonal, int64_t start, i
 
 static int FN(column_item)(const void *call, const void *asked, int64_t item, int64_t parts,
                            void **state) {
-    const Call *c = call;
+    const KernelCall *c = call;
     const ColumnSweep *ask = asked;
     (void)state;
     int64_t part = item % parts, unit = item / parts;

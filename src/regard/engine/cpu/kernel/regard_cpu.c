@@ -157,7 +157,7 @@ static void share_apart(Work *w, int64_t threads) {
 }
 
 /* each unit in as many parts as keep the threads busy, or in as many as told */
-static int share(Item item, void (*close)(void *), const Call *call, const void *ask,
+static int share(Item item, void (*close)(void *), const KernelCall *call, const void *ask,
                  int64_t units, int64_t most_parts, int64_t told) {
     int64_t threads = call->threads < MOST_THREADS ? call->threads : MOST_THREADS;
     int64_t parts = 1;
@@ -173,27 +173,27 @@ static int share(Item item, void (*close)(void *), const Call *call, const void 
     return atomic_load(&w.failed);
 }
 
-static int64_t blocks_of(const Call *c) {
+static int64_t blocks_of(const KernelCall *c) {
     return (c->last_query - c->first_query + BLOCK_ROWS - 1) / BLOCK_ROWS;
 }
 
-int regard_rows(const Call *c, const RowSweep *ask, int64_t isa, int64_t wide) {
+int regard_rows(const KernelCall *c, const RowSweep *ask, int64_t isa, int64_t wide) {
     const Sweeps *s = &ALL[isa][wide];
     return share(s->rows, s->close_rows, c, ask, c->batch * c->key_heads, blocks_of(c), 0);
 }
 
-int regard_columns(const Call *c, const ColumnSweep *ask, int64_t isa, int64_t wide) {
+int regard_columns(const KernelCall *c, const ColumnSweep *ask, int64_t isa, int64_t wide) {
     int64_t tiles = (c->keys + TILE_KEYS - 1) / TILE_KEYS;
     return share(ALL[isa][wide].columns, NULL, c, ask, c->batch * c->heads, tiles,
                  ask->offsets ? OFFSET_PARTS : 0);
 }
 
-int regard_cells(const Call *c, const Rectangle *ask, int64_t isa, int64_t wide) {
+int regard_cells(const KernelCall *c, const Rectangle *ask, int64_t isa, int64_t wide) {
     int64_t blocks = (ask->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
     return share(ALL[isa][wide].cells, NULL, c, ask, ask->units, blocks, 0);
 }
 
-int regard_backward(const Call *c, const Backward *ask, int64_t isa, int64_t wide) {
+int regard_backward(const KernelCall *c, const Backward *ask, int64_t isa, int64_t wide) {
     const Sweeps *s = &ALL[isa][wide];
     return share(s->backward, s->close_backward, c, ask, c->batch * c->key_heads, 1, 0);
 }

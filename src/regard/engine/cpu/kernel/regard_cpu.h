@@ -34,7 +34,7 @@ typedef struct {
     /* torch's own OpenMP, as GOMP_parallel: its idle threads spin, so threads of ours beside them
      * would wait for a core. Null: POSIX threads. */
     void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
-} Call;
+} KernelCall;
 
 typedef struct {
     int64_t cell, largest; /* tokens a side; 0: mean, 1: largest weight */

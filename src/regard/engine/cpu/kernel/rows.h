@@ -223,7 +223,7 @@ static void FN(join_sink)(FN(RowState) *w, int64_t n, T sink) {
 
 static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
     const FN(Block) *block = &w->block;
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t wide = FN(padded)(c->value_dim);
     for (int64_t n = 0; n < block->count; n++) {
         int64_t i = block->row[n];
@@ -269,7 +269,7 @@ static void FN(close_rows)(FN(RowState) *w, const RowSweep *ask) {
 static void FN(close_pool_row)(FN(RowState) *w, const Pool *pool, const T *cells, int64_t n,
                                T *to) {
     const FN(Block) *block = &w->block;
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     T m = w->final_max[n], log_l = w->final_log[n];
     int64_t top = block->row[n] / pool->cell * pool->cell, ragged = c->keys % pool->cell;
     T rows = (T)(c->queries - top < pool->cell ? c->queries - top : pool->cell);
@@ -299,7 +299,7 @@ static void FN(close_pool_row)(FN(RowState) *w, const Pool *pool, const T *cells
 
 static void FN(close_pool)(FN(RowState) *w, const Pool *pool, const T *cells) {
     const FN(Block) *block = &w->block;
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     T *all = (T *)pool->cells +
              (block->batch * c->heads + block->head) * pool->segments * pool->columns;
     int64_t open = -1; /* the segment that rows are added to; each begins at 0 */
@@ -330,7 +330,7 @@ static void FN(begin_rows)(FN(RowState) *w, const RowSweep *ask) {
 /* all keys for one block of queries of one head */
 static void FN(sweep_block)(FN(RowState) *w, const RowSweep *ask) {
     FN(Block) *block = &w->block;
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t wide = FN(padded)(c->value_dim);
     int measured = ask->entropy || ask->concentration || ask->distance;
     int wants_raw = ask->max_score && (c->softcap != 0 || c->bias_kind != NO_BIAS);
@@ -354,7 +354,7 @@ static void FN(sweep_block)(FN(RowState) *w, const RowSweep *ask) {
 }
 
 /* a worker's memory for this sweep; packed keys and values stay while the key head is the same */
-static FN(RowState) *FN(open_rows)(const Call *c, const RowSweep *ask) {
+static FN(RowState) *FN(open_rows)(const KernelCall *c, const RowSweep *ask) {
     int64_t wide = FN(padded)(c->value_dim), keys = FN(padded)(c->keys), pooled = 0;
     for (int64_t p = 0; p < ask->pools; p++) pooled += BLOCK_ROWS * ask->pool[p].columns;
     int64_t sizes[] = {
@@ -392,7 +392,7 @@ static FN(RowState) *FN(open_rows)(const Call *c, const RowSweep *ask) {
 }
 
 static void FN(pack_head)(FN(RowState) *w, const RowSweep *ask, int64_t unit) {
-    const Call *c = w->block.call;
+    const KernelCall *c = w->block.call;
     int64_t batch = unit / c->key_heads, key_head = unit % c->key_heads;
     int64_t wide = FN(padded)(c->value_dim);
     const T *k = (const T *)c->k + batch * c->k_strides[0] + key_head * c->k_strides[1];
@@ -407,7 +407,7 @@ static void FN(pack_head)(FN(RowState) *w, const RowSweep *ask, int64_t unit) {
 /* work item: some blocks of the query heads that share one key head */
 static int FN(row_item)(const void *call, const void *asked, int64_t item, int64_t parts,
                         void **state) {
-    const Call *c = call;
+    const KernelCall *c = call;
     const RowSweep *ask = asked;
     FN(RowState) *w = *state ? *state : (*state = FN(open_rows)(c, ask));
     if (!w) return 1;

@@ -3,7 +3,7 @@
  * queries and a handful of scattered ones go through the same code. */
 
 typedef struct {
-    const Call *call;
+    const KernelCall *call;
     int64_t batch, head;
     int64_t count;            /* rows in use; the rest of the block is zero */
     int64_t row[BLOCK_ROWS];  /* query index of each */
@@ -16,7 +16,7 @@ typedef struct {
 
 /* rows of the block of BLOCK_ROWS that starts at `start`, within the call's range */
 static void FN(take_rows)(FN(Block) *block, int64_t start) {
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t end = start + BLOCK_ROWS < c->last_query ? start + BLOCK_ROWS : c->last_query;
     start = start < c->first_query ? c->first_query : start;
     block->count = end - start;
@@ -25,7 +25,7 @@ static void FN(take_rows)(FN(Block) *block, int64_t start) {
 
 /* the rows of `block` and what they may see; reads and scales their queries */
 static void FN(open_block)(FN(Block) *block) {
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t wide = FN(padded)(c->dim);
     block->lowest = c->keys, block->highest = 0, block->all_from = 0, block->all_to = c->keys;
     memset(block->q, 0, sizeof(T) * BLOCK_ROWS * wide);
@@ -52,7 +52,7 @@ static void FN(open_block)(FN(Block) *block) {
 
 /* the bias of row n for `count` keys from `first`, added to `s` */
 static void FN(add_bias)(const FN(Block) *block, int64_t n, int64_t first, int64_t count, T *s) {
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t position = block->row[n] + c->bias_shift;
     if (c->bias_kind == BIAS_TABLE) {
         const int64_t *stride = c->bias_strides;
@@ -80,7 +80,7 @@ static void FN(add_bias)(const FN(Block) *block, int64_t n, int64_t first, int64
  * bias over visible keys; `steep` gets d(capped)/d(raw). */
 static void FN(score_tile)(const FN(Block) *block, int64_t first, int64_t width, T *s, T *raw,
                            T *steep) {
-    const Call *c = block->call;
+    const KernelCall *c = block->call;
     int64_t wide = FN(padded)(c->dim);
     for (int64_t p = 0; p < width; p += PANEL)
         for (int64_t n = 0; n < block->count; n += GROUP)

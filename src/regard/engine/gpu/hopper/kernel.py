@@ -24,7 +24,7 @@ from regard.engine.gpu.hopper.fold import along, fold, nothing
 from regard.engine.gpu.hopper.gluon import copy_in
 from regard.engine.gpu.hopper.rescale import rescaled, voted
 from regard.engine.gpu.hopper.walk import deal, turns_of, walk
-from regard.engine.gpu.hopper.work import Pipe, Plan, Sight, Work
+from regard.engine.gpu.hopper.work import Pipe, Schedule, Sight, Work
 
 _copy = copy_in(tma)
 
@@ -212,7 +212,7 @@ def attention(
     TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, KEYS, D], TYPE)
     sight = Sight(heads, group, queries, keys, position, scale, least, most, low, high, span_stride,
                   ranges, range_stride, sink)  # fmt: skip
-    work = Work(sight, Plan(items, blocks, base, tall, crowd), asked, state, given)
+    work = Work(sight, Schedule(items, blocks, base, tall, crowd), asked, state, given)
 
     q_source = _source(Q, batch, heads, queries, (q_batch, q_head, q_token), 64, D, ROWS_OF_Q)
     k_source = _source(K, batch, heads // group, keys, (k_batch, k_head, k_token), KEYS, D, TILE)

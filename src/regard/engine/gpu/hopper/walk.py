@@ -19,7 +19,7 @@ from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from regard.engine.gpu.bind import Rule
+from regard.engine.gpu.bind import ScoreOperands
 from regard.engine.gpu.launch import EXACT, blocks
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import key_range
@@ -97,7 +97,7 @@ def _ranges(rule, out, many, ROWS: tl.constexpr, KEYS: tl.constexpr):
     tl.store(at + 3, tl.cdiv(end, KEYS))
 
 
-def ranges_of(rule: Rule, shape: tuple[int, int]) -> Tensor | None:
+def ranges_of(rule: ScoreOperands, shape: tuple[int, int]) -> Tensor | None:
     """(B or 1, blocks of rows, 4): where each block's walk starts, is full, is so no more, ends.
     None for bands, which the kernel works out itself."""
     if rule.low is None:

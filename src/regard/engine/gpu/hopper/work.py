@@ -25,7 +25,7 @@ class Sight(NamedTuple):
     sink: Any
 
 
-class Plan(NamedTuple):
+class Schedule(NamedTuple):
     """How blocks of rows are dealt to programs."""
 
     items: Any  # blocks × units
@@ -39,7 +39,7 @@ class Work(NamedTuple):
     """All that is asked."""
 
     sight: Any  # Sight
-    plan: Any  # Plan
+    plan: Any  # Schedule
     asked: Any  # ../forward.Asked: where to write
     state: Any  # peak and log, to write
     given: Any  # peak and log of more keys, or two None
