@@ -224,6 +224,11 @@ class Answers:
         return found
 
 
+def is_grouped(summary: Summary) -> bool:
+    """Whether other heads are asked about as well: those that share a key head."""
+    return isinstance(summary, Received) and summary.groups is not None
+
+
 # The statistics that are no sums of rows or columns: how they are stored, and what sweeps for them.
 _STORED: Final[dict[type[Summary], Callable[[Answers, Any], Any]]] = {
     Top: Answers._top,

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.display import as_html
 from regard.errors import TooLargeError
-from regard.recording.answers import Answers
+from regard.recording.answers import Answers, is_grouped
 from regard.recording.collect import sweep
 from regard.recording.contents import Place
 from regard.recording.held import Held
@@ -225,10 +225,12 @@ class Head:
         groups    None, or "sum"/"mean" over the query heads that share this head's key head
         """
         asked = Received(queries, per, groups)
-        if groups is None:
-            return self._numbers(asked)
-        shared: Array = np.stack([one._numbers(asked.source()) for one in self._group()])
-        return shared.sum(0) if groups == "sum" else shared.mean(0)
+        return self._numbers(asked) if groups is None else self._shared(asked)
+
+    def _shared(self, asked: Any) -> Array:
+        """Over the query heads that share this head's key head."""
+        every: Array = np.stack([one._numbers(asked.source()) for one in self._group()])
+        return every.sum(0) if asked.groups == "sum" else every.mean(0)
 
     def _group(self) -> list[Head]:
         """The query heads that share this head's key head."""
@@ -251,11 +253,9 @@ class Head:
         """The values of `regard.summary` (Entropy(), Top(8) …), or of a class of one's own, in as
         few sweeps as possible."""
         asked = as_summaries(summaries)
-        grouped = [one for one in asked if isinstance(one, Received) and one.groups is not None]
-        alone = [one for one in asked if one not in grouped]
+        alone = [one for one in asked if not is_grouped(one)]
         found = dict(zip(alone, self._answers(*alone), strict=True))
-        found |= {one: self.received(one.queries, one.per, one.groups) for one in grouped}
-        return {one: found[one] for one in asked}
+        return {one: found[one] if one in found else self._shared(one) for one in asked}
 
     def matching(self, query_marks: Array, key_marks: Array) -> Array:
         """(rows,): Σ p_ij over earlier keys j whose mark equals the query's."""
