@@ -2,6 +2,7 @@
 
     sweeps      the four sweeps, and the reasons why not
     bind        a call as the kernels want it        seen     masks as bands, intervals, flags
+    spelt       any other mask as bits
     launch      tile shapes and launching            tile     scores and weights of one tile
     forward     output, lse, one number a row        decode   the same for a few queries
     replay      received mass and maps               columns  Aᵀ @ y

@@ -34,7 +34,9 @@ from regard.engine.gpu.tile import (
     load_rows,
     load_state,
     log2e,
+    query_at,
     query_range,
+    query_steps,
     score,
     source,
     times,
@@ -44,7 +46,7 @@ from regard.engine.gpu.tile import (
 
 @triton.jit
 def _fold(
-    state, n, k, queries, y, peak, log, chosen, rule, sizes, b, h, j,
+    state, n, k, queries, y, peak, log, chosen, rule, sizes, b, h, j, first,
     D: tl.constexpr, DY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
     MASKED: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
@@ -53,7 +55,7 @@ def _fold(
     i = n + tl.arange(0, BM)
     q = load_rows(queries, n, rule.queries, sizes[0], sizes[1], BM, D, TMA)
     s = times(k, q.T, PRECISION, WIDE)
-    x, _, _, _ = score(s, rule, b, h, i[None, :], j[:, None], FAST, MASKED)
+    x, _, _, _ = score(s, rule, b, h, i[None, :], j[:, None], first, FAST, MASKED)
     p_row, l_row = load_state(peak, log, i, i < rule.queries)
     p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[None, :], l_row[None, :])
     if chosen is not None:
@@ -101,14 +103,18 @@ def _columns(
     if PLAIN and rule.low is None:
         for n in tl.range(start, tl.minimum(full, end), BM):
             state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
-                          b, h, j, D, DY, BM, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+                          b, h, j, first, D, DY, BM, BN, FAST, True, PRECISION, WIDE,
+                          TMA)  # fmt: skip
         for n in tl.range(full, partial, BM):
             state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
-                          b, h, j, D, DY, BM, BN, FAST, False, PRECISION, WIDE, TMA)  # fmt: skip
+                          b, h, j, first, D, DY, BM, BN, FAST, False, PRECISION, WIDE,
+                          TMA)  # fmt: skip
         start = partial
-    for n in tl.range(start, end, BM):
+    start, end = query_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BM):
+        n = query_at(rule, b, h, first, step)
         state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
-                      b, h, j, D, DY, BM, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+                      b, h, j, first, D, DY, BM, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
     mass, _lost, product, _rest = state
     at = unit.to(tl.int64) * rule.keys + j
     inside = j < rule.keys

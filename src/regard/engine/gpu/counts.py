@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.launch import Shape, blocks, options
 from regard.engine.gpu.running import run
-from regard.engine.gpu.tile import query_range, score
+from regard.engine.gpu.tile import query_at, query_range, query_steps, score
 
 _TILE = Shape(32, 128, 4, 1)
 
@@ -32,13 +32,15 @@ def _counted(chosen, n, queries, BM: tl.constexpr):
 
 @triton.jit
 def _seen(
-    count, chosen, rule, b, h, j, start, end, BM: tl.constexpr, BN: tl.constexpr,
+    count, chosen, rule, b, h, j, first, start, end, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """Tile by tile, as the mask says and a bias of −∞; what scores are does not matter."""
     nothing = tl.zeros([BN, BM], tl.float32)
-    for n in tl.range(start, end, BM):
+    start, end = query_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BM):
+        n = query_at(rule, b, h, first, step)
         i, taken = _counted(chosen, n, rule.queries, BM)
-        _, _, _, seen = score(nothing, rule, b, h, i[None, :], j[:, None], True, True)
+        _, _, _, seen = score(nothing, rule, b, h, i[None, :], j[:, None], first, True, True)
         count += tl.sum((seen & taken[None, :]).to(tl.int32), 1)
     return count
 
@@ -58,12 +60,12 @@ def _counts(
     count = tl.zeros([BN], tl.int32)
     start, full, partial, end = query_range(rule, first, BM, BN)
     if PLAIN and rule.low is None:
-        count = _seen(count, chosen, rule, b, h, j, start, tl.minimum(full, end), BM, BN)
+        count = _seen(count, chosen, rule, b, h, j, first, start, tl.minimum(full, end), BM, BN)
         for n in tl.range(full, partial, BM):
             _, taken = _counted(chosen, n, rule.queries, BM)
             count += tl.sum(taken.to(tl.int32), 0)
         start = partial
-    count = _seen(count, chosen, rule, b, h, j, start, end, BM, BN)
+    count = _seen(count, chosen, rule, b, h, j, first, start, end, BM, BN)
     at = unit.to(tl.int64) * rule.keys + j
     tl.store(found + at, count, mask=j < rule.keys)
 

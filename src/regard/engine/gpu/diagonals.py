@@ -67,7 +67,7 @@ def _diagonals(
                     mask=there[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
         s = times(q, k.T, PRECISION, WIDE)
         near = tl.where(there, j, rule.keys)  # before the first key is outside as well
-        x, _, _, _ = score(s, rule, b, h, i[:, None], near[None, :], FAST, True)
+        x, _, _, _ = score(s, rule, b, h, i[:, None], near[None, :], near[None, :], FAST, True)
         p_row, l_row = load_state(peak + row, log + row, i, i < rule.queries)
         p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
         if chosen is not None:

@@ -36,7 +36,9 @@ from regard.engine.gpu.tile import (
     HIDDEN,
     LOWEST,
     factor,
+    key_at,
     key_range,
+    key_steps,
     ln2,
     load_rows,
     log2e,
@@ -57,7 +59,7 @@ def fold(
     j = n + tl.arange(0, BN)
     k = load_rows(keys, n, rule.keys, sizes[0], sizes[1], BN, D, TMA)
     s = times(q, k.T, PRECISION, WIDE)
-    x, scaled, _, seen = score(s, rule, b, h, i[:, None], j[None, :], FAST, MASKED)
+    x, scaled, _, seen = score(s, rule, b, h, i[:, None], j[None, :], n, FAST, MASKED)
     times_x = factor(rule, s, FAST)
     unit = log2e(s)
     per = times_x * unit
@@ -213,7 +215,9 @@ def _forward(
             state = fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
                          tall, D, DV, BN, FAST, False, PRECISION, WIDE, TMA)  # fmt: skip
         start = partial
-    for n in tl.range(start, end, BN):
+    start, end = key_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BN):
+        n = key_at(rule, b, h, first, step)
         state = fold(state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at,
                      tall, D, DV, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
     at = unit.to(tl.int64) * rule.queries + i
@@ -282,10 +286,17 @@ def forward(
         tall = watcher.tall
         maxima = bound.new(blocks(bound.rule.keys, 64), tall)
     for start in range(0, rows, max(1, tall)):
+        hide(bound, maxima)
         _launch(bound, found, given, maxima, start, tall)
         if watcher is not None and maxima is not None:
             watcher.see(maxima, start, found.state if given is None else given)
     return found
+
+
+def hide(bound: Bound, maxima: Tensor | None) -> None:
+    """Blocks of keys that are not walked over are left as they are: nobody sees them."""
+    if maxima is not None and bound.rule.spelt is not None:
+        maxima.fill_(HIDDEN.value)
 
 
 def _launch(

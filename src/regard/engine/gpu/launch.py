@@ -125,7 +125,8 @@ def stages(bound: Bound, most: int) -> int:
     """How many tiles are fetched ahead, at most `most`; no number depends on it.
 
     What a mask or a bias brings for a tile waits in shared memory beside its keys and values:
-    some vectors, a table's booleans, a bias once for every tile that is fetched ahead.
+    some vectors, a table's booleans or the bytes of a square, a bias once for every tile that is
+    fetched ahead.
     """
     if bound.plain or bound.query.element_size() > 2:
         return most
@@ -133,7 +134,8 @@ def stages(bound: Bound, most: int) -> int:
     wide = max(padded(bound.query.shape[-1]), 64)
     vectors = (rule.low, rule.low_2, rule.query_ids, rule.key_ids, rule.flags)
     taken = sum(vector is not None for vector in vectors)
-    taken += 0 if rule.table is None else 8 if wide == 64 else 32
+    byte_wise = rule.table is not None or rule.spelt is not None
+    taken += 0 if not byte_wise else 8 if wide == 64 else 32
     cells = 16 if wide == 128 else 8  # KiB of one byte each
     bias = 0 if rule.bias is None else cells * rule.bias.element_size()
     fits = (n for n in range(most, 1, -1) if taken + (n - 1) * bias <= _FREE[wide].get(n, 0))

@@ -13,7 +13,9 @@ from regard.engine.gpu.launch import across, blocks, options, row_shape, strides
 from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import (
     factor,
+    key_at,
     key_range,
+    key_steps,
     load_rows,
     load_state,
     log2e,
@@ -53,11 +55,13 @@ def _matching(
     start, _full, _partial, end = key_range(rule, b, first, BM, BN)
     # only keys before the last of these queries count
     end = tl.minimum(end, first + BM + rule.position)
-    for n in tl.range(start, end, BN):
+    start, end = key_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BN):
+        n = key_at(rule, b, h, first, step)
         j = n + tl.arange(0, BN)
         k = load_rows(keys, n, rule.keys, dim, k_strides[2], BN, D, TMA)
         s = times(q, k.T, PRECISION, WIDE)
-        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
+        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], n, FAST, True)
         p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
         mark = tl.load(key_marks + wide * rule.keys + j, mask=j < rule.keys, other=0)
         same = (own[:, None] == mark[None, :]) & (j[None, :] < i[:, None] + rule.position)

@@ -70,7 +70,7 @@ def _fold(
     j, there = _slots(n, cell, parts, PER, SLOTS, TILE)
     k = _load(keys, j, there & (j < rule.keys), dim, stride, D)
     s = times(q, k.T, PRECISION, WIDE)
-    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
+    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], j[None, :], FAST, True)
     p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
     p = tl.reshape(tl.where(there[None, :], p, 0.0), [PER, SLOTS, PER, SLOTS])
     if LARGEST:

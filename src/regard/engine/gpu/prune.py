@@ -102,7 +102,7 @@ def _gather(
             least = tl.load(want.least + wide * tall + row, mask=inside, other=3.0e38)
             least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-5, FLOOR * 0.99)
             s = times(q, k.T, PRECISION, WIDE)
-            x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
+            x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], block * 64, FAST, True)
             _append(x, j, row, least, held + wide * tall, values + lists, keys + lists, tall,
                     COUNT)  # fmt: skip
 

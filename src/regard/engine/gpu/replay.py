@@ -41,7 +41,9 @@ from regard.engine.gpu.tile import (
     load_rows,
     load_state,
     log2e,
+    query_at,
     query_range,
+    query_steps,
     score,
     source,
     times,
@@ -115,11 +117,11 @@ def _weights(
 ):  # fmt: skip
     """(BM, BN) weights before their share, (BM,) shares."""
     shift, share = terms
-    b, h, _, j = place
+    b, h, first, j = place
     i = n + tl.arange(0, BM)
     q = load_rows(queries, n, rule.queries, dim, stride, BM, D, TMA)
     s = times(q, k.T, PRECISION, WIDE)
-    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, MASKED)
+    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], first, FAST, MASKED)
     by = tl.load(share + i)
     per = tl.zeros_like(x) + factor(rule, s, FAST) * log2e(s)
     p = tl.exp2(tl.fma(x, per, tl.zeros_like(x) + tl.load(shift + i)[:, None]))
@@ -186,6 +188,13 @@ def _fold(
 
 
 @triton.jit
+def _begun(held, anew):
+    """Where tiles are left out, a cell may begin with any of its tiles."""
+    mass, lost, square = held
+    return mass, lost, tl.where(anew, 0.0, square)
+
+
+@triton.jit
 def _replay(
     Q, K, rule, terms, chosen, bounds, asked, q_strides, k_strides, dim, padded, sizes,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CELL: tl.constexpr, SEVERAL: tl.constexpr,
@@ -239,7 +248,12 @@ def _replay(
                          PRECISION, WIDE, TMA)  # fmt: skip
         start = tl.maximum(partial, full)
     if not PLAIN or rule.low is not None or rule.least is not None:
-        for n in tl.range(start, end, BM):
+        start, end = query_steps(rule, b, h, first, start, end)
+        for step in tl.range(start, end, BM):
+            n = query_at(rule, b, h, first, step)
+            if SEVERAL and rule.spelt is not None:
+                before = query_at(rule, b, h, first, tl.maximum(step - BM, 0))
+                held = _begun(held, before // sizes[0] != n // sizes[0])
             held = _fold(held, n, k, queries, stride, lines, chosen, cells, rule, dim, asked,
                          sizes, place, D, BM, BN, CELL, SEVERAL, LARGEST, KAHAN, FAST, True,
                          PRECISION, WIDE, TMA)  # fmt: skip

@@ -89,7 +89,7 @@ class TritonSweeps:
     def reasons(self, problem: Problem) -> list[str]:
         """What the kernels do not do."""
         shape, home = problem.shape, "cpu" if interpreting() else "cuda"
-        hidden = normal_form(problem.mask, shape.extent).why_not
+        hidden = normal_form(problem.mask, shape.extent, problem.device).why_not
         need = room(shape.dim, problem.dtype)
         there = _shared_memory() if home == "cuda" else None
         units = prod(shape.batch) * shape.query_heads
