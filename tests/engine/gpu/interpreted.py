@@ -31,7 +31,7 @@ from each import (
     test_stranger,
 )
 from regard.engine.call import parts_of
-from regard.engine.gpu import decode, prune, replay, wanted
+from regard.engine.gpu import decode, prune, replay
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
 from regard.summary import (
@@ -303,7 +303,7 @@ def listed(case: Case) -> None:
         maxima = torch.randint(4, (2, 11, tall)).float().masked_fill(~seen, -2.0e38)
         maxima[..., queries:] = 1.0e30
         with poisoned_memory(), disordered():
-            made = wanted.wanted(bound, maxima, 0, 10)
+            made = prune.wanted(bound, maxima, 0, 10)
         heavy, order = maxima.sort(dim=1, descending=True, stable=True)
         names = order.masked_fill(heavy < 0, -1)[:, :10]
         names[..., queries:] = -1
@@ -313,7 +313,7 @@ def listed(case: Case) -> None:
                 first, count = int(made.first[unit, block]), int(made.counts[unit, block])
                 rows = made.rows[unit, first : first + count].sort().values
                 assert rows.tolist() == (names[unit] == block).any(0).nonzero()[:, 0].tolist()
-                work += [(block, first + n) for n in range(0, count, wanted.RUN)]
+                work += [(block, first + n) for n in range(0, count, prune.RUN)]
             given = torch.stack([made.work_block[unit], made.work_first[unit]], 1)[:pieces]
             assert given.tolist() == [list(piece) for piece in work]
         least = heavy[:, 9].clamp(min=-1.0e38)[..., :queries]

@@ -25,8 +25,16 @@ from torch import Tensor
 
 from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound, flat
-from regard.engine.gpu.launch import EXACT, Shape, across, blocks, options, padded, strides_of
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import (
+    EXACT,
+    Shape,
+    across,
+    blocks,
+    options,
+    padded,
+    run,
+    strides_of,
+)
 from regard.engine.gpu.tile import (
     clear_queries,
     factor,

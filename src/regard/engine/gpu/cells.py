@@ -10,8 +10,13 @@ from torch import Tensor
 
 from regard.engine.call import Place, RowState, What
 from regard.engine.gpu.bind import Bound
-from regard.engine.gpu.launch import Shape, blocks, options, strides_of
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import (
+    Shape,
+    blocks,
+    options,
+    run,
+    strides_of,
+)
 from regard.engine.gpu.tile import (
     factor,
     load_state,

@@ -31,10 +31,10 @@ from regard.engine.gpu.launch import (
     blocks,
     options,
     padded,
+    run,
     strides_of,
     value_chunk,
 )
-from regard.engine.gpu.running import run
 from regard.engine.gpu.tile import FLOOR, NOBODY, factor, key_range, log2e, square
 
 _MOST_QUERIES = 16

@@ -92,6 +92,15 @@ def load_rows(src, first, count, dim, stride, ROWS: tl.constexpr, D: tl.constexp
 
 
 @triton.jit
+def load_tokens(base, tokens, there, dim, stride, D: tl.constexpr):
+    """(TOKENS, D): rows that stand anywhere, zero where they are not there."""
+    d = tl.arange(0, D)
+    inside = there[:, None] & (d < dim)[None, :]
+    at = tokens.to(tl.int64)[:, None] * stride + d[None, :]
+    return tl.load(base + at, mask=inside, other=0.0)
+
+
+@triton.jit
 def square(rule, b, h, i, j):
     """Whether nobody or everybody sees the squares around some cells, or where their bits are."""
     at = b * rule.spelt.square_strides[0] + h * rule.spelt.square_strides[1]

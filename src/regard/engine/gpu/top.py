@@ -19,8 +19,14 @@ from torch import Tensor
 from regard.engine.call import Place, RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.cells import cells
-from regard.engine.gpu.launch import Shape, across, blocks, options, strides_of
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import (
+    Shape,
+    across,
+    blocks,
+    options,
+    run,
+    strides_of,
+)
 from regard.engine.gpu.tile import (
     FLOOR,
     factor,
