@@ -23,7 +23,7 @@ from regard.engine import api
 from regard.engine.call import Call
 from regard.engine.cpu.load import Kernels, _find
 from regard.engine.plan import CANDIDATES
-from regard.mask import Causal
+from regard.mask import Causal, Rule
 from regard.testing import CASES, Case, Inputs, Yardstick
 
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
@@ -40,8 +40,16 @@ def _narrow_bias(case: Case, dice: torch.Generator, _: torch.dtype) -> dict[str,
     return {"bias": table.to(torch.bfloat16)}
 
 
+def _by_squares(b: Any, h: Any, i: Any, j: Any) -> Any:
+    """All, none or some of a square of 128 × 128."""
+    kind = (i // 128 + 2 * (j // 128) + b + h) % 3
+    return (kind == 0) | ((kind == 1) & ((i + j) % 3 == 0))
+
+
 # what only a GPU can fail at: room for wide heads, numbers of other widths beside each other
 _OF_A_GPU = (
+    Case("rule by squares", queries=300, keys=400, mask=lambda _: Rule(_by_squares), dim=64),
+    Case("decoding by squares", queries=3, keys=2300, mask=lambda _: Rule(_by_squares), dim=64),
     Case("head dim 80", dim=80, value_dim=80),
     Case("head dim 256", dim=256, value_dim=256, mask=lambda _: Causal()),
     Case("values of 300", dim=64, value_dim=300),

@@ -105,8 +105,10 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
     assert chosen(device="cuda", dropout=True) == "dense"
     rule = regard.Rule(lambda i, j: i > j)
     assert chosen(device="cuda", shape=LARGE, mask=rule) == "triton"
-    longer = AttentionShape.of(*[(1, 2, 20_000, 64)] * 3)  # its table would take 381 MiB
-    assert chosen(device="cuda", shape=longer, mask=rule) == "tiled"
+    long, longer = (AttentionShape.of(*[(1, 2, n, 64)] * 3) for n in (20_000, 50_048))
+    assert chosen(device="cuda", shape=long, mask=rule) == "triton"
+    scattered = regard.Rule(lambda i, j: (i + j) % 2 == 0)  # 300 MiB as bits
+    assert chosen(device="cuda", shape=longer, mask=scattered) == "tiled"
 
 
 def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,7 +296,8 @@ class Rule(Mask):
     """Any predicate on index arrays: fn(i, j) or fn(batch, head, i, j), evaluated per tile.
 
     The arguments broadcast against each other, so `Rule(lambda i, j: (i - j) % 2 == 0)` works
-    as it stands. A rule is opaque: no tile of it is ever skipped.
+    as it stands. A rule is opaque: tiles are skipped only where kernels have asked about all of
+    them before, as on a GPU.
     """
 
     tag = "rule/1"

@@ -24,7 +24,7 @@ from triton.runtime.jit import JITFunction, create_function_from_signature
 import regard
 from regard.engine import api
 from regard.engine.call import RowState
-from regard.engine.gpu import prune, wanted
+from regard.engine.gpu import prune
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.launch import blocks
 
@@ -53,7 +53,7 @@ def listings(dim: int, queries: int) -> dict[str, str]:
     def run(kernel: JITFunction[Any], grid: Any, *args: Any, **options: Any) -> None:
         found[kernel.__name__] = compiled(kernel, *args, **options).asm["ttgir"]
 
-    prune.run = wanted.run = run
+    prune.run = run
     query, key = (torch.zeros(1, 2, n, dim, dtype=torch.bfloat16) for n in (queries, 2100))
     bound = bind(api._call(query, key, key, regard.Causal(), None, None, None, None, 0.0))
     pruner = prune.Pruner(bound, 8)

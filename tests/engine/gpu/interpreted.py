@@ -30,7 +30,8 @@ from each import (
     test_infinities,
     test_stranger,
 )
-from regard.engine.gpu import decode, prune, replay, wanted
+from regard.engine.call import parts_of
+from regard.engine.gpu import decode, prune, replay
 from regard.engine.gpu.bind import bind
 from regard.engine.gpu.sweeps import TRITON
 from regard.summary import (
@@ -196,6 +197,55 @@ def stranger(case: Case) -> None:
     test_stranger.test_gradients("triton", 24)
 
 
+def by_squares(b: Any, h: Any, i: Any, j: Any) -> Any:
+    """All, none or some of a square of 128 × 128, which differs by batch entry and head."""
+    kind = (i // 128 + 2 * (j // 128) + b + h) % 3
+    return (kind == 0) | ((kind == 1) & ((i + j) % 3 == 0))
+
+
+def squares(case: Case) -> None:
+    """A mask that is spelt out, at sizes that end within a square, at its border and behind it:
+    everything that is measured, top keys, cells, gradients; a few queries over split keys."""
+    case = replace(case, batch=(2,), heads=2, key_heads=1, mask=lambda _: regard.Rule(by_squares))
+    statistics(replace(case, queries=130, keys=257, heads=1))
+    half(replace(case, queries=129, keys=130, batch=(1,)))
+    double(replace(case, queries=7, keys=130, batch=(1,)))
+    for size in (1, 63, 130):
+        keys(replace(case, queries=size, keys=size))
+    test_gradients.QUESTIONS = {name: test_gradients.QUESTIONS[name] for name in QUESTIONS}
+    test_gradients.test_gradients(replace(case, queries=20, keys=257), "triton")
+    unseen(queries=130)
+    decode._FEWEST_KEYS, decode._SPLIT, decode._SPLITS = 1, 64, 2
+    statistics(replace(case, queries=3, keys=257))
+    unseen(queries=3)
+
+
+def unseen(queries: int) -> None:
+    """Keys and values of squares that nobody sees are not read: they may hold anything. Maps of
+    cells that begin with such a square, and the heaviest keys by block maxima, likewise."""
+    prune._FEWEST_KEYS, keys = 1, 390
+    mask = regard.Rule(lambda i, j: (j // 128 != 1) & ((i < 128) | (j >= 256) | (j % 5 == 0)))
+    dice = torch.Generator().manual_seed(3)
+    clean = [torch.randn(1, 1, n, 16, generator=dice) for n in (queries, keys, keys)]
+    dirty = [t.clone() for t in clean]
+    for t in dirty[1:]:
+        t[..., 128:256, :] = torch.nan
+    asked = (Entropy(), Received(), Pooled(256), Pooled(24), Visible(), Top(3))
+    answers = []
+    for given, name in ((dirty, "triton"), (clean, "dense")):
+        leaves = [t.bfloat16().float().requires_grad_() for t in given]
+        a = regard.attend(*leaves, mask=mask, implementation=name)
+        found = [a.output, *(flat for s in asked for flat in parts_of(a.summarize(s)[s]))]
+        found += torch.autograd.grad(a.output.square().sum() + a.entropy().sum(), leaves)
+        halves = [t.bfloat16() for t in given]
+        b = regard.attend(*halves, mask=mask, implementation=name, summaries=(Top(3),))
+        answers.append((found, b.top(3).keys))
+    (mine, best), (right, best_right) = answers
+    for found, exact in zip(mine, right, strict=True):
+        torch.testing.assert_close(found, exact, rtol=2e-5, atol=2e-5)
+    assert torch.equal(best, best_right)
+
+
 def keys(case: Case) -> None:
     """Top keys and cells."""
     test_definition.test_top_keys(case, "triton")
@@ -253,7 +303,7 @@ def listed(case: Case) -> None:
         maxima = torch.randint(4, (2, 11, tall)).float().masked_fill(~seen, -2.0e38)
         maxima[..., queries:] = 1.0e30
         with poisoned_memory(), disordered():
-            made = wanted.wanted(bound, maxima, 0, 10)
+            made = prune.wanted(bound, maxima, 0, 10)
         heavy, order = maxima.sort(dim=1, descending=True, stable=True)
         names = order.masked_fill(heavy < 0, -1)[:, :10]
         names[..., queries:] = -1
@@ -263,7 +313,7 @@ def listed(case: Case) -> None:
                 first, count = int(made.first[unit, block]), int(made.counts[unit, block])
                 rows = made.rows[unit, first : first + count].sort().values
                 assert rows.tolist() == (names[unit] == block).any(0).nonzero()[:, 0].tolist()
-                work += [(block, first + n) for n in range(0, count, wanted.RUN)]
+                work += [(block, first + n) for n in range(0, count, prune.RUN)]
             given = torch.stack([made.work_block[unit], made.work_first[unit]], 1)[:pieces]
             assert given.tolist() == [list(piece) for piece in work]
         least = heavy[:, 9].clamp(min=-1.0e38)[..., :queries]
@@ -325,6 +375,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "later": (later, LATER),
     "infinite": (infinite, ("plain",)),
     "stranger": (stranger, ("plain",)),
+    "squares": (squares, ("plain",)),
     "keys": (keys, KEYS),
     "gradients": (gradients, GRADIENTS),
     "brought": (brought, BROUGHT),

@@ -29,11 +29,15 @@ def rules() -> dict[str, dict[str, Any]]:
     vectors = regard.Causal() & regard.Documents(*ids) & flags
     table = torch.ones(1, 1, QUERIES, KEYS, dtype=torch.bool)
     bias = torch.zeros(2, 4, QUERIES, KEYS)
+    spelt = regard.Rule(lambda i, j: (i - j) % 3 == 0)
     return {
         "vectors": {"mask": vectors},
         "table": {"mask": vectors & table},
         "half a bias": {"mask": vectors & table, "bias": bias.to(torch.bfloat16)},
         "all": {"mask": vectors & table, "bias": bias},
+        "spelt": {"mask": spelt},
+        "spelt, half a bias": {"mask": spelt, "bias": bias.to(torch.bfloat16)},
+        "spelt, a bias": {"mask": spelt, "bias": bias},
     }
 
 

@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 
 import regard
+from engine.gpu.test_spelt import read
 from regard.engine import api
 from regard.engine.call import Call
 from regard.engine.dense import attend_densely
 from regard.engine.gpu import bind as bind_page
 from regard.engine.gpu.bind import Bound, ScoreOperands, bind, flat
+from regard.engine.gpu.spelt import Spelt
+from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.score import PartBias
 from regard.testing import CASES, Case, Inputs
-
-RULED = [case for case in CASES if "rule" not in case.name]  # a Rule is refused before
 
 
 def call_of(inputs: Inputs) -> Call:
@@ -76,6 +77,10 @@ def visible(rule: ScoreOperands, b: int, h: int) -> Tensor:
         ok &= at(rule.flags, b, rule.flag_stride, rule.keys) != 0
     if rule.table is not None:
         ok &= strided(rule.table, b, h, rule.table_strides, rule) != 0
+    if rule.spelt is not None:
+        squares, _, bits, by_query, _, by_key, _ = rule.spelt
+        held = Spelt(squares[b, h], bits.view(torch.uint8), by_query, by_key)
+        ok &= read(held, rule.queries, rule.keys)
     return ok
 
 
@@ -115,7 +120,7 @@ def assert_right(call: Call) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("case", RULED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_rule_gives_the_final_scores(case: Case, dtype: torch.dtype) -> None:
     assert_right(call_of(case.inputs(dtype)))
 
@@ -221,6 +226,31 @@ def test_a_rule_survives_that_others_forget_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(bind_page, "_RULES", Forgetful())
     x = torch.randn(1, 2, 6, 16)
     assert bind(call_of(Inputs(x, x, x, {"mask": regard.Causal()}))).rule.most == 0
+
+
+class Fourth(Mask):
+    """Every fourth key; numbers alone, and no form that kernels know."""
+
+    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+        return (i[:, None] + j) % 4 == 0
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+def test_a_mask_that_is_spelt_out_is_not_remembered_here() -> None:
+    """Its bits are kept elsewhere, where their size is watched, and by device."""
+    x = torch.randn(2, 4, 6, 16)
+    one, other = (bind(call_of(Inputs(x, x, x, {"mask": Fourth()}))).rule.spelt for _ in range(2))
+    assert one is not None and other is not None and not bind_page._RULES
+    assert one.bits is other.bits and one.squares.stride()[:2] == (0, 0)
+    assert one.squares.shape == (2, 4, 1, 1) and one.square_strides == one.squares.stride()[:3]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_doubles_read_words_of_32_bits(dtype: torch.dtype) -> None:
+    x = torch.randn(1, 1, 6, 16, dtype=dtype)
+    spelt = bind(call_of(Inputs(x, x, x, {"mask": Fourth()}))).rule.spelt
+    assert spelt is not None
+    assert spelt.bits.dtype == (torch.int32 if dtype == torch.float64 else torch.uint8)
 
 
 @pytest.mark.usefixtures("nothing_remembered")

@@ -9,7 +9,7 @@ from regard.engine import api
 from regard.engine.gpu import decode
 from regard.engine.gpu.bind import Bound, bind
 from regard.engine.gpu.decode import decodes
-from regard.engine.gpu.wanted import BLOCK
+from regard.engine.gpu.prune import BLOCK
 
 KINDS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 

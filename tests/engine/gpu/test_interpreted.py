@@ -21,6 +21,7 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
         "later",
         "infinite",
         "stranger",
+        "squares",
         "keys",
         "gradients",
         "brought",

@@ -17,8 +17,7 @@ from engine.gpu.compiled import carried, frozen
 from regard.engine import api
 from regard.engine.gpu.bind import Bound, bind
 from regard.engine.gpu.launch import blocks, row_shape
-from regard.engine.gpu.prune import Pruner, prunes
-from regard.engine.gpu.wanted import BLOCK, RUN
+from regard.engine.gpu.prune import BLOCK, RUN, Pruner, prunes
 
 HALF, SINGLE = torch.bfloat16, torch.float32
 SCRIPT = Path(__file__).with_name("compiled.py")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.gpu import seen
+from engine.gpu.test_spelt import read
+from regard.engine.gpu import seen, spelt
 from regard.engine.gpu.seen import Form, Seen, normal_form, seen_by
 from regard.errors import UnavailableError
 from regard.mask import Extent, Mask
@@ -65,6 +67,8 @@ def evaluated(seen: Seen, queries: int, keys: int) -> Tensor:
         ok &= seen.query_ids[..., :, None] == seen.key_ids[..., None, :]
     if seen.flags is not None:
         ok &= seen.flags[..., None, :]
+    if seen.spelt is not None:
+        return ok[:, None] & read(seen.spelt, queries, keys)
     return ok[:, None] if seen.table is None else ok[:, None] & seen.table
 
 
@@ -100,28 +104,45 @@ OPAQUE = [
 
 
 @pytest.mark.parametrize("mask", OPAQUE, ids=repr)
-def test_any_other_mask_is_a_table(mask):
+def test_any_other_mask_is_spelt_out(mask):
     assert normal_form(mask, EXTENT) == Form(table=True)
     held = mask.map(tensors)
     right = held.allows(torch.arange(QUERIES), torch.arange(KEYS), EXTENT)
-    found = seen_by(held, EXTENT, CPU).table
-    assert torch.equal(found.expand(right.shape), right)
+    found = evaluated(seen_by(held, EXTENT, CPU), QUERIES, KEYS)
+    assert torch.equal(found, right.expand(found.shape))
 
 
-def test_a_table_that_would_be_too_large_is_a_reason(monkeypatch):
-    monkeypatch.setattr(seen, "_MOST_TABLE", QUERIES * KEYS - 1)
+def test_a_mask_that_would_be_too_large_is_a_reason(monkeypatch):
+    monkeypatch.setattr(spelt, "MOST", 2047)  # less than the bits of one square
+    monkeypatch.setattr(spelt, "_KEPT", OrderedDict())
     rule = regard.Rule(lambda i, j: i == j)
-    whole = replace(EXTENT, heads=3)
-    assert "of masks it knows no Rule, and as a table it takes" in normal_form(rule, whole).why_not
+    for device in ("cpu", "meta"):
+        why_not = normal_form(rule, EXTENT, device).why_not
+        assert "of masks it knows no Rule, and as a table it takes" in why_not
     with pytest.raises(UnavailableError, match="'triton' cannot serve this call"):
-        seen_by(rule, whole, CPU)
+        seen_by(rule, EXTENT, CPU)
 
 
-def test_a_table_is_spelt_out_once(monkeypatch):
-    asked = []
-    rule = regard.Rule(lambda i, j: asked.append(len(i)) or (i >= j))
-    first, again = (seen_by(rule, EXTENT, CPU).table for _ in range(2))
-    assert first is again and asked.count(QUERIES) == 1
+def test_what_shapes_refuse_is_judged_again_where_squares_can_be_counted(monkeypatch):
+    monkeypatch.setattr(spelt, "MOST", 2400)  # the index, and one square's bits
+    monkeypatch.setattr(spelt, "_LITTLE", 0)
+    monkeypatch.setattr(spelt, "_KEPT", OrderedDict())
+    monkeypatch.setattr(seen, "_FORMS", {})
+    long = Extent(300, 300)
+    assert normal_form(Everything(), long, "meta").why_not
+    with monkeypatch.context() as patch:
+        patch.setattr(spelt, "unwatched", lambda _: False)
+        assert normal_form(Everything(), long, "cpu").why_not
+    assert normal_form(Everything(), long, "cpu") == Form(table=True)
+
+
+class Everything(Mask):
+    """A mask with a tag and without a form that kernels know."""
+
+    tag = "test.everything/1"
+
+    def allows(self, i, j, extent):
+        return (i[:, None] >= 0) & (j >= 0)
 
 
 def test_any_callable_can_be_a_rule_and_none_is_kept_alive():
@@ -135,7 +156,8 @@ def test_any_callable_can_be_a_rule_and_none_is_kept_alive():
     rule = regard.Rule(Later(2))
     right = rule.allows(torch.arange(QUERIES), torch.arange(KEYS), EXTENT)
     assert normal_form(rule, EXTENT) == Form(table=True)
-    assert torch.equal(seen_by(rule, EXTENT, CPU).table, right)
+    found = evaluated(seen_by(rule, EXTENT, CPU), QUERIES, KEYS)
+    assert torch.equal(found, right.expand(found.shape))
     fleeting = regard.Rule(lambda i, j: i > j)
     gone = weakref.ref(fleeting.fn)
     normal_form(fleeting, EXTENT)

@@ -25,18 +25,30 @@ from torch import Tensor
 
 from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound, flat
-from regard.engine.gpu.launch import EXACT, Shape, across, blocks, options, padded, strides_of
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import (
+    EXACT,
+    Shape,
+    across,
+    blocks,
+    options,
+    padded,
+    run,
+    strides_of,
+)
 from regard.engine.gpu.tile import (
     clear_queries,
     factor,
+    key_at,
     key_range,
+    key_steps,
     ln2,
     load_rows,
     load_state,
     log2e,
     number,
+    query_at,
     query_range,
+    query_steps,
     score,
     source,
     times,
@@ -84,11 +96,11 @@ def _terms_of(line, step, i, FINE: tl.constexpr, STEEP: tl.constexpr):
 
 
 @triton.jit
-def _turned(s, dp, terms, rule, b, h, i, j, FAST: tl.constexpr, MASKED: tl.constexpr,
+def _turned(s, dp, terms, rule, b, h, i, j, near, FAST: tl.constexpr, MASKED: tl.constexpr,
             FINE: tl.constexpr, STEEP: tl.constexpr):  # fmt: skip
     """The weights of a tile and dS before scale; i, j and the rows' terms broadcast."""
     level, moved, share, steep = terms
-    x, _, bent, _ = score(s, rule, b, h, i, j, FAST, MASKED)
+    x, _, bent, _ = score(s, rule, b, h, i, j, near, FAST, MASKED)
     per = factor(rule, s, FAST) * log2e(s)
     u = tl.fma(x, tl.zeros_like(x) + per, tl.zeros_like(x) + level)
     p = tl.exp2(u)
@@ -131,7 +143,7 @@ def _by_keys(
             part = load_rows(outer + c * DV, first, rule.queries, left, g_stride, BM, DV, False)
             v = load_rows(values + c * DV, n, rule.keys, left, v_stride, BN, DV, False)
             dp += times(part, v.T, PRECISION, WIDE)
-    _, ds = _turned(s, dp, terms, rule, b, h, i[:, None], j[None, :], FAST, MASKED, FINE,
+    _, ds = _turned(s, dp, terms, rule, b, h, i[:, None], j[None, :], n, FAST, MASKED, FINE,
                     STEEP)  # fmt: skip
     return dq + times(ds.to(k.dtype), k, PRECISION, WIDE)
 
@@ -181,7 +193,9 @@ def _query_gradient(
                           D, DV, CHUNKS, BM, BN, FAST, False, FINE, STEEP, PRECISION, WIDE,
                           TMA)  # fmt: skip
         start = partial
-    for n in tl.range(start, end, BN):
+    start, end = key_steps(rule, b, h, first, start, end)
+    for place in tl.range(start, end, BN):
+        n = key_at(rule, b, h, first, place)
         dq = _by_keys(dq, n, q, g, outer, first, keys, values, terms, rule, sizes, b, h, i,
                       D, DV, CHUNKS, BM, BN, FAST, True, FINE, STEEP, PRECISION, WIDE,
                       TMA)  # fmt: skip
@@ -223,7 +237,7 @@ def _by_queries(
             dp += times(other, part.T, PRECISION, WIDE)
         g = load_rows(outer + chunk * DV, n, rule.queries, value_dim - chunk * DV, g_stride, BM, DV,
                       False)  # fmt: skip
-    p, ds = _turned(s, dp, terms, rule, b, h, i[None, :], j[:, None], FAST, MASKED, FINE,
+    p, ds = _turned(s, dp, terms, rule, b, h, i[None, :], j[:, None], first, FAST, MASKED, FINE,
                     STEEP)  # fmt: skip
     if CHUNKS > 0:
         dv += times(p.to(g.dtype), g, PRECISION, WIDE)
@@ -291,7 +305,9 @@ def _key_gradients(
                                    STEEP, MASS, PRECISION, WIDE, TMA)  # fmt: skip
             start = tl.maximum(partial, full)
         if not PLAIN or rule.low is not None or rule.least is not None:
-            for n in tl.range(start, end, BM):
+            start, end = query_steps(rule, b, h, first, start, end)
+            for place in tl.range(start, end, BM):
+                n = query_at(rule, b, h, first, place)
                 held = _by_queries(held, n, k, v, values, queries, outer, line, step, rule, sizes,
                                    b, h, j, first, chunk, D, DV, CHUNKS, BM, BN, FAST, True, FINE,
                                    STEEP, MASS, PRECISION, WIDE, TMA)  # fmt: skip

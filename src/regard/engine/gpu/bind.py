@@ -10,9 +10,22 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.engine.gpu.seen import KeySpan, seen_by
+from regard.engine.gpu.spelt import Spelt
 from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
 
 _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after scaling
+
+
+class MaskSquares(NamedTuple):
+    """A mask in squares of 128 × 128, see `spelt`; strides are those of batch, head, line."""
+
+    squares: Tensor  # (B, Hq, R, C)
+    square_strides: tuple[int, ...]
+    bits: Tensor
+    by_query: Tensor  # (B, Hq, R, 1 + C)
+    query_strides: tuple[int, ...]
+    by_key: Tensor  # (B, Hq, C, 1 + R)
+    key_strides: tuple[int, ...]
 
 
 class ScoreOperands(NamedTuple):
@@ -43,6 +56,7 @@ class ScoreOperands(NamedTuple):
     flag_stride: int
     table: Tensor | None
     table_strides: tuple[int, ...]
+    spelt: MaskSquares | None
     bias: Tensor | None
     bias_strides: tuple[int, ...]
     slopes: Tensor | None
@@ -86,7 +100,7 @@ def bind(call: Call) -> Bound:
     rule = _remembered_rule(call)
     fast = rule.softcap is None and call.score.bias is None
     fast = fast and _FAST_SCALES[0] <= call.score.scale <= _FAST_SCALES[1]
-    hidden = (rule.low_2, rule.query_ids, rule.flags, rule.table, rule.bias)
+    hidden = (rule.low_2, rule.query_ids, rule.flags, rule.table, rule.spelt, rule.bias)
     plain = all(part is None for part in hidden)
     query, key, value = (flat(t) for t in (call.query, call.key, call.value))
     return Bound(query, key, value, rule, call.shape.batch, call.exact, fast, plain)
@@ -108,7 +122,8 @@ def _remembered_rule(call: Call) -> ScoreOperands:
         rule = _rule(call)
         if len(_RULES) >= _MANY_RULES:
             _RULES.clear()  # others may do so at any time too
-        _RULES[name] = rule
+        if rule.spelt is None:  # a mask of the caller's own may be flat and still need tensors
+            _RULES[name] = rule
     return rule
 
 
@@ -134,7 +149,8 @@ def _rule(call: Call) -> ScoreOperands:
         softcap=_number(score.softcap, call), least=seen.least, most=seen.most, low=low, high=high,
         low_2=low_2, high_2=high_2, span_stride=_stride(low), query_ids=query_ids, key_ids=key_ids,
         query_id_stride=_stride(query_ids), key_id_stride=_stride(key_ids), flags=flags,
-        flag_stride=_stride(flags), table=table, table_strides=_strides(table), bias=bias,
+        flag_stride=_stride(flags), table=table, table_strides=_strides(table),
+        spelt=None if seen.spelt is None else _squares(seen.spelt, call), bias=bias,
         bias_strides=_strides(bias), slopes=slopes, by_distance=by_distance, bias_shift=shift,
         reach=reach, sink=None if score.sink is None else _array(score.sink, call),
     )  # fmt: skip
@@ -180,6 +196,20 @@ def _spread(table: Tensor, call: Call) -> Tensor:
     full = call.shape.extent.full
     made = _readable(table.detach(), call)
     return made.expand(full).reshape(prod(full[:-3]), *full[-3:])
+
+
+def _squares(spelt: Spelt, call: Call) -> MaskSquares:
+    """Spread over all heads; in double precision bits are read by words, see `_readable`."""
+    *batch, heads = call.shape.extent.full[:-2]
+    squares, by_query, by_key = (
+        part.expand(*batch, heads, *part.shape[-2:]).reshape(prod(batch), heads, *part.shape[-2:])
+        for part in (spelt.squares, spelt.by_query, spelt.by_key)
+    )
+    bits = spelt.bits.view(torch.int32) if call.exact == torch.float64 else spelt.bits
+    return MaskSquares(
+        squares, squares.stride()[:3], bits, by_query, by_query.stride()[:3], by_key,
+        by_key.stride()[:3],
+    )  # fmt: skip
 
 
 def _readable(tensor: Tensor, call: Call) -> Tensor:

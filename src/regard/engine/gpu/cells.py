@@ -10,8 +10,13 @@ from torch import Tensor
 
 from regard.engine.call import Place, RowState, What
 from regard.engine.gpu.bind import Bound
-from regard.engine.gpu.launch import Shape, blocks, options, strides_of
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import (
+    Shape,
+    blocks,
+    options,
+    run,
+    strides_of,
+)
 from regard.engine.gpu.tile import (
     factor,
     load_state,
@@ -49,8 +54,8 @@ def _cells(
     q = tl.load(Q + q_at, mask=in_rows[:, None] & (d < dim)[None, :], other=0.0)
     k = tl.load(K + k_at, mask=in_cols[:, None] & (d < dim)[None, :], other=0.0)
     s = times(q, k.T, PRECISION, WIDE)
-    x, _, _, seen = score(s, rule, b.to(tl.int32), h.to(tl.int32), i[:, None], j[None, :], FAST,
-                          True)  # fmt: skip
+    x, _, _, seen = score(s, rule, b.to(tl.int32), h.to(tl.int32), i[:, None], j[None, :],
+                          j[None, :], FAST, True)  # fmt: skip
     if SCORES:
         made = tl.where(seen, x * factor(rule, s, FAST), -float("inf"))
     else:

@@ -24,18 +24,18 @@ from torch import Tensor
 
 from regard.engine.call import RowState
 from regard.engine.gpu.bind import Bound
-from regard.engine.gpu.forward import Asked, Found, Watcher, finish, fold, new_found
+from regard.engine.gpu.forward import Asked, Found, Watcher, finish, fold, hide, new_found
 from regard.engine.gpu.launch import (
     EXACT,
     Shape,
     blocks,
     options,
     padded,
+    run,
     strides_of,
     value_chunk,
 )
-from regard.engine.gpu.running import run
-from regard.engine.gpu.tile import FLOOR, factor, key_range, log2e
+from regard.engine.gpu.tile import FLOOR, NOBODY, factor, key_range, log2e, square
 
 _MOST_QUERIES = 16
 _FEWEST_KEYS = 1024
@@ -56,6 +56,12 @@ def _shape(rows: int, dim: int, dtype: torch.dtype) -> Shape:
     if dtype == torch.float32:
         return Shape(16, 32, 4, 2)
     return Shape(16 if rows <= 16 else 64, 64, 4 if narrow else 8, 3 if narrow else 2)
+
+
+@triton.jit
+def _is_seen(rule, b, h, i, n):
+    """Whether some of the rows, of whichever heads, see something of a tile's square."""
+    return tl.max((square(rule, b, h, i, n) != NOBODY).to(tl.int32), 0) > 0
 
 
 @triton.jit
@@ -96,9 +102,10 @@ def _part(
         # maxima are (units, blocks of keys, rows)
         blocks_at = (wide * rule.heads + h) * tl.cdiv(rule.keys, 64) * tall + i
         for n in tl.range(start, end, BN):
-            state = fold(state, n, q, keys, values, rule, sizes, b, h[:, None], i, asked,
-                         blocks_at, tall, D, DV, BN, FAST, True, PRECISION, WIDE,
-                         False)  # fmt: skip
+            if rule.spelt is None or _is_seen(rule, b, h, i, n):
+                state = fold(state, n, q, keys, values, rule, sizes, b, h[:, None], i, asked,
+                             blocks_at, tall, D, DV, BN, FAST, True, PRECISION, WIDE,
+                             False)  # fmt: skip
         _keep(state, parts, line * tl.num_programs(0) + split, inside, chunk, value_dim, asked)
 
 
@@ -231,6 +238,7 @@ def decode(
     if watcher is not None:
         maxima = bound.new(blocks(bound.rule.keys, 64), watcher.tall)
     asked = Asked.of(found, found.output if value_dim else None, maxima)
+    hide(bound, maxima)
     _launch(bound, found, asked, given)
     if watcher is not None and maxima is not None:
         watcher.see(maxima, 0, found.state if given is None else given)

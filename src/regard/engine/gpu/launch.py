@@ -1,7 +1,12 @@
-"""Tile shapes, and what every launch needs.
+"""Tile shapes, what every launch needs, and launching without asking Triton twice.
 
 A shape is chosen from (head dim, dtype) alone, never from lengths or batch: a row then has the
 same bits in whatever company it is computed.
+
+Triton looks at every argument of every launch to find which of its compiled kernels is meant. For
+kernels of as many arguments as ours that takes several times as long as the launch, and the calls
+of a model are alike. So what was found is kept for the next launch whose tensors are of the same
+kinds and whose numbers are the same. Any other goes through Triton.
 """
 
 from __future__ import annotations
@@ -125,7 +130,8 @@ def stages(bound: Bound, most: int) -> int:
     """How many tiles are fetched ahead, at most `most`; no number depends on it.
 
     What a mask or a bias brings for a tile waits in shared memory beside its keys and values:
-    some vectors, a table's booleans, a bias once for every tile that is fetched ahead.
+    some vectors, a table's booleans or the bytes of a square, a bias once for every tile that is
+    fetched ahead.
     """
     if bound.plain or bound.query.element_size() > 2:
         return most
@@ -133,7 +139,8 @@ def stages(bound: Bound, most: int) -> int:
     wide = max(padded(bound.query.shape[-1]), 64)
     vectors = (rule.low, rule.low_2, rule.query_ids, rule.key_ids, rule.flags)
     taken = sum(vector is not None for vector in vectors)
-    taken += 0 if rule.table is None else 8 if wide == 64 else 32
+    byte_wise = rule.table is not None or rule.spelt is not None
+    taken += 0 if not byte_wise else 8 if wide == 64 else 32
     cells = 16 if wide == 128 else 8  # KiB of one byte each
     bias = 0 if rule.bias is None else cells * rule.bias.element_size()
     fits = (n for n in range(most, 1, -1) if taken + (n - 1) * bias <= _FREE[wide].get(n, 0))
@@ -157,3 +164,71 @@ def _options(
         **({} if shape.registers is None else {"maxnreg": shape.registers}),
         **EXACT,
     }
+
+
+# ── launching ────────────────────────────────────────────────────────────────────────────────
+
+_MANY = 4096  # launches
+_NUMBERS = frozenset({type(None), bool, int, float})
+_STRIDES = _NUMBERS | {tuple}
+_ALIGNED = 16  # bytes; kernels are compiled for pointers that are so, and for others
+
+# by everything a compiled kernel depends on: the kernel, and the values of its last parameters
+_KNOWN: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+
+
+def run(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """kernel[grid](*args, **constants): constants are the kernel's last parameters, in any order,
+    and options."""
+    compiled_kind, set_allocator = _triton()
+    if not isinstance(kernel, compiled_kind):  # interpreted
+        kernel[grid](*args, **constants)
+        return
+    # memory for the descriptors that kernels make of their tensors. Triton keeps who gives it per
+    # thread, and gradients are computed in threads of their own
+    set_allocator(_allocate)
+    # kernels live as long as their modules, so one's id is its own; its hash is that of its source
+    where = id(kernel), torch.cuda.current_device()
+    like = (*where, tuple(constants.items()), tuple(map(_kind, args)))
+    known = _KNOWN.get(like)
+    if known is None:
+        compiled = kernel[grid](*args, **constants)
+        last = tuple(constants[name] for name in kernel.arg_names[len(args) :])
+        if len(_KNOWN) >= _MANY:
+            _KNOWN.clear()  # others may do so at any time too
+        _KNOWN[like] = compiled, last
+    else:
+        compiled, last = known
+        compiled[(*grid, 1, 1)[:3]](*args, *last)
+
+
+@cache
+def _triton() -> tuple[Any, Any]:
+    """What a kernel is that Triton compiles, and who is told about memory; imported when a kernel
+    is there, so that tile shapes can be asked for without Triton."""
+    from triton import set_allocator
+    from triton.runtime.jit import JITFunction
+
+    return JITFunction, set_allocator
+
+
+def _kind(given: Any) -> Any:
+    """What of an argument decides which compiled kernel it is for: of a tensor the kind of its
+    pointer, of a number all of it."""
+    if isinstance(given, Tensor):
+        return given.dtype, given.data_ptr() % _ALIGNED == 0
+    if isinstance(given, tuple) and not _is_numbers(given):
+        return tuple(map(_kind, given))
+    return given
+
+
+def _is_numbers(given: tuple[Any, ...]) -> bool:
+    """All the way down. Asked at every launch, of rules of thirty numbers."""
+    kinds = set(map(type, given))
+    if kinds <= _NUMBERS:
+        return True
+    return kinds <= _STRIDES and all(_is_numbers(one) for one in given if type(one) is tuple)
+
+
+def _allocate(size: int, align: int, stream: int | None) -> Tensor:
+    return torch.empty(size, dtype=torch.int8, device="cuda")

@@ -4,8 +4,9 @@
     spans    low_i ≤ j < high_i, one or two intervals a row: lengths, prefixes, complements
     ids      a number per query and per key that must be equal: packed documents
     flags    a boolean per key: scattered padding
-    table    booleans that the caller has; or, of any other mask (a Rule, a class of the caller's,
-             a combination that is none of the above), what it allows, up to 256 MiB
+    table    booleans that the caller has
+    spelt    what any other mask allows (a Rule, a class of the caller's, a combination that is
+             none of the above), as bits of at most 256 MiB: see `spelt`
 
 Everything is computed on the mask's own device and nothing is fetched from it, so that no launch
 waits. Where ids or flags are used, spans say which keys can matter at all.
@@ -13,9 +14,6 @@ waits. Where ids or flags are used, spans say which keys can matter at all.
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.declare import is_portable
+from regard.engine.gpu.spelt import MOST, Spelt, spelt_out, too_many_bytes
 from regard.errors import UnavailableError
 from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
 from regard.mask.base import Both, Either, Not, Part
@@ -46,6 +45,7 @@ class Seen:
     key_ids: Tensor | None = None  # (…, S)
     flags: Tensor | None = None  # (…, S)
     table: Tensor | None = None  # (…, heads, L, S) or broadcastable
+    spelt: Spelt | None = None  # then it is all there is
 
 
 class _Frame(NamedTuple):
@@ -70,68 +70,15 @@ def seen_by(mask: Mask | None, extent: Extent, device: torch.device) -> Seen:
     try:
         return _add(Seen(), mask, _Frame(extent.queries, extent.keys, 0, 0, extent, device))
     except UnavailableError as error:
-        return Seen(table=_spelt_out(mask, extent, device, error))
+        spelt = spelt_out(mask, extent, device)
+        if isinstance(spelt, int):
+            raise _refusal(_too_large(error, spelt)) from error
+        return Seen(spelt=spelt)
 
 
-# ── any mask as a table ──────────────────────────────────────────────────────────────────────
-
-_MOST_TABLE = 2**28  # bytes, a boolean each
-_MANY_TABLES = 16
-_ROWS = 1024  # that are asked about at once
-_tables: OrderedDict[Any, Tensor] = OrderedDict()
-
-
-def _spelt_out(mask: Mask, extent: Extent, device: torch.device, error: UnavailableError) -> Tensor:
-    """(…, L, S): what a mask allows, row by row. Remembered for masks that hold no array, whose
-    contents may change."""
-    i, j = (torch.arange(min(n, 1)) for n in (extent.queries, extent.keys))
-    if device.type == "meta":  # by its shape alone; no function is called with what is not there
-        empty = mask.map(lambda array: torch.zeros(array.shape, dtype=array.dtype, device="cpu"))
-        lead = tuple(empty.allows(i, j, extent).shape[:-2])
-    else:
-        lead = tuple(mask.allows(i.to(device), j.to(device), extent).shape[:-2])
-    size = math.prod(lead) * extent.queries * extent.keys
-    if size > _MOST_TABLE:
-        reason = f"{error.reasons['triton'][0]}, and as a table it takes {size >> 20} MiB of 256"
-        raise _refusal(reason) from error
-    if device.type == "meta":
-        return torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
-    key = (mask, extent, device) if _is_lasting(mask) else None
-    table = None if key is None else _tables.get(key)
-    if table is None:
-        with torch.inference_mode(False):  # what is remembered serves calls of any mode
-            table = _table(mask, extent, lead, device)
-        # what a CUDA graph captures lives in the graph's own memory
-        capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-        if key is not None and not capturing:
-            _tables[key] = table
-            while len(_tables) > _MANY_TABLES or _size_of(_tables.values()) > _MOST_TABLE:
-                _tables.popitem(last=False)
-    return table
-
-
-def _is_lasting(mask: Mask) -> bool:
-    """Whether a mask means the same as long as it is there, and can be looked up: it holds no
-    array, and no function that has no hash."""
-    try:
-        hash(mask)
-    except TypeError:
-        return False
-    return not any(True for _ in mask.arrays())
-
-
-def _size_of(tables: Iterable[Tensor]) -> int:
-    return sum(table.numel() for table in tables)
-
-
-def _table(mask: Mask, extent: Extent, lead: tuple[int, ...], device: torch.device) -> Tensor:
-    j = torch.arange(extent.keys, device=device)
-    table = torch.empty((*lead, extent.queries, extent.keys), dtype=torch.bool, device=device)
-    for start in range(0, extent.queries, _ROWS):
-        stop = min(start + _ROWS, extent.queries)
-        i = torch.arange(start, stop, device=device)
-        table[..., start:stop, :] = mask.allows(i, j, extent)
-    return table
+def _too_large(error: UnavailableError, size: int) -> str:
+    why = error.reasons["triton"][0]
+    return f"{why}, and as a table it takes {size >> 20} MiB of {MOST >> 20}"
 
 
 class Form(NamedTuple):
@@ -139,7 +86,7 @@ class Form(NamedTuple):
 
     ids: bool = False
     flags: bool = False
-    table: bool = False
+    table: bool = False  # or bits
     why_not: str = ""
 
 
@@ -147,25 +94,32 @@ _FORMS: dict[Any, Form] = {}
 _MANY_FORMS = 1024
 
 
-def normal_form(mask: Mask | None, extent: Extent) -> Form:
+def normal_form(mask: Mask | None, extent: Extent, device: str = "meta") -> Form:
     """By dtypes and shapes alone, once for all masks of the same structure; those that hold a
-    function are judged anew, so that none is kept alive."""
+    function are judged anew, so that none is kept alive. Only whether a very large mask can be
+    spelt out is asked on the kind of device that it is for, see `spelt`."""
     if mask is None:
         return Form()
-    key = (mask.structure(), extent) if is_portable(mask) else None
+    key = (mask.structure(), extent, device) if is_portable(mask) else None
     form = None if key is None else _FORMS.get(key)
     if form is None:
-        empty = mask.map(lambda array: torch.empty_like(array, device="meta"))
-        try:
-            seen = seen_by(empty, extent, torch.device("meta"))
-            form = Form(seen.query_ids is not None, seen.flags is not None, seen.table is not None)
-        except UnavailableError as error:
-            form = Form(why_not=error.reasons["triton"][0])
+        form = _judged(mask, extent, device)
         if len(_FORMS) >= _MANY_FORMS:
             _FORMS.clear()
-        if key is not None:
+        if key is not None and not form.why_not:  # a trace may refuse what another call takes
             _FORMS[key] = form
     return form
+
+
+def _judged(mask: Mask, extent: Extent, device: str) -> Form:
+    empty = mask.map(lambda array: torch.empty_like(array, device="meta"))
+    frame = _Frame(extent.queries, extent.keys, 0, 0, extent, torch.device("meta"))
+    try:
+        seen = _add(Seen(), empty, frame)
+    except UnavailableError as error:
+        size = too_many_bytes(mask, extent, device)
+        return Form(table=True) if size is None else Form(why_not=_too_large(error, size))
+    return Form(seen.query_ids is not None, seen.flags is not None, seen.table is not None)
 
 
 # ── the conjunction ──────────────────────────────────────────────────────────────────────────

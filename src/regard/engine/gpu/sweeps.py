@@ -89,7 +89,7 @@ class TritonSweeps:
     def reasons(self, problem: Problem) -> list[str]:
         """What the kernels do not do."""
         shape, home = problem.shape, "cpu" if interpreting() else "cuda"
-        hidden = normal_form(problem.mask, shape.extent).why_not
+        hidden = normal_form(problem.mask, shape.extent, problem.device).why_not
         need = room(shape.dim, problem.dtype)
         there = _shared_memory() if home == "cuda" else None
         units = prod(shape.batch) * shape.query_heads
@@ -178,11 +178,11 @@ class TritonSweeps:
             weights, scores, keys = (bound.batched(t) for t in best)
             return {measure: TopScored(weights, keys, scores)}
         if isinstance(measure, Pooled):
-            from regard.engine.gpu.pooled import pooled
+            from regard.engine.gpu.replay import cell_map
 
-            return {measure: bound.batched(pooled(bound, state, measure, call.shape))}
+            return {measure: bound.batched(cell_map(bound, state, measure, call.shape))}
         if isinstance(measure, Matching):
-            from regard.engine.gpu.matching import matching
+            from regard.engine.gpu.forward import matching
 
             return {measure: bound.batched(matching(bound, state, measure))}
         return {}
@@ -200,8 +200,7 @@ class TritonSweeps:
         offsets: bool = False,
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
-        from regard.engine.gpu.columns import columns
-        from regard.engine.gpu.diagonals import diagonals
+        from regard.engine.gpu.columns import columns, diagonals
 
         bound = bind(call)
         mass, count, product = columns(bound, state, chosen, y, seen)
@@ -222,16 +221,14 @@ class TritonSweeps:
         offsets: bool,
     ) -> tuple[ColumnAnswers, dict[Summary, Measured]]:
         """The first map that fits comes with the mass; any other has a sweep of its own."""
-        from regard.engine.gpu.counts import counts
-        from regard.engine.gpu.diagonals import diagonals
-        from regard.engine.gpu.pooled import pooled
-        from regard.engine.gpu.replay import fits, replay
+        from regard.engine.gpu.columns import counts, diagonals
+        from regard.engine.gpu.replay import cell_map, fits, replay
 
         bound, shape = bind(call), call.shape
         joined = next((m for m in maps if fits(bound, m.size(shape))), None)
         along = None if joined is None else (joined, joined.size(shape))
         mass, cells = replay(bound, state, pooled=along)
-        found = {m: pooled(bound, state, m, shape) for m in maps if m != joined}
+        found = {m: cell_map(bound, state, m, shape) for m in maps if m != joined}
         if joined is not None and cells is not None:
             found[joined] = cells
         sums = ColumnAnswers(

@@ -6,6 +6,8 @@
     weight  exp((score − peak) − log), as 2^(fma(x, factor·log₂e, −peak·log₂e) − log·log₂e): the
             same arithmetic in every kernel
     i, j    places of queries and keys, of shapes that broadcast: (R, 1) and (1, C), or turned
+    near    a key of the square in which the keys j lie: one for all of them where a tile is walked
+            over, j itself where they lie anywhere. Only masks that are spelt out ask for it
 
 Hidden scores are finite, so that no ∞ − ∞ arises; a running maximum starts above them at −1e38,
 and visible scores below −9e37 count as that. A row that sees nothing has peak −∞.
@@ -16,9 +18,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from regard.engine.gpu import spelt
+
 HIDDEN = tl.constexpr(-2.0e38)
 FLOOR = tl.constexpr(-1.0e38)
 LOWEST = tl.constexpr(-9.0e37)
+
+SIDE = tl.constexpr(spelt.SIDE)
+NOBODY = tl.constexpr(spelt.NOBODY)
+EVERYBODY = tl.constexpr(spelt.EVERYBODY)
 
 
 @triton.jit
@@ -84,7 +92,35 @@ def load_rows(src, first, count, dim, stride, ROWS: tl.constexpr, D: tl.constexp
 
 
 @triton.jit
-def allowed(rule, b, h, i, j):
+def load_tokens(base, tokens, there, dim, stride, D: tl.constexpr):
+    """(TOKENS, D): rows that stand anywhere, zero where they are not there."""
+    d = tl.arange(0, D)
+    inside = there[:, None] & (d < dim)[None, :]
+    at = tokens.to(tl.int64)[:, None] * stride + d[None, :]
+    return tl.load(base + at, mask=inside, other=0.0)
+
+
+@triton.jit
+def square(rule, b, h, i, j):
+    """Whether nobody or everybody sees the squares around some cells, or where their bits are."""
+    at = b * rule.spelt.square_strides[0] + h * rule.spelt.square_strides[1]
+    at = at + i // SIDE * rule.spelt.square_strides[2] + j // SIDE
+    inside = (i < rule.queries) & (i * 0 + j < rule.keys)
+    return tl.load(rule.spelt.squares + at, mask=inside, other=NOBODY)
+
+
+@triton.jit
+def _bit(rule, b, h, i, j, near, ok):
+    """What is spelt out for some cells; squares that everybody sees or nobody have no bits."""
+    WIDTH: tl.constexpr = rule.spelt.bits.dtype.element_ty.primitive_bitwidth
+    place = square(rule, b, h, i, near)
+    at = place.to(tl.int64) * (SIDE * SIDE // WIDTH) + i % SIDE * (SIDE // WIDTH)
+    word = tl.load(rule.spelt.bits + (at + j % SIDE // WIDTH), mask=ok & (place >= 0), other=0)
+    return (place == EVERYBODY) | (((word.to(tl.int32) >> (j % WIDTH)) & 1) != 0)
+
+
+@triton.jit
+def allowed(rule, b, h, i, j, near):
     """Which cells the mask lets through; a bias of −∞ hides as well, see `score`."""
     ok = (i < rule.queries) & (j < rule.keys)
     if rule.most is not None:
@@ -112,11 +148,13 @@ def allowed(rule, b, h, i, j):
         at = b.to(tl.int64) * rule.table_strides[0] + h.to(tl.int64) * rule.table_strides[1]
         at += i.to(tl.int64) * rule.table_strides[2] + j.to(tl.int64) * rule.table_strides[3]
         ok &= tl.load(rule.table + at, mask=ok, other=0) != 0
+    if rule.spelt is not None:
+        ok &= _bit(rule, b, h, i, j, near, ok)
     return ok
 
 
 @triton.jit
-def score(s, rule, b, h, i, j, FAST: tl.constexpr, MASKED: tl.constexpr):
+def score(s, rule, b, h, i, j, near, FAST: tl.constexpr, MASKED: tl.constexpr):
     """(x, scaled, slope, seen): scale → soft cap → bias → mask. slope is d capped / d scaled."""
     scaled = s
     slope = s
@@ -142,7 +180,7 @@ def score(s, rule, b, h, i, j, FAST: tl.constexpr, MASKED: tl.constexpr):
             wide = 2 * rule.reach + 1
             x = x + tl.load(rule.by_distance + h * wide + ahead + rule.reach)
     if MASKED:
-        seen = allowed(rule, b, h, i, j)
+        seen = allowed(rule, b, h, i, j, near)
         if rule.bias is not None:
             at = b.to(tl.int64) * rule.bias_strides[0] + h.to(tl.int64) * rule.bias_strides[1]
             at += i.to(tl.int64) * rule.bias_strides[2] + j.to(tl.int64) * rule.bias_strides[3]
@@ -230,6 +268,55 @@ def query_range(rule, first, QUERIES: tl.constexpr, KEYS: tl.constexpr):
     full = tl.maximum((full + QUERIES - 1) // QUERIES * QUERIES, start)
     partial = tl.maximum(partial // QUERIES * QUERIES, full)
     return start, full, partial, end
+
+
+@triton.jit
+def key_steps(rule, b, h, first, start, end):
+    """(start, end) of a walk over the keys of a block of queries: these keys, or as many steps as
+    there are keys in squares that some query near the block sees something of."""
+    if rule.spelt is not None:
+        start = start * 0
+        end = tl.load(_line(rule.spelt.by_query, rule.spelt.query_strides, b, h, first))
+    return start, end
+
+
+@triton.jit
+def key_at(rule, b, h, first, step):
+    """The key at a step of such a walk."""
+    if rule.spelt is None:
+        return step
+    else:
+        return _there(_line(rule.spelt.by_query, rule.spelt.query_strides, b, h, first), step)
+
+
+@triton.jit
+def query_steps(rule, b, h, first, start, end):
+    """(start, end) of a walk over the queries of a block of keys."""
+    if rule.spelt is not None:
+        start = start * 0
+        end = tl.load(_line(rule.spelt.by_key, rule.spelt.key_strides, b, h, first))
+    return start, end
+
+
+@triton.jit
+def query_at(rule, b, h, first, step):
+    """The query at a step of such a walk."""
+    if rule.spelt is None:
+        return step
+    else:
+        return _there(_line(rule.spelt.by_key, rule.spelt.key_strides, b, h, first), step)
+
+
+@triton.jit
+def _line(lines, strides, b, h, first):
+    """Where the walk of a block begins: its length, then its squares."""
+    return lines + (b * strides[0] + h * strides[1] + first // SIDE * strides[2])
+
+
+@triton.jit
+def _there(line, step):
+    turn = step // SIDE
+    return (tl.load(line + 1 + turn) - turn) * SIDE + step
 
 
 @triton.jit

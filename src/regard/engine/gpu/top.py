@@ -19,12 +19,20 @@ from torch import Tensor
 from regard.engine.call import Place, RowState
 from regard.engine.gpu.bind import Bound
 from regard.engine.gpu.cells import cells
-from regard.engine.gpu.launch import Shape, across, blocks, options, strides_of
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import (
+    Shape,
+    across,
+    blocks,
+    options,
+    run,
+    strides_of,
+)
 from regard.engine.gpu.tile import (
     FLOOR,
     factor,
+    key_at,
     key_range,
+    key_steps,
     load_rows,
     load_state,
     log2e,
@@ -109,11 +117,13 @@ def _top(
     keys = tl.zeros([BM, PLACES], tl.int32) - 1
     least = tl.min(scores, 1)
     start, _full, _partial, end = key_range(rule, b, first, BM, BN)
-    for n in tl.range(start, end, BN):
+    start, end = key_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BN):
+        n = key_at(rule, b, h, first, step)
         j = n + tl.arange(0, BN)
         k = load_rows(key_rows, n, rule.keys, dim, k_strides[2], BN, D, TMA)
         s = times(q, k.T, PRECISION, WIDE)
-        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], FAST, True)
+        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], n, FAST, True)
         best = tl.max(x, 1)
         while tl.max((best > least).to(tl.int32), 0) > 0:
             x, best, keys, scores, least = _take(x, best, keys, scores, least, j, NONE)

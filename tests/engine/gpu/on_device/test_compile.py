@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,17 +12,20 @@ from torch import Tensor
 
 import regard
 from engine.gpu.on_device.conftest import answers, tensors
+from regard.engine.gpu import spelt
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 
 Function = Callable[..., list[Tensor]]
 
 
-def function(summaries: tuple[regard.Summary, ...], implementation: str | None = None) -> Function:
+def function(
+    summaries: tuple[regard.Summary, ...],
+    implementation: str | None = None,
+    mask: regard.Mask = regard.Causal(),  # noqa: B008 - a value
+) -> Function:
     def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
-        a = regard.attend(
-            q, k, v, mask=regard.Causal(), summaries=summaries, implementation=implementation
-        )
+        a = regard.attend(q, k, v, mask=mask, summaries=summaries, implementation=implementation)
         return answers(a, summaries)
 
     return run
@@ -89,6 +94,30 @@ def test_a_captured_graph_answers_new_numbers(
     graph.replay()
     torch.cuda.synchronize()
     expect_same(written, run(*given))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_mask_that_is_spelt_out_is_captured(
+    summaries: tuple[regard.Summary, ...], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its bits are there already or are made amid the capture: nothing is fetched."""
+    monkeypatch.setattr(spelt, "_KEPT", OrderedDict() if kept else Forgetful())
+    monkeypatch.setattr(spelt, "_LITTLE", 0)
+    mask = regard.Rule(lambda i, j: (i // 200 + j // 200) % 3 < 2)
+    run, given = function(summaries, "triton", mask), tensors(tokens=2100)
+    graph, written = captured(run, given)
+    for tensor in given:
+        tensor.copy_(tensor.roll(7, -2) * 1.25)
+    graph.replay()
+    torch.cuda.synchronize()
+    expect_same(written, run(*given))
+
+
+class Forgetful(OrderedDict[Any, Any]):
+    """As where others have pushed everything out."""
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        return default
 
 
 def test_one_step_of_decoding_is_captured() -> None:

@@ -13,7 +13,13 @@ from engine.gpu.on_device.conftest import SUMMARIES, TOKENS, answers, tensors
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 
-RULES = ["table", "tables", "flags", "documents", "two spans", "bias", "all"]
+RULES = ["table", "tables", "flags", "documents", "two spans", "rule", "bias", "all"]
+
+
+def by_squares(b: Any, h: Any, i: Any, j: Any) -> Any:
+    """All, none or some of a square of 128 × 128; everybody sees the first keys."""
+    kind = (i // 128 + 2 * (j // 128) + b + h) % 3
+    return (j < 9) | (kind == 0) | ((kind == 1) & ((i + j) % 3 == 0))
 
 
 def rules(name: str, dtype: torch.dtype) -> dict[str, Any]:
@@ -34,6 +40,7 @@ def rules(name: str, dtype: torch.dtype) -> dict[str, Any]:
         "flags": {"mask": padding},
         "documents": {"mask": regard.Causal() & documents & padding},
         "two spans": {"mask": (regard.Causal() | regard.Prefix(7)) & documents & padding},
+        "rule": {"mask": regard.Rule(by_squares), "bias": bias.to(dtype)},
         "bias": {"bias": bias},
         "all": {"mask": everything, "bias": bias.to(dtype)},
     }[name]

@@ -14,8 +14,7 @@ from regard.engine.gpu.forward import Asked, Found, Watcher, new_found
 from regard.engine.gpu.hopper.kernel import attention
 from regard.engine.gpu.hopper.sweeps import DIMS, DTYPES
 from regard.engine.gpu.hopper.walk import ranges_of
-from regard.engine.gpu.launch import EXACT, across, blocks
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import EXACT, across, blocks, run
 
 _ROWS, _KEYS, _STAGES = 128, 128, 2  # for every head dim, dtype, length and batch
 

@@ -46,7 +46,8 @@ class HopperSweeps(TritonSweeps):
 
     def reasons(self, problem: Problem) -> list[str]:
         """What the kernel does not do."""
-        shape, seen = problem.shape, normal_form(problem.mask, problem.shape.extent)
+        shape = problem.shape
+        seen = normal_form(problem.mask, shape.extent, problem.device)
         limits = {
             f"the tensors are {problem.dtype}, it takes bfloat16 and float16": (
                 problem.dtype not in DTYPES

@@ -20,8 +20,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from regard.engine.gpu.bind import ScoreOperands
-from regard.engine.gpu.launch import EXACT, blocks
-from regard.engine.gpu.running import run
+from regard.engine.gpu.launch import EXACT, blocks, run
 from regard.engine.gpu.tile import key_range
 
 
