@@ -246,7 +246,7 @@ def over(way: str) -> list[list[float]]:
     """What a rank finds, by one of the three ways, next to what is right for it."""
     import torch.distributed as dist
 
-    q, k, v = (t[:, :, :TOKENS] for t in tensors())
+    q, k, v = (t[:, :, :TOKENS].cpu() for t in tensors())  # gloo sends no other
     rank, world = dist.get_rank(), dist.get_world_size()
     shards = Shards.zigzag(TOKENS, world) if way == "ring" else Shards.even(TOKENS, world)
     right = regard.attend(q, k, v, mask=Dilated(3), implementation="dense")
@@ -278,7 +278,7 @@ def test_over_ranks(way: str) -> None:
 
 def sharded(axis: int) -> bool:
     mesh = init_device_mesh("cpu", (2,))
-    given = [t[:, :, :TOKENS] for t in tensors()]
+    given = [t[:, :, :TOKENS].cpu() for t in tensors()]
     right = regard.attend(*given, mask=Dilated(3), implementation="dense")
     spread = [distribute_tensor(t.contiguous(), mesh, [Shard(axis)]) for t in given]
     if axis == 2:  # only queries are spread over ranks

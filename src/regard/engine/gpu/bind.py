@@ -17,15 +17,12 @@ _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after s
 
 
 class MaskSquares(NamedTuple):
-    """A mask in squares of 128 × 128, see `spelt`; strides are those of batch, head, line."""
+    """A mask in squares of 128 × 128, see `spelt`."""
 
     squares: Tensor  # (B, Hq, R, C)
-    square_strides: tuple[int, ...]
-    bits: Tensor
     by_query: Tensor  # (B, Hq, R, 1 + C)
-    query_strides: tuple[int, ...]
     by_key: Tensor  # (B, Hq, C, 1 + R)
-    key_strides: tuple[int, ...]
+    bits: Tensor
 
 
 class ScoreOperands(NamedTuple):
@@ -57,6 +54,9 @@ class ScoreOperands(NamedTuple):
     table: Tensor | None
     table_strides: tuple[int, ...]
     spelt: MaskSquares | None
+    # of batch, head and line of the first three. Not among them: Triton 3.6 loses numbers that are
+    # 1 in a tuple in a tuple in a tuple
+    spelt_strides: tuple[int, ...]
     bias: Tensor | None
     bias_strides: tuple[int, ...]
     slopes: Tensor | None
@@ -143,6 +143,7 @@ def _rule(call: Call) -> ScoreOperands:
     query_ids, key_ids, flags = (_rows(t, call) for t in (seen.query_ids, seen.key_ids, seen.flags))
     table = None if seen.table is None else _spread(seen.table, call)
     bias, slopes, by_distance, shift, reach = _bias(call)
+    spelt = None if seen.spelt is None else _squares(seen.spelt, call)
     return ScoreOperands(
         heads=shape.query_heads, group=shape.group, queries=shape.queries, keys=shape.keys,
         position=call.position, scale=_number(score.scale, call),
@@ -150,7 +151,7 @@ def _rule(call: Call) -> ScoreOperands:
         low_2=low_2, high_2=high_2, span_stride=_stride(low), query_ids=query_ids, key_ids=key_ids,
         query_id_stride=_stride(query_ids), key_id_stride=_stride(key_ids), flags=flags,
         flag_stride=_stride(flags), table=table, table_strides=_strides(table),
-        spelt=None if seen.spelt is None else _squares(seen.spelt, call), bias=bias,
+        spelt=spelt, spelt_strides=() if spelt is None else _line_strides(spelt), bias=bias,
         bias_strides=_strides(bias), slopes=slopes, by_distance=by_distance, bias_shift=shift,
         reach=reach, sink=None if score.sink is None else _array(score.sink, call),
     )  # fmt: skip
@@ -206,10 +207,11 @@ def _squares(spelt: Spelt, call: Call) -> MaskSquares:
         for part in (spelt.squares, spelt.by_query, spelt.by_key)
     )
     bits = spelt.bits.view(torch.int32) if call.exact == torch.float64 else spelt.bits
-    return MaskSquares(
-        squares, squares.stride()[:3], bits, by_query, by_query.stride()[:3], by_key,
-        by_key.stride()[:3],
-    )  # fmt: skip
+    return MaskSquares(squares, by_query, by_key, bits)
+
+
+def _line_strides(spelt: MaskSquares) -> tuple[int, ...]:
+    return tuple(n for part in spelt[:3] for n in part.stride()[:3])
 
 
 def _readable(tensor: Tensor, call: Call) -> Tensor:

@@ -103,8 +103,8 @@ def load_tokens(base, tokens, there, dim, stride, D: tl.constexpr):
 @triton.jit
 def square(rule, b, h, i, j):
     """Whether nobody or everybody sees the squares around some cells, or where their bits are."""
-    at = b * rule.spelt.square_strides[0] + h * rule.spelt.square_strides[1]
-    at = at + i // SIDE * rule.spelt.square_strides[2] + j // SIDE
+    at = b * rule.spelt_strides[0] + h * rule.spelt_strides[1]
+    at = at + i // SIDE * rule.spelt_strides[2] + j // SIDE
     inside = (i < rule.queries) & (i * 0 + j < rule.keys)
     return tl.load(rule.spelt.squares + at, mask=inside, other=NOBODY)
 
@@ -276,7 +276,7 @@ def key_steps(rule, b, h, first, start, end):
     there are keys in squares that some query near the block sees something of."""
     if rule.spelt is not None:
         start = start * 0
-        end = tl.load(_line(rule.spelt.by_query, rule.spelt.query_strides, b, h, first))
+        end = tl.load(_line(rule, rule.spelt.by_query, 3, b, h, first))
     return start, end
 
 
@@ -286,7 +286,7 @@ def key_at(rule, b, h, first, step):
     if rule.spelt is None:
         return step
     else:
-        return _there(_line(rule.spelt.by_query, rule.spelt.query_strides, b, h, first), step)
+        return _there(_line(rule, rule.spelt.by_query, 3, b, h, first), step)
 
 
 @triton.jit
@@ -294,7 +294,7 @@ def query_steps(rule, b, h, first, start, end):
     """(start, end) of a walk over the queries of a block of keys."""
     if rule.spelt is not None:
         start = start * 0
-        end = tl.load(_line(rule.spelt.by_key, rule.spelt.key_strides, b, h, first))
+        end = tl.load(_line(rule, rule.spelt.by_key, 6, b, h, first))
     return start, end
 
 
@@ -304,13 +304,14 @@ def query_at(rule, b, h, first, step):
     if rule.spelt is None:
         return step
     else:
-        return _there(_line(rule.spelt.by_key, rule.spelt.key_strides, b, h, first), step)
+        return _there(_line(rule, rule.spelt.by_key, 6, b, h, first), step)
 
 
 @triton.jit
-def _line(lines, strides, b, h, first):
+def _line(rule, lines, AT: tl.constexpr, b, h, first):
     """Where the walk of a block begins: its length, then its squares."""
-    return lines + (b * strides[0] + h * strides[1] + first // SIDE * strides[2])
+    at = b * rule.spelt_strides[AT] + h * rule.spelt_strides[AT + 1]
+    return lines + (at + first // SIDE * rule.spelt_strides[AT + 2])
 
 
 @triton.jit
