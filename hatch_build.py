@@ -14,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNELS = Path("src/regard/engine/cpu")
+KERNELS = Path("src/regard/engine/backends/cpu")
 PAGE_TOOL = Path("tools/build_page.py")
 
 
@@ -62,7 +62,7 @@ class MakeParts(BuildHookInterface[Any]):
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"  # C, but nothing of Python's ABI
-        build_data["force_include"][str(target)] = f"regard/engine/cpu/{target.name}"
+        build_data["force_include"][str(target)] = f"regard/engine/backends/cpu/{target.name}"
 
 
 def _load(path: Path) -> Any:

@@ -18,8 +18,8 @@ __all__ = ["context", "fork_workers"]
 _IMPORTED = (
     "pytest", "torch", "torch._dynamo", "torch.distributed.tensor",
     "transformers.models.llama.modeling_llama",
-    "regard.testing", "regard.engine.cpu.sweeps", "regard.engine.dense", "regard.parallel",
-    "regard.nn", "regard.huggingface", "regard.recorder",
+    "regard.testing", "regard.engine.backends.cpu.sweeps", "regard.engine.backends.dense",
+    "regard.parallel", "regard.nn", "regard.huggingface", "regard.recorder",
 )  # fmt: skip
 
 context = multiprocessing.get_context("forkserver")

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.gpu.launch import interpreting
+from regard.engine.backends.gpu.launch import interpreting
 from regard.engine.plan import CANDIDATES
 from regard.errors import RegardError, UnavailableError
 from regard.summary import Concentration, Distance, MaxLogit, Visible

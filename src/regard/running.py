@@ -6,7 +6,7 @@ With m the largest score of a row so far, u = s − m, δ = m_old − m_new and 
     Σ e^u u      becomes a·(Σ e^u u + δ Σ e^u)        + the tile's
     Σ (e^u)²     becomes a²·Σ (e^u)²                  + the tile's
 
-The arrays are torch's in `engine/tiled` and numpy's where a recording is read.
+The arrays are torch's in `engine/backends/tiled` and numpy's where a recording is read.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import torch
 
 import regard
 from regard.engine import api
+from regard.engine.backends.cpu.load import Kernels, _find
 from regard.engine.call import Call
-from regard.engine.cpu.load import Kernels, _find
 from regard.engine.plan import CANDIDATES
 from regard.mask import Causal, Rule
 from regard.testing import CASES, Case, Inputs, Yardstick
@@ -142,7 +142,7 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: Any) -> Iterator
         if isa not in found.instruction_sets():
             pytest.skip(f"this processor has no {isa}")
         lesser = Kernels(found.path, isa)
-        monkeypatch.setattr("regard.engine.cpu.sweeps.load", lambda: lesser)
+        monkeypatch.setattr("regard.engine.backends.cpu.sweeps.load", lambda: lesser)
     yield name
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 import regard
 from regard.engine import plan
 from regard.engine.backend import ColumnAnswers, RowAnswers, Sweeps
+from regard.engine.backends.tiled import TiledSweeps
 from regard.engine.call import Call, RowState
-from regard.engine.tiled import TiledSweeps
 from regard.summary import (
     Concentration,
     Distance,

@@ -14,10 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import regard
+from regard.engine.backends.cpu.sweeps import CpuSweeps
+from regard.engine.backends.tiled import TiledSweeps
 from regard.engine.call import Brought
-from regard.engine.cpu.sweeps import CpuSweeps
 from regard.engine.ops import _EXPECTED, bringing
-from regard.engine.tiled import TiledSweeps
 from regard.errors import InputError, UnavailableError
 
 LATER: dict[str, Any] = {"in_backward": (regard.Received(),)}

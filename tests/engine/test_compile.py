@@ -14,8 +14,8 @@ from torch._library.custom_ops import CustomOpDef
 from torch.utils.checkpoint import checkpoint
 
 import regard
-from regard.engine import library as fused
 from regard.engine import ops
+from regard.engine.backends import library as fused
 from regard.engine.call import RowState
 from regard.engine.codec import Spec, measure_text
 from regard.errors import InputError

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine.cpu.sweeps import CpuSweeps
-from regard.engine.tiled import TiledSweeps
+from regard.engine.backends.cpu.sweeps import CpuSweeps
+from regard.engine.backends.tiled import TiledSweeps
 from regard.errors import GradientError, StaleError
 from regard.summary import Visible
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import regard
-from regard.engine import api, library, plan
+from regard.engine import api, plan
+from regard.engine.backends import library
 from regard.engine.call import Problem
 from regard.engine.plan import CANDIDATES, remarks, survey, sweeps_for
 from regard.errors import InputError, UnavailableError
@@ -95,7 +96,9 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
 ) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(library, "works", lambda name: True)
-    monkeypatch.setattr("regard.engine.gpu.sweeps.TritonSweeps.unavailable", lambda self: [])
+    monkeypatch.setattr(
+        "regard.engine.backends.gpu.sweeps.TritonSweeps.unavailable", lambda self: []
+    )
     half = {"device": "cuda", "dtype": torch.bfloat16}
     eight = {"shape": AttentionShape.of(*[(1, 2, 64, 8)] * 3)}
     assert chosen(**half, **eight) == "library"
@@ -114,7 +117,9 @@ def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
 def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(library, "works", lambda name: True)
-    monkeypatch.setattr("regard.engine.gpu.hopper.sweeps.HopperSweeps.unavailable", lambda self: [])
+    monkeypatch.setattr(
+        "regard.engine.backends.gpu.hopper.sweeps.HopperSweeps.unavailable", lambda self: []
+    )
     half = {"device": "cuda", "dtype": torch.bfloat16}
     short, long = ({"shape": AttentionShape.of(*[(1, 16, n, 128)] * 3)} for n in (2048, 16384))
     assert chosen(**half, **short) == "library"
@@ -185,7 +190,7 @@ def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
     learns = api._call(x, x, x, None, None, table, None, None, 0.0)
     assert [sweeps_for(call, name).name for name in ("cpu", "tiled", "")] == ["cpu", "tiled", "cpu"]
     assert sweeps_for(learns, "").name == "tiled"
-    monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
+    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
     assert sweeps_for(call, "").name == "tiled"
 
 
@@ -199,11 +204,11 @@ def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"cpu": [], "hopper": absent, "triton": absent}
     here = {**ours, "library": [], "tiled": [], "dense": []}
     assert survey() == here
-    monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
+    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
     assert survey() == {**here, "cpu": ["no compiler"]}
 
 
 def test_remarks_are_about_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(remarks()) == ["cpu"] and "kernels, " in remarks()["cpu"]
-    monkeypatch.setattr("regard.engine.cpu.sweeps.why_not", lambda: "no compiler")
+    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
     assert remarks() == {}

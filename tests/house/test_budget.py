@@ -52,13 +52,13 @@ def test_one_long_function_in_twenty_is_no_matter(plant):
 def test_kernels_have_a_budget_of_their_own(plant):
     root = plant(
         {
-            "fake/engine/gpu/forward.py": _function(160) + _function(161, "g"),
-            "fake/engine/tiled.py": _function(162, "k", "@triton.jit\n"),
+            "fake/engine/backends/gpu/forward.py": _function(160) + _function(161, "g"),
+            "fake/engine/backends/tiled.py": _function(162, "k", "@triton.jit\n"),
         }
     )
     assert budget.large_functions(root / "fake") == [
-        "kernel fake.engine.gpu.forward.g has 161 lines",
-        "kernel fake.engine.tiled.k has 162 lines",
+        "kernel fake.engine.backends.gpu.forward.g has 161 lines",
+        "kernel fake.engine.backends.tiled.k has 162 lines",
     ]
 
 

@@ -82,22 +82,22 @@ def test_leaks_of_implementations_are_found(plant):
             "fake/__init__.py": "",
             "fake/engine/__init__.py": "",
             "fake/engine/api.py": "from fake.engine.plan import pick\n",
-            "fake/engine/plan.py": "import fake.engine.dense\n"
+            "fake/engine/plan.py": "import fake.engine.backends.dense\n"
             "def pick():\n    from fake.engine import gpu\n",
-            "fake/engine/dense.py": "from fake.engine.tiled import loop\n",
-            "fake/engine/tiled.py": "def f():\n    import fake.engine.api\n",
-            "fake/engine/gpu/__init__.py": "",
-            "fake/engine/gpu/forward.py": "from fake.engine.gpu import shared\n",
-            "fake/engine/gpu/shared.py": "",
-            "fake/nn/__init__.py": "from fake.engine.gpu.forward import kernel\n",
-            "fake/testing/__init__.py": "from fake.engine.dense import steps\n",
+            "fake/engine/backends/dense.py": "from fake.engine.backends.tiled import loop\n",
+            "fake/engine/backends/tiled.py": "def f():\n    import fake.engine.api\n",
+            "fake/engine/backends/gpu/__init__.py": "",
+            "fake/engine/backends/gpu/forward.py": "from fake.engine.backends.gpu import shared\n",
+            "fake/engine/backends/gpu/shared.py": "",
+            "fake/nn/__init__.py": "from fake.engine.backends.gpu.forward import kernel\n",
+            "fake/testing/__init__.py": "from fake.engine.backends.dense import steps\n",
         }
     )
     assert layers.implementation_leaks(root / "fake") == [
-        "fake.engine.dense:1: only engine/plan.py knows engine.tiled",
-        "fake.engine.plan:1: import engine.dense inside a function",
-        "fake.engine.tiled:2: an implementation may not import api",
-        "fake.nn:1: only engine/plan.py knows engine.gpu",
+        "fake.engine.backends.dense:1: only engine/plan.py knows engine.backends.tiled",
+        "fake.engine.plan:1: import engine.backends.dense inside a function",
+        "fake.engine.backends.tiled:2: an implementation may not import api",
+        "fake.nn:1: only engine/plan.py knows engine.backends.gpu",
     ]
 
 

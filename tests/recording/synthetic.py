@@ -1,6 +1,6 @@
 """Recordings written by the page CONTENTS.md from random q, k, v, and the dense truth about them.
 
-The truth is the definition (`regard.engine.dense`), segment by segment, put together into one
+The truth is the definition (`engine/backends/dense.py`), segment by segment, put together into one
 (H, L, S) matrix; it is independent of everything under test.
 """
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.declare import encode
-from regard.engine.dense import Steps, attend_densely
+from regard.engine.backends.dense import Steps, attend_densely
 from regard.mask import Mask
 from regard.recording import Memory
 from regard.recording.contents import (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import torch
 
-from regard.engine.dense import attend_densely
+from regard.engine.backends.dense import attend_densely
 from regard.mask import Causal
 from regard.score import BiasTable, ScoreRule
 from regard.shapes import AttentionShape

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from regard.engine.answers import Swept
 from regard.engine.attention import Attention
+from regard.engine.backends.dtensor import for_dtensors, placed_like
 from regard.engine.call import Answers, Call, Known, RowState, map_parts
-from regard.engine.dtensor import for_dtensors, placed_like
 from regard.engine.observers import (
     EDITORS,
     LISTENERS,

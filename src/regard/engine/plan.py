@@ -77,19 +77,19 @@ class Implementation(Protocol):
 def sweeps_called(name: str) -> Sweeps:
     """The sweeps of that name, imported when they are asked for."""
     if name == "cpu":
-        from regard.engine.cpu.sweeps import CPU
+        from regard.engine.backends.cpu.sweeps import CPU
 
         return CPU
     if name == "hopper":
-        from regard.engine.gpu.hopper.sweeps import HOPPER
+        from regard.engine.backends.gpu.hopper.sweeps import HOPPER
 
         return HOPPER
     if name == "triton":
-        from regard.engine.gpu.sweeps import TRITON
+        from regard.engine.backends.gpu.sweeps import TRITON
 
         return TRITON
     if name == "tiled":
-        from regard.engine.tiled import TILED
+        from regard.engine.backends.tiled import TILED
 
         return TILED
     raise InputError(f"no backend is called {name!r}; there are {', '.join(MEASURING)}")
@@ -101,11 +101,11 @@ def _load(name: str) -> Implementation:
 
         return Swept(sweeps_called(name))
     if name == "library":
-        from regard.engine import library
+        from regard.engine.backends import library
 
         return library.LIBRARY
     if name == "dense":
-        from regard.engine.dense import DENSE
+        from regard.engine.backends.dense import DENSE
 
         return DENSE
     raise InputError(f"implementation={name!r} does not exist; give one of {', '.join(CANDIDATES)}")
@@ -161,7 +161,7 @@ def survey() -> dict[str, list[str]]:
 
 def remarks() -> dict[str, str]:
     """What is worth knowing about implementations that do run here."""
-    from regard.engine.cpu.sweeps import CPU
+    from regard.engine.backends.cpu.sweeps import CPU
 
     return {} if CPU.unavailable() else {CPU.name: CPU.remark()}
 

@@ -2,7 +2,7 @@
 
 Rows are tokens throughout: queries = x @ w_q. (The second note writes Q = W·X with tokens as
 columns; that is the transpose of the same product.) The torch twin of this page is
-`regard.engine.dense`, and the tests hold the two together.
+`regard.engine.backends.dense`, and the tests hold the two together.
 """
 
 from __future__ import annotations

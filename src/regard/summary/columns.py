@@ -101,7 +101,9 @@ class Received(Summary):
 
     def check(self, problem: AttentionShape) -> None:
         """The indices exist."""
-        if self.queries is not None:
+        if self.queries is None or isinstance(self.queries, int | Span):
+            _part(self.queries)
+        else:
             queries_meant(self.queries, problem.queries)
 
 
@@ -140,29 +142,34 @@ def _is_whole(number: Any) -> bool:
 
 def queries_meant(queries: Any, count: int) -> range | list[int]:
     """The rows meant by `queries` among `count`, each once, ascending."""
-    if queries is None:
-        return range(count)
-    if isinstance(queries, int):
-        if queries < 1:
-            raise InputError(f"queries={queries}; a number means the last n queries, so n ≥ 1")
-        return range(max(count - queries, 0), count)
-    if isinstance(queries, Span):
-        queries = range(count)[queries.start : queries.stop : queries.step]
-        return queries if queries.step > 0 else queries[::-1]
+    if queries is None or isinstance(queries, int | Span):
+        rows = range(count)[_part(queries)]
+        return rows if rows.step > 0 else rows[::-1]
     wrong = [n for n in queries if not -count <= n < count]
     if wrong:
         raise InputError(f"query {wrong[0]} does not exist; there are {count} queries")
     return sorted({n % count for n in queries})
 
 
+def _part(queries: int | Span | None) -> slice:
+    """The last n, or the part that is named, as a slice of all queries."""
+    if isinstance(queries, int):
+        if queries < 1:
+            raise InputError(f"queries={queries}; a number means the last n queries, so n ≥ 1")
+        return slice(-queries, None)
+    if queries is None:
+        return slice(None)
+    return slice(queries.start, queries.stop, queries.step)
+
+
 def query_indices(queries: Any, count: int, device: Any) -> Tensor:
-    """The same as a tensor (n,) of int64."""
+    """The same as a tensor (n,) of int64; while torch traces, `count` may be a symbol."""
     import torch  # which recordings, that ask for these statistics too, do without
 
-    meant = queries_meant(queries, count)
-    if isinstance(meant, range):
-        return torch.arange(count, device=device)[meant.start : meant.stop : meant.step]
-    return torch.tensor(meant, dtype=torch.int64, device=device)
+    is_part = queries is None or isinstance(queries, int | Span)
+    if is_part and (_part(queries).step or 1) > 0:
+        return torch.arange(count, device=device)[_part(queries)]
+    return torch.tensor(list(queries_meant(queries, count)), dtype=torch.int64, device=device)
 
 
 class Offsets(Summary):

@@ -18,8 +18,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from regard.engine.backends.dense import Steps, attend_densely
 from regard.engine.call import Call
-from regard.engine.dense import Steps, attend_densely
 
 FACTOR = 4.0  # times what eager loses
 GRAINS = 4.0  # times the precision's rounding of the largest number, for what eager gets exactly

@@ -13,7 +13,7 @@ COLUMNS = 100
 FILE_MEDIAN, FILE_MOST = 150, 500
 FUNCTION_MEDIAN, FUNCTION_P90 = 10, 45
 KERNEL_MOST = 160
-KERNEL_FOLDERS = ("engine/gpu",)  # and every function that Triton compiles, wherever it stands
+KERNEL_FOLDERS = ("engine/backends/gpu",)  # and every function that Triton compiles, anywhere
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -19,13 +19,13 @@ OPEN = {"Mask", "Bias", "Summary", "RowStatistic", "RowMean", "ColumnStatistic"}
 
 # One table for each kernel and each family of values, and why it is there.
 LOWERING = {
-    "engine/cpu/bind.py": "masks and biases that the C kernels read; the rest as tables",
-    "engine/cpu/sweeps.py": "statistics that the C kernels write; the rest by tiles",
-    "engine/gpu/seen.py": "masks as numbers for the Triton kernels; the rest as a table",
-    "engine/gpu/bind.py": "biases that the Triton kernels read; the rest is refused",
-    "engine/gpu/sweeps.py": "statistics that the Triton kernels write; the rest by tiles",
+    "engine/backends/cpu/bind.py": "masks and biases that the C kernels read; the rest as tables",
+    "engine/backends/cpu/sweeps.py": "statistics that the C kernels write; the rest by tiles",
+    "engine/backends/gpu/seen.py": "masks as numbers for the Triton kernels; the rest as a table",
+    "engine/backends/gpu/bind.py": "biases that the Triton kernels read; the rest is refused",
+    "engine/backends/gpu/sweeps.py": "statistics that the Triton kernels write; the rest by tiles",
     "recording/answers.py": "what recordings store, and what sweeps for it; the rest by its sums",
-    "engine/tiled/rows.py": "best keys and maps, which are no running sum; the rest is refused",
+    "engine/backends/tiled/rows.py": "best keys and maps, which are no running sums",
 }
 
 

@@ -87,9 +87,13 @@ def implementation_leaks(package: Path) -> list[str]:
         if wanted not in IMPLEMENTATIONS or wanted == source or module.unit == ORACLES:
             continue
         if source != CHOOSER:
-            wrong.append(f"{_where(module, found)}: only engine/plan.py knows engine.{wanted}")
+            wrong.append(
+                f"{_where(module, found)}: only engine/plan.py knows engine.backends.{wanted}"
+            )
         elif not found.in_function and not found.for_types:
-            wrong.append(f"{_where(module, found)}: import engine.{wanted} inside a function")
+            wrong.append(
+                f"{_where(module, found)}: import engine.backends.{wanted} inside a function"
+            )
     return wrong
 
 
@@ -125,8 +129,10 @@ def _unit_of(name: str) -> str:
 
 
 def _part(name: str, folder: str) -> str:
-    """The piece right below `folder`, or nothing: regard.engine.gpu.x in regard.engine → gpu."""
-    return name.removeprefix(folder + ".").split(".")[0] if name.startswith(folder + ".") else ""
+    """The piece right below `folder`, or nothing: regard.engine.plan in regard.engine → plan, and
+    regard.engine.backends.gpu.x → gpu."""
+    inner = name.removeprefix(folder + ".").removeprefix("backends.")
+    return inner.split(".")[0] if name.startswith(folder + ".") else ""
 
 
 def _where(module: Module, found: Import | None = None) -> str:

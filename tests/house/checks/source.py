@@ -44,7 +44,7 @@ class Module:
 
     @property
     def unit(self) -> str:
-        """The part of the package it belongs to: `regard.engine.gpu.x` → engine."""
+        """The part of the package it belongs to: `regard.engine.backends.gpu.x` → engine."""
         parts = self.name.split(".")
         return parts[1] if len(parts) > 1 else "__init__"
 

@@ -1,0 +1,321 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+"""Sums over queries, by key and by distance.
+
+    product_j = Σ_i p_ij y_i        mass_j = Σ_i p_ij, along with it
+    count_j   = how many queries may see a key: the mask alone, so nothing is multiplied
+    sum_e     = Σ p_ij over j − i = e − (L − 1): diagonals
+
+One program owns a block of keys, or 64 neighbouring diagonals, and walks the queries. Without y
+there is nothing to multiply and the replay answers. Scores are computed turned, K Qᵀ. Sums carry
+their own rounding error along (Kahan), and nothing is added atomically.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from regard.engine.backends.gpu.bind import Bound, flat
+from regard.engine.backends.gpu.launch import (
+    Shape,
+    across,
+    blocks,
+    column_shape,
+    options,
+    padded,
+    run,
+    strides_of,
+)
+from regard.engine.backends.gpu.replay import replay
+from regard.engine.backends.gpu.tile import (
+    factor,
+    load_rows,
+    load_state,
+    load_tokens,
+    log2e,
+    query_at,
+    query_range,
+    query_steps,
+    score,
+    source,
+    times,
+    weight,
+)
+from regard.engine.call import RowState
+
+
+@triton.jit
+def _fold(
+    state, n, k, queries, y, peak, log, chosen, rule, sizes, b, h, j, first,
+    D: tl.constexpr, DY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
+    MASKED: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries, added to a block of keys."""
+    mass, lost, product, rest = state
+    i = n + tl.arange(0, BM)
+    q = load_rows(queries, n, rule.queries, sizes[0], sizes[1], BM, D, TMA)
+    s = times(k, q.T, PRECISION, WIDE)
+    x, _, _, _ = score(s, rule, b, h, i[None, :], j[:, None], first, FAST, MASKED)
+    p_row, l_row = load_state(peak, log, i, i < rule.queries)
+    p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[None, :], l_row[None, :])
+    if chosen is not None:
+        taken = tl.load(chosen + i, mask=i < rule.queries, other=0) != 0
+        p = tl.where(taken[None, :], p, 0.0)
+    added = tl.sum(p, 1) - lost
+    grown = mass + added
+    lost = (grown - mass) - added
+    mass = grown
+    rows = load_rows(y, n, rule.queries, sizes[2], sizes[3], BM, DY, False)
+    part = times(p.to(rows.dtype), rows, PRECISION, WIDE) - rest
+    larger = product + part
+    rest = (larger - product) - part
+    return mass, lost, larger, rest
+
+
+@triton.jit
+def _columns(
+    Q, K, Y, rule, peak, log, chosen, found, q_strides, k_strides, y_strides, dim, width,
+    D: tl.constexpr, DY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr,
+    PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """One block of keys of one query head, one chunk of y."""
+    ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
+    first = tl.program_id(0) * BN
+    unit = tl.program_id(1)
+    chunk = tl.program_id(2)
+    b = unit // rule.heads
+    h = unit % rule.heads
+    kh = (h // rule.group).to(tl.int64)
+    j = first + tl.arange(0, BN)
+    wide = b.to(tl.int64)
+    queries = source(Q + wide * q_strides[0] + h.to(tl.int64) * q_strides[1], rule.queries, dim,
+                     q_strides[2], BM, D, TMA)  # fmt: skip
+    keys = source(K + wide * k_strides[0] + kh * k_strides[1], rule.keys, dim, k_strides[2], BN, D,
+                  TMA)  # fmt: skip
+    y = Y + wide * y_strides[0] + h.to(tl.int64) * y_strides[1] + chunk * DY
+    k = load_rows(keys, first, rule.keys, dim, k_strides[2], BN, D, TMA)
+    sizes = (dim, q_strides[2], width - chunk * DY, y_strides[2])
+    row = unit.to(tl.int64) * rule.queries
+    zero = tl.zeros([BN], ACC)
+    nothing = tl.zeros([BN, DY], ACC)
+    state = (zero, zero, nothing, nothing)
+    start, full, partial, end = query_range(rule, first, BM, BN)
+    if PLAIN and rule.low is None:
+        for n in tl.range(start, tl.minimum(full, end), BM):
+            state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
+                          b, h, j, first, D, DY, BM, BN, FAST, True, PRECISION, WIDE,
+                          TMA)  # fmt: skip
+        for n in tl.range(full, partial, BM):
+            state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
+                          b, h, j, first, D, DY, BM, BN, FAST, False, PRECISION, WIDE,
+                          TMA)  # fmt: skip
+        start = partial
+    start, end = query_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BM):
+        n = query_at(rule, b, h, first, step)
+        state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
+                      b, h, j, first, D, DY, BM, BN, FAST, True, PRECISION, WIDE, TMA)  # fmt: skip
+    mass, _lost, product, _rest = state
+    at = unit.to(tl.int64) * rule.keys + j
+    inside = j < rule.keys
+    tl.store(found.mass + at, mass, mask=inside & (j * 0 + chunk == 0))
+    c = chunk * DY + tl.arange(0, DY)
+    tl.store(found.product + at[:, None] * width + c[None, :], product,
+             mask=inside[:, None] & (c < width)[None, :])  # fmt: skip
+
+
+class ColumnTotals(NamedTuple):
+    """(B, Hq, S), the last one with y's width behind; None where nobody asked."""
+
+    mass: Tensor
+    seen: Tensor | None
+    product: Tensor | None
+
+
+def columns(
+    bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+) -> ColumnTotals:
+    """Sums over the chosen queries."""
+    if y is None:
+        found = ColumnTotals(replay(bound, state, chosen).mass, None, None)
+    else:
+        found = _multiplied(bound, state, chosen, flat(y.to(bound.exact)))
+    return found._replace(seen=counts(bound, chosen)) if seen else found
+
+
+def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor) -> ColumnTotals:
+    keys, width = bound.rule.keys, y.shape[-1]
+    found = ColumnTotals(bound.new(keys), None, bound.new(keys, width))
+    shape = column_shape(bound.query.shape[-1], bound.query.dtype)
+    chunk = min(padded(width), 64)
+    grid = (blocks(keys, shape.keys), bound.units, max(1, blocks(width, chunk)))
+    peak, log = (part.to(bound.exact).contiguous() for part in state)
+    taken: Any = None if chosen is None else chosen.contiguous().view(torch.uint8)
+    if 0 not in grid:
+        run(
+            _columns, grid,
+            bound.query, bound.key, y, bound.rule, peak, log, taken, found,
+            strides_of(bound.query), strides_of(bound.key), strides_of(y),
+            bound.query.shape[-1], width, DY=chunk, BM=shape.rows, BN=shape.keys,
+            TMA=across(bound.query) and across(bound.key), **options(bound, shape),
+        )  # fmt: skip
+    return found
+
+
+# ── how many ─────────────────────────────────────────────────────────────────────────────────
+
+_COUNTED = Shape(32, 128, 4, 1)
+
+
+@triton.jit
+def _counted(chosen, n, queries, BM: tl.constexpr):
+    """(BM,): which queries of a tile count."""
+    i = n + tl.arange(0, BM)
+    taken = i < queries
+    if chosen is not None:
+        taken &= tl.load(chosen + i, mask=taken, other=0) != 0
+    return i, taken
+
+
+@triton.jit
+def _seen(
+    count, chosen, rule, b, h, j, first, start, end, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Tile by tile, as the mask says and a bias of −∞; what scores are does not matter."""
+    nothing = tl.zeros([BN, BM], tl.float32)
+    start, end = query_steps(rule, b, h, first, start, end)
+    for step in tl.range(start, end, BM):
+        n = query_at(rule, b, h, first, step)
+        i, taken = _counted(chosen, n, rule.queries, BM)
+        _, _, _, seen = score(nothing, rule, b, h, i[None, :], j[:, None], first, True, True)
+        count += tl.sum((seen & taken[None, :]).to(tl.int32), 1)
+    return count
+
+
+@triton.jit
+def _counts(
+    rule, chosen, found,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr, PLAIN: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """One block of keys of one query head."""
+    first = tl.program_id(0) * BN
+    unit = tl.program_id(1)
+    b = unit // rule.heads
+    h = unit % rule.heads
+    j = first + tl.arange(0, BN)
+    count = tl.zeros([BN], tl.int32)
+    start, full, partial, end = query_range(rule, first, BM, BN)
+    if PLAIN and rule.low is None:
+        count = _seen(count, chosen, rule, b, h, j, first, start, tl.minimum(full, end), BM, BN)
+        for n in tl.range(full, partial, BM):
+            _, taken = _counted(chosen, n, rule.queries, BM)
+            count += tl.sum(taken.to(tl.int32), 0)
+        start = partial
+    count = _seen(count, chosen, rule, b, h, j, first, start, end, BM, BN)
+    at = unit.to(tl.int64) * rule.keys + j
+    tl.store(found + at, count, mask=j < rule.keys)
+
+
+def counts(bound: Bound, chosen: Tensor | None) -> Tensor:
+    """(B, Hq, S) int32, of the chosen queries."""
+    rule = bound.rule
+    found = bound.new(rule.keys, dtype=torch.int32)
+    grid = (blocks(rule.keys, _COUNTED.keys), bound.units)
+    if 0 not in grid:
+        flags = None if chosen is None else chosen.contiguous().view(torch.uint8)
+        run(
+            _counts,
+            grid,
+            rule,
+            flags,
+            found,
+            BM=_COUNTED.rows,
+            BN=_COUNTED.keys,
+            **options(bound, _COUNTED),
+        )
+    return found
+
+
+# ── diagonals ────────────────────────────────────────────────────────────────────────────────
+
+# The tile under 64 diagonals is a parallelogram; it is computed as a rectangle twice as wide and
+# each row is read from its own offset, so that a diagonal stands in a column.
+_SHAPE = Shape(64, 128, 4, 1)
+_NARROW = Shape(16, 32, 4, 1)
+
+
+@triton.jit
+def _diagonals(
+    Q, K, rule, peak, log, chosen, found, q_strides, k_strides, dim,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr, PLAIN: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """One bundle of BM diagonals of one head; BN = 2·BM."""
+    ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
+    bundle = tl.program_id(0) * BM - (rule.queries - 1)  # j − i of its first diagonal
+    unit = tl.program_id(1)
+    b = unit // rule.heads
+    h = unit % rule.heads
+    kh = (h // rule.group).to(tl.int64)
+    queries = Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1]
+    keys = K + b.to(tl.int64) * k_strides[0] + kh * k_strides[1]
+    r = tl.arange(0, BM)
+    row = unit.to(tl.int64) * rule.queries
+    sums = tl.zeros([BM], ACC)
+    lost = tl.zeros([BM], ACC)
+    start = tl.maximum(-bundle - BM + 1, 0) // BM * BM
+    end = tl.minimum(rule.queries, rule.keys - bundle)
+    # a causal mask or a window hides whole diagonals: nothing to walk
+    if rule.most is not None:
+        end = tl.where(bundle > rule.most, start, end)
+    if rule.least is not None:
+        end = tl.where(bundle + BM <= rule.least, start, end)
+    for n in tl.range(start, end, BM):
+        i = n + r
+        j = n + bundle + tl.arange(0, BN)
+        q = load_rows(queries, n, rule.queries, dim, q_strides[2], BM, D, False)
+        there = (j >= 0) & (j < rule.keys)
+        k = load_tokens(keys, j, there, dim, k_strides[2], D)
+        s = times(q, k.T, PRECISION, WIDE)
+        near = tl.where(there, j, rule.keys)  # before the first key is outside as well
+        x, _, _, _ = score(s, rule, b, h, i[:, None], near[None, :], near[None, :], FAST, True)
+        p_row, l_row = load_state(peak + row, log + row, i, i < rule.queries)
+        p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
+        if chosen is not None:
+            taken = tl.load(chosen + i, mask=i < rule.queries, other=0) != 0
+            p = tl.where(taken[:, None], p, 0.0)
+        p = tl.gather(p, r[:, None] + tl.arange(0, BM)[None, :], 1)
+        part = tl.sum(p, 0) - lost
+        grown = sums + part
+        lost = (grown - sums) - part
+        sums = grown
+    wide = rule.queries + rule.keys - 1
+    e = tl.program_id(0) * BM + r
+    tl.store(found + unit.to(tl.int64) * wide + e, sums, mask=e < wide)
+
+
+def diagonals(bound: Bound, state: RowState, chosen: Tensor | None) -> Tensor:
+    """(B, Hq, L + S − 1)."""
+    rule = bound.rule
+    wide = max(rule.queries + rule.keys - 1, 0)
+    found = bound.new(wide)
+    if 0 in (rule.queries, rule.keys):
+        return found.zero_()
+    dim = bound.query.shape[-1]
+    shape = _SHAPE if dim * bound.query.element_size() <= 256 else _NARROW
+    peak, log = (part.to(bound.exact).contiguous() for part in state)
+    grid = (blocks(wide, shape.rows), bound.units)
+    if 0 not in grid:
+        run(
+            _diagonals, grid,
+            bound.query, bound.key, rule, peak, log,
+            None if chosen is None else chosen.contiguous().view(torch.uint8), found,
+            strides_of(bound.query), strides_of(bound.key), dim, BM=shape.rows, BN=shape.keys,
+            **options(bound, shape),
+        )  # fmt: skip
+    return found

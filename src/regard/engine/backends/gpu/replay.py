@@ -1,0 +1,491 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+"""The replay: column mass and a pooled map in one sweep, with every row's lse known.
+
+    mass_j = Σ_i p_ij        map_RC = Σ or max of p_ij in a cell
+
+One program owns a block of keys and walks the queries. A thread holds the same places of every
+tile, so it keeps a sum of its own for each of its keys; threads are added up at the end. Cells of
+the map are put together within a warp, from strips of its 16 queries; strips are joined afterwards.
+Mass has the same bits whichever map comes along, and nothing is added atomically.
+
+A weight is 2^(x·per + shift)·share. A row's two terms are prepared once: shift is −lse·log₂e in one
+number, share makes up for what rounding it lost. So a weight costs one fused multiply-add and one
+power, and its share another where it is added. Rows beyond the last have terms that make every
+weight 0, so only the border of a mask needs one.
+
+Where neither tiles hold whole cells nor cells whole tiles, a map has a sweep of its own: a tile is
+64 × 64 slots, less where numbers are wide. A small cell takes the next power of two of them, so
+that a tile holds whole cells; a large one is several tiles, and each program brings the part of it
+that lies in its own rows. Parts are put together outside.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from regard.engine.backends.gpu.bind import Bound, ScoreOperands
+from regard.engine.backends.gpu.launch import (
+    EXACT,
+    Shape,
+    across,
+    blocks,
+    options,
+    padded,
+    replay_shape,
+    run,
+    strides_of,
+)
+from regard.engine.backends.gpu.tile import (
+    clear_queries,
+    factor,
+    load_rows,
+    load_state,
+    load_tokens,
+    log2e,
+    query_at,
+    query_range,
+    query_steps,
+    score,
+    source,
+    times,
+    weight,
+)
+from regard.engine.call import RowState
+from regard.shapes import AttentionShape
+from regard.summary import Pooled
+
+_TERMS = 1024  # rows a program prepares
+_JOINED = 256  # cells a program finishes
+_SECOND_AXIS = 65535  # CUDA's limit on programs there; the first takes 2³¹ − 1
+_STRIP = tl.constexpr(16)  # queries of one warp
+_ACROSS = tl.constexpr(64)  # keys of a strip, where cells are no smaller
+
+
+class Replayed(NamedTuple):
+    """(B, Hq, S) and (B, Hq, ⌈L/cell⌉, ⌈S/cell⌉); None where nobody asked."""
+
+    mass: Tensor
+    cells: Tensor | None
+
+
+@triton.jit
+def _terms(peak, log, found, rows, padded, BLOCK: tl.constexpr):
+    """shift of all units, each row padded, then share."""
+    unit = tl.program_id(1).to(tl.int64)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    p, g = load_state(peak, log, unit * rows + i, i < rows)
+    lse = p + g
+    back = lse - p
+    lost = (p - (lse - back)) + (g - back)  # p + g = lse + lost, exactly
+    at = found + unit * padded + i
+    tl.store(at, -lse, mask=i < padded)
+    tl.store(at + tl.num_programs(1).to(tl.int64) * padded, tl.exp2(-lost), mask=i < padded)
+
+
+@triton.jit
+def _reduced(x, axis: tl.constexpr, LARGEST: tl.constexpr):
+    """The sum or the largest along an axis."""
+    if LARGEST:
+        return tl.max(x, axis)
+    else:
+        return tl.sum(x, axis)
+
+
+@triton.jit
+def _pairs(p, share, BM: tl.constexpr, BN: tl.constexpr, LARGEST: tl.constexpr):
+    """(BM, BN) → (BM/16, 8, BN): queries 8 apart, which one thread holds, with their shares."""
+    first, second = tl.split(tl.permute(tl.reshape(p, [BM // 16, 2, 8, BN]), 0, 2, 3, 1))
+    by = tl.permute(tl.reshape(share, [BM // 16, 2, 8]), 0, 2, 1)
+    by_first, by_second = tl.split(by)
+    weighed = first * by_first[:, :, None]
+    if LARGEST:
+        return tl.maximum(weighed, second * by_second[:, :, None])
+    else:
+        return tl.fma(second, tl.zeros_like(second) + by_second[:, :, None], weighed)
+
+
+@triton.jit
+def _strips(c, STRIPS: tl.constexpr, BN: tl.constexpr, ACROSS: tl.constexpr,
+            LARGEST: tl.constexpr):  # fmt: skip
+    """(STRIPS, 8, BN) → (STRIPS, BN/ACROSS): what a thread holds first, then its neighbours."""
+    c = _reduced(tl.reshape(c, [STRIPS, 8, BN // ACROSS, ACROSS // 8, 4, 2]), 5, LARGEST)
+    c = _reduced(c, 3, LARGEST)
+    return _reduced(_reduced(c, 3, LARGEST), 1, LARGEST)
+
+
+@triton.jit
+def _weights(
+    n, k, queries, stride, terms, chosen, rule, dim, place,
+    D: tl.constexpr, BM: tl.constexpr, FAST: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """(BM, BN) weights before their share, (BM,) shares."""
+    shift, share = terms
+    b, h, first, j = place
+    i = n + tl.arange(0, BM)
+    q = load_rows(queries, n, rule.queries, dim, stride, BM, D, TMA)
+    s = times(q, k.T, PRECISION, WIDE)
+    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], first, FAST, MASKED)
+    by = tl.load(share + i)
+    per = tl.zeros_like(x) + factor(rule, s, FAST) * log2e(s)
+    p = tl.exp2(tl.fma(x, per, tl.zeros_like(x) + tl.load(shift + i)[:, None]))
+    if chosen is not None:
+        taken = tl.load(chosen + i, mask=i < rule.queries, other=0) != 0
+        p = tl.where(taken[:, None], p, 0.0)
+        by = tl.where(taken, by, 0.0)
+    return p, by
+
+
+@triton.jit
+def _draw(
+    square, n, p, by, pairs, cells, sizes, first,
+    BM: tl.constexpr, BN: tl.constexpr, CELL: tl.constexpr, SEVERAL: tl.constexpr,
+    LARGEST: tl.constexpr,
+):  # fmt: skip
+    """The strips of a tile are written. Where it is only part of a cell, what was there before is
+    carried along, and what is written last is the whole."""
+    DOWN: tl.constexpr = min(CELL, _STRIP)
+    ACROSS: tl.constexpr = min(CELL, _ACROSS)
+    if CELL < _STRIP:
+        part = tl.reshape(p * by[:, None], [BM // CELL, CELL, BN // CELL, CELL])
+        part = _reduced(_reduced(part, 3, LARGEST), 1, LARGEST)
+    else:
+        if LARGEST:
+            pairs = _pairs(p, by, BM, BN, True)
+        part = _strips(pairs, BM // _STRIP, BN, ACROSS, LARGEST)
+    cell, tall, wide = sizes
+    block = n // BM
+    if SEVERAL:
+        before = tl.where(n % cell == 0, 0.0, square)
+        part = tl.maximum(before, part) if LARGEST else before + part
+        block = n // cell
+    down = block * (BM // DOWN) + tl.arange(0, BM // DOWN)
+    strip = first // ACROSS + tl.arange(0, BN // ACROSS)
+    tl.store(cells + down.to(tl.int64)[:, None] * wide + strip[None, :], part,
+             mask=(down < tall)[:, None] & (strip < wide)[None, :])  # fmt: skip
+    return part
+
+
+@triton.jit
+def _fold(
+    held, n, k, queries, stride, terms, chosen, cells, rule, dim, asked, sizes, place,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CELL: tl.constexpr, SEVERAL: tl.constexpr,
+    LARGEST: tl.constexpr, KAHAN: tl.constexpr, FAST: tl.constexpr, MASKED: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries, added to a block of keys."""
+    mass, lost, square = held
+    p, by = _weights(n, k, queries, stride, terms, chosen, rule, dim, place, D, BM, FAST, MASKED,
+                     PRECISION, WIDE, TMA)  # fmt: skip
+    pairs = _pairs(p, by, BM, BN, False)
+    if KAHAN:  # halves have lost more before than a plain sum of them does
+        added = pairs - lost
+        grown = mass + added
+        lost = (grown - mass) - added
+        mass = grown
+    else:
+        mass += pairs
+    if asked.cells is not None:
+        square = _draw(square, n, p, by, pairs, cells, sizes, place[2], BM, BN, CELL, SEVERAL,
+                       LARGEST)  # fmt: skip
+    return mass, lost, square
+
+
+@triton.jit
+def _begun(held, anew):
+    """Where tiles are left out, a cell may begin with any of its tiles."""
+    mass, lost, square = held
+    return mass, lost, tl.where(anew, 0.0, square)
+
+
+@triton.jit
+def _replay(
+    Q, K, rule, terms, chosen, bounds, asked, q_strides, k_strides, dim, padded, sizes,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CELL: tl.constexpr, SEVERAL: tl.constexpr,
+    LARGEST: tl.constexpr, KAHAN: tl.constexpr, FAST: tl.constexpr, PLAIN: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr, TURNED: tl.constexpr,
+):  # fmt: skip
+    """One block of keys of one query head."""
+    ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
+    block = tl.program_id(0)
+    unit = tl.program_id(1)
+    units = tl.num_programs(1)
+    if TURNED:
+        block = tl.program_id(1)
+        unit = tl.program_id(0)
+        units = tl.num_programs(0)
+    first = block * BN
+    b = unit // rule.heads
+    h = unit % rule.heads
+    kh = (h // rule.group).to(tl.int64)
+    j = first + tl.arange(0, BN)
+    place = (b, h, first, j)
+    stride = q_strides[2]
+    queries = source(Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1],
+                     rule.queries, dim, stride, BM, D, TMA)  # fmt: skip
+    keys = source(K + b.to(tl.int64) * k_strides[0] + kh * k_strides[1], rule.keys, dim,
+                  k_strides[2], BN, D, TMA)  # fmt: skip
+    k = load_rows(keys, first, rule.keys, dim, k_strides[2], BN, D, TMA)
+    shift = terms + unit.to(tl.int64) * padded
+    lines = (shift, shift + units.to(tl.int64) * padded)
+    cells = Q
+    if asked.cells is not None:
+        cells = asked.cells + unit.to(tl.int64) * sizes[1] * sizes[2]
+    zero = tl.zeros([BM // _STRIP, 8, BN], ACC)
+    square = tl.zeros([BM // min(CELL, _STRIP), BN // min(CELL, _ACROSS)], ACC)
+    held = (zero, zero, square)
+    start, full, partial, end = query_range(rule, first, BM, BN)
+    if bounds is not None:  # outside of them nobody is chosen
+        start = tl.maximum(start, tl.load(bounds) // BM * BM)
+        end = tl.minimum(end, tl.load(bounds + 1))
+        full = tl.maximum(full, start)
+        partial = tl.minimum(partial, end)
+    if PLAIN and rule.low is None:
+        full, partial = clear_queries(rule, first, full, partial, end, BN)
+        for n in tl.range(start, tl.minimum(full, end), BM):
+            held = _fold(held, n, k, queries, stride, lines, chosen, cells, rule, dim, asked,
+                         sizes, place, D, BM, BN, CELL, SEVERAL, LARGEST, KAHAN, FAST, True,
+                         PRECISION, WIDE, TMA)  # fmt: skip
+        for n in tl.range(full, partial, BM):
+            held = _fold(held, n, k, queries, stride, lines, chosen, cells, rule, dim, asked,
+                         sizes, place, D, BM, BN, CELL, SEVERAL, LARGEST, KAHAN, FAST, False,
+                         PRECISION, WIDE, TMA)  # fmt: skip
+        start = tl.maximum(partial, full)
+    if not PLAIN or rule.low is not None or rule.least is not None:
+        start, end = query_steps(rule, b, h, first, start, end)
+        for step in tl.range(start, end, BM):
+            n = query_at(rule, b, h, first, step)
+            if SEVERAL and rule.spelt is not None:
+                before = query_at(rule, b, h, first, tl.maximum(step - BM, 0))
+                held = _begun(held, before // sizes[0] != n // sizes[0])
+            held = _fold(held, n, k, queries, stride, lines, chosen, cells, rule, dim, asked,
+                         sizes, place, D, BM, BN, CELL, SEVERAL, LARGEST, KAHAN, FAST, True,
+                         PRECISION, WIDE, TMA)  # fmt: skip
+    mass, _lost, _square = held
+    at = unit.to(tl.int64) * rule.keys + j
+    tl.store(asked.mass + at, tl.sum(tl.sum(mass, 1), 0), mask=j < rule.keys)
+
+
+@triton.jit
+def _join(strips, found, tall, wide, queries, keys, cell, down, across, LARGEST: tl.constexpr,
+          BLOCK: tl.constexpr):  # fmt: skip
+    """down × across strips put together to a cell: the largest, or the sum ÷ the area inside."""
+    row = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    whole = tl.zeros([BLOCK], strips.dtype.element_ty)
+    for part in tl.range(0, down * across):
+        at = (row * down + part // across) * (wide * across) + part % across
+        more = tl.load(strips + at + c * across, mask=c < wide, other=0.0)
+        whole = tl.maximum(whole, more) if LARGEST else whole + more
+    if not LARGEST:
+        height = tl.minimum(cell, queries - (row % tall).to(tl.int32) * cell)
+        side = tl.minimum(cell, tl.maximum(keys - c * cell, 1))
+        whole = whole / (height.to(tl.int64) * side.to(tl.int64)).to(whole.dtype)
+    tl.store(found + row * wide + c, whole, mask=c < wide)
+
+
+def fits(bound: Bound, cell: int) -> bool:
+    """Whether tiles hold whole cells, or cells whole tiles."""
+    rows = _tile(bound).rows
+    return cell % rows == 0 or rows % cell == 0
+
+
+def replay(
+    bound: Bound,
+    state: RowState,
+    chosen: Tensor | None = None,
+    pooled: tuple[Pooled, int] | None = None,
+) -> Replayed:
+    """Over the chosen queries; a map comes with its cell, which `fits`."""
+    rule, tile = bound.rule, _tile(bound)
+    cell = tile.rows if pooled is None else pooled[1]
+    tall, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
+    # strips of a cell; one that is taller than a tile is carried along
+    down = blocks(min(cell, tile.rows), _STRIP.value)
+    beside = blocks(cell, min(tile.rows, _ACROSS.value))
+    largest = pooled is not None and pooled[0].how == "max"
+    asked = Replayed(
+        bound.new(rule.keys),
+        None if pooled is None else bound.new(tall * down, wide * beside).zero_(),
+    )
+    found = None if pooled is None else bound.new(tall, wide)
+    many = blocks(rule.keys, tile.keys)
+    turned = _is_turned(rule, many)
+    grid = (bound.units, many) if turned else (many, bound.units)
+    if 0 in grid:
+        return asked._replace(cells=found)
+    terms, padded = _row_terms(bound, state, tile.rows)
+    flags, bounds = (None, None) if chosen is None or not rule.queries else _taken(chosen)
+    run(
+        _replay, grid,
+        bound.query, bound.key, rule, terms, flags, bounds, asked, strides_of(bound.query),
+        strides_of(bound.key), bound.query.shape[-1], padded,
+        (cell, tall * down, wide * beside), BM=tile.rows, BN=tile.keys,
+        CELL=min(cell, tile.rows), SEVERAL=cell > tile.rows, LARGEST=largest,
+        KAHAN=bound.query.dtype == bound.exact,
+        TMA=across(bound.query) and across(bound.key), TURNED=turned, **options(bound, tile),
+    )  # fmt: skip
+    if found is not None and found.numel():
+        run(
+            _join, (bound.units * tall, blocks(wide, _JOINED)),
+            asked.cells, found, tall, wide, rule.queries, rule.keys, cell, down, beside,
+            LARGEST=largest, BLOCK=_JOINED,
+        )  # fmt: skip
+    return asked._replace(cells=found)
+
+
+def _is_turned(rule: ScoreOperands, many: int) -> bool:
+    """Under a causal mask the long walks of all heads go first, so that none starts late: blocks of
+    keys are then the grid's second axis, which takes only so many."""
+    return rule.most is not None and many <= _SECOND_AXIS
+
+
+def _tile(bound: Bound) -> Shape:
+    plain = bound.plain and bound.rule.low is None
+    return replay_shape(bound.query.shape[-1], bound.query.dtype, plain)
+
+
+def _taken(chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """(L,) flags; (2,) before the first and behind the last of them, found without waiting."""
+    place = torch.arange(chosen.shape[0], device=chosen.device)
+    first = torch.where(chosen, place, chosen.shape[0]).amin()
+    last = torch.where(chosen, place, -1).amax()
+    return chosen.contiguous().view(torch.uint8), torch.stack([first, last + 1]).to(torch.int32)
+
+
+def _row_terms(bound: Bound, state: RowState, rows: int) -> tuple[Tensor, int]:
+    """(2, units, padded): the two terms of every row; how many rows that is, in whole tiles."""
+    queries = bound.rule.queries
+    padded = blocks(queries, rows) * rows
+    terms = torch.empty((2, bound.units, padded), dtype=bound.exact, device=bound.query.device)
+    if padded:
+        peak, log = (part.to(bound.exact).contiguous() for part in state)
+        run(
+            _terms, (blocks(padded, _TERMS), bound.units), peak, log, terms, queries, padded,
+            BLOCK=_TERMS, **EXACT,
+        )  # fmt: skip
+    return terms, padded
+
+
+# ── cells of any size ────────────────────────────────────────────────────────────────────────
+
+
+def _layout(bound: Bound) -> Shape:
+    """Square tiles."""
+    wide = padded(bound.query.shape[-1]) > 128
+    if bound.exact == torch.float64 or wide:
+        return Shape(32, 32, 4, 1)
+    return Shape(64, 64, 4, 2 if bound.query.dtype == torch.float32 else 3)
+
+
+@triton.jit
+def _slots(block, cell, parts, PER: tl.constexpr, SLOTS: tl.constexpr, TILE: tl.constexpr):
+    """(TILE,): the token of each slot of a tile, and whether it is one of the tile's cell."""
+    slot = tl.arange(0, TILE)
+    inner = block % parts * TILE + slot % SLOTS
+    return (block // parts * PER + slot // SLOTS) * cell + inner, inner < cell
+
+
+@triton.jit
+def _fold_slots(
+    held, n, q, keys, rule, p_row, l_row, b, h, i, cell, parts, where, inside, wide_cells, dim,
+    stride,
+    D: tl.constexpr, TILE: tl.constexpr, SLOTS: tl.constexpr, LARGEST: tl.constexpr,
+    FAST: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """One tile; its cells are written where they end."""
+    PER: tl.constexpr = TILE // SLOTS
+    j, there = _slots(n, cell, parts, PER, SLOTS, TILE)
+    k = load_tokens(keys, j, there & (j < rule.keys), dim, stride, D)
+    s = times(q, k.T, PRECISION, WIDE)
+    x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], j[None, :], FAST, True)
+    p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
+    p = tl.reshape(tl.where(there[None, :], p, 0.0), [PER, SLOTS, PER, SLOTS])
+    if LARGEST:
+        held = tl.maximum(held, tl.max(tl.max(p, 3), 1))
+    else:
+        held += tl.sum(tl.sum(p, 3), 1)
+    c = n // parts * PER + tl.arange(0, PER)
+    ended = (c * 0 + n) % parts == parts - 1
+    tl.store(where + c[None, :], held, mask=inside[:, None] & (ended & (c < wide_cells))[None, :])
+    return tl.where(ended[None, :], 0.0, held)
+
+
+@triton.jit
+def _pooled(
+    Q, K, rule, peak, log, found, cell, parts, tall, wide_cells, q_strides, k_strides, dim,
+    D: tl.constexpr, TILE: tl.constexpr, SLOTS: tl.constexpr, LARGEST: tl.constexpr,
+    FAST: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """One tile's rows of one head, through all cells across. Rows of a tile need not be
+    consecutive, so the band alone says which keys matter, and every tile is masked."""
+    ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
+    PER: tl.constexpr = TILE // SLOTS
+    block = tl.num_programs(0) - 1 - tl.program_id(0)
+    unit = tl.program_id(1)
+    b = unit // rule.heads
+    h = unit % rule.heads
+    kh = (h // rule.group).to(tl.int64)
+    i, mine = _slots(block, cell, parts, PER, SLOTS, TILE)
+    mine &= i < rule.queries
+    queries = Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1]
+    keys = K + b.to(tl.int64) * k_strides[0] + kh * k_strides[1]
+    q = load_tokens(queries, i, mine, dim, q_strides[2], D)
+    p_row, l_row = load_state(peak, log, unit.to(tl.int64) * rule.queries + i, mine)
+    row = block * PER + tl.arange(0, PER)
+    where = found + (unit.to(tl.int64) * tall + row)[:, None] * wide_cells
+    held = tl.zeros([PER, PER], ACC)
+    rows = block // parts * PER * cell + block % parts * TILE
+    first = rows * 0
+    last = first + rule.keys
+    if rule.most is not None:
+        last = tl.minimum(last, rows + PER * cell + rule.most)
+    if rule.least is not None:
+        first = tl.maximum(first, rows + rule.least)
+    first = first // cell // PER * parts
+    last = tl.cdiv(tl.cdiv(last, cell), PER) * parts
+    for n in tl.range(first, last):
+        held = _fold_slots(held, n, q, keys, rule, p_row, l_row, b, h, i, cell, parts, where,
+                           row < tall, wide_cells, dim, k_strides[2], D, TILE, SLOTS, LARGEST, FAST,
+                           PRECISION, WIDE)  # fmt: skip
+
+
+def cell_map(bound: Bound, state: RowState, summary: Pooled, shape: AttentionShape) -> Tensor:
+    """(B, Hq, ⌈L/cell⌉, ⌈S/cell⌉)."""
+    cell = summary.size(shape)
+    found = replay(bound, state, pooled=(summary, cell)).cells if fits(bound, cell) else None
+    if found is not None:
+        return found
+    found = _gathered(bound, state, cell, summary.how == "max")
+    if summary.how == "max":
+        return found
+    return found / summary.area(shape, torch.empty(0, dtype=bound.exact, device=found.device))
+
+
+def _gathered(bound: Bound, state: RowState, cell: int, largest: bool) -> Tensor:
+    """Sums, or the largest; whatever the cell."""
+    rule, layout = bound.rule, _layout(bound)
+    down, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
+    tile = layout.rows
+    slots = min(tile, 1 << (cell - 1).bit_length())
+    parts = blocks(cell, tile)
+    tall = down * parts
+    found = bound.new(tall, wide).zero_()
+    grid = (blocks(tall, tile // slots), bound.units)
+    peak, log = (part.to(bound.exact).contiguous() for part in state)
+    if 0 not in (*grid, wide):
+        run(
+            _pooled, grid,
+            bound.query, bound.key, rule, peak, log, found, cell, parts, tall, wide,
+            strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1], TILE=tile,
+            SLOTS=slots, LARGEST=largest, **options(bound, layout),
+        )  # fmt: skip
+    if parts == 1:
+        return found
+    apart = found.unflatten(2, (down, parts))
+    return apart.amax(3) if largest else apart.sum(3)

@@ -1,0 +1,288 @@
+"""The four sweeps on Triton kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from importlib.util import find_spec
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.backends.gpu.bind import Bound, bind
+from regard.engine.backends.gpu.launch import interpreting, room
+from regard.engine.backends.gpu.seen import normal_form
+from regard.engine.call import Call, Place, Problem, RowState, What
+from regard.summary import (
+    Concentration,
+    Distance,
+    Entropy,
+    Matching,
+    MaxLogit,
+    MaxScore,
+    Measured,
+    Offsets,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    TopScored,
+    Visible,
+)
+
+if TYPE_CHECKING:
+    from regard.engine.backends.gpu.forward import Found
+    from regard.engine.backends.gpu.prune import Pruner
+
+_LARGEST_DIM = 256
+_OLDEST = (8, 0)  # compute capability
+_MOST_UNITS = 65535  # CUDA's limit on a grid's second axis, where batch entries × heads stand
+
+# statistics that are one number a row, by the forward kernel's name
+_ROW_NUMBERS: dict[type[Summary], str] = {
+    Entropy: "entropy",
+    MaxScore: "raw",
+    MaxLogit: "logit",
+    Concentration: "squares",
+    Distance: "away",
+    Visible: "visible",
+}
+
+
+_KNOWN = {*_ROW_NUMBERS, Matching, Offsets, Pooled, Received, Top}
+
+_Sweep = TypeVar("_Sweep", bound=Callable[..., Any])
+
+
+def _there(sweep: _Sweep) -> _Sweep:
+    """On the GPU that holds the tensors: Triton launches on the current one, whichever it is."""
+
+    @wraps(sweep)
+    def run(self: Any, call: Call, *args: Any, **options: Any) -> Any:
+        with torch.cuda.device_of(call.query):  # type: ignore[no-untyped-call]
+            return sweep(self, call, *args, **options)
+
+    return cast(_Sweep, run)
+
+
+class TritonSweeps:
+    """Attention on NVIDIA GPUs, with everything measured on the way."""
+
+    name = "triton"
+
+    def unavailable(self) -> list[str]:
+        """Why the kernels cannot run here."""
+        if find_spec("triton") is None:
+            return ["Triton is not installed: pip install 'regard[gpu]'"]
+        if interpreting():
+            return []
+        if not torch.cuda.is_available():
+            return ["there is no CUDA GPU here (TRITON_INTERPRET=1 runs the kernels on the CPU)"]
+        found = torch.cuda.get_device_capability()
+        if found < _OLDEST:
+            return [f"the GPU's compute capability is {found[0]}.{found[1]}; it needs 8.0"]
+        return []
+
+    def reasons(self, problem: Problem) -> list[str]:
+        """What the kernels do not do."""
+        shape, home = problem.shape, "cpu" if interpreting() else "cuda"
+        hidden = normal_form(problem.mask, shape.extent, problem.device).why_not
+        need = room(shape.dim, problem.dtype)
+        there = _shared_memory() if home == "cuda" else None
+        units = prod(shape.batch) * shape.query_heads
+        limits = {
+            f"the tensors are on {problem.device}, these kernels run on {home}": (
+                problem.device != home
+            ),
+            f"head dim {shape.dim} is above {_LARGEST_DIM}": shape.dim > _LARGEST_DIM,
+            f"head dim {shape.dim} takes {need} KiB of shared memory, this GPU has {there}": (
+                there is not None and there < need
+            ),
+            f"batch × heads is {units}, CUDA takes {_MOST_UNITS}": units > _MOST_UNITS,
+            "it has no dropout": problem.dropout,
+            "its backward gives no gradient to a bias": problem.bias_gradient,
+            hidden: hidden != "",
+        }
+        return [said for said, so in limits.items() if so]
+
+    def knows(self, summary: Summary) -> bool:
+        return type(summary) in _KNOWN
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────
+
+    @_there
+    def rows(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None = None,
+    ) -> RowAnswers:
+        """One forward sweep, and a replay for each question that needs every row's lse."""
+        from regard.engine.backends.gpu.prune import Pruner, prunes
+
+        bound = bind(call)
+        names = {_ROW_NUMBERS[type(m)] for m in measures if type(m) in _ROW_NUMBERS}
+        pruned = next((m for m in measures if type(m) is Top and prunes(bound, m.k)), None)
+        pruner = None if pruned is None else Pruner(bound, pruned.k)
+        made, numbers = None, {}
+        if given is not None and not (output or names or pruner):
+            lse, state = given, RowState(given.peak.clone(), given.log.clone())
+        else:
+            found = self._forward(bound, output, names, given, pruner)
+            state = RowState(*(bound.batched(part) for part in found.state))
+            made = None if found.output is None else bound.batched(found.output)
+            lse, numbers = found.state if given is None else given, found.numbers
+        measured: dict[Summary, Measured] = {
+            m: bound.batched(_number(numbers[_ROW_NUMBERS[type(m)]]))
+            for m in measures
+            if type(m) in _ROW_NUMBERS
+        }
+        for m in measures:
+            if m not in measured:
+                best = pruner if m is pruned else None
+                measured |= self._replayed(bound, call, lse, m, best)
+        return RowAnswers(made, state, measured)
+
+    def _forward(
+        self,
+        bound: Bound,
+        output: bool,
+        names: set[str],
+        given: RowState | None,
+        pruner: Pruner | None,
+    ) -> Found:
+        """The sweep itself, by the kernel for its shape."""
+        from regard.engine.backends.gpu.decode import decode, decodes
+        from regard.engine.backends.gpu.forward import forward
+
+        sweep = decode if decodes(bound) else forward
+        return sweep(bound, output, names, given, pruner)
+
+    def _replayed(
+        self,
+        bound: Bound,
+        call: Call,
+        state: RowState,
+        measure: Summary,
+        pruner: Pruner | None,
+    ) -> dict[Summary, Measured]:
+        """What one more sweep brings, by summary; the best keys may have come with the forward."""
+        if isinstance(measure, Top):
+            from regard.engine.backends.gpu.top import top
+
+            best = top(bound, state, measure.k) if pruner is None else pruner.best
+            weights, scores, keys = (bound.batched(t) for t in best)
+            return {measure: TopScored(weights, keys, scores)}
+        if isinstance(measure, Pooled):
+            from regard.engine.backends.gpu.replay import cell_map
+
+            return {measure: bound.batched(cell_map(bound, state, measure, call.shape))}
+        if isinstance(measure, Matching):
+            from regard.engine.backends.gpu.forward import matching
+
+            return {measure: bound.batched(matching(bound, state, measure))}
+        return {}
+
+    # ── columns ──────────────────────────────────────────────────────────────────────────────
+
+    @_there
+    def columns(
+        self,
+        call: Call,
+        state: RowState,
+        chosen: Tensor | None,
+        y: Tensor | None,
+        seen: bool,
+        offsets: bool = False,
+    ) -> ColumnAnswers:
+        """Sums over queries, with every row's lse known."""
+        from regard.engine.backends.gpu.columns import columns, diagonals
+
+        bound = bind(call)
+        mass, count, product = columns(bound, state, chosen, y, seen)
+        return ColumnAnswers(
+            bound.batched(mass),
+            None if count is None else bound.batched(count.to(torch.int64)),
+            None if product is None else bound.batched(product),
+            bound.batched(diagonals(bound, state, chosen)) if offsets else None,
+        )
+
+    @_there
+    def columns_with_maps(
+        self,
+        call: Call,
+        state: RowState,
+        maps: tuple[Pooled, ...],
+        seen: bool,
+        offsets: bool,
+    ) -> tuple[ColumnAnswers, dict[Summary, Measured]]:
+        """The first map that fits comes with the mass; any other has a sweep of its own."""
+        from regard.engine.backends.gpu.columns import counts, diagonals
+        from regard.engine.backends.gpu.replay import cell_map, fits, replay
+
+        bound, shape = bind(call), call.shape
+        joined = next((m for m in maps if fits(bound, m.size(shape))), None)
+        along = None if joined is None else (joined, joined.size(shape))
+        mass, cells = replay(bound, state, pooled=along)
+        found = {m: cell_map(bound, state, m, shape) for m in maps if m != joined}
+        if joined is not None and cells is not None:
+            found[joined] = cells
+        sums = ColumnAnswers(
+            bound.batched(mass),
+            bound.batched(counts(bound, None).to(torch.int64)) if seen else None,
+            None,
+            bound.batched(diagonals(bound, state, None)) if offsets else None,
+        )
+        return sums, {m: bound.batched(made) for m, made in found.items()}
+
+    # ── cells ────────────────────────────────────────────────────────────────────────────────
+
+    @_there
+    def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
+        """(units, rows, cols): a rectangle of weights or final scores."""
+        from regard.engine.backends.gpu.cells import cells
+
+        return cells(bind(call), state, place, what)
+
+    # ── backward ─────────────────────────────────────────────────────────────────────────────
+
+    @_there
+    def backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+        mass: bool = False,
+    ) -> Gradients:
+        """dS = p (dP − shift − slope (s − lse)), carried on to q, k and v."""
+        from regard.engine.backends.gpu.backward import backward
+
+        bound = bind(call)
+        *grads, received = backward(bound, state, grad_output, shift, slope, mass)
+        query, key, value = (bound.batched(grad) for grad in grads)
+        rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
+        found = None if received is None else bound.batched(received)
+        return Gradients(query, key, value, rule, found)
+
+
+def _shared_memory() -> int | None:
+    """KiB that a block may have on this GPU; None where there is none, or torch does not say."""
+    if not torch.cuda.is_available():
+        return None
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    found = getattr(properties, "shared_memory_per_block_optin", None)
+    return None if found is None else found // 1024
+
+
+def _number(found: Tensor) -> Tensor:
+    """Counts are small in the kernels and int64 outside."""
+    return found if found.is_floating_point() else found.to(torch.int64)
+
+
+TRITON = TritonSweeps()

@@ -1,0 +1,131 @@
+"""Compiled whole, and captured as a CUDA graph: the same answers, no host in between."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import regard
+from engine.backends.gpu.on_device.conftest import answers, tensors
+from regard.engine.backends.gpu import spelt
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+
+Function = Callable[..., list[Tensor]]
+
+
+def function(
+    summaries: tuple[regard.Summary, ...],
+    implementation: str | None = None,
+    mask: regard.Mask = regard.Causal(),  # noqa: B008 - a value
+) -> Function:
+    def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        a = regard.attend(q, k, v, mask=mask, summaries=summaries, implementation=implementation)
+        return answers(a, summaries)
+
+    return run
+
+
+def expect_same(found: list[Tensor], right: list[Tensor]) -> None:
+    assert len(found) == len(right)
+    for number, (one, other) in enumerate(zip(found, right, strict=True)):
+        assert torch.equal(one, other), f"answer {number} has other bits"
+
+
+def test_one_graph_without_breaks(
+    summaries: tuple[regard.Summary, ...], implementation: str
+) -> None:
+    plain = function(summaries, implementation)
+    compiled = torch.compile(plain, fullgraph=True)
+    q, k, v = tensors(tokens=2100)
+    expect_same(compiled(q, k, v), plain(q, k, v))
+
+
+def test_the_default_compiles_too() -> None:
+    """By whichever implementation: compiled code may get another one than a plain call."""
+    plain = function(())
+    compiled = torch.compile(plain, fullgraph=True)
+    q, k, v = tensors(tokens=2100)
+    for found, right in zip(compiled(q, k, v), plain(q, k, v), strict=True):
+        torch.testing.assert_close(found, right, rtol=2e-2, atol=2e-2)
+
+
+def test_gradients_of_a_compiled_call() -> None:
+    """The output's and the entropy's."""
+
+    def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        a = regard.attend(q, k, v, mask=regard.Causal(), summaries=(regard.Entropy(),))
+        return a.output.float().square().sum() + a.entropy().sum()
+
+    leaves = [t.requires_grad_() for t in tensors()]
+    right = torch.autograd.grad(loss(*leaves), leaves)
+    found = torch.autograd.grad(torch.compile(loss, fullgraph=True)(*leaves), leaves)
+    for one, other in zip(found, right, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-2)
+
+
+def captured(run: Function, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
+    """The graph and the tensors it writes; kernels are compiled and tuned before."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            run(*given)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        written = run(*given)
+    return graph, written
+
+
+@pytest.mark.parametrize("tokens", [330, 2100])  # with and without pruning of the top keys
+def test_a_captured_graph_answers_new_numbers(
+    summaries: tuple[regard.Summary, ...], tokens: int
+) -> None:
+    run, given = function(summaries), tensors(tokens=tokens)
+    graph, written = captured(run, given)
+    for tensor in given:
+        tensor.copy_(tensor.roll(7, -2) * 1.25)
+    graph.replay()
+    torch.cuda.synchronize()
+    expect_same(written, run(*given))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_mask_that_is_spelt_out_is_captured(
+    summaries: tuple[regard.Summary, ...], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its bits are there already or are made amid the capture: nothing is fetched."""
+    monkeypatch.setattr(spelt, "_KEPT", OrderedDict() if kept else Forgetful())
+    monkeypatch.setattr(spelt, "_LITTLE", 0)
+    mask = regard.Rule(lambda i, j: (i // 200 + j // 200) % 3 < 2)
+    run, given = function(summaries, "triton", mask), tensors(tokens=2100)
+    graph, written = captured(run, given)
+    for tensor in given:
+        tensor.copy_(tensor.roll(7, -2) * 1.25)
+    graph.replay()
+    torch.cuda.synchronize()
+    expect_same(written, run(*given))
+
+
+class Forgetful(OrderedDict[Any, Any]):
+    """As where others have pushed everything out."""
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        return default
+
+
+def test_one_step_of_decoding_is_captured() -> None:
+    """One query over a long cache, as an inference loop replays it."""
+    q, k, v = tensors(batch=8, tokens=4096)
+    run, given = function(()), [q[:, :, -1:].contiguous(), k, v]
+    graph, written = captured(run, given)
+    given[0].copy_(given[0] * -1)
+    graph.replay()
+    torch.cuda.synchronize()
+    expect_same(written, run(*given))
