@@ -95,8 +95,8 @@ def test_leaks_of_implementations_are_found(plant):
     )
     assert layers.implementation_leaks(root / "fake") == [
         "fake.engine.backends.dense:1: only engine/plan.py knows engine.backends.tiled",
-        "fake.engine.plan:1: import engine.backends.dense inside a function",
         "fake.engine.backends.tiled:2: an implementation may not import api",
+        "fake.engine.plan:1: import engine.backends.dense inside a function",
         "fake.nn:1: only engine/plan.py knows engine.backends.gpu",
     ]
 

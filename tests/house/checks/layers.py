@@ -86,14 +86,11 @@ def implementation_leaks(package: Path) -> list[str]:
             wrong.append(f"{_where(module, found)}: an implementation may not import api")
         if wanted not in IMPLEMENTATIONS or wanted == source or module.unit == ORACLES:
             continue
+        where, backend = _where(module, found), f"engine.backends.{wanted}"
         if source != CHOOSER:
-            wrong.append(
-                f"{_where(module, found)}: only engine/plan.py knows engine.backends.{wanted}"
-            )
+            wrong.append(f"{where}: only engine/plan.py knows {backend}")
         elif not found.in_function and not found.for_types:
-            wrong.append(
-                f"{_where(module, found)}: import engine.backends.{wanted} inside a function"
-            )
+            wrong.append(f"{where}: import {backend} inside a function")
     return wrong
 
 
