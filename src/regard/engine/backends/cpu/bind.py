@@ -29,8 +29,9 @@ _MOST_TEMPLATES = 64  # each holds two numbers a query
 class Binding:
     """Keeps every tensor alive that the C structure points into."""
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
+    def __init__(self, call: Call, values: bool = True) -> None:
+        """Without `values` the keys stand in their place, for kernels that read none."""
+        self.call, self.values = call, call.value if values else call.key
         self.dtype = call.exact
         self.batch = call.shape.batch
         self.entries = math.prod(self.batch)
@@ -85,7 +86,7 @@ class Binding:
         call, mask, score = self.call, self.call.mask, self.call.score
         if not (mask is None or mask.is_flat) or score.bias is not None or score.sink is not None:
             return None
-        q, k, v = self.plain(call.query), self.plain(call.key), self.plain(call.value)
+        q, k, v = self.plain(call.query), self.plain(call.key), self.plain(self.values)
         key = (
             mask, call.shape, self.dtype, score.scale, score.softcap, call.place, q.stride(),
             k.stride(), v.stride(), torch.get_num_threads(),
@@ -94,7 +95,7 @@ class Binding:
         if made is None:
             if self._split[1] is not None:
                 return None
-            kept = Binding(call)
+            kept = Binding(call, self.values is call.value)
             made = kept._structure(), kept._spans_alive
             if len(_templates) >= _MOST_TEMPLATES:
                 _templates.clear()
@@ -128,7 +129,7 @@ class Binding:
             self.entries, shape.query_heads, shape.key_heads, shape.queries, shape.keys,
             shape.dim, shape.value_dim,
         )  # fmt: skip
-        for name, tensor in (("q", call.query), ("k", call.key), ("v", call.value)):
+        for name, tensor in (("q", call.query), ("k", call.key), ("v", self.values)):
             flat = self.plain(tensor)
             setattr(c, name, flat.data_ptr())
             getattr(c, f"{name}_strides")[:] = flat.stride()[:3]

@@ -110,7 +110,7 @@ class CpuSweeps:
         offsets: bool = False,
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
-        shape, binding = call.shape, Binding(call.with_value(call.value[..., :0]))
+        shape, binding = call.shape, Binding(call, values=False)
         columns = (*shape.batch, shape.query_heads, shape.keys)
         mass = torch.zeros(columns, dtype=torch.float64)
         count = torch.zeros(columns, dtype=torch.int64) if seen else None
@@ -148,7 +148,7 @@ class CpuSweeps:
 
     def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
         """(units, rows, cols): a rectangle of weights or final scores."""
-        binding = Binding(call.with_value(call.value[..., :0]))
+        binding = Binding(call, values=False)
         found = torch.empty(tuple(len(part) for part in place), dtype=binding.dtype)
         cols, order = place.cols.sort(stable=True)
         # an opaque mask comes in strips of queries: each strip serves the rows that lie in it
@@ -289,12 +289,12 @@ class _RowBuffers:
         parts, _, cell_row = self.pools[summary]
         down = -(-self.shape.queries // summary.size(self.shape))
         if len(cell_row) == down:
-            return self._batched(parts)
+            return parts
         cells = parts.new_zeros((*self.rows[:2], down, parts.shape[-1]))
         if summary.how == "mean":
-            return self._batched(cells.index_add_(2, cell_row, parts))
+            return cells.index_add_(2, cell_row, parts)
         at = cell_row[:, None].expand_as(parts)
-        return self._batched(cells.scatter_reduce_(2, at, parts, "amax"))
+        return cells.scatter_reduce_(2, at, parts, "amax")
 
     def _batched(self, tensor: Tensor) -> Tensor:
         return tensor.reshape(*self.shape.batch, *tensor.shape[1:])
@@ -309,13 +309,12 @@ class _RowBuffers:
             if number is not None:
                 measured[summary] = batched(number)
             elif isinstance(summary, Top) and self.top is not None:
-                weights, scores, keys = self.top
-                k = summary.k
-                measured[summary] = TopScored(
-                    batched(weights)[..., :k], batched(keys)[..., :k], batched(scores)[..., :k]
-                )
+                weights, scores, keys = map(batched, self.top)
+                if summary.k < keys.shape[-1]:
+                    weights, scores, keys = (t[..., : summary.k] for t in (weights, scores, keys))
+                measured[summary] = TopScored(weights, keys, scores)
             elif isinstance(summary, Pooled):
-                measured[summary] = self._finish_pool(summary)
+                measured[summary] = batched(self._finish_pool(summary))
             elif isinstance(summary, Matching):
                 measured[summary] = batched(self.matches[summary][0])
         state = RowState(batched(self.state[0]), batched(self.state[1]))
