@@ -37,7 +37,7 @@ from regard.engine.call import (
 from regard.engine.codec import Spec, marks_of, measure_text
 from regard.engine.plan import sweeps_for
 from regard.engine.torch_state import unwatched
-from regard.errors import GradientError
+from regard.errors import GradientError, UnavailableError
 from regard.summary import (
     ColumnSums,
     Entropy,
@@ -49,7 +49,7 @@ from regard.summary import (
     TopKeys,
 )
 from regard.summary.base import fewest, summed_by_columns
-from regard.summary.columns import query_indices
+from regard.summary.columns import part_of, query_indices
 
 
 class Swept:
@@ -312,10 +312,17 @@ def _chosen(queries: Any, count: int, device: torch.device) -> Tensor:
 
 
 def _flags(queries: Any, count: int, device: torch.device) -> Tensor:
-    rows = query_indices(queries, count, device)
-    chosen = torch.zeros(count, dtype=torch.bool, device=rows.device)
-    chosen[rows] = True
-    return chosen
+    chosen = torch.zeros(count, dtype=torch.bool, device=device)
+    part = part_of(queries)
+    if part is not None:  # filled where it lies: nothing is copied from the host
+        chosen[part] = True
+        return chosen
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise UnavailableError(
+            "queries given as indices come from the host, which a CUDA graph cannot capture; give "
+            "a slice, or a number n for the last n queries"
+        )
+    return chosen.index_fill(0, query_indices(queries, count, device), True)
 
 
 @lru_cache(maxsize=64)

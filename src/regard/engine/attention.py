@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.display import as_html
 from regard.engine.call import Answers, Call, Known, RowState, What, map_parts
 from regard.engine.indexing import read_cells
+from regard.engine.torch_state import unwatched
 from regard.errors import (
     DeviceError,
     DTypeError,
@@ -73,6 +74,7 @@ class Attention(Asking):
         self._headless = call.shape.headless
         self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
         self._twin: Attention | None = None
+        self._parts: dict[range, Attention] = {}  # of a few rows each
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy, or one from a file: its tensors are new, and count from now."""
@@ -240,6 +242,7 @@ class Attention(Asking):
     def release(self) -> None:
         """Let go of q, k, v and all that was measured; output and lse stay."""
         self._held, self._state, self._known, self._twin = None, None, Known(), None
+        self._parts = {}
 
     def _over(self, keep: Callable[[Tensor], Tensor]) -> Attention:
         """The same with every tensor as it is to be kept; what carries a graph is left behind."""
@@ -294,12 +297,42 @@ class Attention(Asking):
             if not isinstance(summary, Summary):
                 raise InputError(f"{summary!r} is not a summary; give e.g. regard.Entropy()")
             summary.check(call.shape)
+        few = self._asked_of_parts(summaries)
+        rest = summaries if not few else tuple([s for s in summaries if s not in few])
+        if not rest:
+            return few
         state = self._rows() if self._state is None else self._state
-        found = self._implementation.measure(call, state, summaries, self._known)
+        found = self._implementation.measure(call, state, rest, self._known)
         self._written = _written(self._known)
-        if not self._headless:
+        if self._headless:
+            found = {summary: map_parts(found[summary], self._public) for summary in rest}
+        return found if not few else {s: few[s] if s in few else found[s] for s in summaries}
+
+    def _asked_of_parts(self, summaries: tuple[Summary, ...]) -> dict[Summary, Any]:
+        """The answers about a few queries side by side, of the attention of these alone: no other
+        row is swept, nor its state needed. Not where torch records or traces."""
+        found: dict[Summary, Any] = {}
+        call = self._call
+        if torch.compiler.is_compiling():
             return found
-        return {summary: map_parts(found[summary], self._public) for summary in summaries}
+        for summary in summaries:
+            part = summary.of_part(call.shape.queries)
+            if part is None or not unwatched((call.query, call.key, *call.arrays)):
+                continue
+            rows, inner = part
+            if rows not in self._parts:
+                self._parts[rows] = self._of_rows(rows)
+            found[summary] = self._parts[rows]._ask_all((inner,))[inner]
+        return found
+
+    def _of_rows(self, rows: range) -> Attention:
+        here = slice(rows.start, rows.stop)
+        state = self._state
+        if state is not None:
+            state = RowState(*(part[..., here].contiguous() for part in state))
+        call, lse = self._call.of_rows(rows), self._lse[..., here]
+        answers = Answers(call.query[..., :0], lse, Known(), state)
+        return Attention(call, answers, self._implementation)
 
     def _public(self, tensor: Tensor) -> Tensor:
         """Without the head axis, where the inputs had none."""

@@ -97,6 +97,23 @@ class Call:
             place=self.place,
         )  # fmt: skip
 
+    def of_rows(self, rows: range) -> Call:
+        """The matrix of some of the queries, side by side, and all keys; no output."""
+        mask, score, shape = self.mask, self.score, self.shape
+        part = rows.start, 0, shape.queries, shape.keys
+        window = None if mask is None else mask.as_window()
+        is_same = window is not None and window.align == "end" and rows.stop == shape.queries
+        if mask is not None and not is_same:
+            mask = mask.seen_from(*part)
+        if score.bias is not None:
+            score = replace(score, bias=score.bias.seen_from(*part))
+        at_end = self.place is None and rows.stop == shape.queries
+        place = None if at_end else self.position + rows.start
+        return Call(
+            self.query[..., rows.start : rows.stop, :], self.key, self.value[..., :0], mask, score,
+            replace(shape, queries=len(rows), value_dim=0), place=place,
+        )  # fmt: skip
+
     def problem(self, summaries: tuple[Summary, ...] = ()) -> Problem:
         """The call without its tensors."""
         return Problem(

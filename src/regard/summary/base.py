@@ -166,6 +166,11 @@ class Summary(Declared):
         """What a sweep measures for it."""
         return self
 
+    def of_part(self, queries: int) -> tuple[range, Summary] | None:
+        """Where it is about a few of so many queries that stand side by side: these, and the
+        statistic to ask of them alone."""
+        return None
+
     def serving(self, other: Summary) -> Summary | None:
         """One question whose answer holds this one's and the other's; None where there is none."""
         return self if self == other else None

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+_WORTH_A_PART = 256  # rows that need not be swept, before a part is asked alone
+
+
 @dataclass(frozen=True)
 class Span:
     """A slice that can be hashed; Python's own cannot before 3.12."""
@@ -82,6 +85,14 @@ class Received(Summary):
     def source(self) -> Received:
         return self if self.groups is None else Received(self.queries, self.per)
 
+    def of_part(self, queries: int) -> tuple[range, Summary] | None:
+        if self.queries is None or isinstance(self.queries, tuple):
+            return None
+        rows = queries_meant(self.queries, queries)
+        if not isinstance(rows, range) or rows.step != 1 or len(rows) > queries - _WORTH_A_PART:
+            return None
+        return rows, Received(None, self.per, self.groups)
+
     def serving(self, other: Summary) -> Summary | None:
         if not isinstance(other, Received) or self.queries != other.queries:
             return None
@@ -145,9 +156,12 @@ def queries_meant(queries: Any, count: int) -> range | list[int]:
     if queries is None or isinstance(queries, int | Span):
         rows = range(count)[_part(queries)]
         return rows if rows.step > 0 else rows[::-1]
-    wrong = [n for n in queries if not -count <= n < count]
+    ends = (queries[0], queries[-1]) if isinstance(queries, range) and queries else queries
+    wrong = [n for n in ends if not -count <= n < count]
     if wrong:
         raise InputError(f"query {wrong[0]} does not exist; there are {count} queries")
+    if isinstance(queries, range) and queries.step == 1 and queries.start >= 0:
+        return queries
     return sorted({n % count for n in queries})
 
 
@@ -162,13 +176,20 @@ def _part(queries: int | Span | None) -> slice:
     return slice(queries.start, queries.stop, queries.step)
 
 
+def part_of(queries: Any) -> slice | None:
+    """The queries as a slice of all of them that goes forwards; None where they are no such."""
+    is_part = queries is None or isinstance(queries, int | Span)
+    part = _part(queries) if is_part else None
+    return part if part is not None and (part.step or 1) > 0 else None
+
+
 def query_indices(queries: Any, count: int, device: Any) -> Tensor:
     """The same as a tensor (n,) of int64; while torch traces, `count` may be a symbol."""
     import torch  # which recordings, that ask for these statistics too, do without
 
-    is_part = queries is None or isinstance(queries, int | Span)
-    if is_part and (_part(queries).step or 1) > 0:
-        return torch.arange(count, device=device)[_part(queries)]
+    part = part_of(queries)
+    if part is not None:
+        return torch.arange(count, device=device)[part]
     return torch.tensor(list(queries_meant(queries, count)), dtype=torch.int64, device=device)
 
 
