@@ -200,7 +200,7 @@ def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = ["no GPU"]
     for kind in ("gpu.sweeps.TritonSweeps", "gpu.hopper.sweeps.HopperSweeps"):
-        monkeypatch.setattr(f"regard.engine.{kind}.unavailable", lambda self: absent)
+        monkeypatch.setattr(f"regard.engine.backends.{kind}.unavailable", lambda self: absent)
     ours = {"cpu": [], "hopper": absent, "triton": absent}
     here = {**ours, "library": [], "tiled": [], "dense": []}
     assert survey() == here

@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 import regard
-from regard.engine import library, ops
+from regard.engine import ops
+from regard.engine.backends import library
 from regard.engine.codec import Spec, measure_text
 from regard.score import BiasTable, ScoreRule
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ROOT / "src" / "regard" / "engine" / "gpu"
+KERNELS = ROOT / "src" / "regard" / "engine" / "backends" / "gpu"
 TOOL = ROOT / "tools" / "sanitize_gpu.py"
 # kernels that run with another file's
 WITH = {"wanted": "prune", "replay": "columns", "counts": "columns", "hopper": "forward"}

@@ -78,7 +78,7 @@ def visible(rule: ScoreOperands, b: int, h: int) -> Tensor:
     if rule.table is not None:
         ok &= strided(rule.table, b, h, rule.table_strides, rule) != 0
     if rule.spelt is not None:
-        squares, _, bits, by_query, _, by_key, _ = rule.spelt
+        squares, by_query, by_key, bits = rule.spelt
         held = Spelt(squares[b, h], bits.view(torch.uint8), by_query, by_key)
         ok &= read(held, rule.queries, rule.keys)
     return ok

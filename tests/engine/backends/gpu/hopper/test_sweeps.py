@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.engine import api, library, plan
+from regard.engine import api, plan
+from regard.engine.backends import library
 from regard.engine.backends.gpu import decode, forward
 from regard.engine.backends.gpu.bind import Bound
 from regard.engine.backends.gpu.hopper import forward as own
