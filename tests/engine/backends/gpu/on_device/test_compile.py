@@ -13,6 +13,7 @@ from torch import Tensor
 import regard
 from engine.backends.gpu.on_device.conftest import answers, tensors
 from regard.engine.backends.gpu import spelt
+from regard.errors import UnavailableError
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
 
@@ -118,6 +119,31 @@ class Forgetful(OrderedDict[Any, Any]):
 
     def get(self, name: Any, default: Any = None) -> Any:
         return default
+
+
+@pytest.mark.parametrize("tokens", [200, 2100])
+@pytest.mark.parametrize("queries", [64, slice(3, 90), slice(None, None, 7)], ids=str)
+def test_mass_from_some_queries_is_captured(queries: Any, tokens: int) -> None:
+    def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        return [regard.attend(q, k, v, mask=regard.Causal()).received(queries)]
+
+    given = tensors(tokens=tokens)
+    graph, written = captured(run, given)
+    for tensor in given:
+        tensor.copy_(tensor.roll(7, -2) * 1.25)
+    graph.replay()
+    torch.cuda.synchronize()
+    expect_same(written, run(*given))
+
+
+def test_indices_are_not_captured() -> None:
+    q, k, v = tensors(tokens=300)
+    a = regard.attend(q, k, v)
+    a.received([3, 5])
+    b = regard.attend(q, k, v)
+    why = "a CUDA graph cannot capture; give a slice"
+    with pytest.raises(UnavailableError, match=why), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        b.received([3, 6])
 
 
 def test_one_step_of_decoding_is_captured() -> None:
