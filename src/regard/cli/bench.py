@@ -30,31 +30,30 @@ _SUITES = {
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="Which suite: cpu or gpu.")] = "cpu",
+    suite: Annotated[str, typer.Argument(help="The suite to run: cpu or gpu.")] = "cpu",
     tokens: Annotated[
         str | None,
-        typer.Option(help="Sequence lengths, separated by commas.", show_default=False),
+        typer.Option(help="Comma-separated sequence lengths.", show_default=False),
     ] = None,
-    dims: Annotated[str, typer.Option(help="Head dimensions, separated by commas.")] = "64,128",
+    dims: Annotated[str, typer.Option(help="Comma-separated head dimensions.")] = "64,128",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     only: Annotated[
         str | None,
         typer.Option(
-            help="Parts of the suite gpu: forward, length, decode, backward, llama.",
+            help="Parts of the gpu suite: forward, length, decode, backward, llama.",
             show_default=False,
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Time for each configuration.")] = 2.0,
+    seconds: Annotated[float, typer.Option(help="Seconds per configuration.")] = 2.0,
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """Time regard against torch's own attention, in one process.
 
-    cpu: against torch's fused attention. gpu: on an NVIDIA GPU, against cuDNN, flash,
-    FlexAttention and eager, memory too, and a model of 8 billion random weights being recorded;
-    five minutes, docs/gpu.md says more. Answers are checked before anything is timed. Times are
-    medians; each ratio is the time over that of the peer in the same round, so below 1 is
-    faster.
+    cpu compares with torch's fused attention. gpu compares with cuDNN, flash, FlexAttention and
+    eager on an NVIDIA GPU, in time and memory, and records a model of 8 billion random weights; it
+    takes five minutes (see docs/gpu.md). Results are checked before they are timed. Times are
+    medians; each ratio is relative to the peer in the same round, so below 1 is faster.
     """
     from dataclasses import asdict
 

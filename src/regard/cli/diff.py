@@ -30,21 +30,23 @@ _PROFILES = (
 
 def diff(
     a: Path = typer.Argument(..., metavar="A", help="A recording, or a folder of one per rank."),
-    b: Path = typer.Argument(..., metavar="B", help="Another; or the same, for two prompts."),
-    prompt: int = typer.Option(0, help="Which of the recorded texts of A."),
-    other: int | None = typer.Option(None, help="Which of those of B. Default: the same number."),
-    rows: int = typer.Option(512, help="Rows to compare of each head, spread evenly; 0 for all."),
-    top: int = typer.Option(20, help="How many heads to list."),
+    b: Path = typer.Argument(
+        ..., metavar="B", help="Another recording, or the same one to compare two prompts."
+    ),
+    prompt: int = typer.Option(0, help="Index of the text in A."),
+    other: int | None = typer.Option(None, help="Index of the text in B. Default: the same."),
+    rows: int = typer.Option(512, help="Evenly spaced rows to compare per head; 0 for all."),
+    top: int = typer.Option(20, help="Number of heads to list."),
     at_most: float | None = typer.Option(
-        None, "--at-most", help="Exit with 1 where a head is farther apart than this."
+        None, "--at-most", help="Exit with status 1 if any head differs by more than this."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print every head as JSON."),
 ) -> None:
-    """Compare two recordings head by head, the farthest apart first.
+    """Compare two recordings head by head, largest difference first.
 
-    Two prompts, two checkpoints, two number formats or two implementations. Where the texts differ,
-    rows are matched by their tokens. Heads with q and k on both sides are compared row by row, the
-    others by their stored profiles.
+    Compares two prompts, checkpoints, dtypes or backends. If the texts differ, rows are matched by
+    their tokens. Heads with q and k in both recordings are compared row by row, others by their
+    stored profiles.
     """
     if rows < 0 or top < 0:
         raise InputError(f"--rows {rows} --top {top}: give numbers of 0 or more")

@@ -16,12 +16,12 @@ _LABEL = 14  # columns
 
 
 def doctor(
-    json: bool = typer.Option(False, "--json", help="Print the same as one JSON document."),
+    json: bool = typer.Option(False, "--json", help="Print the report as JSON."),
 ) -> None:
-    """Say what this machine can do, and what needs your action.
+    """Check this machine and list problems to fix.
 
-    Versions, devices, implementations of attention, extras and known hazards. Exit status 0
-    where all is well, 1 where something needs your action.
+    Reports versions, devices, attention backends, extras and known hazards. The exit status is 0 if
+    everything is fine, 1 if something needs fixing.
     """
     from regard.cli.probe import probe
 

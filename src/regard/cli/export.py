@@ -49,33 +49,33 @@ def export(
     ),
     to: str = typer.Option(..., help="csv, parquet, npz or safetensors."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="Where to. Default: beside FILE, by the same name."
+        None, "--output", "-o", help="The file to write. Default: next to FILE, with the same name."
     ),
     what: str | None = typer.Option(
-        None, help="What of the heads; see above. Default: statistics; in npz all that was kept."
+        None, help="What to export, see above. Default: statistics; for npz, all that was kept."
     ),
     heads: str | None = typer.Option(
-        None, help="Which heads: L0H0,L5,L*H3 … Default: all that were recorded."
+        None, help="Heads to export: L0H0,L5,L*H3 … Default: all recorded heads."
     ),
-    prompt: int | None = typer.Option(None, help="Which of the texts. Default: all."),
+    prompt: int | None = typer.Option(None, help="Index of the text. Default: all."),
     rows: str | None = typer.Option(None, metavar="A:B", help="Only rows A to B-1."),
     keys: str | None = typer.Option(None, metavar="C:D", help="Only keys C to D-1."),
-    top: int = typer.Option(8, help="How many heaviest keys a row."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
-    as_json: bool = typer.Option(False, "--json", help="Print what was written as JSON."),
+    top: int = typer.Option(8, help="Top keys per row."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an existing file."),
+    as_json: bool = typer.Option(False, "--json", help="Print a summary of the output as JSON."),
 ) -> None:
     """Write a recording as a table or as arrays.
 
-    A table (csv, parquet) has one line for each head (--what statistics), row of a head (rows),
-    heaviest key of a row (top), key (received) or weight above 0 (weights). Arrays (npz,
-    safetensors) are called P0/L5H1/lse: prompt, head, what; they can be statistics, rows, lse,
-    top, received, pooled, weights and qk, several with commas between them.
+    A table (csv, parquet) has one line per head (--what statistics), per row of a head (rows), per
+    top key of a row (top), per key (received) or per nonzero weight (weights). Arrays (npz,
+    safetensors) are named prompt/head/what, such as P0/L5H1/lse, and can be statistics, rows, lse,
+    top, received, pooled, weights and qk; separate several with commas.
 
-    In CSV a text that begins with = + - @ ' tab or carriage return has an apostrophe in front, so
-    that no spreadsheet runs a token as a formula; remove one to get the token. Other formats hold
-    texts as they are.
+    In CSV, text that begins with = + - @ ' tab or carriage return is prefixed with an apostrophe so
+    that no spreadsheet runs a token as a formula; remove it to get the token. Other formats store
+    text unchanged.
 
-    BertViz and CircuitsVis draw dense matrices of short texts: numpy.asarray of
+    For BertViz and CircuitsVis, which draw dense matrices of short texts, use numpy.asarray of
     regard.open(FILE)["L0H0"], or --what weights --to npz.
     """
     wish = _Wish(to.lower(), _words(what), heads, prompt, rows, keys, top)

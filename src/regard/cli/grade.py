@@ -28,12 +28,12 @@ def grade(
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace OUT.csv if it exists."),
     as_json: bool = typer.Option(False, "--json", help="Print the verdicts as JSON."),
 ) -> None:
-    """Check hand calculations: the first wrong step, and why.
+    """Check hand calculations; find the first wrong step and its cause.
 
-    A file gives any of these steps, as a heading and rows below it (tables, brackets, tuples,
-    LaTeX, plain numbers), or as JSON: tokens, embeddings, w_q, w_k, w_v, Q, K, V, scores, scaled,
-    masked, weights, output. Lines with numbers that cannot be read are listed. Exit status 0 when
-    all is right, 1 when something is not or was not read, 2 when a file cannot be graded.
+    A file contains any of these steps, each as a heading followed by rows (tables, brackets,
+    tuples, LaTeX, plain numbers), or as JSON: tokens, embeddings, w_q, w_k, w_v, Q, K, V, scores,
+    scaled, masked, weights, output. Unreadable lines with numbers are listed. The exit status is 0
+    if everything is right, 1 if something is wrong or unreadable, 2 if a file cannot be graded.
     """
     from regard.files import check_free
     from regard.learn.grading import grade_file

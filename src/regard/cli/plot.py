@@ -71,39 +71,44 @@ def plot(
         ..., metavar="FILE", help="A recording, or a folder of one per rank."
     ),
     head: str | None = typer.Argument(
-        None, metavar="HEAD", help="A head such as L5H1. Without it: one number for each head."
+        None, metavar="HEAD", help="A head such as L5H1. Default: one number per head."
     ),
     grid: str | None = typer.Option(
-        None, metavar="STAT", help="The number: sink, previous, entropy … Default: non_sink."
+        None, metavar="STAT", help="Statistic to show: sink, previous, entropy … Default: non_sink."
     ),
-    entropy: bool = typer.Option(False, "--entropy", help="Entropy by layer."),
-    row: int | None = typer.Option(None, help="One row of HEAD; -1 is the last."),
+    entropy: bool = typer.Option(False, "--entropy", help="Draw the entropy of each layer."),
+    row: int | None = typer.Option(None, help="Draw one row of HEAD; -1 is the last."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="A .png or .svg. Default: a PNG beside FILE: run-L5H1.png."
+        None,
+        "--output",
+        "-o",
+        help="A .png or .svg file. Default: a PNG next to FILE: run-L5H1.png.",
     ),
     largest: bool = typer.Option(
-        False, "--max", help="Cells show their largest weight, not the mean."
+        False, "--max", help="Show the largest weight of each cell, not the mean."
     ),
-    raw: bool = typer.Option(False, "--raw", help="By weight, instead of times uniform or log."),
-    cell: int | None = typer.Option(None, help="Tokens a cell of the map. Default: what fits."),
-    stack: str | None = typer.Option(None, help="Whose heads --grid shows, of several stacks."),
-    prompt: int = typer.Option(0, help="Which of the recorded texts."),
-    dark: bool = typer.Option(False, "--dark", help="Light on dark."),
+    raw: bool = typer.Option(
+        False, "--raw", help="Show plain weights, without ratio or log scale."
+    ),
+    cell: int | None = typer.Option(None, help="Tokens per map cell. Default: what fits."),
+    stack: str | None = typer.Option(None, help="The stack --grid shows, if there are several."),
+    prompt: int = typer.Option(0, help="Index of the recorded text."),
+    dark: bool = typer.Option(False, "--dark", help="Use a dark background."),
     size: str | None = typer.Option(
-        None, metavar="WxH", help="Inches, such as 8x6; 3.3x3 fits a column of a paper."
+        None, metavar="WxH", help="Size in inches, such as 8x6; 3.3x3 fits a column of a paper."
     ),
-    dpi: int = typer.Option(160, help="Pixels an inch."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
-    as_json: bool = typer.Option(False, "--json", help="Print what was written as JSON."),
+    dpi: int = typer.Option(160, help="Pixels per inch."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an existing file."),
+    as_json: bool = typer.Option(False, "--json", help="Print a summary of the output as JSON."),
 ) -> None:
     """Draw a recording: a head, a row, all heads or layers.
 
-    With HEAD its map, coloured by how many times more than an even spread each cell gets; with
-    --row one row of it. Without HEAD one number for each head (--grid), or the entropies of the
-    layers (--entropy). Every picture says its scale.
+    With HEAD, draws its map, coloured by the ratio of each cell to uniform attention, or one row of
+    it (--row). Without HEAD, draws one number per head (--grid) or the entropy of each layer
+    (--entropy). Every picture shows its scale.
 
-    In Python, regard.open(FILE).plot_head("L5H1") and plot_row, plot_grid, plot_entropy give the
-    same as matplotlib figures.
+    In Python, regard.open(FILE).plot_head("L5H1"), plot_row, plot_grid and plot_entropy return the
+    same pictures as matplotlib figures.
     """
     from regard.plot import format_of
 

@@ -32,60 +32,66 @@ def record(
     model: str = typer.Argument(
         ...,
         metavar="MODEL",
-        help="A name of `regard models`, a folder, or what transformers takes.",
+        help="A name from `regard models`, a folder, or any model transformers loads.",
     ),
-    text: list[str] = typer.Option([], "--text", help="A prompt; may be given several times."),
-    file: list[Path] = typer.Option([], "--file", help="A file with a prompt; several are fine."),
+    text: list[str] = typer.Option([], "--text", help="A prompt; can be repeated."),
+    file: list[Path] = typer.Option([], "--file", help="A file with a prompt; can be repeated."),
     stdin: bool = typer.Option(False, "--stdin", help="Read a prompt from standard input."),
     documents: Path | None = typer.Option(
-        None, "--documents", metavar="PATH", help="Many: a folder of text files, or a JSONL."
+        None,
+        "--documents",
+        metavar="PATH",
+        help="Record many documents, from a folder of text files or a JSONL file.",
     ),
     jobs: int | None = typer.Option(
-        None, "--jobs", help="Processes that record documents, each with the model. Default: 1."
+        None, "--jobs", help="Processes for --documents; each loads the model. Default: 1."
     ),
     per_file: int | None = typer.Option(
-        None, "--documents-per-file", help="How many documents go into a file. Default: 16."
+        None, "--documents-per-file", help="Documents per file. Default: 16."
     ),
     field: str | None = typer.Option(
-        None, "--field", help="The field of a JSONL's lines that is the text. Default: text."
+        None, "--field", help="The JSONL field that holds the text. Default: text."
     ),
     skip_bad: bool = typer.Option(
-        False, "--skip-bad", help="Leave out documents that are empty, broken or too long."
+        False, "--skip-bad", help="Skip documents that are empty, invalid or too long."
     ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
-        help="The file to write; with --documents the folder. Default: run.regard, or run.",
+        help="The file to write, or the folder with --documents. Default: run.regard, or run.",
     ),
     overwrite: bool = typer.Option(
-        False, "--overwrite", help="Replace that file, or files of another run, if they exist."
+        False, "--overwrite", help="Replace an existing file, or existing files of another run."
     ),
-    chat: bool = typer.Option(False, "--chat", help="Put the prompt into the chat template."),
-    generate: int = typer.Option(0, "--generate", min=0, help="Record so many written tokens too."),
-    layers: str | None = typer.Option(None, "--layers", help="Which layers, such as 0,5-10."),
-    heads: str | None = typer.Option(None, "--heads", help="Which heads of each layer."),
+    chat: bool = typer.Option(False, "--chat", help="Apply the chat template to the prompt."),
+    generate: int = typer.Option(
+        0, "--generate", metavar="N", min=0, help="Also generate and record N tokens."
+    ),
+    layers: str | None = typer.Option(None, "--layers", help="Layers to record, such as 0,5-10."),
+    heads: str | None = typer.Option(None, "--heads", help="Heads to record in each layer."),
     queries: str | None = typer.Option(
-        None, "--queries", help="Which rows: 100:200, or a number n for the last n."
+        None, "--queries", help="Rows to record: 100:200, or n for the last n."
     ),
-    budget: str = typer.Option("2GB", "--budget", help="How large a file may become."),
+    budget: str = typer.Option("2GB", "--budget", help="Maximum size of a file."),
     dtype: str | None = typer.Option(
         None, "--dtype", help="float32, bfloat16 or float16; float32 on the CPU by default."
     ),
     device: str | None = typer.Option(None, "--device", help="cpu, cuda, cuda:1 …"),
-    plan_only: bool = typer.Option(False, "--plan", help="Print what would be kept, and stop."),
-    as_json: bool = typer.Option(False, "--json", help="Print the outcome as JSON."),
+    plan_only: bool = typer.Option(False, "--plan", help="Print what would be kept, then exit."),
+    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
-    """Record where a model looks while it reads a prompt.
+    """Record a model's attention while it processes a prompt.
 
-    Statistics of all heads are kept, and q and k of as many layers as fit the budget: any weight
-    of those can be computed afterwards, exactly. Ctrl-C leaves a file with what was read so far;
-    with --overwrite it is FILE.partial, and the old file stays: only a whole recording replaces it.
+    Keeps statistics of all heads, and q and k of as many layers as fit the budget, from which their
+    weights can be computed exactly. Ctrl-C leaves a file with the tokens processed so far; with
+    --overwrite, that file is FILE.partial, and the old file is replaced only on completion.
 
-    Under torchrun: one long prompt over all processes, into a folder with one file for each.
+    Under torchrun, one long prompt is split over all processes and written to a folder with one
+    file per process.
 
-    With --documents: a folder with one file for every few documents, each written whole or not at
-    all. The same command again goes on where it was stopped.
+    With --documents, writes a folder of files with several documents each; each file is written
+    completely or not at all. To resume an interrupted run, repeat the command.
     """
     from regard.recorder.documents import Maker
     from regard.recorder.plan import parse_budget

@@ -27,41 +27,46 @@ def report(
     file: Path = typer.Argument(
         ..., metavar="FILE", help="A recording, or a folder of one per rank."
     ),
-    top: int = typer.Option(12, help="How many findings to tell; 0 for the table of labels alone."),
-    prompt: int = typer.Option(0, help="Which of the recorded texts."),
+    top: int = typer.Option(12, help="Findings to print; 0 for the table of labels alone."),
+    prompt: int = typer.Option(0, help="Index of the recorded text."),
     needle: str | None = typer.Option(
-        None, metavar="A:B", help="The tokens of a needle that the model had to copy."
+        None, metavar="A:B", help="Token range of a needle that the model had to copy."
     ),
     causal: bool = typer.Option(
-        False, "--causal", help="Knock each of these heads out and say what changes; takes a while."
+        False, "--causal", help="Ablate each reported head and measure the effect; takes a while."
     ),
     keep: bool = typer.Option(
-        False, "--keep", help="Add what --causal finds to FILE, for later reports and the page."
+        False,
+        "--keep",
+        help="Store the results of --causal in FILE, for later reports and the page.",
     ),
     model: str | None = typer.Option(
-        None, help="The model for --causal. Default: the one that was recorded."
+        None, help="The model for --causal. Default: the recorded one."
     ),
-    markdown: bool = typer.Option(False, "--markdown", help="As Markdown."),
-    as_json: bool = typer.Option(False, "--json", help="As JSON, with the scores of all heads."),
+    markdown: bool = typer.Option(False, "--markdown", help="Print Markdown."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, with the scores of all heads."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="Write there; .md, .json, .html or .txt says in which form."
+        None,
+        "--output",
+        "-o",
+        help="The file to write, in the format of its suffix: .md, .json, .html or .txt.",
     ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a file that exists."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an existing file."),
     heads: str | None = typer.Option(
         None,
         metavar="LABELS",
-        help="Which heads -o page.html carries: L5H1, L5, several with commas, or all. Default: "
-        "all where their weights fit, else those that the findings name.",
+        help="Heads to include in -o page.html: L5H1, L5, a comma-separated list, or all. Default: "
+        "all if their weights fit, else those in the findings.",
     ),
 ) -> None:
-    """Say what each head does, with numbers and the rows that show it.
+    """Describe what each head does, with scores and example rows.
 
-    A label is given where its number passes a threshold above chance, enough of the head's
-    attention is not on sinks, and chance would hardly give as much over so many rows; each comes
-    with the rows that show it best and one that does not. Nothing is said of texts below 16 tokens.
+    A head gets a label if its score exceeds a threshold above chance, enough of its attention is
+    not on sinks, and the score over that many rows is statistically significant. Each label comes
+    with the rows that show it best and one that does not. Texts under 16 tokens get no labels.
     Findings are ordered by how far the head is from the rest of its layer.
 
-    Weights say where a head looks; whether it matters is for a knock-out to tell: --causal.
+    Weights show where a head attends, not whether it matters; --causal ablates heads to test that.
     """
     form = _form(markdown, as_json, output)
     if heads is not None and form != "page":

@@ -21,18 +21,18 @@ def scaling(
         [],
         "--d-k",
         metavar="LIST",
-        help="Measure exactly these instead, as in 16,64,1024.",
+        help="Measure only these, such as 16,64,1024.",
         show_default=False,
     ),
-    keys: int = typer.Option(16, "--keys", help="Keys that each query chooses from."),
-    rows: int = typer.Option(4096, "--rows", help="Queries measured at each d_k."),
+    keys: int = typer.Option(16, "--keys", help="Keys per query."),
+    rows: int = typer.Option(4096, "--rows", help="Queries per d_k."),
     seed: int = typer.Option(0, "--seed", help="Seed of the random q, k and gradients."),
-    as_json: bool = typer.Option(False, "--json", help="Print the figures as JSON."),
+    as_json: bool = typer.Option(False, "--json", help="Print the measurements as JSON."),
 ) -> None:
-    """Measure why scores are divided by √d_k, with and without it.
+    """Measure attention with and without the division by √d_k.
 
-    At each d_k: variance, largest weight (median over the rows), entropy (mean over the rows),
-    and the gradient that reaches q (median, 99th percentile, share of dead rows).
+    Measures, for each d_k: variance, largest weight (median over the rows), entropy (mean over the
+    rows), and the gradient at q (median, 99th percentile, share of dead rows).
     """
     from regard.learn.scaling import measure, powers_of_two
 

@@ -43,41 +43,45 @@ class _Wish:
 
 def show(
     file: Path = typer.Argument(
-        ..., metavar="FILE", help="A recording, or a folder: of one per rank, or of documents."
+        ...,
+        metavar="FILE",
+        help="A recording, or a folder of recordings (per rank, or of documents).",
     ),
     head: str | None = typer.Argument(
-        None, metavar="HEAD", help="A head such as L5H1. Without it: an overview of all heads."
+        None, metavar="HEAD", help="A head such as L5H1. Default: an overview of all heads."
     ),
     stat: str | None = typer.Option(
-        None, help="The overview's number: sink, previous, entropy … Default: non_sink."
+        None, help="Statistic for the overview: sink, previous, entropy … Default: non_sink."
     ),
     row: int | None = typer.Option(
-        None, help="One row as shaded text, and its heaviest keys; -1 is the last."
+        None, help="Show one row as shaded text, and its top keys; -1 is the last."
     ),
-    token: str | None = typer.Option(None, help="The row of this token, its last occurrence."),
-    rows: str | None = typer.Option(None, metavar="A:B", help="Zoom: rows A to B-1."),
-    keys: str | None = typer.Option(None, metavar="C:D", help="Zoom: keys C to D-1."),
-    top: int = typer.Option(8, help="How many of the heaviest keys to list."),
-    cell: int | None = typer.Option(None, help="Tokens a cell of the map. Default: what fits."),
+    token: str | None = typer.Option(
+        None, help="Show the row of this token (its last occurrence)."
+    ),
+    rows: str | None = typer.Option(None, metavar="A:B", help="Zoom to rows A to B-1."),
+    keys: str | None = typer.Option(None, metavar="C:D", help="Zoom to keys C to D-1."),
+    top: int = typer.Option(8, help="Number of top keys to list."),
+    cell: int | None = typer.Option(None, help="Tokens per map cell. Default: what fits."),
     largest: bool = typer.Option(
-        False, "--max", help="Cells show their largest weight, not the mean."
+        False, "--max", help="Show the largest weight of each cell, not the mean."
     ),
-    raw: bool = typer.Option(False, "--raw", help="Colour by weight instead of times uniform."),
+    raw: bool = typer.Option(False, "--raw", help="Colour by weight, not by the ratio to uniform."),
     prompt: int | None = typer.Option(
         None,
-        help="Which of the recorded texts. Default: the first; of a folder of documents, all heads "
-        "over all texts.",
+        help="Index of the recorded text. Default: the first; for a folder of documents, an "
+        "overview over all texts.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the numbers as JSON."),
 ) -> None:
-    """Look at a recording: all heads, one head, one row.
+    """Show a recording in the terminal: all heads, one head or one row.
 
-    Without HEAD: the model, the text and one number for each head. With HEAD: its map, coloured by
-    how many times more than an even spread each cell gets. Regions of up to 40 x 40 tokens show
+    Without HEAD, shows the model, the text and one number per head. With HEAD, shows its map,
+    coloured by the ratio of each cell to uniform attention. Regions of up to 40 x 40 tokens show
     every weight.
 
-    In Python, regard.open(FILE)["L5H1"] answers the same questions; numpy.asarray of it, for a
-    short text, is the matrix that BertViz and CircuitsVis draw.
+    In Python, regard.open(FILE)["L5H1"] gives the same numbers; for a short text, numpy.asarray of
+    it is the matrix that BertViz and CircuitsVis draw.
     """
     import regard.recording
     from regard.draw.pages import Look

@@ -21,17 +21,17 @@ def verify(
         ..., metavar="FILE", help="Recordings, or folders of one recording per rank."
     ),
     repair: bool = typer.Option(
-        False, "--repair", help="Cut off a torn tail and write the index anew."
+        False, "--repair", help="Cut off an incomplete end and rewrite the index."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the report as JSON."),
 ) -> None:
     """Check every byte of a recording, and repair its end.
 
-    A recording whose process was killed was never closed: what had been written by then is there,
-    how much was to follow nobody knows. Repairing never touches a frame that can be read.
+    If the recording process was killed, the file was never closed: it holds what was written until
+    then, and how much is missing is unknown. Repairing never changes a readable frame.
 
-    Exit status 0 where all is well (after --repair: is well now), 1 where there is damage or the
-    recording was not closed, 3 where a file is no recording or cannot be read.
+    The exit status is 0 if the file is intact (after --repair: is now intact), 1 if it is damaged
+    or was not closed, 3 if it is not a recording or cannot be read.
     """
     answers = [_answer(path, repair) for path in _expand(files)]
     if as_json:

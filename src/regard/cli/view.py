@@ -16,17 +16,17 @@ def view(
     files: list[Path] = typer.Argument(
         ..., metavar="FILE|DIR", help="Recordings, or folders of them."
     ),
-    port: int = typer.Option(0, help="Where to listen on 127.0.0.1; 0 picks a free port."),
+    port: int = typer.Option(0, help="Port on 127.0.0.1; 0 picks a free one."),
     open_page: bool = typer.Option(
-        True, "--open/--no-open", help="Open the page in the browser, or only print its address."
+        True, "--open/--no-open", help="Open the browser, or only print the address."
     ),
 ) -> None:
-    """Look at recordings in the browser, down to the exact weight.
+    """Explore recordings in the browser, down to single weights.
 
-    The page comes from a server on this machine that nobody else reaches. What can be seen is what
-    was recorded; nothing is written, and nothing is asked from elsewhere. Ctrl-C ends it.
+    Starts a server that only this machine can reach. It shows what was recorded, writes nothing and
+    makes no requests to other hosts. Stop it with Ctrl-C.
 
-    A recording that is still being written is followed. Several can be compared.
+    A recording that is still being written is updated live. Several recordings can be compared.
     """
     from regard.viewer.serve import serve
 

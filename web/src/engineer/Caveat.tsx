@@ -2,8 +2,8 @@
 export function Caveat() {
   return (
     <p class="room-caveat" data-part="caveat">
-      Attention weights are not by themselves an explanation of what a model answers: they say where
-      a head looks. Whether it matters, a knock-out tells.
+      Attention weights show where a head attends; they do not by themselves explain a model's
+      answer. Ablate the head to see whether it matters.
     </p>
   );
 }

@@ -9,9 +9,9 @@ export function Nothing({ source, overview }: { source: Source; overview: Overvi
   return (
     <section class="comp-nothing" data-part="nothing-to-compare">
       <p>
-        There is one prompt here, and it takes two: two texts, two checkpoints, two number formats.
-        {source.kind === "file" &&
-          " This page is a file that carries one recording; ask the server:"}
+        A comparison needs two prompts, and there is one here. Compare two texts, checkpoints or
+        dtypes.
+        {source.kind === "file" && " This page is a file with one recording; use the server:"}
       </p>
       <pre class="state-code">
         regard view {overview.name} other.regard{"\n"}regard diff {overview.name} other.regard

@@ -81,11 +81,7 @@ function Cards({ report, where, chosen }: { report: Report; where: Where; chosen
     (one) => !(chosen in report.counts) || one.pattern === chosen,
   );
   if (!found.length) {
-    return (
-      <p data-part="no-finding">
-        No head shows a pattern beyond chance and threshold. That is an answer too.
-      </p>
-    );
+    return <p data-part="no-finding">No head shows a pattern beyond chance and threshold.</p>;
   }
   return (
     <>

@@ -198,8 +198,8 @@ function Troubles({ facts, tools }: { facts: HeadFacts; tools: MapTools }) {
       )}
       {facts.exact && state.overview.value === null && (
         <Notice kind="info">
-          No overview of this head was stored, so the map starts at the first rows. All of it (key
-          0) is computed when you ask for it, which takes a while at this length.
+          No overview of this head was stored, so the map starts at the first rows. The whole map
+          (key 0) is computed on request, which takes a while at this length.
         </Notice>
       )}
       {(first > 0 || stop < facts.shape[0]) && (
@@ -215,15 +215,15 @@ function Troubles({ facts, tools }: { facts: HeadFacts; tools: MapTools }) {
       ))}
       {tiles.isBroken.value && (
         <Notice kind="warning">
-          Some weights of this head are no numbers (NaN), since q or k held none there. They are
-          drawn like what is hidden; the read-out tells the two apart.
+          Some weights of this head are NaN, because q or k is NaN there. They are drawn like hidden
+          cells; the read-out distinguishes the two.
         </Notice>
       )}
       {failure && !failure.isGone && (
         <Notice kind="error">
           A part of the map is missing: {failure.message}{" "}
           <button type="button" onClick={() => tiles.retry()}>
-            Ask again
+            Retry
           </button>
         </Notice>
       )}

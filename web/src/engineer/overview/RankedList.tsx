@@ -23,7 +23,7 @@ export function RankedList({ overview, where, choice }: Props) {
   const found = ranked(overview, choice.statistic, choice.order);
   const scale = scaleOf(choice.statistic, overview);
   const shown = isWhole ? found : found.slice(0, FIRST);
-  if (!found.length) return <p class="soft">This is not known of any head here.</p>;
+  if (!found.length) return <p class="soft">This is not known for any head here.</p>;
   return (
     <>
       <ol class="over-ranked" data-part="ranked">

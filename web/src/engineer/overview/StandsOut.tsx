@@ -52,7 +52,7 @@ function Listed({ answer, where }: { answer: Answer<Report>; where: Where }) {
   if (answer.state === "waiting") return <Waiting words="Looking for patterns in every head" />;
   if (answer.state === "failed") return <Failed error={answer.error} />;
   const first = answer.value.findings.slice(0, MOST);
-  if (!first.length) return <p>No head shows a pattern beyond chance. That is an answer too.</p>;
+  if (!first.length) return <p>No head shows a pattern beyond chance.</p>;
   return (
     <ol class="over-found">
       {first.map((one) => (

@@ -10,11 +10,11 @@ export function Empty({ overview }: { overview: Overview }) {
     <main class="state" data-part="empty">
       <h1>{overview.live ? "Nothing was recorded yet" : "This recording is empty"}</h1>
       {overview.live ? (
-        <Waiting words="The model is at work; the first rows appear here by themselves." />
+        <Waiting words="The model is running; the first rows will appear here." />
       ) : (
         <p>
-          <code>{overview.name}</code> was begun and holds no prompt: whoever wrote it ended before
-          the model was run. Record again:
+          <code>{overview.name}</code> was begun and holds no prompt: recording stopped before the
+          model was run. Record again:
         </p>
       )}
       {!overview.live && (

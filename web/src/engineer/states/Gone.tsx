@@ -7,8 +7,8 @@ export function Gone({ source }: { source: Source }) {
   return (
     <div class="gone" role="alert" data-part="server-gone">
       <span>
-        <strong>The server does not answer.</strong> Was <code>regard view</code> ended? What is on
-        this page stays; it is asked again every few seconds.
+        <strong>The server does not answer.</strong> Was <code>regard view</code> stopped? This page
+        keeps its contents and retries every few seconds.
       </span>
       <button type="button" onClick={() => lookForServer(source)}>
         Try now

@@ -34,7 +34,7 @@ function Live({ overview }: { overview: Overview }) {
     <Notice kind="live">
       <div data-part="live">
         <strong>Still being written.</strong> {count(here)} of {count(all)} rows of every head are
-        here, {count(overview.heads.length)} heads so far; this page looks again every two seconds.{" "}
+        here, {count(overview.heads.length)} heads so far; this page updates every two seconds.{" "}
         <progress value={here} max={Math.max(all, 1)} aria-label="Rows that are here" />
       </div>
     </Notice>
@@ -55,8 +55,8 @@ function Damaged({ overview }: { overview: Overview }) {
           ))}
           {damage.length > MOST && <li>and {count(damage.length - MOST)} more places</li>}
         </ul>
-        <code>regard verify {name}</code> lists everything; with <code>--repair</code> it cuts off a
-        torn end and writes the index anew.
+        <code>regard verify {name}</code> lists everything; with <code>--repair</code> it cuts off
+        an incomplete end and rewrites the index.
       </div>
     </Notice>
   );

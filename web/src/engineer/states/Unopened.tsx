@@ -30,9 +30,9 @@ function WrongToken() {
     <main class="state" data-part="wrong-token">
       <h1>Open the address that the terminal printed</h1>
       <p>
-        <code>regard view</code> prints an address that ends in <code>#token=…</code>. The token
-        lets this browser, and nobody else on this machine, read the recording; this page came
-        without it, or with that of an earlier run.
+        <code>regard view</code> prints an address that ends in <code>#token=…</code>. Only a
+        browser with this token can read the recording; this page was opened without it, or with
+        that of an earlier run.
       </p>
     </main>
   );

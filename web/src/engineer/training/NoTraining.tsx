@@ -8,8 +8,8 @@ export function NoTraining({ name }: { name: string }) {
     <main class="state" data-part="no-training">
       <h1>No training was monitored here</h1>
       <p>
-        <code>{name}</code> holds no training run. A monitor writes one down, step by step, while a
-        model learns; a recording that is there already is gone on with.
+        <code>{name}</code> holds no training run. A monitor records one while a model trains; if
+        the file exists, the monitor appends to it.
       </p>
       <pre class="state-code">
         {`with regard.Monitor(model, log="run.regard") as monitor:

@@ -126,7 +126,7 @@ function Live({ facts }: { facts: TrainingFacts }) {
       <div data-part="training-live">
         <strong>Still being written.</strong>{" "}
         <span data-value={facts.samples}>{counted(facts.samples, "sampled step")}</span> so far;
-        this page looks again every two seconds.
+        this page updates every two seconds.
       </div>
     </Notice>
   );

@@ -79,7 +79,7 @@ function AllRows({ state }: { state: LessonState }) {
           />
         </With>
         <figure class="learn-heat-figure">
-          <figcaption>Rows look, columns are looked at.</figcaption>
+          <figcaption>Rows are queries, columns are keys.</figcaption>
           <HeatMap
             title="Weights as colours"
             weights={weights.values}
