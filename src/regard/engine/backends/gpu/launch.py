@@ -12,6 +12,9 @@ kinds and whose numbers are the same. Any other goes through Triton.
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -184,14 +187,12 @@ def run(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> Non
     if not isinstance(kernel, compiled_kind):  # interpreted
         kernel[grid](*args, **constants)
         return
-    # memory for the descriptors that kernels make of their tensors. Triton keeps who gives it per
-    # thread, and gradients are computed in threads of their own
-    set_allocator(_allocate)
     # kernels live as long as their modules, so one's id is its own; its hash is that of its source
     where = id(kernel), torch.cuda.current_device()
     like = (*where, tuple(constants.items()), tuple(map(_kind, args)))
     known = _KNOWN.get(like)
     if known is None:
+        set_allocator(_allocate)
         compiled = kernel[grid](*args, **constants)
         last = tuple(constants[name] for name in kernel.arg_names[len(args) :])
         if len(_KNOWN) >= _MANY:
@@ -199,7 +200,43 @@ def run(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> Non
         _KNOWN[like] = compiled, last
     else:
         compiled, last = known
-        compiled[(*grid, 1, 1)[:3]](*args, *last)
+        start(compiled, grid, (*args, *last))
+    if _WATCHED.seen is not None:
+        _WATCHED.seen.append(Launch(compiled, grid, (*args, *last)))
+
+
+def start(compiled: Any, grid: tuple[int, ...], args: Sequence[Any]) -> None:
+    """A compiled kernel, given all of its arguments."""
+    # memory for the descriptors that kernels make of their tensors. Triton keeps who gives it per
+    # thread, and gradients are computed in threads of their own
+    _triton()[1](_allocate)
+    compiled[(*grid, 1, 1)[:3]](*args)
+
+
+class Launch(NamedTuple):
+    """A kernel that was launched, with its arguments."""
+
+    compiled: Any
+    grid: tuple[int, ...]
+    args: tuple[Any, ...]
+
+
+class _Watched(threading.local):
+    seen: list[Launch] | None = None  # launches of this thread, while somebody collects them
+
+
+_WATCHED = _Watched()
+
+
+@contextmanager
+def launches() -> Iterator[list[Launch]]:
+    """What is launched within the block, by this thread."""
+    before, seen = _WATCHED.seen, list[Launch]()
+    _WATCHED.seen = seen
+    try:
+        yield seen
+    finally:
+        _WATCHED.seen = before
 
 
 @cache

@@ -62,7 +62,10 @@ def _there(sweep: _Sweep) -> _Sweep:
 
     @wraps(sweep)
     def run(self: Any, call: Call, *args: Any, **options: Any) -> Any:
-        with torch.cuda.device_of(call.query):  # type: ignore[no-untyped-call]
+        number = call.query.get_device()
+        if number < 0 or number == torch.cuda.current_device():
+            return sweep(self, call, *args, **options)
+        with torch.cuda.device(number):
             return sweep(self, call, *args, **options)
 
     return cast(_Sweep, run)
@@ -122,6 +125,18 @@ class TritonSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """One forward sweep, and a replay for each question that needs every row's lse."""
+        if given is None and all(type(m) in _ROW_NUMBERS for m in measures):
+            from regard.engine.backends.gpu.again import rows_again
+
+            def sweep() -> RowAnswers:
+                return self._rows(call, output, measures, given)
+
+            return rows_again(self.name, call, output, measures, sweep)
+        return self._rows(call, output, measures, given)
+
+    def _rows(
+        self, call: Call, output: bool, measures: tuple[Summary, ...], given: RowState | None
+    ) -> RowAnswers:
         from regard.engine.backends.gpu.prune import Pruner, prunes
 
         bound = bind(call)
