@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import regard
 from regard.engine.backends.gpu import sweeps
@@ -134,24 +133,28 @@ def test_binding_says_what_is_fast_and_what_is_plain():
     assert two.batched(two.new(5)).shape == (2, 3, 4, 5)
 
 
+@pytest.mark.parametrize(("number", "switched"), [(-1, []), (0, []), (1, [1])])
 @pytest.mark.parametrize("name", ["rows", "columns", "columns_with_maps", "cells", "backward"])
-def test_kernels_start_where_the_tensors_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton launches on the current GPU; models are spread over several."""
+def test_kernels_start_where_the_tensors_are(
+    name: str, number: int, switched: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton launches on the current GPU, here 0; models are spread over several."""
     seen: list[Any] = []
 
     @contextmanager
-    def device_of(tensor: Tensor) -> Iterator[None]:
-        seen.append(tensor)
+    def device(number: int) -> Iterator[None]:
+        seen.append(number)
         yield
 
     def bind(call: Any) -> Any:
         seen.append("bound")
         raise LookupError
 
-    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(sweeps, "bind", bind)
-    query = torch.zeros(1)
+    query = SimpleNamespace(get_device=lambda: number)
     given = inspect.signature(getattr(TRITON, name)).parameters
     with pytest.raises(LookupError):
         getattr(TRITON, name)(SimpleNamespace(query=query, shape=None), *[()] * (len(given) - 1))
-    assert seen[0] is query and seen[1:] == ["bound"]
+    assert seen == [*switched, "bound"]
