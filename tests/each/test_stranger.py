@@ -466,9 +466,13 @@ def test_a_statistic_that_cannot_be_recorded(tmp_path: Path) -> None:
     class Taken(Varentropy):
         tag, name = "test.taken/1", "entropy"
 
+    class Tensor(Varentropy):
+        tag, name = "test.tensor/1", "top_keys"
+
     for given, why in (
         (MostReceived(), "a recording keeps statistics of rows beside its own; ask the open"),
         (Taken(), "Taken.name = 'entropy' is taken"),
+        (Tensor(), "Tensor.name = 'top_keys' is taken"),
         ([Varentropy(), Varentropy()], "Varentropy.name = 'varentropy' is taken"),
         ("varentropy", "'varentropy' is not a summary"),
     ):

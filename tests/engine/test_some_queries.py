@@ -76,6 +76,13 @@ def test_what_changed_is_refused_all_the_same() -> None:
         a.received(20)
 
 
+def test_what_came_with_the_call_is_not_swept_again() -> None:
+    query, key = problem()
+    a = regard.attend(query, key, key, summaries=(regard.Received(20),))
+    assert torch.equal(a.received(20), a.received(20)) and not a._parts
+    torch.testing.assert_close(a.received(20), a[..., -20:, :].sum(-2))
+
+
 def test_a_gradient_is_carried_back() -> None:
     query, key = problem()
     query.requires_grad_()

@@ -10,10 +10,10 @@ import torch
 
 from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.declare import encode
-from regard.errors import InputError
+from regard.errors import FileError, InputError
 from regard.mask import Causal, Table, Window
 from regard.recording import STATISTICS, Memory, Recording
-from regard.recording.contents import UNKNOWN
+from regard.recording.contents import UNKNOWN, declared_statistics
 
 N = 200
 
@@ -241,3 +241,23 @@ def test_wrong_words():
         rec.grid("sink", "cross")
     with pytest.raises(InputError, match="prompt 3 does not exist; this recording has 0"):
         rec.grid("sink", prompt=3)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "[]", "no json", '{"q": {"words": "queries"}}', '{"entropy": {"words": "again"}}',
+        '{"Upper": {"words": "x"}}', '{"a/b": {"words": "x"}}', '{"mine": {"words": 3}}',
+        '{"mine": {"words": "x", "statistic": []}}',
+    ],
+)  # fmt: skip
+def test_a_note_of_statistics_that_cannot_be(note: str) -> None:
+    with pytest.raises(FileError):
+        declared_statistics({"statistics": note})
+
+
+def test_a_note_of_statistics() -> None:
+    assert declared_statistics({}) == {}
+    (one,) = declared_statistics({"statistics": '{"mine": {"words": "x"}}'}).values()
+    assert (one.words, one.text) == ("x", "")
+    assert declared_statistics({"statistics": '{"mine": 3}'})["mine"].words == ""

@@ -317,7 +317,9 @@ class Attention(Asking):
             return found
         for summary in summaries:
             part = summary.of_part(call.shape.queries)
-            if part is None or not unwatched((call.query, call.key, *call.arrays)):
+            if part is None or summary.answer(self._known.values, call.shape) is not None:
+                continue
+            if not unwatched((call.query, call.key, *call.arrays)):
                 continue
             rows, inner = part
             if rows not in self._parts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from regard.errors import InputError
 from regard.mask.spans import spans_of
 from regard.recorder.host import send
 from regard.recording import STATISTICS
-from regard.recording.contents import ROW_NUMBERS, STATISTIC_NAME
+from regard.recording.contents import STATISTIC_NAME, TAKEN
 from regard.summary import (
     Concentration,
     Entropy,
@@ -36,11 +36,6 @@ from regard.summary import (
     as_summaries,
     normalize,
 )
-
-_TENSORS: Final = (
-    "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets", "offset_edges",
-    "pooled", "totals", "heavy_keys", "heavy_received", "rows", "normalized_rows",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ def recordable(given: Any) -> tuple[RowStatistic, ...]:
             )
         if any(True for _ in one.arrays()):
             raise InputError(f"statistics={one!r} holds arrays, which fit a single call only")
-        taken = one.name in names or one.name in (*ROW_NUMBERS, *STATISTICS, *_TENSORS)
+        taken = one.name in names or one.name in (*TAKEN, *STATISTICS)
         if taken or not re.fullmatch(STATISTIC_NAME, one.name):
             why = "is taken" if taken else "is no name of letters, digits and _"
             raise InputError(f"{type(one).__name__}.name = {one.name!r} {why}; give it another")

@@ -30,8 +30,11 @@ ROW_NUMBERS: Final = (
     "lse", "entropy", "max_score", "peak", "concentration", "first", "duplicate", "prefix",
     "output_norm",
 )  # fmt: skip
-# Sums over the recorded rows, one tensor a place (one per rank in a folder: they add).
-COLUMN_TENSORS: Final = ("received", "offsets", "pooled")
+# Names that no statistic of a recording's own may have: those of other tensors and totals.
+TAKEN: Final = (
+    *ROW_NUMBERS, "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets",
+    "offset_edges", "pooled", "totals", "heavy_keys", "heavy_received", "rows", "normalized_rows",
+)  # fmt: skip
 
 # Bits of a token's flags.
 DELIMITER: Final = 1  # punctuation or line break
@@ -149,7 +152,7 @@ def declared_statistics(metadata: Mapping[str, str]) -> dict[str, DeclaredStatis
     for name, facts in _object(metadata[STATISTICS_NOTE], "declared statistics").items():
         given = facts if isinstance(facts, dict) else {}
         one = DeclaredStatistic(given.get("words", ""), given.get("statistic", ""))
-        fine = re.fullmatch(STATISTIC_NAME, name) and name not in ROW_NUMBERS
+        fine = re.fullmatch(STATISTIC_NAME, name) and name not in TAKEN
         if not fine or not all(isinstance(text, str) for text in one):
             raise FileError(f"a statistic {name!r:.40} that cannot be, or without words")
         found[name] = one
