@@ -56,7 +56,7 @@ class Pooled(Summary):
         sides = [filled(like, (-(-n // cell),), cell) for n in (shape.queries, shape.keys)]
         for side, n in zip(sides, (shape.queries, shape.keys), strict=True):
             if n % cell:
-                side[-1] = n % cell
+                side[-1:] -= cell - n % cell  # not set: a GPU would be sent the number
         return sides[0][:, None] * sides[1][None, :]
 
     def tensors(self, shape: AttentionShape) -> list[tuple[tuple[int, ...], bool]]:

@@ -1,9 +1,14 @@
-"""A sweep is repeated over other tensors: those of a call are put in, nothing else is kept."""
+"""Sweeps alike are repeated from the third on, over the tensors of each call; nothing is kept of
+them but steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,74 +18,61 @@ from torch import Tensor
 import regard
 from regard.engine import api
 from regard.engine.backend import RowAnswers
-from regard.engine.backends.gpu import again
-from regard.engine.backends.gpu.again import Kept, rows_again
-from regard.engine.backends.gpu.forward import Asked
-from regard.engine.backends.gpu.launch import Launch
+from regard.engine.backends.gpu import again, steps
+from regard.engine.backends.gpu.again import repeated
+from regard.engine.backends.gpu.steps import Steps
 from regard.engine.call import Call, RowState
-from regard.summary import Entropy, Visible
+from regard.summary import Entropy, Summary, Visible
 
 ASKED = (Entropy(),)
 
 
-class Kernel:
-    """In place of a compiled one: output = v·scale, peak = Σ q, log = Σ k, entropy = both."""
+def call_of(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Call:
+    rules: dict[str, Any] = {
+        "mask": None,
+        "scale": None,
+        "bias": None,
+        "softcap": None,
+        "sink": None,
+    } | options
+    return api._call(q, k, v, **rules, dropout=0.0)
+
+
+class Sweeps:
+    """output = v·scale, peak = Σ q, log = Σ k, entropy = both, more where it is given."""
+
+    name = "ours"
 
     def __init__(self) -> None:
-        self.launched = 0
+        self.full = 0
+        self.also: Tensor | None = None  # a tensor from elsewhere
 
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def launch(q: Tensor, k: Tensor, v: Tensor, asked: Asked, state: Any, scale: float) -> None:
-            self.launched += 1
-            assert asked.output is not None and asked.entropy is not None
-            asked.output.copy_(v * scale)
-            state[0].copy_(q.sum(-1))
-            state[1].copy_(k.sum(-1))
-            asked.entropy.copy_(q.sum(-1) + k.sum(-1))
+    @repeated
+    def rows(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None = None,
+        mass: bool = False,
+    ) -> RowAnswers:
+        self.full += 1
+        state = RowState(call.query.sum(-1), call.key.sum(-1))
+        entropy = state.peak + state.log if given is None else state.peak + given.log
+        entropy = entropy if self.also is None else entropy + self.also
+        made = call.value * call.score.scale if output else None
+        return RowAnswers(made, state, dict.fromkeys(measures, entropy))
 
-        return launch
-
-
-def call_of(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Call:
-    rules = {"mask": None, "scale": None, "bias": None, "softcap": None, "sink": None} | options
-    return api._call(q, k, v, *rules.values(), 0.0)  # type: ignore[arg-type]
-
-
-class Sweep:
-    """The way without anything kept, which launches through `seen`."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.kernel, self.full, self.seen = Kernel(), 0, list[Launch]()
-        self.also: Tensor | None = None  # another tensor among the arguments
-
-        @contextmanager
-        def launches() -> Iterator[list[Launch]]:
-            self.seen = []
-            yield self.seen
-
-        monkeypatch.setattr(again, "launches", launches)
-        monkeypatch.setattr(again, "interpreting", lambda: False)
-        monkeypatch.setattr(again, "start", lambda compiled, grid, args: compiled[grid](*args))
-        monkeypatch.setattr(again, "_KEPT", {})
-
-    def __call__(self, call: Call, measures: Any = ASKED) -> RowAnswers:
-        def sweep() -> RowAnswers:
-            self.full += 1
-            rows = call.query.shape[:-1]
-            output, state = torch.empty_like(call.value), [torch.empty(rows) for _ in range(2)]
-            numbers = {m: torch.empty(rows) for m in measures}
-            asked = Asked(output, numbers.get(Entropy(), self.also), *[None] * 5, self.also)
-            args = (call.query, call.key, call.value, asked, tuple(state), call.score.scale)
-            self.seen.append(Launch(self.kernel, (1,), args))
-            self.kernel[(1,)](*args)
-            return RowAnswers(output, RowState(*state), {**numbers})
-
-        return rows_again("triton", call, True, measures, sweep)
+    def __call__(self, call: Call, *args: Any, **options: Any) -> RowAnswers:
+        return self.rows(call, *(args or (True, ASKED)), **options)
 
 
 @pytest.fixture
-def sweep(monkeypatch: pytest.MonkeyPatch) -> Sweep:
-    return Sweep(monkeypatch)
+def sweep(monkeypatch: pytest.MonkeyPatch) -> Sweeps:
+    monkeypatch.setattr(again, "interpreting", lambda: False)
+    monkeypatch.setattr(again, "_KEPT", {})
+    monkeypatch.setattr(steps, "stream_of", lambda device: 0)
+    return Sweeps()
 
 
 def three(*shape: int) -> list[Tensor]:
@@ -95,26 +87,25 @@ def expect(found: RowAnswers, call: Call) -> None:
     torch.testing.assert_close(found.measured[Entropy()], found.state.peak + found.state.log)
 
 
-def test_other_tensors_take_their_places(sweep: Sweep) -> None:
+def test_other_tensors_take_their_places(sweep: Sweeps) -> None:
     found = []
-    for _ in range(3):
+    for _ in range(5):
         call = call_of(*three())
         found.append(sweep(call))
         expect(found[-1], call)
-    assert sweep.full == 1 and sweep.kernel.launched == 3
-    assert len({found[n].output.data_ptr() for n in range(3)}) == 3  # type: ignore[union-attr]
-
-
-def test_one_tensor_in_several_places_tells_nothing(sweep: Sweep) -> None:
-    x = three()[0]
-    expect(sweep(call_of(x, x, x)), call_of(x, x, x))
-    call = call_of(*three())
-    expect(sweep(call), call)  # kept now
-    expect(sweep(call_of(x, x, x)), call_of(x, x, x))
     assert sweep.full == 2
+    assert len({one.output.data_ptr() for one in found if one.output is not None}) == 5
 
 
-def test_what_is_not_alike_is_swept_anew(sweep: Sweep) -> None:
+def test_tensors_that_are_one(sweep: Sweeps) -> None:
+    for _ in range(4):
+        x, y = three()[:2]
+        for given in ((x, x, x), (x, y, y), (x, y, x), three()):
+            expect(sweep(call_of(*given)), call_of(*given))
+    assert sweep.full == 2 * 4
+
+
+def test_what_is_not_alike_is_swept_anew(sweep: Sweeps) -> None:
     calls = [
         call_of(*three()),
         call_of(*three(2, 3, 6, 4)),
@@ -125,14 +116,30 @@ def test_what_is_not_alike_is_swept_anew(sweep: Sweep) -> None:
         call_of(*three(), mask=regard.Window(2)),
         call_of(*three(), softcap=3.0),
     ]
-    for n, call in enumerate(calls * 2):
+    for n, call in enumerate(calls * 4):
         expect(sweep(call), call)
-        assert sweep.full == min(n + 1, len(calls))
+        assert sweep.full == min(n + 1, 2 * len(calls))
 
 
-def test_what_holds_tensors_of_its_own_is_not_kept(sweep: Sweep) -> None:
+def test_arguments_are_part_of_the_kind(sweep: Sweeps) -> None:
+    call = call_of(*three())
+    state = RowState(torch.randn(2, 3, 5), torch.randn(2, 3, 5))
+    kinds: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((True, ASKED), {}), ((False, ASKED), {}), ((True, ()), {}), ((True, (Visible(),)), {}),
+        ((True, ASKED, state), {}), ((True, ASKED), {"given": state}), ((True, ASKED), {"mass": 1}),
+    ]  # fmt: skip
+    for args, options in kinds * 4:
+        found = sweep(call, *args, **options)
+        assert (found.output is None) == (args[0] is False) and tuple(found.measured) == args[1]
+        if state in (*args, *options.values()):
+            right = call.query.sum(-1) + state.log
+            torch.testing.assert_close(found.measured[Entropy()], right)
+    assert sweep.full == 2 * len(kinds)
+
+
+def test_what_uses_tensors_of_its_own_is_not_kept(sweep: Sweeps) -> None:
     sweep.also = torch.zeros(2, 3, 5)
-    for n in range(3):
+    for n in range(4):
         call = call_of(*three())
         expect(sweep(call), call)
         assert sweep.full == n + 1
@@ -147,41 +154,38 @@ def test_what_holds_tensors_of_its_own_is_not_kept(sweep: Sweep) -> None:
     ],
     ids=["bias", "sink", "prefix", "table"],
 )  # fmt: skip
-def test_rules_with_arrays_are_not_kept(options: dict[str, Any], sweep: Sweep) -> None:
-    for n in range(2):
+def test_rules_with_arrays_are_not_kept(options: dict[str, Any], sweep: Sweeps) -> None:
+    for n in range(3):
         call = call_of(*three(), **options)
         expect(sweep(call), call)
         assert sweep.full == n + 1 and not again._KEPT
 
 
-def test_no_tensor_is_kept_alive(sweep: Sweep) -> None:
-    sweep(call_of(*three()))
-    (kept,) = again._KEPT.values()
-    assert isinstance(kept, Kept)
-    assert not any(again._holds_tensors(arg) for arg in kept.launch.args)
+def test_no_tensor_is_kept_alive(sweep: Sweeps) -> None:
+    gone = []
+    for _ in range(3):
+        call = call_of(*three())
+        found = sweep(call)
+        gone += [weakref.ref(t) for t in (call.query, found.output, *found.state) if t is not None]
+    assert any(isinstance(kept, Steps) for kept in again._KEPT.values())
+    del call, found
+    gc.collect()
+    assert all(one() is None for one in gone)
 
 
-def test_kinds_do_not_pile_up(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_do_not_pile_up(sweep: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again, "_MANY", 3)
     for tokens in range(1, 9):
         sweep(call_of(*three(1, 1, tokens, 4)))
     assert len(again._KEPT) <= 3
 
 
-def test_a_number_that_is_converted_is_not_kept(sweep: Sweep) -> None:
-    """Counts are other tensors outside than the kernel writes."""
-    call = call_of(*three())
-
-    def converted() -> RowAnswers:
-        sweep.full += 1
-        rows = call.query.shape[:-1]
-        counts = torch.empty(rows, dtype=torch.int32)
-        state = [torch.empty(rows) for _ in range(2)]
-        asked = Asked(None, None, None, None, None, None, counts, None)
-        args = (call.query, call.key, call.value, asked, tuple(state), 1.0)
-        sweep.seen.append(Launch(sweep.kernel, (1,), args))
-        return RowAnswers(None, RowState(*state), {Visible(): counts.to(torch.int64)})
-
-    for n in range(2):
-        rows_again("triton", call, False, (Visible(),), converted)
-        assert sweep.full == n + 1
+def test_kernels_that_are_interpreted() -> None:
+    """Whole sweeps by steps have the bits that they have without."""
+    run = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("repeated.py"))],
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-2000:]}"

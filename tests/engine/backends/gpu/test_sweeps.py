@@ -156,5 +156,10 @@ def test_kernels_start_where_the_tensors_are(
     query = SimpleNamespace(get_device=lambda: number)
     given = inspect.signature(getattr(TRITON, name)).parameters
     with pytest.raises(LookupError):
-        getattr(TRITON, name)(SimpleNamespace(query=query, shape=None), *[()] * (len(given) - 1))
+        getattr(TRITON, name)(
+            SimpleNamespace(
+                query=query, shape=None, mask=SimpleNamespace(is_flat=False), score=None
+            ),
+            *[()] * (len(given) - 1),
+        )
     assert seen == [*switched, "bound"]

@@ -1,142 +1,121 @@
-"""A row sweep that is launched again as it was before: the calls of a model are alike.
+"""A sweep that is launched again as it was before: the calls of a model are alike.
 
-What a sweep prepares (the rule, strides, which kernel is meant, its arguments) depends on sizes,
-strides, dtypes, the mask's value and the questions, not on the numbers. So of a sweep that was one
-launch, its arguments are kept, with the places of q, k, v and of what is written; the next call
-alike allocates what is written, fills the places in, and launches.
+What a sweep does (which kernels, in which order, over which memory, with which numbers) depends on
+sizes, strides, dtypes, the mask's value and the questions, not on what the tensors hold: nothing
+waits for the GPU. So the second sweep of its kind is watched, every operation of torch's and every
+launch, and what was seen is kept as `steps` for the next one alike. No tensor is kept.
+
+The second, not the first: kinds that come once, as where a cache grows with every token, are not
+worth watching.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.engine.backend import RowAnswers
-from regard.engine.backends.gpu.launch import Launch, interpreting, launches, start
-from regard.engine.call import Call, RowState
+from regard.engine.backends.gpu.launch import interpreting, launches
+from regard.engine.backends.gpu.steps import Operation, Steps, steps_of
+from regard.engine.call import Call
 from regard.summary import Summary
 
-_MANY = 1024  # kinds of calls
+_MANY = 1024  # kinds of sweeps
 _ALIGNED = 16  # bytes; kernels are compiled for pointers that are so, and for others
+_PLAIN = (Tensor, torch.nn.Parameter)
 
-_KEPT: dict[Any, Kept | None] = {}  # None: a sweep that cannot be repeated so
-_NEW = object()
+_NEW, _ONCE = object(), object()  # kinds that never came, and that came once
 
+_KEPT: dict[Any, Any] = {}  # steps; None: a kind that steps cannot say
 
-class Written(NamedTuple):
-    """A tensor that the sweep writes."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
+_Sweep = TypeVar("_Sweep", bound=Callable[..., Any])
 
 
-class Kept(NamedTuple):
-    """One launch. Places of tensors count q, k and v first, then what is written."""
+def repeated(sweep: _Sweep) -> _Sweep:
+    """A method of sweeps, by what was kept of one alike where there is such."""
 
-    launch: Launch
-    places: tuple[tuple[int, Callable[[Sequence[Tensor]], Any]], ...]  # argument, from tensors
-    written: tuple[Written, ...]  # output where there is one, peak, log, then the measures'
-    output: bool
-    measures: tuple[Summary, ...]
+    @wraps(sweep)
+    def run(self: Any, call: Call, *args: Any, **options: Any) -> Any:
+        asked = _asked((self.name, sweep.__name__), call, (*args, *options, *options.values()))
+        if asked is None:
+            return sweep(self, call, *args, **options)
+        key, tensors = asked
+        kept = _KEPT.get(key, _NEW)
+        if isinstance(kept, Steps):
+            return kept.again(tensors)
+        seen: list[Any] = []
+        with watched(seen) if kept is _ONCE else nullcontext():
+            found = sweep(self, call, *args, **options)
+        if kept is _ONCE:
+            _KEPT[key] = steps_of(tensors, seen, found)
+        elif kept is _NEW:
+            if len(_KEPT) >= _MANY:
+                _KEPT.clear()  # others may do so at any time too
+            _KEPT[key] = _ONCE
+        return found
 
-    def again(self, call: Call) -> RowAnswers:
-        """The same launch over the tensors of another call."""
-        device = call.query.device
-        made = [torch.empty(s, dtype=kind, device=device) for s, kind in self.written]
-        tensors = (call.query, call.key, call.value, *made)
-        args = list(self.launch.args)
-        for place, fill in self.places:
-            args[place] = fill(tensors)
-        start(self.launch.compiled, self.launch.grid, args)
-        output = made.pop(0) if self.output else None
-        numbers = dict(zip(self.measures, made[2:], strict=True))
-        return RowAnswers(output, RowState(made[0], made[1]), {**numbers})
-
-
-def rows_again(
-    name: str,
-    call: Call,
-    output: bool,
-    measures: tuple[Summary, ...],
-    sweep: Callable[[], RowAnswers],
-) -> RowAnswers:
-    """The sweep, by what was kept of one alike where there is such."""
-    key = _key(name, call, output, measures)
-    kept = None if key is None else _KEPT.get(key, _NEW)
-    if isinstance(kept, Kept):
-        return kept.again(call)
-    # a tensor given twice would not tell which of its places is meant
-    if kept is None or len({id(call.query), id(call.key), id(call.value)}) < 3:
-        return sweep()
-    with launches() as seen:
-        found = sweep()
-    if len(_KEPT) >= _MANY:
-        _KEPT.clear()  # others may do so at any time too
-    _KEPT[key] = _kept(seen, call, found, measures)
-    return found
+    return cast(_Sweep, run)
 
 
-def _key(name: str, call: Call, output: bool, measures: tuple[Summary, ...]) -> Any:
-    """Everything a launch depends on but the numbers in q, k and v; None where that is more."""
+def _asked(
+    name: tuple[str, ...], call: Call, args: Sequence[Any]
+) -> tuple[Any, list[Tensor]] | None:
+    """Everything that steps depend on but what tensors hold, and the tensors; None where steps
+    depend on more."""
     mask, score, query = call.mask, call.score, call.query
     if not (mask is None or mask.is_flat) or score.bias is not None or score.sink is not None:
         return None
-    if query.ndim != 4 or query.dtype == torch.float64 or interpreting():
+    if query.dtype == torch.float64 or interpreting():  # numbers in double come as tensors
         return None
-    tensors = (query, call.key, call.value)
-    if any(t.requires_grad for t in tensors):
-        return None
-    return (
-        name, call.shape, mask, score.scale, score.softcap, call.place, query.device,
-        output, measures,
-        *[(t.dtype, t.stride(), t.data_ptr() % _ALIGNED == 0) for t in tensors],
-    )  # fmt: skip
-
-
-def _kept(
-    seen: Sequence[Launch], call: Call, found: RowAnswers, measures: tuple[Summary, ...]
-) -> Kept | None:
-    """None where it was not one launch of q, k, v and what it wrote."""
-    made = [*([] if found.output is None else [found.output]), *found.state]
-    numbers = [found.measured.get(m) for m in measures]
-    if len(seen) != 1 or not all(isinstance(number, Tensor) for number in numbers):
-        return None
-    made += numbers  # type: ignore[arg-type]
-    where = {id(t): n for n, t in enumerate((call.query, call.key, call.value, *made))}
-    launch, places = seen[0], []
-    for n, arg in enumerate(launch.args):
-        if _holds_tensors(arg):
-            fill = _filler(arg, where)
-            if fill is None:
+    tensors, told = [query, call.key, call.value], []
+    for arg in args:
+        for part in arg if isinstance(arg, tuple) else (arg,):
+            if isinstance(part, Tensor):
+                tensors.append(part)
+            elif isinstance(part, Summary) and not part.is_flat:
                 return None
-            places.append((n, fill))
-    args = tuple(None if _holds_tensors(arg) else arg for arg in launch.args)
-    written = tuple(Written(tuple(t.shape), t.dtype) for t in made)
-    launch = launch._replace(args=args)
-    return Kept(launch, tuple(places), written, found.output is not None, measures)
-
-
-def _holds_tensors(arg: Any) -> bool:
-    return isinstance(arg, Tensor) or (isinstance(arg, tuple) and any(map(_holds_tensors, arg)))
-
-
-def _filler(arg: Any, where: dict[int, int]) -> Callable[[Sequence[Tensor]], Any] | None:
-    """From a call's tensors to an argument; None where it holds another tensor."""
-    if isinstance(arg, Tensor):
-        at = where.get(id(arg))
-        return None if at is None else lambda tensors: tensors[at]
-    fills: list[Any] = []
-    for part in arg:
-        fill = _filler(part, where) if _holds_tensors(part) else _constant(part)
-        if fill is None:
+            else:
+                told.append(part)
+        told.append(len(tensors))  # which argument they belong to
+    kinds = []
+    for one in tensors:
+        if type(one) not in _PLAIN:
             return None
-        fills.append(fill)
-    make = getattr(type(arg), "_make", tuple)
-    return lambda tensors: make([fill(tensors) for fill in fills])
+        kinds.append((one.dtype, one.shape, one.stride(), one.data_ptr() % _ALIGNED == 0))
+    same = None  # which of them are one tensor
+    if len(set(map(id, tensors))) < len(tensors):
+        first = {id(one): n for n, one in reversed(list(enumerate(tensors)))}
+        same = tuple(first[id(one)] for one in tensors)
+    key = (
+        *name, call.shape, mask, score.scale, score.softcap, call.place, query.device, same,
+        *kinds, *told,
+    )  # fmt: skip
+    return key, tensors
 
 
-def _constant(value: Any) -> Callable[[Sequence[Tensor]], Any]:
-    return lambda _: value
+@contextmanager
+def watched(seen: list[Any]) -> Iterator[None]:
+    """Launches and torch's operations within the block are appended, as they come."""
+    with launches(seen), _Watch(seen):
+        yield
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Every operation of torch's within the block is appended, with its tensors: while they are
+    there, no other has their identity."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = seen
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.seen.append(Operation(func, args, kwargs or {}, found))
+        return found

@@ -222,19 +222,19 @@ class Launch(NamedTuple):
 
 
 class _Watched(threading.local):
-    seen: list[Launch] | None = None  # launches of this thread, while somebody collects them
+    seen: list[Any] | None = None  # launches of this thread, while somebody collects them
 
 
 _WATCHED = _Watched()
 
 
 @contextmanager
-def launches() -> Iterator[list[Launch]]:
-    """What is launched within the block, by this thread."""
-    before, seen = _WATCHED.seen, list[Launch]()
+def launches(seen: list[Any]) -> Iterator[None]:
+    """What is launched within the block, by this thread, is appended."""
+    before = _WATCHED.seen
     _WATCHED.seen = seen
     try:
-        yield seen
+        yield
     finally:
         _WATCHED.seen = before
 

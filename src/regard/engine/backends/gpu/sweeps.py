@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.backends.gpu.again import repeated
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.launch import interpreting, room
 from regard.engine.backends.gpu.seen import normal_form
@@ -117,6 +118,7 @@ class TritonSweeps:
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
     @_there
+    @repeated
     def rows(
         self,
         call: Call,
@@ -125,18 +127,6 @@ class TritonSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """One forward sweep, and a replay for each question that needs every row's lse."""
-        if given is None and all(type(m) in _ROW_NUMBERS for m in measures):
-            from regard.engine.backends.gpu.again import rows_again
-
-            def sweep() -> RowAnswers:
-                return self._rows(call, output, measures, given)
-
-            return rows_again(self.name, call, output, measures, sweep)
-        return self._rows(call, output, measures, given)
-
-    def _rows(
-        self, call: Call, output: bool, measures: tuple[Summary, ...], given: RowState | None
-    ) -> RowAnswers:
         from regard.engine.backends.gpu.prune import Pruner, prunes
 
         bound = bind(call)
@@ -205,6 +195,7 @@ class TritonSweeps:
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 
     @_there
+    @repeated
     def columns(
         self,
         call: Call,
@@ -227,6 +218,7 @@ class TritonSweeps:
         )
 
     @_there
+    @repeated
     def columns_with_maps(
         self,
         call: Call,
@@ -266,6 +258,7 @@ class TritonSweeps:
     # ── backward ─────────────────────────────────────────────────────────────────────────────
 
     @_there
+    @repeated
     def backward(
         self,
         call: Call,
