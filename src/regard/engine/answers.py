@@ -36,7 +36,7 @@ from regard.engine.call import (
 )
 from regard.engine.codec import Spec, marks_of, measure_text
 from regard.engine.plan import sweeps_for
-from regard.engine.torch_state import unwatched
+from regard.engine.torch_state import capturing, unwatched
 from regard.errors import GradientError, UnavailableError
 from regard.summary import (
     ColumnSums,
@@ -317,7 +317,7 @@ def _flags(queries: Any, count: int, device: torch.device) -> Tensor:
     if part is not None:  # filled where it lies: nothing is copied from the host
         chosen[part] = True
         return chosen
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    if capturing(device):
         raise UnavailableError(
             "queries given as indices come from the host, which a CUDA graph cannot capture; give "
             "a slice, or a number n for the last n queries"

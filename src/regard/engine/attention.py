@@ -329,10 +329,13 @@ class Attention(Asking):
 
     def _of_rows(self, rows: range) -> Attention:
         here = slice(rows.start, rows.stop)
-        state = self._state
+        call, lse, state = self._call.of_rows(rows), self._lse[..., here], self._state
         if state is not None:
             state = RowState(*(part[..., here].contiguous() for part in state))
-        call, lse = self._call.of_rows(rows), self._lse[..., here]
+        elif call.query.element_size() < lse.element_size():
+            # somebody else's kernel, which left one number a row: scores of half precision have
+            # lost more than it has
+            state = RowState(lse.contiguous(), torch.zeros_like(lse))
         answers = Answers(call.query[..., :0], lse, Known(), state)
         return Attention(call, answers, self._implementation)
 

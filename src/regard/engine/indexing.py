@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from regard.engine.call import Place
-from regard.errors import InputError
+from regard.engine.torch_state import capturing
+from regard.errors import InputError, UnavailableError
 
 _ROWS_AT_ONCE = 64  # gathered cells are grouped by this many queries
 
@@ -22,6 +23,8 @@ def read_cells(
     index: Any, shape: tuple[int, ...], device: torch.device, block: Callable[[Place], Tensor]
 ) -> Tensor:
     """The cells `index` names, in the shape torch would give them."""
+    if capturing(device):
+        _refuse_host(index)
     wanted = _complete(index, shape)
     lists = sum(isinstance(part, Tensor) for part in wanted)
     axes = [torch.arange(n, device=device) for n in shape]
@@ -31,6 +34,21 @@ def read_cells(
         return _gather(tuple(wanted), shape, axes, block)
     except (IndexError, ValueError) as error:  # ValueError: a negative step
         raise InputError(f"index {index!r} does not fit a matrix of shape {shape}") from error
+
+
+def _refuse_host(index: Any) -> None:
+    """What comes from the host, or has to be fetched to it, cannot be captured."""
+    named = [part for part in (index if isinstance(index, tuple) else (index,)) if _is_list(part)]
+    there = [part for part in named if isinstance(part, Tensor) and part.is_cuda and part.ndim]
+    if len(named) > 1 or len(there) < len(named) or any(t.dtype == torch.bool for t in there):
+        raise UnavailableError(
+            f"index {index!r} comes from the host, or must be looked at there, which a CUDA graph "
+            "cannot capture; give whole numbers, slices, and one tensor of indices on the GPU"
+        )
+
+
+def _is_list(part: Any) -> bool:
+    return part is not Ellipsis and not isinstance(part, int | slice)
 
 
 def _complete(index: Any, shape: tuple[int, ...]) -> list[Any]:

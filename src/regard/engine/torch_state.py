@@ -4,6 +4,7 @@ plain       nothing is recorded, traced, batched or dispatched elsewhere, so tha
             be called as it is: torch takes some hundred microseconds to bring a call of a custom
             operator to the function behind it
 autocast    what q, k and v are cast to
+capturing   launches become a CUDA graph: nothing may come from the host, nor be fetched to it
 sharded     inside `torch.distributed.tensor.experimental.context_parallel` every tensor is one
             rank's part of the sequence, and nothing about it says so. torch's own function is
             replaced there by one that exchanges keys with the other ranks; attention computed in
@@ -41,6 +42,11 @@ def unwatched(tensors: Iterable[Tensor]) -> bool:
 
 
 _STRIDED = torch.strided
+
+
+def capturing(device: torch.device) -> bool:
+    """Whether work on the device is being captured in a CUDA graph."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def has_tangent(tensors: Iterable[Tensor]) -> bool:

@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.arrays import cast, numbers, where
-from regard.errors import InputError
+from regard.errors import InputError, UnavailableError
 from regard.shapes import AttentionShape
 from regard.summary.base import ColumnSums, Mass, Matrix, Measured, Summary
 
@@ -125,6 +125,7 @@ def _frozen(queries: Any) -> Any:
     if isinstance(queries, slice):
         return _frozen_slice(queries)
     if hasattr(queries, "tolist"):  # of torch or numpy, a single number too
+        _refuse_capture(queries)
         queries = queries.tolist()
     if _is_whole(queries):
         return index(queries)
@@ -134,6 +135,18 @@ def _frozen(queries: Any) -> Any:
         f"queries={queries!r}; give a slice, a range, whole-number indices, "
         "or a number n for the last n queries"
     )
+
+
+def _refuse_capture(queries: Any) -> None:
+    if not getattr(queries, "is_cuda", False):
+        return
+    import torch  # whose tensor this is, so it is loaded already
+
+    if torch.cuda.is_current_stream_capturing():
+        raise UnavailableError(
+            "queries given as a tensor are looked at on the host, which a CUDA graph cannot "
+            "capture; give a slice, or a number n for the last n queries"
+        )
 
 
 def _frozen_slice(queries: slice) -> Span:

@@ -33,13 +33,13 @@ from regard.engine.backends.gpu import (
     top,
 )
 from regard.engine.backends.gpu.launch import Launch
-from regard.engine.backends.gpu.steps import Steps
+from regard.engine.backends.gpu.steps import SweepSteps
 from regard.engine.backends.gpu.sweeps import TRITON
 from regard.engine.call import Call, RowState
 from regard.summary import Entropy, MaxScore, Pooled, Top, Visible
 
 LAUNCHED: list[Any] = []  # kernels, by the number that stands for a function
-HELD: list[steps.Held] = []
+HELD: list[steps.Workspace] = []
 
 
 class Compiled:
@@ -112,10 +112,10 @@ def run(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> Non
         launch._WATCHED.seen.append(Launch(Compiled(kernel, args, constants), grid, told))
 
 
-class Held(steps.Held):
+class KeptWorkspace(steps.Workspace):
     """Remembered, so that addresses can be looked up; poisoned, so that nothing old is read."""
 
-    def __init__(self, made: Steps, given: Any) -> None:
+    def __init__(self, made: SweepSteps, given: Any) -> None:
         super().__init__(made, given)
         self.tensors[0].fill_(0xFF)
         HELD.append(self)
@@ -126,7 +126,7 @@ def pretend() -> None:
     for module in (forward, backward, columns, decode, prune, replay, top):
         vars(module)["run"] = run
     vars(again)["interpreting"] = lambda: False
-    vars(steps)["Held"] = Held
+    vars(steps)["Workspace"] = KeptWorkspace
     vars(steps)["stream_of"] = lambda device: 0
     vars(driver)["launch"] = lambda kernel, grid, table, stream: LAUNCHED[kernel.function].run(
         grid, table
@@ -144,7 +144,7 @@ def expect_repeated(sweep: Callable[[int], Any], name: str) -> None:
     for seed in (0, 1):
         sweep(seed)
     kept = list(again._KEPT.values())
-    assert kept and all(isinstance(one, Steps) for one in kept), f"{name}: not kept"
+    assert kept and all(isinstance(one, SweepSteps) for one in kept), f"{name}: not kept"
     found = parts(sweep(2))
     again._KEPT.clear()
     right = parts(sweep(2))

@@ -20,7 +20,7 @@ from regard.engine import api
 from regard.engine.backend import RowAnswers
 from regard.engine.backends.gpu import again, steps
 from regard.engine.backends.gpu.again import repeated
-from regard.engine.backends.gpu.steps import Steps
+from regard.engine.backends.gpu.steps import SweepSteps
 from regard.engine.call import Call, RowState
 from regard.summary import Entropy, Summary, Visible
 
@@ -167,7 +167,7 @@ def test_no_tensor_is_kept_alive(sweep: Sweeps) -> None:
         call = call_of(*three())
         found = sweep(call)
         gone += [weakref.ref(t) for t in (call.query, found.output, *found.state) if t is not None]
-    assert any(isinstance(kept, Steps) for kept in again._KEPT.values())
+    assert any(isinstance(kept, SweepSteps) for kept in again._KEPT.values())
     del call, found
     gc.collect()
     assert all(one() is None for one in gone)

@@ -148,7 +148,7 @@ def test_a_trace_or_a_capture_judges_by_shapes(monkeypatch: pytest.MonkeyPatch) 
         assert too_many_bytes(FEW, LONG, "cpu") == most
     assert too_many_bytes(FEW, LONG, "meta") == most
     with monkeypatch.context() as patch:
-        patch.setattr(spelt, "_is_capturing", lambda _: True)
+        patch.setattr(spelt, "capturing", lambda _: True)
         assert too_many_bytes(FEW, LONG, "cpu") == most
     assert too_many_bytes(FEW, LONG, "cpu") == most  # little is not counted
     monkeypatch.setattr(spelt, "_LITTLE", 0)
@@ -200,7 +200,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_graph_captures_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is anything counted: a mask that was chosen before and forgotten is not refused."""
-    monkeypatch.setattr(spelt, "_is_capturing", lambda _: True)
+    monkeypatch.setattr(spelt, "capturing", lambda _: True)
     monkeypatch.setattr(Tensor, "__int__", lambda _: pytest.fail("the host waits"))
     monkeypatch.setattr(spelt, "MOST", INDEX)
     found = made(FEW, LONG)

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.engine.backends.gpu import driver, launch, steps
 from regard.engine.backends.gpu.again import watched
 from regard.engine.backends.gpu.launch import Launch
-from regard.engine.backends.gpu.steps import Steps, steps_of
+from regard.engine.backends.gpu.steps import SweepSteps, steps_of
 
 DECLARED = {"*": "u64", "i32": "u32", "i64": "u64", "fp32": "f32", "fp64": "f64", "i1": "u8"}
 READ = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ctypes.c_float}
@@ -109,7 +109,7 @@ def seen_of(sweep: Callable[..., Any], *given: Tensor) -> tuple[list[Any], Any]:
     return seen, found
 
 
-def kept(sweep: Callable[..., Any], *given: Tensor) -> Steps:
+def kept(sweep: Callable[..., Any], *given: Tensor) -> SweepSteps:
     seen, found = seen_of(sweep, *given)
     made = steps_of(given, seen, found)
     assert made is not None

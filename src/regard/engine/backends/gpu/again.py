@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.engine.backends.gpu.launch import interpreting, launches
-from regard.engine.backends.gpu.steps import Operation, Steps, steps_of
+from regard.engine.backends.gpu.steps import Operation, SweepSteps, steps_of
 from regard.engine.call import Call
 from regard.summary import Summary
 
@@ -46,7 +46,7 @@ def repeated(sweep: _Sweep) -> _Sweep:
             return sweep(self, call, *args, **options)
         key, tensors = asked
         kept = _KEPT.get(key, _NEW)
-        if isinstance(kept, Steps):
+        if isinstance(kept, SweepSteps):
             return kept.again(tensors)
         seen: list[Any] = []
         with watched(seen) if kept is _ONCE else nullcontext():
@@ -101,11 +101,11 @@ def _asked(
 @contextmanager
 def watched(seen: list[Any]) -> Iterator[None]:
     """Launches and torch's operations within the block are appended, as they come."""
-    with launches(seen), _Watch(seen):
+    with launches(seen), _SeeOperations(seen):
         yield
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _SeeOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Every operation of torch's within the block is appended, with its tensors: while they are
     there, no other has their identity."""
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.engine.torch_state import unwatched
+from regard.engine.torch_state import capturing, unwatched
 from regard.mask import Extent, Mask
 
 SIDE = 128
@@ -58,11 +58,11 @@ def spelt_out(mask: Mask, extent: Extent, device: torch.device) -> Spelt | int:
     name = (mask, extent, device) if is_lasting(mask) else None
     found = None if name is None else _KEPT.get(name)
     if found is None:
-        capturing = _is_capturing(device)
+        amid = capturing(device)
         with torch.inference_mode(False):  # what is kept serves calls of any mode
-            found = _made(mask, extent, device, name is not None, capturing)
+            found = _made(mask, extent, device, name is not None, amid)
         # what a CUDA graph captures lives in the graph's own memory
-        if name is not None and not capturing:
+        if name is not None and not amid:
             _keep(name, found)
     return found
 
@@ -77,7 +77,7 @@ def too_many_bytes(mask: Mask, extent: Extent, device: str) -> int | None:
     if size <= MOST:
         return None
     here = _device(device)
-    if here is None or not is_lasting(mask) or not unwatched(()) or _is_capturing(here):
+    if here is None or not is_lasting(mask) or not unwatched(()) or capturing(here):
         return size
     found = spelt_out(mask, extent, here)
     return found if isinstance(found, int) else None
@@ -88,10 +88,6 @@ def _device(kind: str) -> torch.device | None:
     if kind == "cuda" and torch.cuda.is_available():
         return torch.device(kind, torch.cuda.current_device())
     return torch.device(kind) if kind == "cpu" else None
-
-
-def _is_capturing(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def is_lasting(mask: Mask) -> bool:
@@ -138,14 +134,14 @@ def _lead(mask: Mask, extent: Extent, device: torch.device) -> tuple[int, ...]:
 
 
 def _made(
-    mask: Mask, extent: Extent, device: torch.device, lasting: bool, capturing: bool
+    mask: Mask, extent: Extent, device: torch.device, lasting: bool, amid: bool
 ) -> Spelt | int:
     """In bytes where that is too much."""
     lead = _lead(mask, extent, device)
     most = _most_bytes(lead, extent)
-    if capturing or not lasting or most <= _LITTLE:
+    if amid or not lasting or most <= _LITTLE:
         # one that was counted and has been forgotten since is not refused amid a capture
-        if most > MOST and not (capturing and lasting):
+        if most > MOST and not (amid and lasting):
             return most
         return _with_every_place(mask, extent, lead, device)
     return _with_some_places(mask, extent, lead, device)

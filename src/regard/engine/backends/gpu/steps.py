@@ -50,10 +50,10 @@ class Made(NamedTuple):
     dtype: torch.dtype
 
 
-class Held:
+class Workspace:
     """What steps work on: tensors by their number, and the addresses of places."""
 
-    def __init__(self, steps: Steps, given: Sequence[Tensor]) -> None:
+    def __init__(self, steps: SweepSteps, given: Sequence[Tensor]) -> None:
         device = given[0].device
         made = [torch.empty_strided(s, t, dtype=d, device=device) for s, t, d in steps.made]
         memory = torch.empty(steps.memory, dtype=torch.uint8, device=device)
@@ -77,15 +77,15 @@ def stream_of(device: torch.device) -> int:
     return torch.cuda.current_stream(device).cuda_stream
 
 
-Step = Callable[[Held], None]
+Step = Callable[[Workspace], None]
 Fill = Callable[[Sequence[Any]], Any]  # from tensors by their number
 
 
-class Steps:
+class SweepSteps:
     """Of one kind of sweep. Numbers of tensors: the memory, those given, those made, those that
     steps compute."""
 
-    def __init__(self, plan: _Plan, drafts: Sequence[Any], found: Any) -> None:
+    def __init__(self, plan: _Planner, drafts: Sequence[Any], found: Any) -> None:
         self.made, self.computed, self.memory = plan.number()
         self.finish = plan.answer(found)
         tables = [plan.stand(draft) for draft in drafts]
@@ -97,29 +97,29 @@ class Steps:
     def again(self, given: Sequence[Tensor]) -> Any:
         """The same sweep over other tensors."""
         with self._lock:
-            held = Held(self, given)
+            held = Workspace(self, given)
             for step in self.steps:
                 step(held)
         return self.finish(held.tensors)
 
 
-def steps_of(given: Sequence[Tensor], seen: Sequence[Any], found: Any) -> Steps | None:
+def steps_of(given: Sequence[Tensor], seen: Sequence[Any], found: Any) -> SweepSteps | None:
     """From what was seen of a sweep, launches and operations; None where steps cannot say it."""
-    plan = _Plan(given)
+    plan = _Planner(given)
     try:
         drafts = [plan.draft(n, one) for n, one in enumerate(seen)]
         for one in _tensors(found):
             plan.show(one, len(seen))
     except _CannotRepeatError:
         return None
-    return Steps(plan, [draft for draft in drafts if draft is not None], found)
+    return SweepSteps(plan, [draft for draft in drafts if draft is not None], found)
 
 
 class _CannotRepeatError(Exception):
     """A sweep does what steps cannot say."""
 
 
-class _Piece:
+class _Storage:
     """What a tensor stands on. In the memory, unless it was given or somebody must see it as a
     tensor."""
 
@@ -130,13 +130,13 @@ class _Piece:
         self.number = self.offset = 0  # of the tensor; in the memory, which is tensor 0
 
 
-class _Spot(NamedTuple):
-    piece: _Piece
+class _Standing(NamedTuple):
+    piece: _Storage
     offset: int  # bytes
 
 
 class _Clear(NamedTuple):
-    spot: _Spot
+    spot: _Standing
     size: int
 
 
@@ -144,27 +144,27 @@ class _Start(NamedTuple):
     kernel: driver.Kernel
     grid: tuple[int, int, int]
     told: list[Any]  # spots and numbers
-    own: _Spot | None  # memory of the programs
+    own: _Standing | None  # memory of the programs
 
 
 class _Compute(NamedTuple):
     operation: Operation
-    results: list[_Piece | None]  # None: one that was there before
+    results: list[_Storage | None]  # None: one that was there before
 
 
-class _Plan:
+class _Planner:
     """First every tensor gets a spot, and it is found who must be a tensor and how long each piece
     is used (`draft`, `show`); then numbers are given, and steps made of the drafts."""
 
     def __init__(self, given: Sequence[Tensor]) -> None:
-        self.spots: dict[int, _Spot] = {}
-        self.pieces: list[_Piece] = []
+        self.spots: dict[int, _Standing] = {}
+        self.pieces: list[_Storage] = []
         self.given = len(given)
         for n, one in enumerate(given):
             if id(one) not in self.spots:
-                piece = _Piece(_made(one), 0, 0)
+                piece = _Storage(_made(one), 0, 0)
                 piece.number = 1 + n
-                self.spots[id(one)] = _Spot(piece, 0)
+                self.spots[id(one)] = _Standing(piece, 0)
         self.places: dict[tuple[int, int], int] = {}  # tensor, bytes from its start → which place
 
     # ── spots ────────────────────────────────────────────────────────────────────────────────
@@ -187,7 +187,7 @@ class _Plan:
             return _Clear(self.spots[id(found)], size) if size else None
         if len(given) == 1 and _is_seen_otherwise(function, given[0], found):
             spot, moved = self.spots[id(given[0])], found.data_ptr() - given[0].data_ptr()
-            self.spots[id(found)] = _Spot(spot.piece, spot.offset + moved)
+            self.spots[id(found)] = _Standing(spot.piece, spot.offset + moved)
             return None
         for one in given:
             self.show(one, n)
@@ -208,23 +208,23 @@ class _Plan:
         own = None
         if kernel.scratch:
             size = kernel.scratch * x * y * z
-            own = _Spot(_Piece(Made((size,), (1,), torch.uint8), size, n), 0)
+            own = _Standing(_Storage(Made((size,), (1,), torch.uint8), size, n), 0)
             self.pieces.append(own.piece)
         spots = [self._use(one, n) if isinstance(one, Tensor) else one for one in told]
         return _Start(kernel, (x, y, z), spots, own)
 
-    def _allocate(self, tensor: Tensor, n: int) -> _Spot:
-        piece = _Piece(_made(tensor), tensor.untyped_storage().nbytes(), n)
+    def _allocate(self, tensor: Tensor, n: int) -> _Standing:
+        piece = _Storage(_made(tensor), tensor.untyped_storage().nbytes(), n)
         self.pieces.append(piece)
-        self.spots[id(tensor)] = _Spot(piece, 0)
+        self.spots[id(tensor)] = _Standing(piece, 0)
         return self.spots[id(tensor)]
 
-    def _computed(self, tensor: Tensor, n: int) -> _Piece:
+    def _computed(self, tensor: Tensor, n: int) -> _Storage:
         piece = self._allocate(tensor, n).piece
         piece.is_tensor = piece.is_computed = True
         return piece
 
-    def _use(self, tensor: Tensor, n: int) -> _Spot:
+    def _use(self, tensor: Tensor, n: int) -> _Standing:
         spot = self.spots.get(id(tensor))
         if spot is None:
             raise _CannotRepeatError
@@ -253,7 +253,7 @@ class _Plan:
         rest = [piece for piece in self.pieces if not piece.is_tensor]
         return tuple(piece.made for piece in made), len(computed), _arrange(rest)
 
-    def _place(self, spot: _Spot) -> int:
+    def _place(self, spot: _Standing) -> int:
         piece, offset = spot
         name = piece.number, piece.offset + offset
         return self.places.setdefault(name, len(self.places))
@@ -272,7 +272,7 @@ class _Plan:
     def _launching(self, draft: _Start) -> Callable[[Any], Step]:
         kernel, grid, told, own = draft
         zero = ctypes.c_uint64(0)
-        parameters = [self._place(one) if isinstance(one, _Spot) else one for one in told]
+        parameters = [self._place(one) if isinstance(one, _Standing) else one for one in told]
         parameters += [zero if own is None else self._place(own), zero]
 
         def launching(addresses: Any) -> Step:
@@ -294,7 +294,7 @@ class _Plan:
         targets = [None if piece is None else piece.number for piece in draft.results]
         several = isinstance(found, tuple | list)
 
-        def step(held: Held) -> None:
+        def step(held: Workspace) -> None:
             args, options = tree.unflatten([fill(held.tensors) for fill in fills])
             got = function(*args, **options)
             for target, one in zip(targets, got if several else [got], strict=True):
@@ -330,7 +330,7 @@ class _Plan:
         return self.fill(found)
 
 
-def _launch(kernel: driver.Kernel, grid: Any, table: Any, alive: Any, held: Held) -> None:
+def _launch(kernel: driver.Kernel, grid: Any, table: Any, alive: Any, held: Workspace) -> None:
     driver.launch(kernel, grid, table, held.stream)
 
 
@@ -338,9 +338,9 @@ def _made(tensor: Tensor) -> Made:
     return Made(tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 
-def _arrange(pieces: Sequence[_Piece]) -> int:
+def _arrange(pieces: Sequence[_Storage]) -> int:
     """Offsets such that pieces used at the same time lie apart; how many bytes that takes."""
-    most, placed = 0, list[_Piece]()
+    most, placed = 0, list[_Storage]()
     for piece in pieces:
         at = 0
         beside = (p for p in placed if p.first <= piece.last and piece.first <= p.last)

@@ -11,7 +11,7 @@ from torch import Tensor
 import regard
 from engine.backends.gpu.on_device.conftest import answers, tensors
 from regard.engine.backends.gpu import again
-from regard.engine.backends.gpu.steps import Steps
+from regard.engine.backends.gpu.steps import SweepSteps
 from regard.summary import Visible
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
@@ -49,7 +49,7 @@ def test_the_same_bits(
         first = tensors(tokens=max(queries, 1777), dim=dim)
         for _ in range(2):
             run(*first)
-        assert any(isinstance(kept, Steps) for kept in again._KEPT.values())
+        assert any(isinstance(kept, SweepSteps) for kept in again._KEPT.values())
         others = [t.roll(7, -2) * 1.25 for t in first]
         turned = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in others]
         for given in (first, others, turned, [first[0], first[1], first[1]]):

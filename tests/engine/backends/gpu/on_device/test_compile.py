@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import regard
-from engine.backends.gpu.on_device.conftest import answers, tensors
+from engine.backends.gpu.on_device.conftest import answers, flat, tensors
 from regard.engine.backends.gpu import spelt
 from regard.errors import UnavailableError
 
@@ -136,14 +136,58 @@ def test_mass_from_some_queries_is_captured(queries: Any, tokens: int) -> None:
     expect_same(written, run(*given))
 
 
-def test_indices_are_not_captured() -> None:
+QUESTIONS: dict[str, Callable[[regard.Attention], Any]] = {
+    "visible": lambda a: a.received(per="visible"),
+    "groups": lambda a: a.received(64, groups="mean"),
+    "offsets": lambda a: a.summarize(regard.Offsets()),
+    "map": lambda a: a.pooled(50),
+    "top": lambda a: a.top(3),
+    "peak": lambda a: a.peak(),
+    "distance": lambda a: a.distance(),
+    "row": lambda a: a[:, 1, -1],
+    "rectangle": lambda a: a[0, ..., 10:20, 5:90:3],
+    "scores": lambda a: a.scores[..., 7, :],
+    "chosen rows": lambda a: a.rows(torch.arange(5, device=a.device) * 3),
+    "product": lambda a: a @ torch.ones(a.shape[-1], 3, device=a.device),
+    "transposed": lambda a: a.T @ torch.ones(a.shape[-2], device=a.device),
+    "sink": lambda a: a.sink_mass(),
+}
+
+
+@pytest.mark.parametrize("tokens", [200, 2100])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_are_captured(question: str, tokens: int) -> None:
+    def run(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        found = QUESTIONS[question](regard.attend(q, k, v, mask=regard.Causal()))
+        parts = found.values() if isinstance(found, dict) else [found]
+        return [t for part in parts for t in flat(part)]
+
+    given = tensors(tokens=tokens)
+    graph, written = captured(run, given)
+    for tensor in given:
+        tensor.copy_(tensor.roll(7, -2) * 1.25)
+    graph.replay()
+    torch.cuda.synchronize()
+    expect_same(written, run(*given))
+
+
+FROM_THE_HOST: dict[str, Callable[[regard.Attention], Any]] = {
+    "queries": lambda a: a.received([3, 6]),
+    "queries on the GPU": lambda a: a.received(torch.arange(3, device=a.device)),
+    "rows": lambda a: a.rows([3, 6]),
+    "booleans": lambda a: a[..., torch.ones(a.shape[-1], dtype=torch.bool, device=a.device)],
+    "two lists": lambda a: a[..., torch.arange(3, device=a.device), [1, 2, 3]],
+}
+
+
+@pytest.mark.parametrize("question", FROM_THE_HOST)
+def test_what_comes_from_the_host_is_not_captured(question: str) -> None:
     q, k, v = tensors(tokens=300)
+    FROM_THE_HOST[question](regard.attend(q, k, v))
     a = regard.attend(q, k, v)
-    a.received([3, 5])
-    b = regard.attend(q, k, v)
-    why = "a CUDA graph cannot capture; give a slice"
+    why = "a CUDA graph cannot capture; give"
     with pytest.raises(UnavailableError, match=why), torch.cuda.graph(torch.cuda.CUDAGraph()):
-        b.received([3, 6])
+        FROM_THE_HOST[question](a)
 
 
 def test_one_step_of_decoding_is_captured() -> None:
