@@ -120,6 +120,20 @@ def test_mass_and_maps_with_the_output(sweeps: Apart) -> None:
         assert swept == [("rows", Entropy(), MAP), ("columns", False, False, False)]
 
 
+@pytest.mark.parametrize("asked", [(MASS,), (Entropy(), MASS), (Top(2), COUNTED)], ids=repr)
+def test_mass_comes_with_the_output(sweeps: Apart, asked: tuple[Summary, ...]) -> None:
+    """Where queries are few, the sweep that makes the output has their scores."""
+    a, rows = run(*asked), asked[:-1]
+    swept = list(sweeps.said)
+    expect_defined({s: a.summarize(s)[s] for s in asked if s != Top(2)}, *asked[-1:])
+    assert sweeps.said == swept, "what was known was swept again"
+    seen = asked[-1] == COUNTED
+    if isinstance(sweeps, Together):
+        assert swept == [("together", *rows, seen, False)]
+    else:
+        assert swept == [("rows", *rows), ("columns", False, seen, False)]
+
+
 def test_mass_and_maps_afterwards(sweeps: Apart) -> None:
     a = run()
     sweeps.said.clear()
