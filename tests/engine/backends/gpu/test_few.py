@@ -54,6 +54,17 @@ def test_later_keys_are_read_once_and_values_never(launched: list[str]) -> None:
     assert launched == ["_part", "_sums"]
 
 
+def test_no_cell_is_larger_than_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but keys is walked, and no place is beyond what an index holds."""
+    sizes: list[tuple[int, ...]] = []
+    monkeypatch.setattr(few, "run", lambda kernel, grid, *args, **_: sizes.append(args[-4:]))
+    monkeypatch.setattr(decode, "run", lambda *_, **__: None)
+    given = bound(1, 4, 1, 3, 5000)
+    reader = ScoreReader(given, False, None, {Pooled(2**40): 2**40})
+    decode.decode(given, True, set(), None, reader)
+    assert sizes == [(5000, 2, 1, 1)]  # the cell, its parts, cells down and across
+
+
 @pytest.mark.parametrize("size", [(1, 4, 2, 0, 8192), (0, 4, 2, 1, 8192)], ids=["rows", "batch"])
 def test_nothing_is_launched_for_nothing(launched: list[str], size: tuple[int, ...]) -> None:
     given = bound(*size)

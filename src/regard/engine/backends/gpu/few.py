@@ -185,6 +185,7 @@ class ScoreReader:
         """Mass, a map, or both."""
         rule = self.bound.rule
         cell = _TILE if one is None else self.sizes[one]
+        cell = min(cell, max(rule.queries, rule.keys))  # one that holds everything is walked once
         tile = _TILE if cell <= _TILE else _LARGE
         slots = min(tile, 1 << (cell - 1).bit_length())
         tall, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
