@@ -128,8 +128,9 @@ def backward(name: str) -> None:
 
 def decode(name: str) -> None:
     """One query over many keys."""
-    a = attend(name, size=(1, MANY_KEYS), summaries=(regard.Entropy(), regard.Received()))
-    a.top(5)
+    asked = (regard.Entropy(), regard.Received(), regard.Pooled(), regard.Top(5))
+    attend(name, size=(1, MANY_KEYS), summaries=asked)
+    attend(name, size=(3, MANY_KEYS)).received(2)
 
 
 STEPS: dict[str, Callable[[str], None]] = {

@@ -1,4 +1,4 @@
-"""Which sweeps a question costs, and that maps and columns come together where that is cheaper."""
+"""Which sweeps a question costs, and that rows and columns come together where that is cheaper."""
 
 from __future__ import annotations
 
@@ -62,19 +62,21 @@ class Apart(TiledSweeps):
 
 
 class Together(Apart):
-    """Maps come with the columns."""
+    """Rows and columns come together."""
 
-    def columns_with_maps(
+    def rows_with_columns(
         self,
         call: Call,
-        state: RowState,
-        maps: tuple[Pooled, ...],
+        output: bool,
+        measures: tuple[Summary, ...],
         seen: bool,
         offsets: bool,
-    ) -> tuple[ColumnAnswers, dict[Any, Any]]:
-        self.said.append(("together", *maps, seen, offsets))
-        sums = TiledSweeps.columns(self, call, state, None, None, seen, offsets)
-        return sums, TiledSweeps.rows(self, call, False, maps, state).measured
+        given: RowState | None,
+    ) -> tuple[RowAnswers, ColumnAnswers]:
+        self.said.append(("together", *measures, seen, offsets))
+        found = TiledSweeps.rows(self, call, output, measures, given)
+        state = given or found.state
+        return found, TiledSweeps.columns(self, call, state, None, None, seen, offsets)
 
 
 def tensors() -> list[Tensor]:
@@ -113,9 +115,23 @@ def test_mass_and_maps_with_the_output(sweeps: Apart) -> None:
     expect_defined(a.summarize(Entropy(), MASS, MAP), Entropy(), MASS, MAP)
     assert sweeps.said == swept, "what was known was swept again"
     if isinstance(sweeps, Together):
-        assert swept == [("rows", Entropy()), ("together", MAP, False, False)]
+        assert swept == [("together", Entropy(), MAP, False, False)]
     else:
         assert swept == [("rows", Entropy(), MAP), ("columns", False, False, False)]
+
+
+@pytest.mark.parametrize("asked", [(MASS,), (Entropy(), MASS), (Top(2), COUNTED)], ids=repr)
+def test_mass_comes_with_the_output(sweeps: Apart, asked: tuple[Summary, ...]) -> None:
+    """Where queries are few, the sweep that makes the output has their scores."""
+    a, rows = run(*asked), asked[:-1]
+    swept = list(sweeps.said)
+    expect_defined({s: a.summarize(s)[s] for s in asked if s != Top(2)}, *asked[-1:])
+    assert sweeps.said == swept, "what was known was swept again"
+    seen = asked[-1] == COUNTED
+    if isinstance(sweeps, Together):
+        assert swept == [("together", *rows, seen, False)]
+    else:
+        assert swept == [("rows", *rows), ("columns", False, seen, False)]
 
 
 def test_mass_and_maps_afterwards(sweeps: Apart) -> None:
@@ -168,7 +184,7 @@ def test_diagonals_come_with_mass_and_maps(sweeps: Apart) -> None:
     a = run(Offsets(), MAP)
     swept = list(sweeps.said)
     expect_defined(a.summarize(Offsets(), MAP, MASS), Offsets(), MAP, MASS)
-    assert sweeps.said == swept and len(swept) == 2
+    assert sweeps.said == swept and len(swept) == (1 if isinstance(sweeps, Together) else 2)
 
 
 def test_gradients_of_mass_beside_a_map(sweeps: Apart) -> None:

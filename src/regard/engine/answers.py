@@ -1,7 +1,8 @@
 """Answers made of sweeps: which ones a question needs, and nothing swept twice.
 
     row sweep      statistics of rows, top keys, maps
-    column sweep   received, offsets, statistics of keys; maps, where these sweeps have them cheaper
+    column sweep   received, offsets, statistics of keys; asked together with rows, of which sweeps
+                   may make one
     backward       received by all queries, where asked for there
 
 What a sweep brought is kept (detached) with the attention it belongs to. A question with a
@@ -186,9 +187,10 @@ class Swept:
     def _fill(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
+        """Columns come along with rows, and are left to `_fill_columns` where they are alone."""
         missing = tuple([s for s in summaries if s.answer(known.values, call.shape) is None])
-        if missing and (measures := _measures(missing)[0]):
-            known.values.update(self._rows(call, measures, state)[1])
+        if missing and (needed := _measures(missing)).rows:
+            known.values.update(self._rows(call, needed.measures, state)[1])
 
     def _fill_columns(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
@@ -336,6 +338,7 @@ class _Needed(NamedTuple):
 
     measures: tuple[Summary, ...]
     left_over: bool  # whether a column sweep has to follow
+    rows: bool  # whether any of them is of rows
     columns: dict[Summary, ColumnSums]  # those among them that column sweeps bring
 
 
@@ -350,18 +353,15 @@ def _measures(summaries: tuple[Summary, ...]) -> _Needed:
 
 
 def _needed(summaries: tuple[Summary, ...]) -> _Needed:
-    """Where there are maps, columns of all queries are asked together with them: one sweep may
-    bring both."""
+    """Columns of all queries are asked together with the rows: one sweep may bring both."""
     asked = fewest(summaries)
     columns = summed_by_columns(asked)
     rows = tuple(s for s in asked if s not in columns)
-    if not any(s.with_columns for s in rows):
-        return _Needed(rows, bool(columns), columns)
     along: list[Summary] = [s for s, sums in columns.items() if sums.queries is None]
     if any(columns[s].offsets for s in along):
         along = fewest([*along, Received()])  # it is there anyway
     together = (*rows, *along)
-    return _Needed(together, any(s not in together for s in asked), columns)
+    return _Needed(together, any(s not in together for s in asked), bool(rows), columns)
 
 
 _remembered_needed = lru_cache(maxsize=1024)(_needed)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.engine.plan import sweeps_called
-from regard.summary import ColumnSums, Measured, Pooled, Summary
+from regard.summary import ColumnSums, Measured, Summary
 from regard.summary.base import summed_by_columns
 
 
@@ -112,19 +112,20 @@ class Sweeps(Protocol):
 
 
 @runtime_checkable
-class ColumnsWithMaps(Protocol):
-    """What an implementation may supply besides: maps from the column sweep, which costs less than
-    two sweeps do. Elsewhere they come with the rows."""
+class RowsWithColumns(Protocol):
+    """What an implementation may supply besides: the whole question at once, where maps or column
+    sums come cheaper together, or with the rows, than each in a sweep of its own."""
 
-    def columns_with_maps(
+    def rows_with_columns(
         self,
         call: Call,
-        state: RowState,
-        maps: tuple[Pooled, ...],
+        output: bool,
+        measures: tuple[Summary, ...],
         seen: bool,
         offsets: bool,
-    ) -> tuple[ColumnAnswers, dict[Summary, Measured]]:
-        """Sums over all queries, and the maps by summary."""
+        given: RowState | None,
+    ) -> tuple[RowAnswers, ColumnAnswers]:
+        """What `rows` brings, and sums over all queries."""
         ...
 
 
@@ -135,25 +136,25 @@ def rows_and_columns(
     measures: tuple[Summary, ...],
     given: RowState | None,
 ) -> RowAnswers:
-    """Rows, then columns; maps come with either, as is cheaper for these sweeps. Statistics that
-    these sweeps do not list are brought by `tiled`."""
+    """Rows and columns, together where these sweeps can. Statistics that they do not list are
+    brought by `tiled`."""
     if not measures:
         return sweeps.rows(call, output, (), given)
-    rows, maps, columns, foreign = _split(sweeps, measures)
-    found = sweeps.rows(call, output, rows, given)
-    state = given or found.state
-    if columns:
+    native, columns, foreign = _split(sweeps, measures)
+    if not columns:
+        found = sweeps.rows(call, output, native, given)
+    else:
         seen = any(sums.seen for sums in columns.values())
         offsets = any(sums.offsets for sums in columns.values())
-        if maps:
-            also = cast(ColumnsWithMaps, sweeps)
-            summed, cells = also.columns_with_maps(call, state, maps, seen, offsets)
-            found.measured.update(cells)
+        if _is_together(type(sweeps)):
+            both = cast(RowsWithColumns, sweeps)
+            found, summed = both.rows_with_columns(call, output, native, seen, offsets, given)
         else:
-            summed = sweeps.columns(call, state, None, None, seen, offsets)
+            found = sweeps.rows(call, output, native, given)
+            summed = sweeps.columns(call, given or found.state, None, None, seen, offsets)
         found.measured.update({m: m.packed(summed.of(sums)) for m, sums in columns.items()})
     if foreign:
-        matrix = call.with_value(call.value[..., :0])
+        matrix, state = call.with_value(call.value[..., :0]), given or found.state
         found.measured.update(sweeps_called("tiled").rows(matrix, False, foreign, state).measured)
     return found
 
@@ -161,8 +162,7 @@ def rows_and_columns(
 class _Split(NamedTuple):
     """Measures by the sweep that brings them."""
 
-    rows: tuple[Summary, ...]
-    maps: tuple[Pooled, ...]  # with the columns
+    native: tuple[Summary, ...]  # with the rows
     columns: dict[Summary, ColumnSums]  # over all queries
     foreign: tuple[Summary, ...]  # by tiles
 
@@ -178,18 +178,14 @@ def _split(sweeps: Sweeps, measures: tuple[Summary, ...]) -> _Split:
 def _split_anew(sweeps: Sweeps, measures: tuple[Summary, ...]) -> _Split:
     columns = summed_by_columns(measures)
     others = [m for m in measures if m not in columns]
-    native = [m for m in others if sweeps.knows(m)]
-    together = bool(columns) and _has_maps(type(sweeps))
-    maps = tuple(m for m in native if together and m.with_columns)
-    rows = tuple(m for m in native if m not in maps)
-    foreign = tuple(m for m in others if m not in native)
-    return _Split(rows, cast(tuple[Pooled, ...], maps), columns, foreign)
+    native = tuple(m for m in others if sweeps.knows(m))
+    return _Split(native, columns, tuple(m for m in others if m not in native))
 
 
 _split_once = lru_cache(maxsize=1024)(_split_anew)
 
 
 @cache
-def _has_maps(kind: type[Sweeps]) -> bool:
+def _is_together(kind: type[Sweeps]) -> bool:
     """Asked once: Python takes long to compare a class with a protocol."""
-    return issubclass(kind, ColumnsWithMaps)
+    return issubclass(kind, RowsWithColumns)

@@ -131,7 +131,6 @@ class Summary(Declared):
     gradient: ClassVar[Literal["refused", "constant", "declared", "entropy", "weights", "mass"]] = (
         "refused"
     )
-    with_columns: ClassVar[bool] = False  # whether kernels may bring it beside column sums
     about: ClassVar[Literal["queries", "keys", "matrix"]] = "queries"  # what its numbers belong to
     merges_with: ClassVar[tuple[Summary, ...]] = ()  # statistics whose parts `merge` reads too
     takes_numpy: ClassVar[bool] = False  # whether its formulas take numpy's arrays as well

@@ -22,7 +22,7 @@ class Pooled(Summary):
     """
 
     tag = "pooled/1"
-    with_columns, about = True, "matrix"
+    about = "matrix"
     name, words = "pooled", "the matrix in squares"
 
     cell: int | None = None

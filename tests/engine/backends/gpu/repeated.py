@@ -25,6 +25,7 @@ from regard.engine.backends.gpu import (
     columns,
     decode,
     driver,
+    few,
     forward,
     launch,
     prune,
@@ -123,7 +124,7 @@ class KeptWorkspace(steps.Workspace):
 
 def pretend() -> None:
     """Kernels are interpreted, and the driver is this file."""
-    for module in (forward, backward, columns, decode, prune, replay, top):
+    for module in (forward, backward, columns, decode, few, prune, replay, top):
         vars(module)["run"] = run
     vars(again)["interpreting"] = lambda: False
     vars(steps)["Workspace"] = KeptWorkspace
@@ -189,7 +190,9 @@ def main() -> None:
         def mapped(seed: int, problem: Any = problem) -> Any:
             call = call_of(seed, *problem)
             maps = (Pooled(64), Pooled(24, "max"))
-            return TRITON.columns_with_maps(call, state_of(seed, call), maps, True, False)
+            return TRITON.rows_with_columns(
+                call, True, (Entropy(), *maps), True, False, state_of(seed, call)
+            )
 
         def summed(seed: int, problem: Any = problem) -> Any:
             call = call_of(seed, *problem)

@@ -9,7 +9,6 @@ from regard.engine import api
 from regard.engine.backends.gpu import decode
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.decode import decodes
-from regard.engine.backends.gpu.prune import BLOCK
 
 KINDS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
@@ -44,11 +43,9 @@ def test_tiles_divide_splits(dim: int, dtype: torch.dtype) -> None:
         shape = decode._shape(rows, dim, dtype)
         assert decode._SPLIT % shape.keys == 0
         assert shape.rows >= 16 and shape.rows & (shape.rows - 1) == 0
-        # pruning, which is for half precision, wants whole blocks of keys
-        assert dtype.itemsize > 2 or shape.keys % BLOCK == 0
 
 
 def test_more_queries_than_are_split_at_once_are_never_asked_for() -> None:
     """The kernels find the keys of at most this many queries."""
-    assert decode._MOST_QUERIES & (decode._MOST_QUERIES - 1) == 0
-    assert not decodes(bound(decode._MOST_QUERIES + 1, 10**6))
+    assert decode.MOST_QUERIES & (decode.MOST_QUERIES - 1) == 0
+    assert not decodes(bound(decode.MOST_QUERIES + 1, 10**6))

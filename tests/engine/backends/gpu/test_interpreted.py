@@ -28,6 +28,8 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
         "pruned",
         "listed",
         "decoded",
+        "few",
+        "few_more",
         "mapped",
     ],
 )

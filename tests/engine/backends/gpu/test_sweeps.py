@@ -134,7 +134,7 @@ def test_binding_says_what_is_fast_and_what_is_plain():
 
 
 @pytest.mark.parametrize(("number", "switched"), [(-1, []), (0, []), (1, [1])])
-@pytest.mark.parametrize("name", ["rows", "columns", "columns_with_maps", "cells", "backward"])
+@pytest.mark.parametrize("name", ["rows", "columns", "rows_with_columns", "cells", "backward"])
 def test_kernels_start_where_the_tensors_are(
     name: str, number: int, switched: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

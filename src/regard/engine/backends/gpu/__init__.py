@@ -7,6 +7,7 @@
     forward     output, lse, one number a row        decode   the same for a few queries
     replay      received mass and maps               columns  Aᵀ @ y, counts, diagonals
     prune       the heaviest keys by block maxima    top      … by looking at every key
+    few         what kept scores of few queries tell
     backward    gradients of q, k and v              hopper   the forward for Hopper GPUs
 
 Triton is imported by the kernels' own files, which are imported when a kernel is first launched.

@@ -6,8 +6,9 @@
     sum_e     = Σ p_ij over j − i = e − (L − 1): diagonals
 
 One program owns a block of keys, or 64 neighbouring diagonals, and walks the queries. Without y
-there is nothing to multiply and the replay answers. Scores are computed turned, K Qᵀ. Sums carry
-their own rounding error along (Kahan), and nothing is added atomically.
+there is nothing to multiply and the replay answers, or the kept scores of few queries. Scores are
+computed turned, K Qᵀ. Sums carry their own rounding error along (Kahan), and nothing is added
+atomically.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.backends.gpu.bind import Bound, flat
+from regard.engine.backends.gpu.decode import decodes
+from regard.engine.backends.gpu.few import received
 from regard.engine.backends.gpu.launch import (
     Shape,
     across,
@@ -141,7 +144,9 @@ def columns(
 ) -> ColumnTotals:
     """Sums over the chosen queries."""
     if y is None:
-        found = ColumnTotals(replay(bound, state, chosen).mass, None, None)
+        few = decodes(bound)
+        mass = received(bound, state, chosen) if few else replay(bound, state, chosen).mass
+        found = ColumnTotals(mass, None, None)
     else:
         found = _multiplied(bound, state, chosen, flat(y.to(bound.exact)))
     return found._replace(seen=counts(bound, chosen)) if seen else found

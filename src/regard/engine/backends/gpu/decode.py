@@ -11,11 +11,14 @@ a key head stand together in the rows of one tile: keys and values are read once
 
 A split has a fixed size, not a fixed count: a row's bits depend neither on the batch nor on how
 many splits come after its last key.
+
+Scores of a few queries are no more than the keys themselves: where `few` wants them, the parts
+leave them behind, or are swept for them alone.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import triton
@@ -23,7 +26,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.engine.backends.gpu.bind import Bound
-from regard.engine.backends.gpu.forward import Asked, Found, Watcher, finish, fold, hide, new_found
+from regard.engine.backends.gpu.forward import Asked, Found, finish, fold, hide, new_found
 from regard.engine.backends.gpu.launch import (
     EXACT,
     Shape,
@@ -37,7 +40,7 @@ from regard.engine.backends.gpu.launch import (
 from regard.engine.backends.gpu.tile import FLOOR, NOBODY, factor, key_range, log2e, square
 from regard.engine.call import RowState
 
-_MOST_QUERIES = 16
+MOST_QUERIES = 16
 _FEWEST_KEYS = 1024
 _SPLIT = 1024  # keys
 _SPLITS = 32  # combined at a time
@@ -45,7 +48,7 @@ _SPLITS = 32  # combined at a time
 
 def decodes(bound: Bound) -> bool:
     """Whether splitting the keys pays: few queries, many keys."""
-    return bound.rule.queries <= _MOST_QUERIES and bound.rule.keys >= _FEWEST_KEYS
+    return bound.rule.queries <= MOST_QUERIES and bound.rule.keys >= _FEWEST_KEYS
 
 
 def _shape(rows: int, dim: int, dtype: torch.dtype) -> Shape:
@@ -66,15 +69,16 @@ def _is_seen(rule, b, h, i, n):
 
 @triton.jit
 def _part(
-    Q, K, V, rule, asked, parts, q_strides, k_strides, v_strides, dim, value_dim, tiles, tall,
+    Q, K, V, rule, asked, parts, q_strides, k_strides, v_strides, dim, value_dim, tiles, base,
     D: tl.constexpr, DV: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr,
     QUERIES: tl.constexpr, FAST: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One split of one key head, some of the rows that share it, one chunk of its values."""
+    """One split of one key head, counted from `base`, some of the rows that share it, one chunk of
+    its values."""
     ACC: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
     split = tl.program_id(0)
-    shared = tl.program_id(1) // tiles  # batch entry and key head
+    shared = base + tl.program_id(1) // tiles  # batch entry and key head
     chunk = tl.program_id(2)
     key_heads = rule.heads // rule.group
     b = shared // key_heads
@@ -98,15 +102,17 @@ def _part(
         zero = tl.zeros([BM], ACC)
         state = (tl.zeros([BM, DV], ACC), zero + FLOOR, zero, zero, zero, zero, zero + FLOOR,
                  tl.zeros([BM], tl.int32))  # fmt: skip
-        line = (wide * rule.heads + h) * rule.queries + i
-        # maxima are (units, blocks of keys, rows)
-        blocks_at = (wide * rule.heads + h) * tl.cdiv(rule.keys, 64) * tall + i
+        line = (wide * rule.heads + h) * rule.queries + i  # of this launch
+        line -= base * rule.group * rule.queries
+        kept = tl.where(chunk == 0, rule.keys, 0)  # every chunk finds the same scores
         for n in tl.range(start, end, BN):
             if rule.spelt is None or _is_seen(rule, b, h, i, n):
                 state = fold(state, n, q, keys, values, rule, sizes, b, h[:, None], i, asked,
-                             blocks_at, tall, D, DV, BN, FAST, True, PRECISION, WIDE,
+                             line * rule.keys, kept, D, DV, BN, FAST, True, PRECISION, WIDE,
                              False)  # fmt: skip
-        _keep(state, parts, line * tl.num_programs(0) + split, inside, chunk, value_dim, asked)
+        if parts is not None:
+            _keep(state, parts, line * tl.num_programs(0) + split, inside, chunk, value_dim,
+                  asked)  # fmt: skip
 
 
 @triton.jit
@@ -136,13 +142,14 @@ def _keep(state, parts, at, inside, chunk, value_dim, asked):
 
 @triton.jit
 def _combine(
-    rule, asked, parts, peak_out, log_out, given_peak, given_log, splits, value_dim,
+    rule, asked, parts, peak_out, log_out, given_peak, given_log, splits, value_dim, base,
     DV: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr, SPLITS: tl.constexpr,
     QUERIES: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    """One row, one chunk of its values."""
+    """One row, counted from `base`, one chunk of its values."""
     ACC: tl.constexpr = peak_out.dtype.element_ty
-    row = tl.program_id(0).to(tl.int64)
+    part = tl.program_id(0).to(tl.int64) * splits
+    row = base + tl.program_id(0).to(tl.int64)
     chunk = tl.program_id(1)
     unit = (row // rule.queries).to(tl.int32)
     start, _full, _partial, end = key_range(rule, unit // rule.heads, unit * 0, QUERIES, BN)
@@ -153,14 +160,14 @@ def _combine(
     top = tl.zeros([1], ACC) + FLOOR
     for n in tl.range(start // SPLITS * SPLITS, end, SPLITS):
         some = (n + s >= start) & (n + s < end)
-        mine = tl.load(parts.top + row * splits + n + s, mask=some, other=FLOOR)
+        mine = tl.load(parts.top + part + n + s, mask=some, other=FLOOR)
         top = tl.maximum(top, tl.max(mine, 0))
     zero = tl.zeros([1], ACC)
     state = (tl.zeros([1, DV], ACC), top, zero, zero, zero, zero, zero + FLOOR,
              tl.zeros([1], tl.int32))  # fmt: skip
     for n in tl.range(start // SPLITS * SPLITS, end, SPLITS):
         some = (n + s >= start) & (n + s < end)
-        state = _add(state, rule, asked, parts, row * splits + n + s, some, c, value_dim, FAST)
+        state = _add(state, rule, asked, parts, part + n + s, some, c, value_dim, FAST)
     finish(state, rule, asked, peak_out, log_out, given_peak, given_log, unit % rule.heads,
            row + tl.zeros([1], tl.int64), row >= tl.zeros([1], tl.int64), chunk, value_dim,
            FAST)  # fmt: skip
@@ -208,9 +215,9 @@ class _Parts(NamedTuple):
     visible: Tensor | None
 
 
-def _parts(bound: Bound, asked: Asked, splits: int) -> _Parts:
+def _parts(bound: Bound, asked: Asked, rows: int, splits: int) -> _Parts:
     """Unwritten."""
-    size = (bound.units * bound.rule.queries, splits)
+    size = (rows, splits)
 
     def new(wanted: Tensor | None, *tail: int, dtype: torch.dtype = bound.exact) -> Tensor | None:
         if wanted is None:
@@ -225,49 +232,92 @@ def _parts(bound: Bound, asked: Asked, splits: int) -> _Parts:
     )  # fmt: skip
 
 
+class Reader(Protocol):
+    """Who wants every score, some key heads at a time."""
+
+    heads: int  # key heads at a time, of all batch entries
+
+    def see(self, scores: Tensor, first: int, state: RowState) -> None:
+        """(units, L, S), from unit `first` on, whose state is known by now; keys that no query of
+        the call sees hold rubbish."""
+        ...
+
+
 def decode(
     bound: Bound,
     output: bool,
     names: set[str],
     given: RowState | None,
-    watcher: Watcher | None = None,
+    reader: Reader | None = None,
 ) -> Found:
     """As `forward`, for calls that `decodes` takes."""
-    found, value_dim = new_found(bound, output, names), bound.value.shape[-1]
-    maxima = None
-    if watcher is not None:
-        maxima = bound.new(blocks(bound.rule.keys, 64), watcher.tall)
-    asked = Asked.of(found, found.output if value_dim else None, maxima)
-    hide(bound, maxima)
-    _launch(bound, found, asked, given)
-    if watcher is not None and maxima is not None:
-        watcher.see(maxima, 0, found.state if given is None else given)
+    found = new_found(bound, output, names)
+    asked = Asked.of(found, found.output if bound.value.shape[-1] else None, None)
+    _sweep(bound, asked, found.state, given, reader)
     return found
 
 
-def _launch(bound: Bound, found: Found, asked: Asked, given: RowState | None) -> None:
+def look(bound: Bound, state: RowState, reader: Reader) -> None:
+    """The scores alone: every row's state is known, and no value is read."""
+    _sweep(bound, Asked.of(Found(None, state, {}), None, None), None, state, reader)
+
+
+def _sweep(
+    bound: Bound,
+    asked: Asked,
+    made: RowState | None,
+    given: RowState | None,
+    reader: Reader | None,
+) -> None:
+    """All key heads, as many at a time as the reader wants; `made` is written where it is there."""
+    rule = bound.rule
+    if bound.units * rule.queries == 0:
+        return
+    shared = bound.units // rule.group
+    many = shared if reader is None else reader.heads
+    for first in range(0, shared, many):
+        count = min(many, shared - first)
+        if reader is not None:
+            size = (count * rule.group, rule.queries, rule.keys)
+            scores = torch.empty(size, dtype=bound.exact, device=bound.query.device)
+            hide(bound, scores)
+            asked = asked._replace(scores=scores)
+        _launch(bound, asked, made, given, first, count)
+        state = made if given is None else given
+        if reader is not None and asked.scores is not None and state is not None:
+            reader.see(asked.scores, first * rule.group, state)
+
+
+def _launch(
+    bound: Bound,
+    asked: Asked,
+    made: RowState | None,
+    given: RowState | None,
+    first: int,
+    count: int,
+) -> None:
+    """Of `count` key heads, from the `first` on."""
     rule, dim, value_dim = bound.rule, bound.query.shape[-1], bound.value.shape[-1]
     rows, splits = rule.group * rule.queries, blocks(rule.keys, _SPLIT)
     shape = _shape(rows, dim, bound.query.dtype)
     tiles = blocks(rows, shape.rows)
     chunk = value_chunk(value_dim, dim) if asked.output is not None else padded(0)
     chunks = blocks(value_dim, chunk) if asked.output is not None else 1
-    if bound.units * rule.queries == 0:
+    parts = None if made is None else _parts(bound, asked, count * rows, splits)
+    fixed = {"DV": chunk, "BN": shape.keys, "SPLIT": _SPLIT, "QUERIES": MOST_QUERIES}
+    run(
+        _part, (splits, count * tiles, chunks),
+        bound.query, bound.key, bound.value if value_dim else bound.key, rule, asked, parts,
+        strides_of(bound.query), strides_of(bound.key), strides_of(bound.value), dim, value_dim,
+        tiles, first, BM=shape.rows, **fixed, **options(bound, shape),
+    )  # fmt: skip
+    if made is None:
         return
     given_state: tuple[Any, ...] = (None, None)
     if given is not None:
         given_state = tuple(part.to(bound.exact).contiguous() for part in given)
-    parts = _parts(bound, asked, splits)
-    tall = 0 if asked.maxima is None else asked.maxima.shape[-1]
-    fixed = {"DV": chunk, "BN": shape.keys, "SPLIT": _SPLIT, "QUERIES": _MOST_QUERIES}
     run(
-        _part, (splits, bound.units // rule.group * tiles, chunks),
-        bound.query, bound.key, bound.value if value_dim else bound.key, rule, asked, parts,
-        strides_of(bound.query), strides_of(bound.key), strides_of(bound.value), dim, value_dim,
-        tiles, tall, BM=shape.rows, **fixed, **options(bound, shape),
-    )  # fmt: skip
-    run(
-        _combine, (bound.units * rule.queries, chunks),
-        rule, asked, parts, *found.state, *given_state, splits, value_dim,
+        _combine, (count * rows, chunks),
+        rule, asked, parts, *made, *given_state, splits, value_dim, first * rows,
         SPLITS=_SPLITS, FAST=bound.fast, num_warps=4, **fixed, **EXACT,
     )  # fmt: skip

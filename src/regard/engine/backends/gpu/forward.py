@@ -56,11 +56,12 @@ from regard.summary import Matching
 
 @triton.jit
 def fold(
-    state, n, q, keys, values, rule, sizes, b, h, i, asked, blocks_at, tall,
+    state, n, q, keys, values, rule, sizes, b, h, i, asked, at, size,
     D: tl.constexpr, DV: tl.constexpr, BN: tl.constexpr, FAST: tl.constexpr, MASKED: tl.constexpr,
     PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """One key tile, folded into a block of rows."""
+    """One key tile, folded into a block of rows. `at` is where what is kept of each row begins:
+    maxima of blocks, `size` apart, or scores, as many as `size`."""
     context, top, total, centred, squares, away, raw, count = state
     j = n + tl.arange(0, BN)
     k = load_rows(keys, n, rule.keys, sizes[0], sizes[1], BN, D, TMA)
@@ -69,11 +70,14 @@ def fold(
     times_x = factor(rule, s, FAST)
     unit = log2e(s)
     per = times_x * unit
+    if asked.scores is not None:  # for `few`
+        tl.store(asked.scores + at[:, None] + j[None, :], x,
+                 mask=(i < rule.queries)[:, None] & (j < size)[None, :])  # fmt: skip
     if asked.maxima is not None:  # of 64 keys each, for `prune`
         PER: tl.constexpr = BN // 64
         most = tl.max(tl.reshape(x, [x.shape[0], PER, 64]), 2)
         block = n // 64 + tl.arange(0, PER)
-        place = blocks_at[:, None] + block.to(tl.int64)[None, :] * tall
+        place = at[:, None] + block.to(tl.int64)[None, :] * size
         tl.store(asked.maxima + place, most, mask=(block * 64 < rule.keys)[None, :]
                  & (i < rule.queries)[:, None])  # fmt: skip
         new = tl.maximum(top, tl.max(most, 1))
@@ -242,11 +246,12 @@ class Asked(NamedTuple):
     away: Tensor | None
     visible: Tensor | None
     maxima: Tensor | None
+    scores: Tensor | None = None
 
     @classmethod
     def of(cls, found: Found, output: Tensor | None, maxima: Tensor | None) -> Asked:
         """The places of what was found."""
-        numbers = {name: found.numbers.get(name) for name in cls._fields[1:-1]}
+        numbers = {name: found.numbers.get(name) for name in cls._fields[1:-2]}
         return cls(output=output, maxima=maxima, **numbers)
 
 
@@ -299,10 +304,10 @@ def forward(
     return found
 
 
-def hide(bound: Bound, maxima: Tensor | None) -> None:
+def hide(bound: Bound, kept: Tensor | None) -> None:
     """Blocks of keys that are not walked over are left as they are: nobody sees them."""
-    if maxima is not None and bound.rule.spelt is not None:
-        maxima.fill_(HIDDEN.value)
+    if kept is not None and bound.rule.spelt is not None:
+        kept.fill_(HIDDEN.value)
 
 
 def _launch(

@@ -5,8 +5,7 @@ The forward sweep leaves the maximum of every block, some rows at a time so that
 O(tokens). Then, for these rows:
 
     select    every row walks its blocks' maxima with k places in registers, the largest first;
-              where rows are few, each has all its maxima in registers and takes the largest k
-              times. The least of a row's maxima bounds its k-th score
+              the least of a row's maxima bounds its k-th score
     arrange   counts become, per head, where each block's list of rows begins, and a work list
               with one entry for every `RUN` rows of a block
     list      each row is written into the lists of its blocks
@@ -53,14 +52,14 @@ _SHAPE = Shape(64, BLOCK, 4, 2)
 _ROWS = 64  # no more than any forward's block of rows: what it sees, all of its rows have written
 _MERGED = 64  # rows of a merge
 _ENTRIES = 1024
-_FEW_ROWS = 16
-_MOST_BLOCKS = 16384  # in registers
 
 
 def prunes(bound: Bound, count: int) -> bool:
-    """Whether pruning pays: half precision, many keys, few of them wanted."""
+    """Whether pruning pays: half precision, many keys, few of them wanted. The scores of few
+    queries are kept."""
     half = bound.query.dtype in (torch.bfloat16, torch.float16)
-    return half and count <= _MOST_PLACES and bound.rule.keys >= _FEWEST_KEYS
+    many = bound.rule.keys >= _FEWEST_KEYS and not decodes(bound)
+    return half and count <= _MOST_PLACES and many
 
 
 # ── which blocks ─────────────────────────────────────────────────────────────────────────────
@@ -137,34 +136,6 @@ def _select(
 
 
 @triton.jit
-def _select_alone(
-    maxima, rule, names_out, turn_out, counts, least_out, base, tall,
-    COUNT: tl.constexpr, BLOCKS: tl.constexpr,
-):  # fmt: skip
-    """The same for one row."""
-    NONE: tl.constexpr = 2147483647
-    row = tl.program_id(0)
-    wide = tl.program_id(1).to(tl.int64)
-    many = tl.cdiv(rule.keys, 64)
-    start, _full, _partial, end = key_range(rule, tl.program_id(1) // rule.heads, base + row, 1, 64)
-    n = tl.arange(0, BLOCKS)
-    some = (n >= start // 64) & (n < tl.cdiv(end, 64))
-    x = tl.load(maxima + (wide * many + n) * tall + row, mask=some, other=FLOOR)
-    x = tl.maximum(x, FLOOR)
-    best = tl.max(x, 0)
-    for place in range(COUNT):
-        best = tl.max(x, 0)
-        name = tl.min(tl.where(x == best, n, NONE), 0)
-        found = best > FLOOR
-        at = (wide * COUNT + place) * tall + row
-        turn = tl.atomic_add(counts + wide * many + name, 1, mask=found, sem="relaxed")
-        tl.store(names_out + at, tl.where(found, name, -1))
-        tl.store(turn_out + at, turn, mask=found)
-        x = tl.where(n == name, FLOOR, x)
-    tl.store(least_out + wide * tall + row, best)
-
-
-@triton.jit
 def _arrange(
     counts, first_out, work_block, work_first, work_count, many, most, RUN: tl.constexpr,
     TILE: tl.constexpr,
@@ -233,7 +204,11 @@ def wanted(bound: Bound, maxima: Tensor, start: int, count: int) -> Wanted:
         work_block=new(most), work_first=new(most), work_count=new(), most=most,
     )  # fmt: skip
     turn = new(count, tall)
-    _launch_select(bound, maxima, start, made, turn)
+    run(
+        _select, (blocks(tall, _ROWS), units),
+        maxima, bound.rule, made.names, turn, made.counts, made.least, start, tall,
+        ROWS=_ROWS, COUNT=count, num_warps=2, **EXACT,
+    )  # fmt: skip
     run(
         _arrange, (units,),
         made.counts, made.first, made.work_block, made.work_first, made.work_count, many, most,
@@ -244,23 +219,6 @@ def wanted(bound: Bound, maxima: Tensor, start: int, count: int) -> Wanted:
         made.names, turn, made.first, made.rows, many, tall, COUNT=count, TILE=_ENTRIES,
     )  # fmt: skip
     return made
-
-
-def _launch_select(bound: Bound, maxima: Tensor, start: int, made: Wanted, turn: Tensor) -> None:
-    many, tall = made.counts.shape[-1], maxima.shape[-1]
-    args = (maxima, bound.rule, made.names, turn, made.counts, made.least, start, tall)
-    count = made.names.shape[1]
-    if tall <= _FEW_ROWS and many <= _MOST_BLOCKS:
-        wide = 1 << (many - 1).bit_length()
-        run(
-            _select_alone, (tall, bound.units), *args, COUNT=count, BLOCKS=wide,
-            num_warps=8 if wide > 4096 else 4, **EXACT,
-        )  # fmt: skip
-    else:
-        run(
-            _select, (blocks(tall, _ROWS), bound.units), *args, ROWS=_ROWS, COUNT=count,
-            num_warps=2, **EXACT,
-        )  # fmt: skip
 
 
 # ── which keys ───────────────────────────────────────────────────────────────────────────────
@@ -390,8 +348,6 @@ class Pruner:
     def _rows_at_a_time(self) -> int:
         """A power of two that the buffer holds, so that blocks of rows fill the machine evenly."""
         bound = self.bound
-        if decodes(bound):
-            return bound.rule.queries
         least = row_shape(bound.query.shape[-1], bound.query.dtype).rows
         row = blocks(bound.rule.keys, BLOCK) * 4 + self.count * (self.count * 8 + 12)
         fit = max(1, _BUFFER // max(1, bound.units * row))

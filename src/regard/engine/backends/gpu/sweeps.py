@@ -35,8 +35,10 @@ from regard.summary import (
 )
 
 if TYPE_CHECKING:
+    from regard.engine.backends.gpu.few import ScoreReader
     from regard.engine.backends.gpu.forward import Found
     from regard.engine.backends.gpu.prune import Pruner
+    from regard.engine.backends.gpu.top import Best
 
 _LARGEST_DIM = 256
 _OLDEST = (8, 0)  # compute capability
@@ -126,18 +128,37 @@ class TritonSweeps:
         measures: tuple[Summary, ...],
         given: RowState | None = None,
     ) -> RowAnswers:
-        """One forward sweep, and a replay for each question that needs every row's lse."""
+        """One forward sweep, and a replay for each question that needs every row's lse; of few
+        queries, the scores that this sweep leaves answer most of them."""
+        bound = bind(call)
+        reader = _reader(bound, call, measures, False)
+        return self._swept(bound, call, output, measures, given, reader)
+
+    def _swept(
+        self,
+        bound: Bound,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None,
+        reader: ScoreReader | None,
+    ) -> RowAnswers:
+        from regard.engine.backends.gpu.decode import decode, decodes, look
         from regard.engine.backends.gpu.prune import Pruner, prunes
 
-        bound = bind(call)
         names = {_ROW_NUMBERS[type(m)] for m in measures if type(m) in _ROW_NUMBERS}
         pruned = next((m for m in measures if type(m) is Top and prunes(bound, m.k)), None)
         pruner = None if pruned is None else Pruner(bound, pruned.k)
         made, numbers = None, {}
         if given is not None and not (output or names or pruner):
             lse, state = given, RowState(given.peak.clone(), given.log.clone())
+            if reader is not None:
+                look(bound, given, reader)
         else:
-            found = self._forward(bound, output, names, given, pruner)
+            if decodes(bound):
+                found = decode(bound, output, names, given, reader)
+            else:
+                found = self._forward(bound, output, names, given, pruner)
             state = RowState(*(bound.batched(part) for part in found.state))
             made = None if found.output is None else bound.batched(found.output)
             lse, numbers = found.state if given is None else given, found.numbers
@@ -146,6 +167,9 @@ class TritonSweeps:
             for m in measures
             if type(m) in _ROW_NUMBERS
         }
+        if reader is not None:
+            measured |= {m: bound.batched(cells) for m, cells in reader.maps.items()}
+            measured |= {m: _scored(bound, best) for m, best in reader.tops.items()}
         for m in measures:
             if m not in measured:
                 best = pruner if m is pruned else None
@@ -160,12 +184,10 @@ class TritonSweeps:
         given: RowState | None,
         pruner: Pruner | None,
     ) -> Found:
-        """The sweep itself, by the kernel for its shape."""
-        from regard.engine.backends.gpu.decode import decode, decodes
+        """The sweep itself, where queries are not few."""
         from regard.engine.backends.gpu.forward import forward
 
-        sweep = decode if decodes(bound) else forward
-        return sweep(bound, output, names, given, pruner)
+        return forward(bound, output, names, given, pruner)
 
     def _replayed(
         self,
@@ -180,8 +202,7 @@ class TritonSweeps:
             from regard.engine.backends.gpu.top import top
 
             best = top(bound, state, measure.k) if pruner is None else pruner.best
-            weights, scores, keys = (bound.batched(t) for t in best)
-            return {measure: TopScored(weights, keys, scores)}
+            return {measure: _scored(bound, best)}
         if isinstance(measure, Pooled):
             from regard.engine.backends.gpu.replay import cell_map
 
@@ -219,32 +240,36 @@ class TritonSweeps:
 
     @_there
     @repeated
-    def columns_with_maps(
+    def rows_with_columns(
         self,
         call: Call,
-        state: RowState,
-        maps: tuple[Pooled, ...],
+        output: bool,
+        measures: tuple[Summary, ...],
         seen: bool,
         offsets: bool,
-    ) -> tuple[ColumnAnswers, dict[Summary, Measured]]:
-        """The first map that fits comes with the mass; any other has a sweep of its own."""
+        given: RowState | None,
+    ) -> tuple[RowAnswers, ColumnAnswers]:
+        """Maps come with the mass: in a sweep over the queries, or, where these are few, from the
+        scores that the rows leave."""
         from regard.engine.backends.gpu.columns import counts, diagonals
-        from regard.engine.backends.gpu.replay import cell_map, fits, replay
 
-        bound, shape = bind(call), call.shape
-        joined = next((m for m in maps if fits(bound, m.size(shape))), None)
-        along = None if joined is None else (joined, joined.size(shape))
-        mass, cells = replay(bound, state, pooled=along)
-        found = {m: cell_map(bound, state, m, shape) for m in maps if m != joined}
-        if joined is not None and cells is not None:
-            found[joined] = cells
-        sums = ColumnAnswers(
+        bound = bind(call)
+        reader = _reader(bound, call, measures, True)
+        if reader is None:
+            maps = tuple(m for m in measures if isinstance(m, Pooled))
+            others = tuple(m for m in measures if m not in maps)
+            found = self._swept(bound, call, output, others, given, None)
+            mass, cells = _mass_with_maps(bound, given or found.state, maps, call)
+            found.measured.update(cells)
+        else:
+            found = self._swept(bound, call, output, measures, given, reader)
+            mass = cast(Tensor, reader.mass)
+        return found, ColumnAnswers(
             bound.batched(mass),
             bound.batched(counts(bound, None).to(torch.int64)) if seen else None,
             None,
-            bound.batched(diagonals(bound, state, None)) if offsets else None,
+            bound.batched(diagonals(bound, given or found.state, None)) if offsets else None,
         )
-        return sums, {m: bound.batched(made) for m, made in found.items()}
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 
@@ -277,6 +302,41 @@ class TritonSweeps:
         rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
         found = None if received is None else bound.batched(received)
         return Gradients(query, key, value, rule, found)
+
+
+def _reader(
+    bound: Bound, call: Call, measures: tuple[Summary, ...], mass: bool
+) -> ScoreReader | None:
+    """Of the scores of few queries, for what they tell of all that is asked; None where they are
+    many, or nothing is."""
+    from regard.engine.backends.gpu.decode import decodes
+    from regard.engine.backends.gpu.few import MOST_PLACES, ScoreReader
+
+    maps = {m: m.size(call.shape) for m in measures if isinstance(m, Pooled)}
+    tops = tuple(m for m in measures if isinstance(m, Top) and m.k <= MOST_PLACES)
+    if not decodes(bound) or not (mass or maps or tops):
+        return None
+    return ScoreReader(bound, mass, None, maps, tops)
+
+
+def _mass_with_maps(
+    bound: Bound, state: RowState, maps: tuple[Pooled, ...], call: Call
+) -> tuple[Tensor, dict[Summary, Measured]]:
+    """The first map that fits comes with the mass; any other has a sweep of its own."""
+    from regard.engine.backends.gpu.replay import cell_map, fits, replay
+
+    joined = next((m for m in maps if fits(bound, m.size(call.shape))), None)
+    along = None if joined is None else (joined, joined.size(call.shape))
+    mass, cells = replay(bound, state, pooled=along)
+    found = {m: cell_map(bound, state, m, call.shape) for m in maps if m != joined}
+    if joined is not None and cells is not None:
+        found[joined] = cells
+    return mass, {m: bound.batched(made) for m, made in found.items()}
+
+
+def _scored(bound: Bound, best: Best) -> TopScored:
+    weights, scores, keys = (bound.batched(part) for part in best)
+    return TopScored(weights, keys, scores)
 
 
 def _shared_memory() -> int | None:

@@ -190,10 +190,10 @@ def test_what_comes_from_the_host_is_not_captured(question: str) -> None:
         FROM_THE_HOST[question](a)
 
 
-def test_one_step_of_decoding_is_captured() -> None:
+def test_one_step_of_decoding_is_captured(summaries: tuple[regard.Summary, ...]) -> None:
     """One query over a long cache, as an inference loop replays it."""
     q, k, v = tensors(batch=8, tokens=4096)
-    run, given = function(()), [q[:, :, -1:].contiguous(), k, v]
+    run, given = function(summaries), [q[:, :, -1:].contiguous(), k, v]
     graph, written = captured(run, given)
     given[0].copy_(given[0] * -1)
     graph.replay()

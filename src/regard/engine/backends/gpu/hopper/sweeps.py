@@ -73,10 +73,9 @@ class HopperSweeps(TritonSweeps):
         pruner: Pruner | None,
     ) -> Found:
         """By the kernel, where it fits."""
-        from regard.engine.backends.gpu.decode import decodes
         from regard.engine.backends.gpu.hopper.forward import fits, forward
 
-        if decodes(bound) or not fits(bound, output, pruner):
+        if not fits(bound, output, pruner):
             return super()._forward(bound, output, names, given, pruner)
         return forward(bound, output, names, given, pruner)
 
