@@ -9,7 +9,7 @@ from regard.engine import api
 from regard.engine.backends.gpu import decode
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.decode import decodes
-from regard.engine.backends.gpu.prune import BLOCK
+from regard.engine.backends.gpu.wanted import BLOCK
 
 KINDS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 

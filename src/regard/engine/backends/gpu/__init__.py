@@ -6,8 +6,9 @@
     tile        scores and weights of one tile       cells    rectangles
     forward     output, lse, one number a row        decode   the same for a few queries
     replay      received mass and maps               columns  Aᵀ @ y, counts, diagonals
-    prune       the heaviest keys by block maxima    top      … by looking at every key
-    backward    gradients of q, k and v              hopper   the forward for Hopper GPUs
+    wanted      which blocks of keys rows want       prune    the heaviest keys by block maxima
+    top         … by looking at every key            backward gradients of q, k and v
+    hopper      the forward for Hopper GPUs
 
 Triton is imported by the kernels' own files, which are imported when a kernel is first launched.
 """
