@@ -69,7 +69,10 @@ BROUGHT = (
 )  # fmt: skip
 LATER = ("causal at the end", "lengths", "sink", "flat")
 MAPPED = ("causal at the end", "window both sides", "bias table")
-MAPS = (Pooled(4, "max"), Pooled(8), Pooled(32), Pooled(128, "max"), Pooled(192), Pooled(24))
+MAPS = (
+    Pooled(1), Pooled(2), Pooled(4, "max"), Pooled(8), Pooled(8, "max"), Pooled(16),
+    Pooled(16, "max"), Pooled(32), Pooled(64), Pooled(128, "max"), Pooled(192), Pooled(24),
+)  # fmt: skip
 SOME = Received((3, 68), "visible")  # in the first tile and in the last
 QUESTIONS = ("output, lse and entropy", "received")
 

@@ -5,10 +5,10 @@
     seen        masks as bands, intervals, flags     spelt    any other mask as bits
     tile        scores and weights of one tile       cells    rectangles
     forward     output, lse, one number a row        decode   the same for a few queries
-    replay      received mass and maps               columns  Aᵀ @ y, counts, diagonals
+    replay      received mass and maps               maps     a map's cells in one tile
+    columns     Aᵀ @ y, counts, diagonals            top      the heaviest keys, of all
     wanted      which blocks of keys rows want       prune    the heaviest keys by block maxima
-    top         … by looking at every key            backward gradients of q, k and v
-    hopper      the forward for Hopper GPUs
+    backward    gradients of q, k and v              hopper   the forward for Hopper GPUs
 
 Triton is imported by the kernels' own files, which are imported when a kernel is first launched.
 """
