@@ -100,12 +100,17 @@ def _weights(
     shift, share = terms
     b, h, first, j = place
     i = n + tl.arange(0, BM)
+    if not MASKED:  # on their way while the product is computed; a mask needs the registers
+        by = tl.load(share + i)
+        moved = tl.load(shift + i)
     q = load_rows(queries, n, rule.queries, dim, stride, BM, D, TMA)
     s = times(q, k.T, PRECISION, WIDE)
     x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], first, FAST, MASKED)
-    by = tl.load(share + i)
+    if MASKED:
+        by = tl.load(share + i)
+        moved = tl.load(shift + i)
     per = tl.zeros_like(x) + factor(rule, s, FAST) * log2e(s)
-    p = tl.exp2(tl.fma(x, per, tl.zeros_like(x) + tl.load(shift + i)[:, None]))
+    p = tl.exp2(tl.fma(x, per, tl.zeros_like(x) + moved[:, None]))
     if chosen is not None:
         taken = tl.load(chosen + i, mask=i < rule.queries, other=0) != 0
         p = tl.where(taken[:, None], p, 0.0)
