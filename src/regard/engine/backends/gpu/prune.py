@@ -47,6 +47,7 @@ _MOST_PLACES = 16
 _FEWEST_KEYS = 2048
 _BUFFER = 2**29  # bytes of maxima and survivors at a time
 _SHAPE = Shape(64, BLOCK, 4, 2)
+_REGISTERS = 128  # where that is enough: four blocks at a time to a multiprocessor
 _MERGED = 64  # rows of a merge
 
 
@@ -101,6 +102,19 @@ def _bounds(want, unit, at, behind, tall, COUNT: tl.constexpr):
     least = tl.load(want.least + unit * tall + row, mask=inside, other=3.0e38)
     least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-5, FLOOR * 0.99)
     return least, entry % COUNT, row
+
+
+@triton.jit
+def _ranks(count):
+    """(4, 64) counts → how many stand before each within its row, and how many in the row: by two
+    exchanges between threads, see `maps`."""
+    c = tl.reshape(count, [2, 2, 64])
+    other = tl.xor_sum(c, 1, keep_dims=True) ^ c
+    before = tl.where(tl.arange(0, 2)[None, :, None] == 1, other, 0)
+    c += other
+    other = tl.xor_sum(c, 0, keep_dims=True) ^ c
+    before += tl.where(tl.arange(0, 2)[:, None, None] == 1, other, 0)
+    return tl.reshape(before, [4, 64]), tl.reshape(c + other, [4, 64])
 
 
 @triton.jit
@@ -195,14 +209,14 @@ def _gather(
             scores = _apart(x)
             for part in tl.static_range(16):
                 count += (scores[part] >= least[None, :]).to(tl.int32)
-            many = tl.sum(count, 0)
-            if tl.max(many, 0) <= COUNT:
-                rank = tl.cumsum(count, 0) - count
+            rank, many = _ranks(count)
+            if tl.max(tl.max(many, 0), 0) <= COUNT:
                 _keep_all(x, j, rank, least, place, row, words, tall, COUNT)
             else:
                 _keep_best(x, j, want, wide, at, behind, words, tall, COUNT)
-            tl.store(want.held + (wide * COUNT + place) * tall + row, tl.minimum(many, COUNT),
-                     mask=turned < behind)  # fmt: skip
+            to = (place * tall + row)[None, :] + tl.zeros_like(many)
+            mine = (turned < behind)[None, :] & (tl.arange(0, 4) == 0)[:, None]
+            tl.store(want.held + wide * COUNT * tall + to, tl.minimum(many, COUNT), mask=mine)
 
 
 @triton.jit
@@ -337,10 +351,12 @@ class Pruner:
         bound = self.bound
         size = (bound.units, self.count, self.count, self.tall)
         words = torch.empty(size, dtype=torch.int64, device=bound.query.device)
+        roomy = not bound.plain or bound.query.shape[-1] > 128
+        shape = _SHAPE._replace(registers=None if roomy else _REGISTERS)
         run(
             _gather, (want.most, bound.units),
             bound.query, bound.key, bound.rule, want, words, start, self.tall,
             strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1],
-            BM=_SHAPE.rows, BN=_SHAPE.keys, COUNT=self.count, **options(bound, _SHAPE),
+            BM=shape.rows, BN=shape.keys, COUNT=self.count, **options(bound, shape),
         )  # fmt: skip
         return words

@@ -73,7 +73,8 @@ def _select(
     ROWS: tl.constexpr, COUNT: tl.constexpr,
 ):  # fmt: skip
     """The blocks that some rows want, (unit, place, row), the largest maximum first."""
-    block = tl.program_id(0)
+    # under a causal mask, the long ones first
+    block = tl.num_programs(0) - 1 - tl.program_id(0)
     unit = tl.program_id(1)
     many = tl.cdiv(rule.keys, 64)
     row = block * ROWS + tl.arange(0, ROWS)
