@@ -93,6 +93,11 @@ def hasten() -> None:
         interpreter._patch_builtin = patch
 
 
+def always_prune() -> None:
+    """However few keys there are."""
+    prune._FEWEST_KEYS, prune._FEWEST_BLOCKS = 1, 0
+
+
 @contextmanager
 def as_if_long() -> Iterator[None]:
     """Keys in more blocks than a grid's second axis takes."""
@@ -227,7 +232,8 @@ def squares(case: Case) -> None:
 def unseen(queries: int) -> None:
     """Keys and values of squares that nobody sees are not read: they may hold anything. Maps of
     cells that begin with such a square, and the heaviest keys by block maxima, likewise."""
-    prune._FEWEST_KEYS, keys = 1, 390
+    always_prune()
+    keys = 390
     mask = regard.Rule(lambda i, j: (j // 128 != 1) & ((i < 128) | (j >= 256) | (j % 5 == 0)))
     dice = torch.Generator().manual_seed(3)
     clean = [torch.randn(1, 1, n, 16, generator=dice) for n in (queries, keys, keys)]
@@ -277,7 +283,8 @@ def brought(case: Case) -> None:
 def pruned(case: Case) -> None:
     """The heaviest keys by block maxima, some rows at a time, with equal keys among them; in
     whatever order the programs come."""
-    prune._FEWEST_KEYS, prune._BUFFER = 1, 1
+    always_prune()
+    prune._BUFFER = 1
     long = replace(case, queries=140, keys=200, heads=1, key_heads=1)
     inputs = long.inputs(torch.bfloat16)
     key = inputs.key.clone()
@@ -299,7 +306,7 @@ def pruned(case: Case) -> None:
 def tied(case: Case) -> None:
     """Scores that are equal by the dozen: within a block, across blocks, in all of a row. The lower
     keys come first, whatever the mask, the heads that share a key, and the rows that are there."""
-    prune._FEWEST_KEYS = 1
+    always_prune()
     lengths = regard.Padding(torch.tensor([100]))
     masks = (None, regard.Causal(), regard.Window(40, 70), regard.Causal() & lengths)
     for n, (queries, keys) in enumerate(((70, 300), (129, 64), (20, 193), (64, 128))):
@@ -360,7 +367,8 @@ def listed(case: Case) -> None:
 def decoded(case: Case) -> None:
     """A few queries over several splits of their keys: statistics, also with somebody else's lse,
     and the heaviest keys."""
-    decode._FEWEST_KEYS, decode._SPLIT, decode._SPLITS, prune._FEWEST_KEYS = 1, 64, 2, 1
+    always_prune()
+    decode._FEWEST_KEYS, decode._SPLIT, decode._SPLITS = 1, 64, 2
     keys = 200 if case.keys > 1 else case.keys
     few = replace(case, queries=min(case.queries, 3), keys=keys)
     statistics(few)

@@ -63,6 +63,7 @@ def taken(pruner: Pruner) -> int:
     [
         (HALF, 4096, 8, True), (torch.float16, 4096, 8, True), (HALF, 4096, 16, True),
         (HALF, 4096, 17, False), (HALF, 1000, 8, False), (SINGLE, 4096, 8, False),
+        (HALF, 1024, 8, True), (HALF, 1024, 9, False), (HALF, 2048, 16, True),
     ],
 )  # fmt: skip
 def test_pruning_is_for_few_of_many_keys(

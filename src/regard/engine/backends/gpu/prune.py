@@ -44,7 +44,8 @@ from regard.engine.backends.gpu.wanted import BLOCK, Wanted, wanted
 from regard.engine.call import RowState
 
 _MOST_PLACES = 16
-_FEWEST_KEYS = 2048
+_FEWEST_KEYS = 1024
+_FEWEST_BLOCKS = 2  # of keys for each place: among fewer, bounds are loose and most are wanted
 _BUFFER = 2**29  # bytes of maxima and survivors at a time
 _SHAPE = Shape(64, BLOCK, 4, 2)
 _REGISTERS = 128  # where that is enough: four blocks at a time to a multiprocessor
@@ -54,7 +55,8 @@ _MERGED = 64  # rows of a merge
 def prunes(bound: Bound, count: int) -> bool:
     """Whether pruning pays: half precision, many keys, few of them wanted."""
     half = bound.query.dtype in (torch.bfloat16, torch.float16)
-    return half and count <= _MOST_PLACES and bound.rule.keys >= _FEWEST_KEYS
+    fewest = max(_FEWEST_KEYS, _FEWEST_BLOCKS * BLOCK * count)
+    return half and count <= _MOST_PLACES and bound.rule.keys >= fewest
 
 
 @triton.jit
