@@ -3,8 +3,9 @@ loops; a child process, because Triton decides on import whether it compiles.
 
     python compiled.py <head dim> <queries>     one JSON object: by kernel,
         "carried"   types of the vectors that a loop passes on to its next turn
-        "frozen"    what is computed twice, of things that move with a loop and of things that do
-                    not: one source line has one meaning, so one of the two is wrong
+        "frozen"    what is computed twice in a loop, of things that move with it and of things
+                    that do not: one source line has one meaning, so one of the two is wrong. (What
+                    is fetched ahead stands before the loop too, for its first turn.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from triton.runtime.jit import JITFunction, create_function_from_signature
 
 import regard
 from regard.engine import api
-from regard.engine.backends.gpu import prune
+from regard.engine.backends.gpu import prune, wanted
 from regard.engine.backends.gpu.bind import bind
 from regard.engine.backends.gpu.launch import blocks
 from regard.engine.call import RowState
@@ -53,7 +54,7 @@ def listings(dim: int, queries: int) -> dict[str, str]:
     def run(kernel: JITFunction[Any], grid: Any, *args: Any, **options: Any) -> None:
         found[kernel.__name__] = compiled(kernel, *args, **options).asm["ttgir"]
 
-    prune.run = run
+    prune.run = wanted.run = run
     query, key = (torch.zeros(1, 2, n, dim, dtype=torch.bfloat16) for n in (queries, 2100))
     bound = bind(api._call(query, key, key, regard.Causal(), None, None, None, None, 0.0))
     pruner = prune.Pruner(bound, 8)
@@ -81,7 +82,7 @@ def _places(text: str) -> dict[str, str]:
 def frozen(text: str) -> list[str]:
     """Places whose copies differ in the loops that they move with."""
     places, moves = _places(text), defaultdict[str, frozenset[int]](frozenset)
-    copies = defaultdict[tuple[str, str], set[frozenset[int]]](set)
+    copies = defaultdict[tuple[str, str, int], set[frozenset[int]]](set)
     regions: list[tuple[int, list[str], set[int]]] = []  # (loop or 0, results, what these follow)
     for number, line in enumerate(text.splitlines(), 1):
         body, _, behind = line.strip().partition(" loc(")
@@ -90,7 +91,9 @@ def frozen(text: str) -> list[str]:
             left, equals, right = "", "", body
         results, kind = VALUE.findall(left), right.split(" ")[0]
         follows = frozenset[int]().union(*(moves[name] for name in VALUE.findall(right)))
-        if body.startswith("}") and not body.endswith("{") and regions:
+        if body.startswith("}") and body.endswith("{"):  # else, do
+            continue
+        if body.startswith("}") and regions:
             loop, results, gathered = regions.pop()
             moves.update(dict.fromkeys(results, frozenset(gathered - {loop})))
             continue
@@ -101,12 +104,13 @@ def frozen(text: str) -> list[str]:
         elif kind == "scf.yield" and regions:
             regions[-1][2].update(follows)
         elif equals and kind not in RESHAPING | {"arith.constant", "ttg.convert_layout"}:
-            copies[kind, places.get(behind.rstrip(")"), "")].add(follows)
+            within = next((loop for loop, _, _ in reversed(regions) if loop), 0)
+            copies[kind, places.get(behind.rstrip(")"), ""), within].add(follows)
         moves.update(dict.fromkeys(results, follows))
         if body.endswith("{"):
             regions.append((number if kind == "scf.for" else 0, results, set(follows)))
     return [
-        f"{kind} {place}" for (kind, place), found in copies.items() if place and len(found) > 1
+        f"{kind} {place}" for (kind, place, _), found in copies.items() if place and len(found) > 1
     ]
 
 

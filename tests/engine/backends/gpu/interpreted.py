@@ -34,6 +34,7 @@ from regard.engine.backends.gpu import decode, prune, replay
 from regard.engine.backends.gpu import few as few_kernels
 from regard.engine.backends.gpu.bind import bind
 from regard.engine.backends.gpu.sweeps import TRITON
+from regard.engine.backends.gpu.wanted import RUN, wanted
 from regard.engine.call import map_parts, parts_of
 from regard.summary import (
     Concentration,
@@ -76,7 +77,10 @@ FEW = (
 FEW_SIZES = ((1, 1024, torch.bfloat16), (3, 1025, torch.float32), (16, 2500, torch.float64))
 FEW_MAPS = (Pooled(), Pooled(1, "max"), Pooled(7), Pooled(1500), Pooled(5000, "max"))
 MAPPED = ("causal at the end", "window both sides", "bias table")
-MAPS = (Pooled(4, "max"), Pooled(8), Pooled(32), Pooled(128, "max"), Pooled(192), Pooled(24))
+MAPS = (
+    Pooled(1), Pooled(2), Pooled(4, "max"), Pooled(8), Pooled(8, "max"), Pooled(16),
+    Pooled(16, "max"), Pooled(32), Pooled(64), Pooled(128, "max"), Pooled(192), Pooled(24),
+)  # fmt: skip
 SOME = Received((3, 68), "visible")  # in the first tile and in the last
 QUESTIONS = ("output, lse and entropy", "received")
 
@@ -95,6 +99,11 @@ def hasten() -> None:
 
     if hasattr(interpreter, "_patch_builtin") and hasattr(interpreter, "_patch_attr"):
         interpreter._patch_builtin = patch
+
+
+def always_prune() -> None:
+    """However few keys there are."""
+    prune._FEWEST_KEYS, prune._FEWEST_BLOCKS = 1, 0
 
 
 @contextmanager
@@ -231,7 +240,8 @@ def squares(case: Case) -> None:
 def unseen(queries: int) -> None:
     """Keys and values of squares that nobody sees are not read: they may hold anything. Maps of
     cells that begin with such a square, and the heaviest keys by block maxima, likewise."""
-    prune._FEWEST_KEYS, keys = 1, 390
+    always_prune()
+    keys = 390
     mask = regard.Rule(lambda i, j: (j // 128 != 1) & ((i < 128) | (j >= 256) | (j % 5 == 0)))
     dice = torch.Generator().manual_seed(3)
     clean = [torch.randn(1, 1, n, 16, generator=dice) for n in (queries, keys, keys)]
@@ -281,7 +291,8 @@ def brought(case: Case) -> None:
 def pruned(case: Case) -> None:
     """The heaviest keys by block maxima, some rows at a time, with equal keys among them; in
     whatever order the programs come."""
-    prune._FEWEST_KEYS, prune._BUFFER = 1, 1
+    always_prune()
+    prune._BUFFER = 1
     long = replace(case, queries=140, keys=200, heads=1, key_heads=1)
     inputs = long.inputs(torch.bfloat16)
     key = inputs.key.clone()
@@ -300,38 +311,72 @@ def pruned(case: Case) -> None:
         torch.testing.assert_close(mine.weights, right.weights)
 
 
+def tied(case: Case) -> None:
+    """Scores that are equal by the dozen: within a block, across blocks, in all of a row. The lower
+    keys come first, whatever the mask, the heads that share a key, and the rows that are there."""
+    always_prune()
+    lengths = regard.Padding(torch.tensor([100]))
+    masks = (None, regard.Causal(), regard.Window(40, 70), regard.Causal() & lengths)
+    for n, (queries, keys) in enumerate(((70, 300), (129, 64), (20, 193), (64, 128))):
+        sizes = {"queries": queries, "keys": keys, "heads": 2, "key_heads": 1, "mask": None}
+        inputs = replace(case, **sizes).inputs(torch.bfloat16)
+        query, key = inputs.query.clone(), inputs.key.clone()
+        query[..., 3:9, :] = 0.0  # every score 0
+        key[..., 5:60, :] = key[..., 5:6, :].clone()  # more of a block than there are places
+        key[..., 100:150, :] = key[..., 5:6, :].clone()
+        key[..., 150:, :] = key[..., : max(keys - 150, 0), :].clone()
+        found, exact = (
+            regard.attend(query, key, inputs.value, mask=masks[n], implementation=name)
+            for name in ("triton", "dense")
+        )
+        for k in (1, 5, 8, 16):
+            with poisoned_memory(), disordered():
+                mine = found.top(k)
+            right = exact.top(k)
+            assert torch.equal(mine.keys, right.keys), f"{queries} × {keys}, {k}"
+            torch.testing.assert_close(mine.weights, right.weights)
+
+
 def listed(case: Case) -> None:
     """Each row's blocks and each block's rows, among maxima most of which are equal; blocks that
     a row does not see hold nothing, and rows that do not exist hold rubbish."""
     for queries, tall in ((70, 128), (64, 64)):
         sizes = {"queries": queries, "keys": 700, "heads": 2, "key_heads": 1}
         bound = bind(conftest.call_of(replace(case, **sizes).inputs(torch.bfloat16)))
-        row = torch.arange(tall)
-        seen = torch.arange(11)[:, None] * 64 <= row + 700 - queries  # (blocks, rows)
+        last = torch.arange(tall) + 700 - queries
+        seen = torch.arange(11)[:, None] * 64 <= last  # (blocks, rows)
         maxima = torch.randint(4, (2, 11, tall)).float().masked_fill(~seen, -2.0e38)
         maxima[..., queries:] = 1.0e30
         with poisoned_memory(), disordered():
-            made = prune.wanted(bound, maxima, 0, 10)
+            made = wanted(bound, maxima, 0, 10)
         heavy, order = maxima.sort(dim=1, descending=True, stable=True)
         names = order.masked_fill(heavy < 0, -1)[:, :10]
         names[..., queries:] = -1
         for unit in range(2):
-            pieces, work = int(made.work_count[unit]), []
+            pieces, work, ends = int(made.work_count[unit]), [], []
             for block in range(11):
                 first, count = int(made.first[unit, block]), int(made.counts[unit, block])
-                rows = made.rows[unit, first : first + count].sort().values
-                assert rows.tolist() == (names[unit] == block).any(0).nonzero()[:, 0].tolist()
-                work += [(block, first + n) for n in range(0, count, prune.RUN)]
+                entries = made.entries[unit, first : first + count].sort().values
+                row, place = (names[unit] == block).T.nonzero().T
+                assert entries.tolist() == (row * 10 + place).tolist()
+                work += [(block, first + n) for n in range(0, count, RUN)]
+            for block, first in work:
+                last = int(made.first[unit, block] + made.counts[unit, block])
+                ends.append(min(first + RUN, last))
+            assert made.work_behind[unit, :pieces].tolist() == ends
             given = torch.stack([made.work_block[unit], made.work_first[unit]], 1)[:pieces]
             assert given.tolist() == [list(piece) for piece in work]
         least = heavy[:, 9].clamp(min=-1.0e38)[..., :queries]
         assert torch.equal(made.least[..., :queries], least)
+        assert torch.equal(made.names, names.to(torch.int32))
+        assert (made.held[made.names < 0] == 0).all()
 
 
 def decoded(case: Case) -> None:
     """A few queries over several splits of their keys: statistics, also with somebody else's lse,
     and the heaviest keys."""
-    decode._FEWEST_KEYS, decode._SPLIT, decode._SPLITS, prune._FEWEST_KEYS = 1, 64, 2, 1
+    always_prune()
+    decode._FEWEST_KEYS, decode._SPLIT, decode._SPLITS = 1, 64, 2
     keys = 200 if case.keys > 1 else case.keys
     few = replace(case, queries=min(case.queries, 3), keys=keys)
     statistics(few)
@@ -460,6 +505,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "gradients": (gradients, GRADIENTS),
     "brought": (brought, BROUGHT),
     "pruned": (pruned, ("causal at the end", "sink")),
+    "tied": (tied, ("plain",)),
     "listed": (listed, ("causal at the end",)),
     "mapped": (mapped, MAPPED),
     "decoded": (decoded, DECODED),

@@ -32,6 +32,7 @@ from regard.engine.backends.gpu import (
     replay,
     steps,
     top,
+    wanted,
 )
 from regard.engine.backends.gpu.launch import Launch
 from regard.engine.backends.gpu.steps import SweepSteps
@@ -124,7 +125,7 @@ class KeptWorkspace(steps.Workspace):
 
 def pretend() -> None:
     """Kernels are interpreted, and the driver is this file."""
-    for module in (forward, backward, columns, decode, few, prune, replay, top):
+    for module in (forward, backward, columns, decode, few, prune, replay, top, wanted):
         vars(module)["run"] = run
     vars(again)["interpreting"] = lambda: False
     vars(steps)["Workspace"] = KeptWorkspace

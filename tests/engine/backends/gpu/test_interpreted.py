@@ -26,6 +26,7 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
         "gradients",
         "brought",
         "pruned",
+        "tied",
         "listed",
         "decoded",
         "few",

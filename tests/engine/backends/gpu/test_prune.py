@@ -17,7 +17,8 @@ from engine.backends.gpu.compiled import carried, frozen
 from regard.engine import api
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.launch import blocks, row_shape
-from regard.engine.backends.gpu.prune import BLOCK, RUN, Pruner, prunes
+from regard.engine.backends.gpu.prune import Pruner, prunes
+from regard.engine.backends.gpu.wanted import BLOCK, RUN
 
 HALF, SINGLE = torch.bfloat16, torch.float32
 SCRIPT = Path(__file__).with_name("compiled.py")
@@ -52,8 +53,8 @@ def taken(pruner: Pruner) -> int:
     units, many = pruner.bound.units, blocks(pruner.bound.rule.keys, BLOCK)
     maxima = units * many * pruner.tall * 4
     survivors = units * pruner.tall * pruner.count**2 * 8
-    lists = units * pruner.tall * (pruner.count * 12 + 8)
-    work = units * (blocks(pruner.tall * pruner.count, RUN) + many) * 8 + units * many * 8
+    lists = units * pruner.tall * (pruner.count * 16 + 4)
+    work = units * (blocks(pruner.tall * pruner.count, RUN) + many) * 12 + units * many * 8
     return maxima + survivors + lists + work
 
 
@@ -62,6 +63,7 @@ def taken(pruner: Pruner) -> int:
     [
         (HALF, 4096, 8, True), (torch.float16, 4096, 8, True), (HALF, 4096, 16, True),
         (HALF, 4096, 17, False), (HALF, 1000, 8, False), (SINGLE, 4096, 8, False),
+        (HALF, 1024, 8, True), (HALF, 1024, 9, False), (HALF, 2048, 16, True),
     ],
 )  # fmt: skip
 def test_pruning_is_for_few_of_many_keys(
@@ -110,7 +112,7 @@ def test_what_moves_with_a_loop_moves_in_every_layout(dim: int, queries: int) ->
     told = json.loads(run.stdout)
     assert set(told) == {"_select", "_arrange", "_list", "_gather", "_merge"}
     assert {name: found["frozen"] for name, found in told.items() if found["frozen"]} == {}
-    assert told["_gather"]["carried"] == ["64x64xf32"]  # the scores that no row has taken yet
+    assert told["_gather"]["carried"] == []
 
 
 def test_a_value_that_stands_still_in_one_layout_is_found() -> None:

@@ -5,10 +5,12 @@
     seen        masks as bands, intervals, flags     spelt    any other mask as bits
     tile        scores and weights of one tile       cells    rectangles
     forward     output, lse, one number a row        decode   the same for a few queries
-    replay      received mass and maps               columns  Aᵀ @ y, counts, diagonals
-    prune       the heaviest keys by block maxima    top      … by looking at every key
-    few         what kept scores of few queries tell
-    backward    gradients of q, k and v              hopper   the forward for Hopper GPUs
+    replay      received mass and maps               maps     a map's cells in one tile
+    columns     Aᵀ @ y, counts, diagonals            top      the heaviest keys, of all
+    wanted      which blocks of keys rows want       prune    the heaviest keys by block maxima
+    few         what kept scores of few queries tell backward gradients of q, k and v
+    again       sweeps repeated as they were         steps    what they did
+    driver      launches by CUDA itself              hopper   the forward for Hopper GPUs
 
 Triton is imported by the kernels' own files, which are imported when a kernel is first launched.
 """

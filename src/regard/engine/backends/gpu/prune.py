@@ -4,24 +4,23 @@
 The forward sweep leaves the maximum of every block, some rows at a time so that memory stays
 O(tokens). Then, for these rows:
 
-    select    every row walks its blocks' maxima with k places in registers, the largest first;
-              the least of a row's maxima bounds its k-th score
-    arrange   counts become, per head, where each block's list of rows begins, and a work list
-              with one entry for every `RUN` rows of a block
-    list      each row is written into the lists of its blocks
-    gather    a block's scores for the rows that want it; those that reach a row's bound are
-              appended to its list: at most k of a block, so at most k·k
-    merge     every row walks its list with k places in registers
+    wanted    every row finds its k blocks, every block the rows that want it, each with its place:
+              which of the row's blocks this is. The least of a row's maxima bounds its k-th score
+    gather    a block's scores for the rows that want it; those that reach a row's bound go to the
+              slots of its place. Whose slot is which is counted within the tile, so no two
+              programs ever write to one; where a row has more than k, the best k go there
+    merge     every row takes the first of each place, all under way at once, then the few others
 
 Only a sixteenth of QKᵀ is computed twice at 8,192 keys and k = 8. Equal scores go to the lower
 key: equal maxima to the lower block, equal survivors to the lower key. Where a row stands in a list
 depends on who counted first; what is computed for it does not. Nothing here waits for the host:
 work lists have the length that they can have at most.
+
+A tile's scores stay where the product leaves them: a warp has 16 rows, a thread of it two of these,
+8 apart, and of each 16 columns, two in every 8. Other layouts are right as well, and slower.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 import triton
@@ -39,228 +38,156 @@ from regard.engine.backends.gpu.launch import (
     run,
     strides_of,
 )
-from regard.engine.backends.gpu.tile import FLOOR, key_range, load_state, score, times
+from regard.engine.backends.gpu.tile import FLOOR, HIDDEN, load_state, score, times
 from regard.engine.backends.gpu.top import new_best, write
+from regard.engine.backends.gpu.wanted import BLOCK, Wanted, wanted
 from regard.engine.call import RowState
 
-BLOCK = 64  # keys of a block
-RUN = 256  # rows of a piece of work
 _MOST_PLACES = 16
-_FEWEST_KEYS = 2048
+_FEWEST_KEYS = 1024
+_FEWEST_BLOCKS = 2  # of keys for each place: among fewer, bounds are loose and most are wanted
 _BUFFER = 2**29  # bytes of maxima and survivors at a time
 _SHAPE = Shape(64, BLOCK, 4, 2)
-_ROWS = 64  # no more than any forward's block of rows: what it sees, all of its rows have written
+_REGISTERS = 128  # where that is enough: four blocks at a time to a multiprocessor
 _MERGED = 64  # rows of a merge
-_ENTRIES = 1024
 
 
 def prunes(bound: Bound, count: int) -> bool:
     """Whether pruning pays: half precision, many keys, few of them wanted. The scores of few
     queries are kept."""
     half = bound.query.dtype in (torch.bfloat16, torch.float16)
-    many = bound.rule.keys >= _FEWEST_KEYS and not decodes(bound)
+    fewest = max(_FEWEST_KEYS, _FEWEST_BLOCKS * BLOCK * count)
+    many = bound.rule.keys >= fewest and not decodes(bound)
     return half and count <= _MOST_PLACES and many
 
 
-# ── which blocks ─────────────────────────────────────────────────────────────────────────────
+@triton.jit
+def _word(x, key):
+    """A score and its key as one number, so that one store or load moves both."""
+    return (x.to(tl.int32, bitcast=True).to(tl.int64) << 32) | key.to(tl.int64)
 
 
 @triton.jit
-def _insert_block(values, names, x, name, COUNT: tl.constexpr):
-    """x into descending places; among equals, who came first stays first."""
-    x = tl.maximum(x, FLOOR)
-    held = values[:0]
-    held_names = names[:0]
-    held += (tl.maximum(values[0], x),)
-    held_names += (tl.where(x > values[0], name, names[0]),)
-    for place in tl.static_range(1, COUNT):
-        # a place below x takes what stood above it, or x itself where x does not pass that
-        above = tl.where(x > values[place - 1], names[place - 1], name)
-        held += (tl.maximum(values[place], tl.minimum(values[place - 1], x)),)
-        held_names += (tl.where(x > values[place], above, names[place]),)
-    return held, held_names
+def _unpacked(word):
+    return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True), word.to(tl.int32)
 
 
 @triton.jit
-def _read(source, n, end, step, none):
-    """The maxima of one block."""
-    return tl.load(source + n * step, mask=none + n < end, other=FLOOR)
+def _halved(wholes):
+    halves = wholes[:0]
+    for part in tl.static_range(len(wholes)):
+        first, second = tl.split(wholes[part])
+        halves += (first, second)
+    return halves
 
 
 @triton.jit
-def _read_ahead(source, n, end, step, none):
-    """The maxima of the next eight blocks, so that eight loads are under way at once."""
-    return (
-        _read(source, n, end, step, none), _read(source, n + 1, end, step, none),
-        _read(source, n + 2, end, step, none), _read(source, n + 3, end, step, none),
-        _read(source, n + 4, end, step, none), _read(source, n + 5, end, step, none),
-        _read(source, n + 6, end, step, none), _read(source, n + 7, end, step, none),
-    )  # fmt: skip
+def _apart(x):
+    """(64, 64) → 16 times (4, 64), rows as `_turned` has them: each time one number of every
+    thread and row, where products leave it. So nothing moves between threads."""
+    x = tl.permute(tl.reshape(x, [4, 2, 8, 2, 2, 2, 4, 2]), 6, 1, 0, 2, 3, 4, 5, 7)
+    return _halved(_halved(_halved(_halved((tl.reshape(x, [4, 64, 2, 2, 2, 2]),)))))
 
 
 @triton.jit
-def _select(
-    maxima, rule, names_out, turn_out, counts, least_out, base, tall,
-    ROWS: tl.constexpr, COUNT: tl.constexpr,
-):  # fmt: skip
-    """The blocks that some rows want, (unit, place, row), the largest maximum first."""
-    block = tl.program_id(0)
-    unit = tl.program_id(1)
-    many = tl.cdiv(rule.keys, 64)
-    row = block * ROWS + tl.arange(0, ROWS)
-    inside = (row < tall) & (base + row < rule.queries)
-    start, _full, _partial, end = key_range(rule, unit // rule.heads, base + block * ROWS, ROWS, 64)
-    start = start // 64
-    end = tl.cdiv(end, 64)
-    values = (tl.zeros([ROWS], tl.float32) + FLOOR,) * COUNT
-    names = (tl.zeros([ROWS], tl.int32) - 1,) * COUNT
-    wide = unit.to(tl.int64)
-    step = wide * 0 + tall
-    source = maxima + wide * many * step + row
-    none = tl.where(inside, 0, many)  # past every block, in rows that do not exist
-    now = _read_ahead(source, start, end, step, none)
-    for n in tl.range(start, end, 8):
-        later = _read_ahead(source, n + 8, end, step, none)
-        for a in tl.static_range(8):
-            name = tl.zeros([ROWS], tl.int32) + (n + a)
-            values, names = _insert_block(values, names, now[a], name, COUNT)
-        now = later
-    for place in tl.static_range(COUNT):
-        some = inside & (names[place] >= 0)
-        at = (wide * COUNT + place) * tall + row
-        # who comes first depends on the clock; who comes at all does not
-        turn = tl.atomic_add(counts + wide * many + names[place], 1, mask=some, sem="relaxed")
-        tl.store(names_out + at, tl.where(some, names[place], -1), mask=row < tall)
-        tl.store(turn_out + at, turn, mask=some)
-    tl.store(least_out + wide * tall + row, values[COUNT - 1], mask=row < tall)
+def _turned():
+    """(64,): rows of a product, the first eight of all warps before their other eight."""
+    place = tl.arange(0, 64)
+    return place % 32 // 8 * 16 + place // 32 * 8 + place % 8
 
 
 @triton.jit
-def _arrange(
-    counts, first_out, work_block, work_first, work_count, many, most, RUN: tl.constexpr,
-    TILE: tl.constexpr,
-):  # fmt: skip
-    """One head's lists, one after another, and its work."""
-    unit = tl.program_id(0).to(tl.int64)
-    first = (unit * 0).to(tl.int32)
-    work = (unit * 0).to(tl.int32)
-    for start in tl.range(0, many, TILE):
-        block = start + tl.arange(0, TILE)
-        inside = block < many
-        count = tl.load(counts + unit * many + block, mask=inside, other=0)
-        at = first + tl.cumsum(count, 0) - count
-        tl.store(first_out + unit * many + block, at, mask=inside)
-        pieces = (count + RUN - 1) // RUN
-        to = unit * most + work + tl.cumsum(pieces, 0) - pieces
-        for piece in tl.range(0, tl.max(pieces, 0)):
-            some = piece < pieces
-            tl.store(work_block + to + piece, block, mask=some)
-            tl.store(work_first + to + piece, at + piece * RUN, mask=some)
-        first += tl.sum(count, 0)
-        work += tl.sum(pieces, 0)
-    tl.store(work_count + unit, work)
+def _bounds(want, unit, at, behind, tall, COUNT: tl.constexpr):
+    """Of some entries: the least score that is kept, and which of a head's places they are."""
+    inside = at < behind
+    entry = tl.load(want.entries + unit * COUNT * tall + at, mask=inside, other=0)
+    row = entry // COUNT
+    # the bound is another kernel's: leave room for its rounding
+    least = tl.load(want.least + unit * tall + row, mask=inside, other=3.0e38)
+    least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-5, FLOOR * 0.99)
+    return least, entry % COUNT, row
 
 
 @triton.jit
-def _list(names, turn, first, rows_out, many, tall, COUNT: tl.constexpr, TILE: tl.constexpr):
-    """Some (place, row) of one head."""
-    unit = tl.program_id(1).to(tl.int64)
-    entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    inside = entry < COUNT * tall
-    at = unit * COUNT * tall + entry
-    name = tl.load(names + at, mask=inside, other=-1)
-    some = name >= 0
-    to = tl.load(first + unit * many + name, mask=some, other=0)
-    to += tl.load(turn + at, mask=some, other=0)
-    tl.store(rows_out + unit * COUNT * tall + to, entry % tall, mask=some)
-
-
-class Wanted(NamedTuple):
-    """Rows by block, all of it per head; `most` pieces of work at most."""
-
-    least: Tensor  # (units, tall): bounds the k-th score from below
-    names: Tensor  # (units, k, tall): blocks, −1 where there are fewer
-    rows: Tensor  # (units, k·tall): in the order of blocks
-    first: Tensor  # (units, blocks): where a block's rows begin
-    counts: Tensor  # (units, blocks)
-    work_block: Tensor  # (units, most)
-    work_first: Tensor  # (units, most): the first of at most RUN rows
-    work_count: Tensor  # (units,)
-    most: int
-
-
-def wanted(bound: Bound, maxima: Tensor, start: int, count: int) -> Wanted:
-    """Of the rows from `start` on, whose maxima (units, blocks, tall) are known."""
-    units, device = bound.units, maxima.device
-    many, tall = blocks(bound.rule.keys, BLOCK), maxima.shape[-1]
-    most = blocks(tall * count, RUN) + min(many, tall * count)
-
-    def new(*size: int, dtype: torch.dtype = torch.int32) -> Tensor:
-        return torch.empty((units, *size), dtype=dtype, device=device)
-
-    made = Wanted(
-        least=new(tall, dtype=torch.float32), names=new(count, tall), rows=new(count * tall),
-        first=new(many), counts=torch.zeros((units, many), dtype=torch.int32, device=device),
-        work_block=new(most), work_first=new(most), work_count=new(), most=most,
-    )  # fmt: skip
-    turn = new(count, tall)
-    run(
-        _select, (blocks(tall, _ROWS), units),
-        maxima, bound.rule, made.names, turn, made.counts, made.least, start, tall,
-        ROWS=_ROWS, COUNT=count, num_warps=2, **EXACT,
-    )  # fmt: skip
-    run(
-        _arrange, (units,),
-        made.counts, made.first, made.work_block, made.work_first, made.work_count, many, most,
-        RUN=RUN, TILE=1024, num_warps=4,
-    )  # fmt: skip
-    run(
-        _list, (blocks(count * tall, _ENTRIES), units),
-        made.names, turn, made.first, made.rows, many, tall, COUNT=count, TILE=_ENTRIES,
-    )  # fmt: skip
-    return made
-
-
-# ── which keys ───────────────────────────────────────────────────────────────────────────────
+def _ranks(count):
+    """(4, 64) counts → how many stand before each within its row, and how many in the row: by two
+    exchanges between threads, see `maps`."""
+    c = tl.reshape(count, [2, 2, 64])
+    other = tl.xor_sum(c, 1, keep_dims=True) ^ c
+    before = tl.where(tl.arange(0, 2)[None, :, None] == 1, other, 0)
+    c += other
+    other = tl.xor_sum(c, 0, keep_dims=True) ^ c
+    before += tl.where(tl.arange(0, 2)[:, None, None] == 1, other, 0)
+    return tl.reshape(before, [4, 64]), tl.reshape(c + other, [4, 64])
 
 
 @triton.jit
-def _append(x, j, row, least, held, values, keys, tall, COUNT: tl.constexpr):
-    """The best COUNT of the scores that reach their row's bound, to that row's list; lower keys
-    first among equals."""
+def _keep_all(x, j, rank, least, place, row, words, tall, COUNT: tl.constexpr):
+    """Scores that reach their row's bound, to slots from `rank` on."""
+    scores = _apart(x)
+    keys = _apart(tl.zeros_like(x).to(tl.int32) + j[None, :])
+    to = (place * (COUNT * tall) + row)[None, :] + rank * tall
+    for part in tl.static_range(16):
+        reaches = scores[part] >= least[None, :]
+        tl.store(words + to, _word(scores[part], keys[part]), mask=reaches)
+        to += tl.where(reaches, tall, 0)
+
+
+@triton.jit
+def _keep_best(x, j, want, unit, at, behind, words, tall, COUNT: tl.constexpr):
+    """The best COUNT of them, lower keys first among equals."""
     NONE: tl.constexpr = 2147483647
-    most = tl.max(tl.sum((x >= least[:, None]).to(tl.int32), 1), 0)
-    for _ in range(tl.minimum(most, COUNT)):
+    least, place, row = _bounds(want, unit, at, behind, tall, COUNT)
+    n = 0
+    while n < COUNT:  # beside a `for`, the loop over tiles would not fetch ahead
         best = tl.max(x, 1)
         key = tl.min(tl.where(x == best[:, None], j[None, :], NONE), 1)
-        reaches = best >= least
-        # in any order: the list is sorted later
-        turn = tl.atomic_add(held + row, 1, mask=reaches, sem="relaxed")
-        at = turn.to(tl.int64) * tall + row
-        tl.store(values + at, best, mask=reaches)
-        tl.store(keys + at, key, mask=reaches)
+        to = (place * COUNT + n) * tall + row
+        tl.store(words + to, _word(best, key), mask=best >= least)
         x = tl.where(j[None, :] == key[:, None], FLOOR, x)
+        n += 1
+
+
+@triton.jit
+def _scores(s, rule, b, h, i, j, block, FAST: tl.constexpr, PLAIN: tl.constexpr):
+    """As `score` has them, of rows that exist. What a row sees of a plain mask is one interval,
+    and that is one or two comparisons a score."""
+    if not PLAIN:
+        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], block * 64, FAST, True)
+    else:
+        x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], block * 64, FAST, False)
+        end = i * 0 + rule.keys
+        if rule.most is not None:
+            end = tl.minimum(end, i + rule.most + 1)
+        if rule.high is not None:
+            end = tl.minimum(end, tl.load(rule.high + b * rule.span_stride + i))
+        x = tl.where(j[None, :] < end[:, None], x, HIDDEN)
+        if rule.least is not None:
+            x = tl.where(j[None, :] >= (i + rule.least)[:, None], x, HIDDEN)
+        if rule.low is not None:
+            low = tl.load(rule.low + b * rule.span_stride + i)
+            x = tl.where(j[None, :] >= low[:, None], x, HIDDEN)
+    return x
 
 
 @triton.jit
 def _gather(
-    Q, K, rule, want, held, values, keys, base, tall, q_strides, k_strides, dim,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, RUN: tl.constexpr, COUNT: tl.constexpr,
+    Q, K, rule, want, words, base, tall, q_strides, k_strides, dim,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, COUNT: tl.constexpr,
     FAST: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One block of keys, at most RUN of the rows that want it."""
+    """One block of keys, some of the rows that want it."""
     unit = tl.program_id(1)
     wide = unit.to(tl.int64)
-    if tl.program_id(0) < tl.load(want.work_count + unit):
+    # all at once: what there is beyond the last piece of work is rubbish, and not used
+    work = wide * want.most + tl.program_id(0)
+    pieces = tl.load(want.work_count + unit)
+    block = tl.load(want.work_block + work)
+    first = tl.load(want.work_first + work)
+    behind = tl.load(want.work_behind + work)
+    if tl.program_id(0) < pieces:
         b = unit // rule.heads
         h = unit % rule.heads
-        many = tl.cdiv(rule.keys, 64)
-        work = wide * want.most + tl.program_id(0)
-        block = tl.load(want.work_block + work)
-        first = tl.load(want.work_first + work)
-        behind = tl.load(want.first + wide * many + block)
-        behind += tl.load(want.counts + wide * many + block)
-        behind = tl.minimum(behind, first + RUN)
         j = block * 64 + tl.arange(0, BN)
         d = tl.arange(0, D)
         own = Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1]
@@ -268,34 +195,42 @@ def _gather(
         other += (h // rule.group).to(tl.int64) * k_strides[1]
         k = tl.load(other + j.to(tl.int64)[:, None] * k_strides[2] + d[None, :],
                     mask=(j < rule.keys)[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
-        rows = want.rows + wide * COUNT * tall
-        lists = wide * COUNT * COUNT * tall
+        entries = want.entries + wide * COUNT * tall
+        words += wide * COUNT * COUNT * tall
         # tiles pass no vector on to each other: Triton 3.6 takes one that is wanted in several
         # layouts for what it was before the loop, and rows then get the bounds of others
         for start in tl.range(first, behind, BM):
+            turned = start + _turned()
+            least, place, row = _bounds(want, wide, turned, behind, tall, COUNT)
             at = start + tl.arange(0, BM)
             inside = at < behind
-            row = tl.load(rows + at, mask=inside, other=0)
-            i = base + row
+            i = base + tl.load(entries + at, mask=inside, other=0) // COUNT
             q = tl.load(own + i.to(tl.int64)[:, None] * q_strides[2] + d[None, :],
                         mask=inside[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
-            # the bound is another kernel's: leave room for its rounding
-            least = tl.load(want.least + wide * tall + row, mask=inside, other=3.0e38)
-            least = tl.maximum(least - 1.0e-4 * tl.abs(least) - 1.0e-5, FLOOR * 0.99)
             s = times(q, k.T, PRECISION, WIDE)
-            x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], block * 64, FAST, True)
-            _append(x, j, row, least, held + wide * tall, values + lists, keys + lists, tall,
-                    COUNT)  # fmt: skip
+            x = _scores(s, rule, b, h, i, j, block, FAST, PLAIN)
+            count = tl.zeros([4, BM], tl.int32)
+            scores = _apart(x)
+            for part in tl.static_range(16):
+                count += (scores[part] >= least[None, :]).to(tl.int32)
+            rank, many = _ranks(count)
+            if tl.max(tl.max(many, 0), 0) <= COUNT:
+                _keep_all(x, j, rank, least, place, row, words, tall, COUNT)
+            else:
+                _keep_best(x, j, want, wide, at, behind, words, tall, COUNT)
+            to = (place * tall + row)[None, :] + tl.zeros_like(many)
+            mine = (turned < behind)[None, :] & (tl.arange(0, 4) == 0)[:, None]
+            tl.store(want.held + wide * COUNT * tall + to, tl.minimum(many, COUNT), mask=mine)
 
 
 @triton.jit
-def _insert_key(values, keys, x, key, COUNT: tl.constexpr):
+def _insert_key(values, keys, x, key):
     """x into descending places; equal ones stand by key, and nothing stands behind everything."""
     made = values[:0]
     made_keys = keys[:0]
     above = x
     above_key = key
-    for place in tl.static_range(COUNT):
+    for place in tl.static_range(len(values)):
         # a place behind x takes what stood above it, or x itself where x does not pass that
         v = values[place]
         name = keys[place]
@@ -308,33 +243,77 @@ def _insert_key(values, keys, x, key, COUNT: tl.constexpr):
 
 
 @triton.jit
+def _pairwise(parts, HALF: tl.constexpr):
+    joined = parts[:0]
+    for place in tl.static_range(HALF):
+        joined += (tl.join(parts[place], parts[place + HALF]),)
+    return joined
+
+
+@triton.jit
+def _beside(parts, LEVELS: tl.constexpr):
+    """Some (rows,) → (rows, 2^LEVELS), a row's numbers in one thread; the first again behind."""
+    for _ in tl.static_range(2**LEVELS - len(parts)):
+        parts += (parts[0],)
+    for level in tl.static_range(LEVELS):
+        parts = _pairwise(parts, 2 ** (LEVELS - level - 1))
+    return tl.reshape(parts[0], [parts[0].shape[0], 2**LEVELS])
+
+
+@triton.jit
+def _other_slot(starts, e):
+    """Which of a place's slots the e-th survivor is that is not the first of its place."""
+    place = e * 0
+    begin = e * 0
+    for p in tl.static_range(1, len(starts)):
+        behind = e >= starts[p]
+        place = tl.where(behind, p, place)
+        begin = tl.where(behind, starts[p], begin)
+    return place * len(starts) + (e - begin + 1)
+
+
+@triton.jit
 def _merge(
-    rule, held, values, keys, peak, log, found, base, tall,
-    ROWS: tl.constexpr, COUNT: tl.constexpr, FAST: tl.constexpr,
+    rule, held, words, peak, log, found, base, tall,
+    ROWS: tl.constexpr, COUNT: tl.constexpr, LEVELS: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    """The best of some rows' survivors."""
+    """The best of some rows' survivors: the first of every place, under way all at once, and then
+    the few others."""
     NONE: tl.constexpr = 2147483647
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     unit = tl.program_id(1).to(tl.int64)
     inside = (row < tall) & (base + row < rule.queries)
-    many = tl.load(held + unit * tall + row, mask=inside, other=0)
-    best = (tl.zeros([ROWS], tl.float32) + FLOOR,) * COUNT
-    names = (tl.zeros([ROWS], tl.int32) + NONE,) * COUNT
-    lists = unit * COUNT * COUNT * tall + row
-    x = tl.load(values + lists, mask=many > 0, other=FLOOR)
-    key = tl.load(keys + lists, mask=many > 0, other=NONE)
-    for n in range(1, tl.max(many, 0) + 1):
-        lists += tall
-        later = tl.load(values + lists, mask=many > n, other=FLOOR)
-        later_key = tl.load(keys + lists, mask=many > n, other=NONE)
-        best, names = _insert_key(best, names, x, key, COUNT)
-        x = later
-        key = later_key
     at = unit * rule.queries + base + row
     p_row, l_row = load_state(peak, log, at, inside)
+    held += unit * COUNT * tall + row
+    words += unit * COUNT * COUNT * tall + row
+    none = ((row,) * COUNT)[:0]
+    counts = none
+    firsts = none
     for place in tl.static_range(COUNT):
-        write(best[place], names[place], rule, p_row, l_row, found, at * COUNT + place, inside,
-              FAST)  # fmt: skip
+        counts += (tl.load(held + place * tall, mask=inside, other=0),)
+        firsts += (tl.load(words + place * COUNT * tall, mask=inside, other=0),)
+    best = none
+    names = none
+    starts = none
+    others = row * 0
+    for place in tl.static_range(COUNT):
+        x, key = _unpacked(firsts[place])
+        x = tl.where(counts[place] > 0, x, FLOOR)
+        key = tl.where(counts[place] > 0, key, NONE)
+        best += (tl.zeros([ROWS], tl.float32) + FLOOR,)
+        names += (row * 0 + NONE,)
+        best, names = _insert_key(best, names, x, key)
+        starts += (others,)
+        others += tl.maximum(counts[place] - 1, 0)
+    for e in range(tl.max(others, 0)):
+        slot = _other_slot(starts, row * 0 + e)
+        x, key = _unpacked(tl.load(words + slot * tall, mask=e < others, other=0))
+        x = tl.where(e < others, x, FLOOR)
+        best, names = _insert_key(best, names, x, tl.where(e < others, key, NONE))
+    place = tl.arange(0, 2**LEVELS)[None, :]
+    write(_beside(best, LEVELS), _beside(names, LEVELS), rule, p_row[:, None], l_row[:, None],
+          found, at[:, None] * COUNT + place, inside[:, None] & (place < COUNT), FAST)  # fmt: skip
 
 
 class Pruner:
@@ -349,7 +328,7 @@ class Pruner:
         """A power of two that the buffer holds, so that blocks of rows fill the machine evenly."""
         bound = self.bound
         least = row_shape(bound.query.shape[-1], bound.query.dtype).rows
-        row = blocks(bound.rule.keys, BLOCK) * 4 + self.count * (self.count * 8 + 12)
+        row = blocks(bound.rule.keys, BLOCK) * 4 + self.count * (self.count * 8 + 16)
         fit = max(1, _BUFFER // max(1, bound.units * row))
         fit = max(least, 1 << (fit.bit_length() - 1))
         return min(fit, blocks(bound.rule.queries, least) * least)
@@ -360,25 +339,26 @@ class Pruner:
         if bound.units * bound.rule.queries * bound.rule.keys == 0:
             return
         want = wanted(bound, maxima, start, self.count)
-        survivors = self._gather(want, start)
+        words = self._gather(want, start)
         peak, log = (part.to(bound.exact).contiguous() for part in state)
         run(
             _merge, (blocks(self.tall, _MERGED), bound.units),
-            bound.rule, *survivors, peak, log, self.best, start, self.tall,
-            ROWS=_MERGED, COUNT=self.count, FAST=bound.fast, num_warps=2, **EXACT,
+            bound.rule, want.held, words, peak, log, self.best, start, self.tall,
+            ROWS=_MERGED, COUNT=self.count, LEVELS=(self.count - 1).bit_length(),
+            FAST=bound.fast, num_warps=2, **EXACT,
         )  # fmt: skip
 
-    def _gather(self, want: Wanted, start: int) -> tuple[Tensor, Tensor, Tensor]:
-        """How many survivors rows have (units, rows), their scores and keys (units, k·k, rows)."""
-        bound, device = self.bound, self.bound.query.device
-        size = (bound.units, self.count * self.count, self.tall)
-        held = torch.zeros((bound.units, self.tall), dtype=torch.int32, device=device)
-        values = torch.empty(size, device=device)
-        keys = torch.empty(size, dtype=torch.int32, device=device)
+    def _gather(self, want: Wanted, start: int) -> Tensor:
+        """Survivors (units, places, k, rows): scores and keys."""
+        bound = self.bound
+        size = (bound.units, self.count, self.count, self.tall)
+        words = torch.empty(size, dtype=torch.int64, device=bound.query.device)
+        roomy = not bound.plain or bound.query.shape[-1] > 128
+        shape = _SHAPE._replace(registers=None if roomy else _REGISTERS)
         run(
             _gather, (want.most, bound.units),
-            bound.query, bound.key, bound.rule, want, held, values, keys, start, self.tall,
+            bound.query, bound.key, bound.rule, want, words, start, self.tall,
             strides_of(bound.query), strides_of(bound.key), bound.query.shape[-1],
-            BM=_SHAPE.rows, BN=_SHAPE.keys, RUN=RUN, COUNT=self.count, **options(bound, _SHAPE),
+            BM=shape.rows, BN=shape.keys, COUNT=self.count, **options(bound, shape),
         )  # fmt: skip
-        return held, values, keys
+        return words

@@ -5,8 +5,10 @@
 
 One program owns a block of keys and walks the queries. A thread holds the same places of every
 tile, so it keeps a sum of its own for each of its keys; threads are added up at the end. Cells of
-the map are put together within a warp, from strips of its 16 queries; strips are joined afterwards.
-Mass has the same bits whichever map comes along, and nothing is added atomically.
+the map are put together within a warp, from strips of its 16 queries: threads exchange halves of
+what they hold until each has one cell of all, and write it from there. Cells of more than a strip
+are joined afterwards. Mass has the same bits whichever map comes along, and nothing is added
+atomically.
 
 A weight is 2^(x·per + shift)·share. A row's two terms are prepared once: shift is −lse·log₂e in one
 number, share makes up for what rounding it lost. So a weight costs one fused multiply-add and one
@@ -40,6 +42,7 @@ from regard.engine.backends.gpu.launch import (
     run,
     strides_of,
 )
+from regard.engine.backends.gpu.maps import STRIP, WIDEST, draw, pairs_of, reduced
 from regard.engine.backends.gpu.tile import (
     clear_queries,
     factor,
@@ -60,10 +63,10 @@ from regard.shapes import AttentionShape
 from regard.summary import Pooled
 
 _TERMS = 1024  # rows a program prepares
-_JOINED = 256  # cells a program finishes
+_JOINED = 256  # strips a program reads at a time
+_BESIDE = 32  # of them one cell's, at most
+_IN_PLACE = 8  # the least cell that is written from where it was summed
 _SECOND_AXIS = 65535  # CUDA's limit on programs there; the first takes 2³¹ − 1
-_STRIP = tl.constexpr(16)  # queries of one warp
-_ACROSS = tl.constexpr(64)  # keys of a strip, where cells are no smaller
 
 
 class Replayed(NamedTuple):
@@ -88,37 +91,6 @@ def _terms(peak, log, found, rows, padded, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _reduced(x, axis: tl.constexpr, LARGEST: tl.constexpr):
-    """The sum or the largest along an axis."""
-    if LARGEST:
-        return tl.max(x, axis)
-    else:
-        return tl.sum(x, axis)
-
-
-@triton.jit
-def _pairs(p, share, BM: tl.constexpr, BN: tl.constexpr, LARGEST: tl.constexpr):
-    """(BM, BN) → (BM/16, 8, BN): queries 8 apart, which one thread holds, with their shares."""
-    first, second = tl.split(tl.permute(tl.reshape(p, [BM // 16, 2, 8, BN]), 0, 2, 3, 1))
-    by = tl.permute(tl.reshape(share, [BM // 16, 2, 8]), 0, 2, 1)
-    by_first, by_second = tl.split(by)
-    weighed = first * by_first[:, :, None]
-    if LARGEST:
-        return tl.maximum(weighed, second * by_second[:, :, None])
-    else:
-        return tl.fma(second, tl.zeros_like(second) + by_second[:, :, None], weighed)
-
-
-@triton.jit
-def _strips(c, STRIPS: tl.constexpr, BN: tl.constexpr, ACROSS: tl.constexpr,
-            LARGEST: tl.constexpr):  # fmt: skip
-    """(STRIPS, 8, BN) → (STRIPS, BN/ACROSS): what a thread holds first, then its neighbours."""
-    c = _reduced(tl.reshape(c, [STRIPS, 8, BN // ACROSS, ACROSS // 8, 4, 2]), 5, LARGEST)
-    c = _reduced(c, 3, LARGEST)
-    return _reduced(_reduced(c, 3, LARGEST), 1, LARGEST)
-
-
-@triton.jit
 def _weights(
     n, k, queries, stride, terms, chosen, rule, dim, place,
     D: tl.constexpr, BM: tl.constexpr, FAST: tl.constexpr, MASKED: tl.constexpr,
@@ -128,47 +100,22 @@ def _weights(
     shift, share = terms
     b, h, first, j = place
     i = n + tl.arange(0, BM)
+    if not MASKED:  # on their way while the product is computed; a mask needs the registers
+        by = tl.load(share + i)
+        moved = tl.load(shift + i)
     q = load_rows(queries, n, rule.queries, dim, stride, BM, D, TMA)
     s = times(q, k.T, PRECISION, WIDE)
     x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], first, FAST, MASKED)
-    by = tl.load(share + i)
+    if MASKED:
+        by = tl.load(share + i)
+        moved = tl.load(shift + i)
     per = tl.zeros_like(x) + factor(rule, s, FAST) * log2e(s)
-    p = tl.exp2(tl.fma(x, per, tl.zeros_like(x) + tl.load(shift + i)[:, None]))
+    p = tl.exp2(tl.fma(x, per, tl.zeros_like(x) + moved[:, None]))
     if chosen is not None:
         taken = tl.load(chosen + i, mask=i < rule.queries, other=0) != 0
         p = tl.where(taken[:, None], p, 0.0)
         by = tl.where(taken, by, 0.0)
     return p, by
-
-
-@triton.jit
-def _draw(
-    square, n, p, by, pairs, cells, sizes, first,
-    BM: tl.constexpr, BN: tl.constexpr, CELL: tl.constexpr, SEVERAL: tl.constexpr,
-    LARGEST: tl.constexpr,
-):  # fmt: skip
-    """The strips of a tile are written. Where it is only part of a cell, what was there before is
-    carried along, and what is written last is the whole."""
-    DOWN: tl.constexpr = min(CELL, _STRIP)
-    ACROSS: tl.constexpr = min(CELL, _ACROSS)
-    if CELL < _STRIP:
-        part = tl.reshape(p * by[:, None], [BM // CELL, CELL, BN // CELL, CELL])
-        part = _reduced(_reduced(part, 3, LARGEST), 1, LARGEST)
-    else:
-        if LARGEST:
-            pairs = _pairs(p, by, BM, BN, True)
-        part = _strips(pairs, BM // _STRIP, BN, ACROSS, LARGEST)
-    cell, tall, wide = sizes
-    block = n // BM
-    if SEVERAL:
-        before = tl.where(n % cell == 0, 0.0, square)
-        part = tl.maximum(before, part) if LARGEST else before + part
-        block = n // cell
-    down = block * (BM // DOWN) + tl.arange(0, BM // DOWN)
-    strip = first // ACROSS + tl.arange(0, BN // ACROSS)
-    tl.store(cells + down.to(tl.int64)[:, None] * wide + strip[None, :], part,
-             mask=(down < tall)[:, None] & (strip < wide)[None, :])  # fmt: skip
-    return part
 
 
 @triton.jit
@@ -182,7 +129,7 @@ def _fold(
     mass, lost, square = held
     p, by = _weights(n, k, queries, stride, terms, chosen, rule, dim, place, D, BM, FAST, MASKED,
                      PRECISION, WIDE, TMA)  # fmt: skip
-    pairs = _pairs(p, by, BM, BN, False)
+    pairs = pairs_of(p, by, BM, BN, False)
     if KAHAN:  # halves have lost more before than a plain sum of them does
         added = pairs - lost
         grown = mass + added
@@ -191,8 +138,8 @@ def _fold(
     else:
         mass += pairs
     if asked.cells is not None:
-        square = _draw(square, n, p, by, pairs, cells, sizes, place[2], BM, BN, CELL, SEVERAL,
-                       LARGEST)  # fmt: skip
+        square = draw(square, n, p, by, pairs, cells, rule, sizes, place[2], BM, BN, CELL, SEVERAL,
+                      LARGEST)  # fmt: skip
     return mass, lost, square
 
 
@@ -236,8 +183,8 @@ def _replay(
     cells = Q
     if asked.cells is not None:
         cells = asked.cells + unit.to(tl.int64) * sizes[1] * sizes[2]
-    zero = tl.zeros([BM // _STRIP, 8, BN], ACC)
-    square = tl.zeros([BM // min(CELL, _STRIP), BN // min(CELL, _ACROSS)], ACC)
+    zero = tl.zeros([BM // STRIP, 8, BN], ACC)
+    square = tl.zeros([BM // STRIP, 32], ACC)
     held = (zero, zero, square)
     start, full, partial, end = query_range(rule, first, BM, BN)
     if bounds is not None:  # outside of them nobody is chosen
@@ -272,16 +219,23 @@ def _replay(
 
 
 @triton.jit
-def _join(strips, found, tall, wide, queries, keys, cell, down, across, LARGEST: tl.constexpr,
-          BLOCK: tl.constexpr):  # fmt: skip
-    """down × across strips put together to a cell: the largest, or the sum ÷ the area inside."""
+def _join(
+    strips, found, tall, wide, queries, keys, cell, across, LARGEST: tl.constexpr,
+    DOWN: tl.constexpr, BESIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """DOWN × across strips put together to a cell: the largest, or the sum ÷ the area inside. Some
+    strips beside each other at a time, as they lie in memory."""
     row = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.arange(0, BESIDE)
     whole = tl.zeros([BLOCK], strips.dtype.element_ty)
-    for part in tl.range(0, down * across):
-        at = (row * down + part // across) * (wide * across) + part % across
-        more = tl.load(strips + at + c * across, mask=c < wide, other=0.0)
-        whole = tl.maximum(whole, more) if LARGEST else whole + more
+    for start in tl.range(0, across, BESIDE):
+        at = c[:, None] * across + (start + part)[None, :]
+        inside = (c < wide)[:, None] & (start + part < across)[None, :]
+        for n in tl.static_range(DOWN):
+            line = strips + (row * DOWN + n) * (wide * across)
+            more = reduced(tl.load(line + at, mask=inside, other=0.0), 1, LARGEST)
+            whole = tl.maximum(whole, more) if LARGEST else whole + more
     if not LARGEST:
         height = tl.minimum(cell, queries - (row % tall).to(tl.int32) * cell)
         side = tl.minimum(cell, tl.maximum(keys - c * cell, 1))
@@ -306,14 +260,16 @@ def replay(
     cell = tile.rows if pooled is None else pooled[1]
     tall, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
     # strips of a cell; one that is taller than a tile is carried along
-    down = blocks(min(cell, tile.rows), _STRIP.value)
-    beside = blocks(cell, min(tile.rows, _ACROSS.value))
+    down = blocks(min(cell, tile.rows), STRIP.value)
+    beside = blocks(cell, min(tile.rows, WIDEST.value))
     largest = pooled is not None and pooled[0].how == "max"
-    asked = Replayed(
-        bound.new(rule.keys),
-        None if pooled is None else bound.new(tall * down, wide * beside).zero_(),
-    )
     found = None if pooled is None else bound.new(tall, wide)
+    strips = found
+    if found is not None and cell > STRIP.value:
+        strips = bound.new(tall * down, wide * beside)
+    if strips is not None and (chosen is not None or not _walks_over_all(rule)):
+        strips.zero_()
+    asked = Replayed(bound.new(rule.keys), strips)
     many = blocks(rule.keys, tile.keys)
     turned = _is_turned(rule, many)
     grid = (bound.units, many) if turned else (many, bound.units)
@@ -321,6 +277,8 @@ def replay(
         return asked._replace(cells=found)
     terms, padded = _row_terms(bound, state, tile.rows)
     flags, bounds = (None, None) if chosen is None or not rule.queries else _taken(chosen)
+    if cell < _IN_PLACE:  # such cells pass through shared memory, where two blocks must have room
+        tile = tile._replace(stages=min(tile.stages, 2))
     run(
         _replay, grid,
         bound.query, bound.key, rule, terms, flags, bounds, asked, strides_of(bound.query),
@@ -330,13 +288,19 @@ def replay(
         KAHAN=bound.query.dtype == bound.exact,
         TMA=across(bound.query) and across(bound.key), TURNED=turned, **options(bound, tile),
     )  # fmt: skip
-    if found is not None and found.numel():
+    if found is not None and found is not strips and found.numel():
+        at_once = min(1 << (beside - 1).bit_length(), _BESIDE)
         run(
-            _join, (bound.units * tall, blocks(wide, _JOINED)),
-            asked.cells, found, tall, wide, rule.queries, rule.keys, cell, down, beside,
-            LARGEST=largest, BLOCK=_JOINED,
+            _join, (bound.units * tall, blocks(wide, _JOINED // at_once)),
+            strips, found, tall, wide, rule.queries, rule.keys, cell, beside,
+            LARGEST=largest, DOWN=down, BESIDE=at_once, BLOCK=_JOINED // at_once,
         )  # fmt: skip
     return asked._replace(cells=found)
+
+
+def _walks_over_all(rule: ScoreOperands) -> bool:
+    """Whether every tile is looked at, however little of it is seen."""
+    return rule.most is None and rule.least is None and rule.spelt is None
 
 
 def _is_turned(rule: ScoreOperands, many: int) -> bool:

@@ -23,13 +23,13 @@ ASKED = {
     "top": (regard.Top(5),),
     "map": (regard.Pooled(100, how="max"), regard.Offsets()),
 }
-MASKS = {"none": None, "causal": regard.Causal(), "window": regard.Window(100)}
+MASKS = {"causal": regard.Causal(), "window": regard.Window(100)}
 
 
-@pytest.mark.parametrize("dim", [64, 80, 128])
+@pytest.mark.parametrize("dim", [80, 128])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("queries", [1, 777, 2500])
+@pytest.mark.parametrize("queries", [1, 2500])
 @pytest.mark.parametrize("implementation", ["triton", None])
 def test_the_same_bits(
     implementation: str | None, queries: int, asked: str, mask: str, dim: int
