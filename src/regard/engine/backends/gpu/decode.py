@@ -110,7 +110,7 @@ def _part(
                 state = fold(state, n, q, keys, values, rule, sizes, b, h[:, None], i, asked,
                              line * rule.keys, kept, D, DV, BN, FAST, True, PRECISION, WIDE,
                              False)  # fmt: skip
-        if parts is not None:
+        if parts.top is not None:  # of the tuple itself Triton 3.6 cannot say so
             _keep(state, parts, line * tl.num_programs(0) + split, inside, chunk, value_dim,
                   asked)  # fmt: skip
 
@@ -206,13 +206,16 @@ class _Parts(NamedTuple):
     """What splits leave, (rows, splits) each; None where nobody asks."""
 
     context: Tensor | None  # (rows, splits, Dv)
-    top: Tensor
-    total: Tensor
+    top: Tensor | None
+    total: Tensor | None
     centred: Tensor | None
     squares: Tensor | None
     away: Tensor | None
     raw: Tensor | None
     visible: Tensor | None
+
+
+_NOTHING = _Parts(*[None] * len(_Parts._fields))
 
 
 def _parts(bound: Bound, asked: Asked, rows: int, splits: int) -> _Parts:
@@ -303,7 +306,7 @@ def _launch(
     tiles = blocks(rows, shape.rows)
     chunk = value_chunk(value_dim, dim) if asked.output is not None else padded(0)
     chunks = blocks(value_dim, chunk) if asked.output is not None else 1
-    parts = None if made is None else _parts(bound, asked, count * rows, splits)
+    parts = _NOTHING if made is None else _parts(bound, asked, count * rows, splits)
     fixed = {"DV": chunk, "BN": shape.keys, "SPLIT": _SPLIT, "QUERIES": MOST_QUERIES}
     run(
         _part, (splits, count * tiles, chunks),
