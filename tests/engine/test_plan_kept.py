@@ -43,6 +43,20 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return made
 
 
+def test_a_replay_is_settled_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch)
+    for _ in range(3):
+        q, k, v = (t * 2 for t in given())
+        a = regard.attend(q, k, v, mask=regard.Causal())
+        b = regard.replay(q, k, mask=regard.Causal())
+        torch.testing.assert_close(b.received(), a.received())
+        c = regard.replay(q, k, a.lse, mask=regard.Window(1))
+        assert not torch.allclose(c.received(), a.received())
+    assert len(made) == 3
+    with pytest.raises(regard.errors.InputError, match="no output"):
+        b.output  # noqa: B018
+
+
 def test_a_choice_is_made_once_for_calls_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     made = counted(monkeypatch)
     first = regard.attend(*given(), mask=regard.Causal(), summaries=(regard.Entropy(),))

@@ -40,7 +40,7 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Parts of the gpu suite: forward, length, decode, backward, llama.",
+            help="Parts of gpu: forward, length, short, columns, decode, backward, llama.",
             show_default=False,
         ),
     ] = None,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.attention import _cur_sdpa_kernel_backends
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -15,10 +19,11 @@ import regard
 from host_stage import Host
 from regard.bench.gpu import contenders, race
 from regard.bench.gpu.contenders import SUMMARIES, eager_fits, flex, forwards, peers
-from regard.bench.gpu.race import race_backward, race_forward
+from regard.bench.gpu.race import race_backward, race_columns, race_forward, race_short
 from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 from regard.engine.attention import Attention
+from regard.engine.call import map_parts
 
 FULL, CAUSAL = Size(16, 2, 4, 48, False), Size(16, 1, 2, 50, True)
 DECODE = Size(16, 2, 4, 64, False, key_heads=2, decoding=True)
@@ -67,6 +72,51 @@ def test_gradients_have_rows_too(size: Size) -> None:
     rows = race_backward(Host(), size, suite="gpu backward", seconds=0)
     assert [row.what for row in rows] == ["cudnn", "flash", "backward", "backward + entropy"]
     assert rows[0].ratio == 1.0
+
+
+@pytest.mark.parametrize("size", [CAUSAL, replace(CAUSAL, tokens=80), DECODE], ids=str)
+def test_what_a_host_costs(size: Size) -> None:
+    rows = race_short(Host(), size, suite="gpu short", seconds=0)
+    plain = ["cudnn", "bare", "statistics", "everything", "top 8"]
+    plain += ["received 64"] if size.queries > 64 else []
+    assert [row.what for row in rows] == [*plain, *(f"{name}, graph" for name in plain)]
+    assert {row.peer for row in rows} == {"cudnn"} and rows[-1].implementation == "cpu"
+
+
+COLUMNS = (Size(16, 1, 2, 50, True), Size(16, 1, 2, 90, False, some=30))
+
+
+@pytest.mark.parametrize("size", COLUMNS, ids=str)
+def test_column_sums_with_and_without_the_peer(size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = ["column sums", "column sums from lse"]
+    rows = race_columns(Host(), size, suite="gpu columns", seconds=0)
+    assert [row.what for row in rows] == ours and {row.dtype for row in rows} == {"float16"}
+
+    def flash_colreduce(q: Tensor, k: Tensor, reduction: str, is_causal: bool) -> Tensor:
+        assert reduction == "sum"
+        return regard.replay(q, k, mask=regard.Causal() if is_causal else None).received()
+
+    monkeypatch.setattr(contenders, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "flash_colreduce", SimpleNamespace(**locals()))
+    rows = race_columns(Host(), size, suite="gpu columns", seconds=0)
+    assert [row.what for row in rows] == ["flash-colreduce", *ours]
+    assert {row.peer for row in rows} == {"flash-colreduce"}
+
+
+@pytest.mark.parametrize("name", ["top 8", "received 64"])
+def test_a_wrong_answer_is_not_timed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = replace(CAUSAL, tokens=80)
+    method = {"top 8": "top", "received 64": "received"}[name]
+    right = getattr(Attention, method)
+
+    def wrong(self: Attention, *args: Any, **options: Any) -> Any:
+        found = right(self, *args, **options)
+        alone = options or args == (8,)
+        return map_parts(found, lambda t: t * 2) if alone else found
+
+    monkeypatch.setattr(Attention, method, wrong)
+    with pytest.raises(WrongResultError):
+        race_short(Host(), size, suite="gpu short", seconds=0)
 
 
 def test_short_calls_come_many_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ def test_every_number_is_the_definitions(size: Size, pieces: None) -> None:
     near(found.max_score, a.max_score()[-1, -1])
     near(found.top, a.top(8).weights[-1, -1])
     near(found.received, a.received()[-1, -1])
+    near(found.received_last, a.received(queries=64)[-1, -1])
     near(found.pooled, a.pooled()[-1, -1])
 
 

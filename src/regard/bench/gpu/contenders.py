@@ -6,6 +6,12 @@ eager with weights    softmax(QKᵀ)V with the weights kept, where they fit
 bare                  regard.attend
 statistics            … with lse, entropy and max score
 everything            … and received mass, a pooled map, each query's top 8 keys
+top 8                 regard.attend with each query's top 8 keys alone
+received 64           a bare call, then the mass that keys received from the last 64 queries
+…, graph              the same captured as a CUDA graph: what the GPU takes without the host
+flash-colreduce       column sums by that package, where it is installed
+column sums           regard.replay(q, k).received()
+column sums from lse  … with the lse of somebody's forward
 """
 
 from __future__ import annotations
@@ -14,6 +20,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -34,6 +42,8 @@ SUMMARIES: dict[str, tuple[Summary, ...]] = {
         regard.Entropy(), regard.MaxScore(), regard.Received(), regard.Pooled(), regard.Top(8),
     ),
 }  # fmt: skip
+GRAPH = ", graph"
+LAST = 64  # queries whose mass is asked for afterwards
 _REFUSALS = ("No available kernel", "No viable backend")  # torch's words, on a GPU and on a CPU
 _EAGER_TABLES = 5  # of the size of the weights: scores, scaled, masked, softmax in single precision
 
@@ -53,6 +63,42 @@ def _asking(
     size: Size, given: list[Tensor], summaries: tuple[Summary, ...]
 ) -> Callable[[], regard.Attention]:
     return lambda: regard.attend(*given, mask=size.mask, summaries=summaries)
+
+
+def shorts(stage: Stage, size: Size, given: list[Tensor]) -> dict[str, Callable[[], Said]]:
+    """What short calls cost, with and without their host's part; cuDNN is the peer."""
+    every = forwards(stage, size, given)
+    named = ("cudnn", *SUMMARIES)
+    made = {name: run for name, run in every.items() if name in named}
+    made["top 8"] = _asking(size, given, (regard.Top(8),))
+    if size.queries > LAST:
+        made["received 64"] = lambda: _asked_after(size, given)
+    return made
+
+
+def graphs(stage: Stage, runs: dict[str, Callable[[], Said]]) -> dict[str, Callable[[], object]]:
+    """The same as graphs; each has run before."""
+    return {name + GRAPH: stage.captured(run) for name, run in runs.items()}
+
+
+def _asked_after(size: Size, given: list[Tensor]) -> regard.Attention:
+    said = regard.attend(*given, mask=size.mask)
+    said.received(queries=LAST)
+    return said
+
+
+def columns(size: Size, given: list[Tensor]) -> dict[str, Callable[[], Tensor]]:
+    """Column sums alone; the peer first, where it is there."""
+    q, k, v = given
+    with torch.no_grad():
+        lse = regard.attend(q, k, v, mask=size.mask).lse
+    made: dict[str, Callable[[], Tensor]] = {}
+    if find_spec("flash_colreduce") is not None:
+        summed = import_module("flash_colreduce").flash_colreduce
+        made["flash-colreduce"] = lambda: summed(q, k, "sum", is_causal=size.causal)
+    made["column sums"] = lambda: regard.replay(q, k, mask=size.mask).received()
+    made["column sums from lse"] = lambda: regard.replay(q, k, lse, mask=size.mask).received()
+    return made
 
 
 @dataclass(frozen=True)

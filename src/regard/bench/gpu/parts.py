@@ -2,6 +2,8 @@
 
 forward    output and statistics on the sizes that kernels are usually compared on
 length     one to many thousand tokens, with everything asked for: time and memory as curves
+short      sizes at which the host counts, as they are called and as CUDA graphs
+columns    column sums alone, against flash-colreduce where it is installed
 decode     one query a sequence over a long cache, grouped heads
 backward   gradients on the sizes of forward
 llama      a model of 8 billion random weights, recorded while it reads a prompt
@@ -14,19 +16,33 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from regard.bench.gpu.llama import measure as measure_llama
-from regard.bench.gpu.race import race_backward, race_forward
+from regard.bench.gpu.race import race_backward, race_columns, race_forward, race_short
 from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
 from regard.bench.results import Result
 from regard.errors import InputError
 
-PARTS = ("forward", "length", "decode", "backward", "llama")
+PARTS = ("forward", "length", "short", "columns", "decode", "backward", "llama")
 
 _SHAPES = (
     Size(128, 4, 16, 4096, False),
     Size(128, 1, 16, 16384, False),
     Size(128, 1, 4, 32768, False),
     Size(64, 1, 16, 16384, False),
+)
+_SHORT = (
+    Size(128, 1, 32, 2048, True, key_heads=8),
+    Size(128, 8, 32, 2048, True, key_heads=8),
+    Size(64, 32, 12, 512, False),
+    Size(128, 4, 16, 4096, True),
+    Size(128, 1, 16, 16384, True),
+    Size(128, 1, 4, 32768, True),
+    *[Size(128, 8, 32, tokens, False, key_heads=8, decoding=True) for tokens in (8192, 32768)],
+)
+_COLUMNS = (
+    Size(128, 1, 16, 16384, True),
+    Size(128, 1, 32, 4096, False, some=128),
+    Size(64, 8, 16, 512, True),
 )
 _FLEX = _SHAPES[1]  # compiled for this one only, with and without a mask
 _CACHES = (8192, 32768, 131072)
@@ -51,6 +67,8 @@ def jobs(stage: Stage, only: Sequence[str], lengths: Sequence[int], seconds: flo
     made: dict[str, Callable[[], Iterator[Job]]] = {
         "forward": lambda: _forward(stage, seconds),
         "length": lambda: _length(stage, lengths, seconds),
+        "short": lambda: _short(stage, seconds),
+        "columns": lambda: _columns(stage, seconds),
         "decode": lambda: _decode(stage, seconds),
         "backward": lambda: _backward(stage, seconds),
         "llama": lambda: _llama(stage),
@@ -80,6 +98,18 @@ def _length(stage: Stage, lengths: Sequence[int], seconds: float) -> Iterator[Jo
             race_forward, stage, size, suite="gpu length", seconds=seconds, only=_ON_CURVES
         )
         yield Job("length", str(size), run)
+
+
+def _short(stage: Stage, seconds: float) -> Iterator[Job]:
+    for size in _SHORT:
+        run = partial(race_short, stage, size, suite="gpu short", seconds=seconds)
+        yield Job("short", str(size), run)
+
+
+def _columns(stage: Stage, seconds: float) -> Iterator[Job]:
+    for size in _COLUMNS:
+        run = partial(race_columns, stage, size, suite="gpu columns", seconds=seconds)
+        yield Job("columns", str(size), run)
 
 
 def _decode(stage: Stage, seconds: float) -> Iterator[Job]:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 import regard
-from regard.bench.gpu.contenders import Peer, Said, backwards, eager_fits, flex, forwards
+from regard.bench.gpu.contenders import (
+    GRAPH,
+    LAST,
+    Peer,
+    Said,
+    backwards,
+    columns,
+    eager_fits,
+    flex,
+    forwards,
+    graphs,
+    shorts,
+)
 from regard.bench.gpu.reference import Truth, expect, gradients, truth
 from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
@@ -46,6 +59,39 @@ def race_forward(
     return [
         _row(stage, size, suite, name, taken, made_by[name], size.work, extra[name],
              lost if name == "everything" else "")
+        for name in taken
+    ]  # fmt: skip
+
+
+def race_short(stage: Stage, size: Size, *, suite: str, seconds: float) -> list[Result]:
+    """Calls whose host counts, as a user makes them and as graphs."""
+    given = size.inputs(stage.device)
+    with torch.no_grad():
+        plain = shorts(stage, size, given)
+        made_by = _check_forwards(size, given, plain)
+        for _ in range(2):  # from the third on, calls go through what was kept of these
+            for run in plain.values():
+                run()
+        runs = {**plain, **graphs(stage, plain)}
+        taken = _timed(stage, runs, seconds)
+    makers = {name: made_by[name.removesuffix(GRAPH)] for name in taken}
+    return [_row(stage, size, suite, name, taken, makers[name], size.work, None) for name in taken]
+
+
+def race_columns(stage: Stage, size: Size, *, suite: str, seconds: float) -> list[Result]:
+    """Column sums alone, in half precision of 10 bits, as the peer is meant for."""
+    given = [t.half() for t in size.inputs(stage.device)]
+    with torch.no_grad():
+        runs, right = columns(size, given), truth(size, *given)
+        for name, run in runs.items():
+            allowed = _HALF if name == "flash-colreduce" else _SINGLE
+            expect(run()[-1, -1], right.received, allowed, f"{name}, {size},")
+            run()
+        taken = _timed(stage, runs, seconds)
+    makers = {name: "flash-colreduce" if name == "flash-colreduce" else "regard" for name in taken}
+    return [
+        replace(_row(stage, size, suite, name, taken, makers[name], size.work / 2, None),
+                dtype="float16")
         for name in taken
     ]  # fmt: skip
 
@@ -94,6 +140,10 @@ def _check_statistics(size: Size, name: str, said: regard.Attention, right: Trut
     if name in ("statistics", "everything"):
         measured["entropy"] = said.entropy(), right.entropy
         measured["max score"] = said.max_score(), right.max_score
+    if name == "top 8":
+        measured["top weights"] = said.top(8).weights, right.top
+    if name == "received 64":
+        measured["mass of the last"] = said.received(queries=LAST), right.received_last
     if name == "everything":
         measured["top weights"] = said.top(8).weights, right.top
         measured["received mass"] = said.received(), right.received

@@ -12,6 +12,7 @@ from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 
 _TOP = 8
+_LAST = 64
 _CELLS = 512  # a side of the map
 _BYTES = 2**28  # of one table of scores
 
@@ -26,19 +27,23 @@ class Truth:
     max_score: Tensor
     top: Tensor  # (L, 8) weights
     received: Tensor
+    received_last: Tensor  # from the last 64 queries
     pooled: Tensor  # mean weights of cells, at most 512 a side
 
 
 def truth(size: Size, q: Tensor, k: Tensor, v: Tensor) -> Truth:
     """Every row of one head."""
     query, key, value = (t[-1, -1].double() for t in (q, k, v))
-    received = torch.zeros(size.tokens, dtype=torch.float64, device=q.device)
+    received, last = (
+        torch.zeros(size.tokens, dtype=torch.float64, device=q.device) for _ in range(2)
+    )
     cell = -(-max(size.queries, size.tokens) // _CELLS)
     parts: list[tuple[Tensor, ...]] = []
     for rows in _chunks(size):
         scores = _scores(size, query[rows], key, rows)
         weights = scores.softmax(-1)
         received += weights.sum(0)
+        last += weights[max(0, size.queries - _LAST - rows.start) :].sum(0)
         best = weights.topk(min(_TOP, size.tokens), -1).values
         lse, entropy = scores.logsumexp(-1), _entropy(scores, weights)
         across = _means(weights, cell)
@@ -46,7 +51,7 @@ def truth(size: Size, q: Tensor, k: Tensor, v: Tensor) -> Truth:
     output, lse, entropy, most, best, strips = (
         torch.cat(part) for part in zip(*parts, strict=True)
     )
-    return Truth(output, lse, entropy, most, best, received, _means(strips.mT, cell).mT)
+    return Truth(output, lse, entropy, most, best, received, last, _means(strips.mT, cell).mT)
 
 
 def _means(table: Tensor, cell: int) -> Tensor:

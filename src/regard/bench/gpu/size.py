@@ -21,11 +21,12 @@ class Size:
     causal: bool
     key_heads: int = 0  # as many as heads, unless told
     decoding: bool = False
+    some: int = 0  # queries, where there are fewer than keys
 
     @property
     def queries(self) -> int:
         """How many rows a head has."""
-        return 1 if self.decoding else self.tokens
+        return 1 if self.decoding else self.some or self.tokens
 
     @property
     def groups(self) -> int:
@@ -64,4 +65,5 @@ class Size:
     def __str__(self) -> str:
         heads = f"{self.heads}/{self.key_heads}" if self.groups > 1 else str(self.heads)
         kind = "decode" if self.decoding else "causal" if self.causal else "full"
-        return f"d{self.dim} {self.batch}×{heads}×{self.tokens} {kind}"
+        rows = f"{self.some}×" if self.some else ""
+        return f"d{self.dim} {self.batch}×{heads}×{rows}{self.tokens} {kind}"

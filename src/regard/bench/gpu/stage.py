@@ -25,6 +25,10 @@ class Stage(Protocol):
         """Of one call, taken over several in a row."""
         ...
 
+    def captured(self, run: _Run) -> _Run:
+        """The same call without its host's part, as a graph that is replayed."""
+        ...
+
     def peak(self, run: Callable[[], Sequence[Tensor]]) -> int | None:
         """Bytes at the worst moment of a call, beyond what was there before and the tensors it
         returns; None where nobody counts them."""
@@ -58,6 +62,18 @@ class Cuda:
         end.record()
         torch.cuda.synchronize()
         return start.elapsed_time(end) / 1e3 / calls
+
+    def captured(self, run: _Run) -> _Run:
+        """A CUDA graph, which keeps what the call returned."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            written = run()
+
+        def replay() -> object:
+            graph.replay()
+            return written
+
+        return replay
 
     def peak(self, run: Callable[[], Sequence[Tensor]]) -> int:
         """By torch's own count, which workspaces of libraries are part of."""
