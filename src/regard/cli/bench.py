@@ -67,12 +67,12 @@ def bench(
         raise InputError(f"--only names parts of the suite gpu; {suite} has none")
     if not 0 <= seconds <= _LONGEST:
         raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
-    counts = _numbers(tokens or _SUITES[suite], "--tokens")
+    counts = numbers(tokens or _SUITES[suite], "--tokens")
     if csv is not None:
         check_csv(csv)  # before minutes of measuring
     wrong: list[str] = []
     if suite == "cpu":
-        rows = _attention(counts, _numbers(dims, "--dims"), dtype, seconds)
+        rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
         if csv is not None:
             append_csv(csv, rows)
     else:
@@ -151,7 +151,8 @@ def _gpu_table(rows: list[Result]) -> str:
     return "\n".join([*lines[1:], "", "MiB: the peak beyond inputs and output"])
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def numbers(text: str, option: str) -> list[int]:
+    """Of an option, separated by commas."""
     from regard.errors import InputError
 
     try:

@@ -16,6 +16,7 @@ from regard.cli.grade import grade
 from regard.cli.learn import learn
 from regard.cli.models import models
 from regard.cli.plot import plot
+from regard.cli.prepare import prepare
 from regard.cli.record import record
 from regard.cli.report import report
 from regard.cli.scaling import scaling
@@ -60,7 +61,7 @@ app = typer.Typer(
 # in the order of a course
 _VERBS = (
     learn, scaling, grade, models, record, show, view, report, diff, plot, export, verify, bench,
-    doctor,
+    prepare, doctor,
 )  # fmt: skip
 
 for _verb in _VERBS:

@@ -361,7 +361,7 @@ def _needed(summaries: tuple[Summary, ...]) -> _Needed:
     if any(columns[s].offsets for s in along):
         along = fewest([*along, Received()])  # it is there anyway
     together = (*rows, *along)
-    return _Needed(together, any(s not in together for s in asked), bool(rows), columns)
+    return _Needed(together, any(s not in together for s in asked), len(rows) > 0, columns)
 
 
 _remembered_needed = lru_cache(maxsize=1024)(_needed)

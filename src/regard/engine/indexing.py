@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.arrays import brief
 from regard.engine.call import Place
 from regard.engine.torch_state import capturing
 from regard.errors import InputError, UnavailableError
@@ -41,9 +42,10 @@ def _refuse_host(index: Any) -> None:
     named = [part for part in (index if isinstance(index, tuple) else (index,)) if _is_list(part)]
     there = [part for part in named if isinstance(part, Tensor) and part.is_cuda and part.ndim]
     if len(named) > 1 or len(there) < len(named) or any(t.dtype == torch.bool for t in there):
+        said = ", ".join(map(brief, named))  # never their numbers: these would have to be fetched
         raise UnavailableError(
-            f"index {index!r} comes from the host, or must be looked at there, which a CUDA graph "
-            "cannot capture; give whole numbers, slices, and one tensor of indices on the GPU"
+            f"an index with {said} comes from the host, or must be looked at there, which a CUDA "
+            "graph cannot capture; give whole numbers, slices, and one tensor of indices on the GPU"
         )
 
 

@@ -67,7 +67,7 @@ def _is_seen(rule, b, h, i, n):
     return tl.max((square(rule, b, h, i, n) != NOBODY).to(tl.int32), 0) > 0
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tiles", "base"])
 def _part(
     Q, K, V, rule, asked, parts, q_strides, k_strides, v_strides, dim, value_dim, tiles, base,
     D: tl.constexpr, DV: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr,
@@ -140,7 +140,7 @@ def _keep(state, parts, at, inside, chunk, value_dim, asked):
                  mask=inside[:, None] & (c < value_dim)[None, :])  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits", "base"])
 def _combine(
     rule, asked, parts, peak_out, log_out, given_peak, given_log, splits, value_dim, base,
     DV: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr, SPLITS: tl.constexpr,

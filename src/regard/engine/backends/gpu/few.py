@@ -46,7 +46,7 @@ _LARGE = 4096  # of a cell that does not fit into such a tile
 # ── over queries ─────────────────────────────────────────────────────────────────────────────
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base", "cell", "parts", "tall", "wide"])
 def _sums(
     scores, rule, peak, log, chosen, mass_out, cells_out, base, cell, parts, tall, wide,
     PER: tl.constexpr, SLOTS: tl.constexpr, LARGEST: tl.constexpr, QUERIES: tl.constexpr,
@@ -106,7 +106,7 @@ def _write_cells(square, found, unit, row, c, cell, tall, wide, rule, LARGEST: t
 # ── over keys ────────────────────────────────────────────────────────────────────────────────
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base", "many"])
 def _best(
     values, keys, rule, peak, log, found, more, more_keys, base, many,
     TILE: tl.constexpr, COUNT: tl.constexpr, FAST: tl.constexpr,

@@ -180,7 +180,7 @@ def finish(
         tl.store(where, context, mask=inside[:, None] & (c < value_dim)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base"])
 def _forward(
     Q, K, V, rule, asked, peak_out, log_out, given_peak, given_log, q_strides, k_strides,
     v_strides, dim, value_dim, base, tall,

@@ -170,7 +170,7 @@ def _scores(s, rule, b, h, i, j, block, FAST: tl.constexpr, PLAIN: tl.constexpr)
     return x
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base"])
 def _gather(
     Q, K, rule, want, words, base, tall, q_strides, k_strides, dim,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, COUNT: tl.constexpr,
@@ -272,7 +272,7 @@ def _other_slot(starts, e):
     return place * len(starts) + (e - begin + 1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base"])
 def _merge(
     rule, held, words, peak, log, found, base, tall,
     ROWS: tl.constexpr, COUNT: tl.constexpr, LEVELS: tl.constexpr, FAST: tl.constexpr,

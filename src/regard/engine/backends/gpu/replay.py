@@ -76,7 +76,7 @@ class Replayed(NamedTuple):
     cells: Tensor | None
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _terms(peak, log, found, rows, padded, BLOCK: tl.constexpr):
     """shift of all units, each row padded, then share."""
     unit = tl.program_id(1).to(tl.int64)
@@ -218,7 +218,7 @@ def _replay(
     tl.store(asked.mass + at, tl.sum(tl.sum(mass, 1), 0), mask=j < rule.keys)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tall", "wide", "queries", "keys", "cell", "across"])
 def _join(
     strips, found, tall, wide, queries, keys, cell, across, LARGEST: tl.constexpr,
     DOWN: tl.constexpr, BESIDE: tl.constexpr, BLOCK: tl.constexpr,

@@ -64,7 +64,7 @@ def _read_ahead(source, n, end, step, none):
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base"])
 def _select(
     maxima, rule, names_out, turn_out, counts, least_out, base, tall,
     ROWS: tl.constexpr, COUNT: tl.constexpr,
@@ -102,7 +102,7 @@ def _select(
     tl.store(least_out + wide * tall + row, values[COUNT - 1], mask=row < tall)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["many", "most"])
 def _arrange(
     counts, first_out, work_block, work_first, work_behind, work_count, many, most,
     RUN: tl.constexpr, TILE: tl.constexpr,
@@ -130,7 +130,7 @@ def _arrange(
     tl.store(work_count + unit, work)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["many"])
 def _list(
     names, turn, first, entries_out, held, many, tall, ROWS: tl.constexpr, COUNT: tl.constexpr,
 ):  # fmt: skip
