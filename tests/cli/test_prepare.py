@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.engine.backends.gpu import ahead
-from regard.engine.backends.gpu.ahead import Kind, compile_kind, kinds
+from regard.engine import ahead
+from regard.engine.ahead import Kind, compile_kind, kinds
 from regard.engine.backends.gpu.sweeps import TritonSweeps
 from regard.errors import InputError
 
@@ -23,9 +23,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Kind, bool]]:
     """As on a GPU, but nothing is compiled."""
     found: list[tuple[Kind, bool]] = []
 
-    def compiled(kind: Kind, training: bool) -> int:
+    def compiled(kind: Kind, training: bool) -> None:
         found.append((kind, training))
-        return 7
 
     monkeypatch.setattr(TritonSweeps, "unavailable", lambda self: [])
     monkeypatch.setattr(ahead, "compile_kind", compiled)
@@ -36,7 +35,7 @@ def test_every_combination(asked: list[tuple[Kind, bool]]) -> None:
     run = prepare("--dims", "64,96", "--dtypes", "float16", "--masks", "causal,lengths")
     assert run.exit_code == 0
     assert [kind for kind, _ in asked] == kinds([64, 96], ["float16"], ["causal", "lengths"])
-    assert run.stdout == "28 kernels ready, 0 s\n"
+    assert run.stdout == "ready: 4 kinds of calls, 0 s\n"
     assert "[2/4] d64 float16, lengths" in run.stderr and "[4/4]" in run.stderr
 
 
@@ -70,4 +69,8 @@ def test_without_a_gpu() -> None:
 def test_a_kind_asks_everything_once(mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU, where nothing is compiled, but all of it has to run."""
     monkeypatch.setattr(ahead, "_LENGTHS", (96, 75))
-    assert compile_kind(Kind(16, "float32", mask), training=True, device="cpu") == 0
+    asked: list[int] = []
+    attend = ahead.attend
+    monkeypatch.setattr(ahead, "attend", lambda *a, **how: asked.append(1) or attend(*a, **how))
+    compile_kind(Kind(16, "float32", mask), training=True, device="cpu")
+    assert len(asked) == 3 * 5  # a prompt, a ragged one, one query

@@ -173,6 +173,18 @@ def test_no_tensor_is_kept_alive(sweep: Sweeps) -> None:
     assert all(one() is None for one in gone)
 
 
+def test_what_takes_long_anyway_is_not_watched(
+    sweep: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(again, "_LARGEST", 2 * 3 * 5 * 5)
+    for shape, times in (((2, 3, 5, 4), 2), ((2, 3, 6, 4), 4)):
+        before = sweep.full
+        for _ in range(4):
+            call = call_of(*three(*shape))
+            expect(sweep(call), call)
+        assert sweep.full - before == times
+
+
 def test_kinds_do_not_pile_up(sweep: Sweeps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again, "_MANY", 3)
     for tokens in range(1, 9):

@@ -6,7 +6,8 @@ waits for the GPU. So the second sweep of its kind is watched, every operation o
 launch, and what was seen is kept as `steps` for the next one alike. No tensor is kept.
 
 The second, not the first: kinds that come once, as where a cache grows with every token, are not
-worth watching.
+worth watching. Nor are sweeps that take a GPU milliseconds: nobody waits for the host there, and
+while a sweep is watched, all that it allocates is kept.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from regard.engine.call import Call
 from regard.summary import Summary
 
 _MANY = 1024  # kinds of sweeps
+_LARGEST = 2**32  # cells of the matrix
 _ALIGNED = 16  # bytes; kernels are compiled for pointers that are so, and for others
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -71,6 +73,8 @@ def _asked(
     if not (mask is None or mask.is_flat) or score.bias is not None or score.sink is not None:
         return None
     if query.dtype == torch.float64 or interpreting():  # numbers in double come as tensors
+        return None
+    if query.shape[:-1].numel() * call.shape.keys > _LARGEST:
         return None
     tensors, told = [query, call.key, call.value], []
     for arg in args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,13 +129,16 @@ def test_each_limit_is_a_reason(hopper: None, changes: dict[str, Any], reason: s
 
 def test_questions_behind_torchs_kernel_go_to_it(hopper: None) -> None:
     class Elsewhere:
-        query = torch.empty(0)
+        """A call over tensors of a GPU; its mask holds tensors, so that nothing is remembered."""
+
+        mask = SimpleNamespace(is_flat=False)
+        score = SimpleNamespace(bias=None)
+        query = SimpleNamespace(device=torch.device("cuda"))
 
         def problem(self) -> Problem:
             return self.asked
 
     call: Any = Elsewhere()
-    call.query = type("Far", (), {"device": torch.device("cuda")})()
     for dim, name in ((64, "hopper"), (32, "triton"), (300, "tiled")):
         call.asked = replace(PLAIN, shape=AttentionShape.of(*[(1, 2, 8, dim)] * 3))
         assert plan.sweeps_for(call, "").name == name

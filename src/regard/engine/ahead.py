@@ -1,4 +1,4 @@
-"""Kernels compiled before they are needed: Triton compiles one when it is first launched, for each
+"""GPU kernels compiled before they are needed: Triton compiles one when it is first launched, for each
 head dim, dtype and kind of mask, and keeps it on disk for every process to come.
 
 A kind is compiled by asking everything once: of a prompt, of a ragged one, and of one query over
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from regard.engine.api import attend
-from regard.engine.backends.gpu import launch
 from regard.errors import InputError
 from regard.mask import Causal, Mask, Padding, Window
 from regard.summary import Concentration, Distance, Entropy, MaxScore, Pooled, Received, Top
@@ -53,9 +52,8 @@ def kinds(dims: Sequence[int], dtypes: Sequence[str], masks: Sequence[str]) -> l
     return [Kind(*kind) for kind in product(dims, dtypes, masks)]
 
 
-def compile_kind(kind: Kind, training: bool = False, device: str = "cuda") -> int:
-    """How many kernels were not there before, in this process."""
-    before = _compiled()
+def compile_kind(kind: Kind, training: bool = False, device: str = "cuda") -> None:
+    """Every kernel that answers calls of this kind is there afterwards."""
     for q, k, v in _problems(kind, device):
         mask = _mask(kind.mask, q, k)
         with torch.no_grad():
@@ -66,12 +64,8 @@ def compile_kind(kind: Kind, training: bool = False, device: str = "cuda") -> in
         if training:
             leaves = [t.clone().requires_grad_() for t in (q, k, v)]
             learned = attend(*leaves, mask=mask, summaries=(Entropy(),))
-            (learned.output.float().sum() + learned.entropy().sum()).backward()  # type: ignore[no-untyped-call]
-    return len(_compiled() - before)
-
-
-def _compiled() -> set[int]:
-    return {id(compiled) for compiled, _ in launch._KNOWN.values()}
+            total = learned.output.float().sum() + learned.entropy().sum()
+            torch.autograd.grad(total, leaves)
 
 
 def _problems(kind: Kind, device: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
