@@ -1,5 +1,5 @@
-"""GPU kernels compiled before they are needed: Triton compiles one when it is first launched, for each
-head dim, dtype and kind of mask, and keeps it on disk for every process to come.
+"""GPU kernels compiled before they are needed: Triton compiles one when it is first launched, for
+each head dim, dtype and kind of mask, and keeps it on disk for every process to come.
 
 A kind is compiled by asking everything once: of a prompt, of a ragged one, and of one query over
 a cache; with gradients where training is meant.
