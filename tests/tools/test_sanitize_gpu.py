@@ -14,7 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "src" / "regard" / "engine" / "backends" / "gpu"
 TOOL = ROOT / "tools" / "sanitize_gpu.py"
 # kernels that run with another file's
-WITH = {"wanted": "prune", "replay": "columns", "counts": "columns", "hopper": "forward"}
+WITH = {
+    "wanted": "prune",
+    "few": "decode",
+    "replay": "columns",
+    "counts": "columns",
+    "hopper": "forward",
+}
 
 
 @pytest.fixture
