@@ -198,6 +198,17 @@ def test_the_same_tensor_twice(machine: Machine) -> None:
     assert torch.equal(made.again([y, y]), y + y)
 
 
+def copying(machine: Machine, kernel: Any) -> Callable[[Tensor], Tensor]:
+    """A sweep of one launch."""
+
+    def sweep(x: Tensor) -> Tensor:
+        out = torch.zeros(4)
+        machine.run(kernel, x, out, (1.0, 1))
+        return out
+
+    return sweep
+
+
 def elsewhere(machine: Machine) -> Callable[[Tensor], Any]:
     kernel, other = machine.compiled(add(4), **KIND), torch.ones(4)
 
@@ -218,24 +229,14 @@ def unknown(machine: Machine) -> Callable[[Tensor], Any]:
     kernel = machine.compiled(add(4), **KIND)
     kernel.asm["ptx"] = kernel.asm["ptx"].replace("\n)", ",\n.param .u32 p\n)")
 
-    def sweep(x: Tensor) -> Tensor:
-        out = torch.zeros(4)
-        machine.run(kernel, x, out, (1.0, 1))
-        return out
-
-    return sweep
+    return copying(machine, kernel)
 
 
 def in_clusters(machine: Machine) -> Callable[[Tensor], Any]:
     kernel = machine.compiled(add(4), **KIND)
     kernel.metadata.num_ctas = 2
 
-    def sweep(x: Tensor) -> Tensor:
-        out = torch.zeros(4)
-        machine.run(kernel, x, out, (1.0, 1))
-        return out
-
-    return sweep
+    return copying(machine, kernel)
 
 
 @pytest.mark.parametrize("kind", [elsewhere, fetched, unknown, in_clusters])

@@ -84,17 +84,22 @@ def captured(run: Function, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, 
     return graph, written
 
 
-@pytest.mark.parametrize("tokens", [330, 2100])  # with and without pruning of the top keys
-def test_a_captured_graph_answers_new_numbers(
-    summaries: tuple[regard.Summary, ...], tokens: int
-) -> None:
-    run, given = function(summaries), tensors(tokens=tokens)
+def expect_captured(run: Function, given: list[Tensor]) -> None:
+    """A replayed graph answers about new numbers in the same places."""
     graph, written = captured(run, given)
     for tensor in given:
         tensor.copy_(tensor.roll(7, -2) * 1.25)
     graph.replay()
     torch.cuda.synchronize()
     expect_same(written, run(*given))
+
+
+@pytest.mark.parametrize("tokens", [330, 2100])  # with and without pruning of the top keys
+def test_a_captured_graph_answers_new_numbers(
+    summaries: tuple[regard.Summary, ...], tokens: int
+) -> None:
+    run, given = function(summaries), tensors(tokens=tokens)
+    expect_captured(run, given)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -106,12 +111,7 @@ def test_a_mask_that_is_spelt_out_is_captured(
     monkeypatch.setattr(spelt, "_LITTLE", 0)
     mask = regard.Rule(lambda i, j: (i // 200 + j // 200) % 3 < 2)
     run, given = function(summaries, "triton", mask), tensors(tokens=2100)
-    graph, written = captured(run, given)
-    for tensor in given:
-        tensor.copy_(tensor.roll(7, -2) * 1.25)
-    graph.replay()
-    torch.cuda.synchronize()
-    expect_same(written, run(*given))
+    expect_captured(run, given)
 
 
 class Forgetful(OrderedDict[Any, Any]):
@@ -128,12 +128,7 @@ def test_mass_from_some_queries_is_captured(queries: Any, tokens: int) -> None:
         return [regard.attend(q, k, v, mask=regard.Causal()).received(queries)]
 
     given = tensors(tokens=tokens)
-    graph, written = captured(run, given)
-    for tensor in given:
-        tensor.copy_(tensor.roll(7, -2) * 1.25)
-    graph.replay()
-    torch.cuda.synchronize()
-    expect_same(written, run(*given))
+    expect_captured(run, given)
 
 
 QUESTIONS: dict[str, Callable[[regard.Attention], Any]] = {
@@ -163,12 +158,7 @@ def test_questions_are_captured(question: str, tokens: int) -> None:
         return [t for part in parts for t in flat(part)]
 
     given = tensors(tokens=tokens)
-    graph, written = captured(run, given)
-    for tensor in given:
-        tensor.copy_(tensor.roll(7, -2) * 1.25)
-    graph.replay()
-    torch.cuda.synchronize()
-    expect_same(written, run(*given))
+    expect_captured(run, given)
 
 
 FROM_THE_HOST: dict[str, Callable[[regard.Attention], Any]] = {
