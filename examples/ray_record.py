@@ -25,7 +25,7 @@ from typer import Argument, Option
 import regard
 from regard.recorder import BatchRecorder
 from regard.recorder.corpus import read_corpus
-from regard.recording.findings import standing_out
+from regard.study import outliers
 
 
 def record(source: Path, folder: Path, model: str, actors: int, batch: int) -> list[dict[str, Any]]:
@@ -56,10 +56,8 @@ def show(folder: Path, rows: list[dict[str, Any]]) -> None:
         files = {str(row["file"]) for row in rows}
         console.print(f"{merged.documents} documents, {merged.tokens} tokens, {len(files)} files")
         console.print(f"mean entropy of a row: {np.nanmean(merged.grid('entropy')):.3f} nats")
-        for one in standing_out(merged, merged.keys):
-            console.print(
-                f"{one.label}: {one.statistic} {one.value:.3f}, its layer {one.median:.3f}"
-            )
+        for one in outliers(merged):
+            console.print(one.sentence)
 
 
 def main(

@@ -1,4 +1,4 @@
-"""The hook by which values show themselves."""
+"""The hook by which values are shown and drawn."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Thing:
 
 
 @pytest.fixture
-def painters(monkeypatch):
-    monkeypatch.setattr(display, "_PAINTERS", [])
+def silent(monkeypatch):
+    monkeypatch.setattr(display, "_ANSWERS", {})
 
 
-@pytest.mark.usefixtures("painters")
+@pytest.mark.usefixtures("silent")
 def test_without_a_painter_text_is_shown():
     assert Thing()._repr_html_() is None
 
 
-@pytest.mark.usefixtures("painters")
-def test_the_last_painter_paints():
+@pytest.mark.usefixtures("silent")
+def test_the_last_to_come_answers():
     thing = Thing()
-    display.shown_by(lambda _: "first")
-    display.shown_by(lambda value: f"<b>{value is thing}</b>")
+    display.answered_by(html=lambda _: "first")
+    display.answered_by(html=lambda value: f"<b>{value is thing}</b>")
     assert thing._repr_html_() == "<b>True</b>"
 
 
-def test_regard_itself_says_who_paints():
+def test_regard_itself_says_who_answers():
     import regard
 
     assert regard.display.__name__ == "regard.display"
-    assert len(display._PAINTERS) == 1
+    assert {"html", "plot_head", "plot_row"} <= display._ANSWERS.keys()

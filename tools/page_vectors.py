@@ -22,7 +22,7 @@ from regard.learn.grading.submission import Submission, parse_submission
 from regard.learn.scaling.lab import gradient_at_query, temperature
 from regard.learn.steps import Array, softmax
 from regard.viewer.lesson import EXERCISES, lesson_data
-from regard.viewer.pixels import encode_times
+from regard.views.uniform import encode_times
 
 LESSONS: dict[str, Options] = {
     "notes": Options("The cat sat"),

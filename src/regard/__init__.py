@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.arrival import announce as _announce
-from regard.display import shown_by as _shown_by
+from regard.display import answered_by as _answered_by
 
 if TYPE_CHECKING:
     from regard import (
@@ -146,5 +146,17 @@ def _in_a_notebook(value: object) -> str:
     return html_of(value)
 
 
+def _drawn(name: str) -> Any:
+    """One of a recording's pictures, loaded when it is drawn."""
+
+    def draw(*given: Any, **options: Any) -> Any:
+        return getattr(import_module("regard.plot.recorded"), name)(*given, **options)
+
+    return draw
+
+
 _announce()
-_shown_by(_in_a_notebook)
+_answered_by(
+    html=_in_a_notebook,
+    **{name: _drawn(name) for name in ("plot_head", "plot_row", "plot_grid", "plot_entropy")},
+)

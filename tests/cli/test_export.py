@@ -54,7 +54,7 @@ def table(path: Path) -> list[dict[str, str]]:
 def test_numbers_left_empty_are_explained_once(export, tmp_path, monkeypatch):
     file = on_disk(tmp_path / "run.regard", prompts=2)
     why = "for want of keys"
-    monkeypatch.setattr("regard.draw.pages.why_unknown", lambda *_: why)
+    monkeypatch.setattr("regard.views.text.why_unknown", lambda *_: why)
     assert export(file, "--to", "csv")[2] == f"{why}\n"
     assert export(file, "--to", "csv", "--what", "rows")[2] == ""
 

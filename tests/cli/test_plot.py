@@ -79,7 +79,7 @@ def test_a_grid_with_holes_says_why(plot, file, monkeypatch):
     assert plot(file)[2] == ""
     why = "for want of keys"
     monkeypatch.setattr(
-        "regard.draw.pages.why_unknown", lambda _, name: why if name == "non_sink" else ""
+        "regard.views.text.why_unknown", lambda _, name: why if name == "non_sink" else ""
     )
     assert plot(file, "--overwrite")[2] == f"{why}\n"
     assert plot(file, "--grid", "previous")[2] == plot(file, "L0H1")[2] == ""

@@ -55,7 +55,7 @@ def test_labels_with_numbers_and_rows(report, file):
         "L0H0 looks at the token before (0.90 of its mass; chance 0.029); best seen at row" in flat
     )
     assert "of what is not on sinks" in flat and "deviations from its layer" in flat
-    assert flat.index("do not explain") < flat.index("best seen at")  # where people look
+    assert flat.index("not why the model answers") < flat.index("best seen at")  # where people look
     assert "knock the head out" in flat and "not looked for: retrieval" in flat
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from regard.draw import Paper, Passage, palette, plain, shaded_text
-from regard.draw.passage import shown_keys
 from regard.draw.spelling import cells
+from regard.views.row import heaviest
 
 COLOUR, MONO, SIMPLE = Paper(40, colours="true"), Paper(40), Paper(40, is_ascii=True)
 TOKENS = ["<s>", "The", " cat", " sat", " on", " the", " mat", ".", "\n", "It", " sl", "ept"]
@@ -25,8 +25,8 @@ def passage(tokens=TOKENS, heavy=(), query=None, visible=None) -> Passage:
 
 
 def test_the_heaviest_keys():
-    assert shown_keys([0.1, 0.5, 0.0, 0.4, 0.4], 3).tolist() == [1, 3, 4]
-    assert shown_keys([0.0, 0.2], 5).tolist() == [1]
+    assert heaviest([0.1, 0.5, 0.0, 0.4, 0.4], 3).tolist() == [1, 3, 4]
+    assert heaviest([0.0, 0.2], 5).tolist() == [1]
 
 
 def test_the_text_reads_as_it_was_written():

@@ -100,7 +100,3 @@ def test_marks_stay_with_their_letter():
 )
 def test_numbers(value, text):
     assert s.number(value) == text
-
-
-def test_counts():
-    assert (s.count(1, "token"), s.count(4096, "token")) == ("1 token", "4,096 tokens")

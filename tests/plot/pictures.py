@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from regard.plot.subject import About
+from regard.plot import About
 
-__all__ = ["ABOUT", "axes_names", "covered", "image", "outside", "sight", "texts", "ticks"]
+__all__ = ["ABOUT", "axes_names", "covered", "image", "outside", "texts", "ticks"]
 
 ABOUT = About("tiny", ["The", " cat", " sat"], "a text")
 
@@ -63,13 +62,6 @@ def covered(figure: Any) -> list[tuple[str, str]]:
 def axes_names(figure: Any) -> list[str]:
     """The title, the prompt and so on: texts that belong to no axes."""
     return [one.get_text() for one in figure.texts]
-
-
-def sight(seen: np.ndarray) -> Any:
-    """What a boolean matrix (rows, keys) lets see."""
-    return SimpleNamespace(
-        is_complete=True, cells=lambda: 0, among=lambda marks: seen.astype(np.int64) @ marks
-    )
 
 
 def read(path: Path) -> np.ndarray:

@@ -11,9 +11,9 @@ import pytest
 
 from plot.pictures import ABOUT, axes_names, covered, outside, texts
 from regard.errors import InputError, MissingExtraError
-from regard.plot.sheet import CAVEAT, Box, opened, settings
-from regard.plot.subject import About
+from regard.plot.sheet import About, Box, opened, settings
 from regard.plot.theme import DARK, LIGHT
+from regard.views.text import CAVEAT
 
 
 def sheet(about=ABOUT, what="L5H1", notes=("one token a cell",), style=None, size=(6.0, 5.0)):
@@ -25,12 +25,6 @@ def sheet(about=ABOUT, what="L5H1", notes=("one token a cell",), style=None, siz
 def test_words_above_and_below():
     found = axes_names(sheet().figure)
     assert found == ["tiny · L5H1", "The cat sat", CAVEAT, "one token a cell"]
-
-
-def test_the_caveat_is_the_terminals():
-    from regard.draw.pages import words
-
-    assert words.CAVEAT == CAVEAT
 
 
 def test_a_long_prompt_is_cut_and_another_prompt_numbered():

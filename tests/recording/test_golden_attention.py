@@ -18,9 +18,10 @@ import torch
 import regard
 from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal
-from regard.recording import Writer, check, most_surprising
+from regard.recording import Writer, check
 from regard.recording.contents import Prompt
 from regard.score import ALiBi, ScoreRule
+from regard.study import make_report
 
 GOLDEN = Path(__file__).with_name("golden-attention-1.regard")
 KNOWN = json.loads(GOLDEN.with_suffix(".json").read_text(encoding="utf-8"))
@@ -81,4 +82,4 @@ def test_computed_again_it_says_the_same(golden):
 def test_statistics(golden):
     for name, wanted in KNOWN["statistics"].items():
         np.testing.assert_allclose(golden.grid(name)[0], wanted, atol=2e-5, err_msg=name)
-    assert most_surprising(golden) == []
+    assert make_report(golden).told == []

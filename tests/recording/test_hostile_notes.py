@@ -17,10 +17,11 @@ import torch
 from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError, TooLargeError, UnavailableError
 from regard.mask import Causal, Documents, Padding, Table
-from regard.recording import STATISTICS, Memory, Recording, most_surprising
+from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.doubt import check_place
 from regard.recording.notes import read_notes
 from regard.score import ALiBi, BiasTable, ScoreRule
+from regard.study import make_report
 
 NOTE = "place/0/L0"
 FINE = (FileError, UnavailableError, TooLargeError)
@@ -98,7 +99,7 @@ def exercise(store: Memory) -> int:
     for name in STATISTICS:
         for stack in rec.stacks:
             tried(lambda name=name, stack=stack: rec.grid(name, stack))
-    tried(lambda: most_surprising(rec))
+    tried(lambda: make_report(rec).told)
     tried(lambda: repr(rec))
     return answers
 

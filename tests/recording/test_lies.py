@@ -14,7 +14,7 @@ import pytest
 
 from recording.test_hostile_notes import BASE, LIES, copied, others, put
 from regard.draw import Paper
-from regard.draw.pages import make_overview
+from regard.draw.pages import overview_lines
 from regard.errors import RegardError
 from regard.export import ARRAYS, TABLES, Chosen, make_arrays, make_table, write_csv, write_npz
 from regard.recording import Memory, Recording
@@ -68,7 +68,7 @@ def ask_everything(store: Memory, folder: Path) -> None:
         return
     with_error(lambda: make_report(rec, 0).as_dict())
     with_error(lambda: compare_recordings(rec, rec).as_dict())
-    with_error(lambda: make_overview(rec, 0, "non_sink").lines(Paper(width=80)))
+    with_error(lambda: overview_lines(rec, 0, "non_sink", Paper(width=80)))
     with_error(lambda: carried_recording(rec, limit=10**7))
     with_error(lambda: exports(rec, folder))
 

@@ -37,7 +37,7 @@ def test_json_says_all_of_it(planted: Any) -> None:
     back = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert len(back["findings"]) == 3 and len(back["heads"]) == len(planted.labels())
     assert back["labels"] == len(report.found) and back["tokens"] == 160
-    assert "explain" in back["caveat"] and "knock" in back["causal_check"]
+    assert "not why" in back["caveat"] and "knock" in back["causal_check"]
     first = back["findings"][0]
     assert {
         "label",

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from regard.colour import TIMES_UNIFORM
-from regard.viewer.cache import Cache
 from regard.viewer.guard import HEADERS, Guard
 from regard.viewer.packing import Packed
-from regard.viewer.pixels import HIDDEN, encode_times
+from regard.views.cache import Cache
+from regard.views.uniform import HIDDEN, encode_times
 
 FLOATS = arrays.arrays(np.float32, arrays.array_shapes(max_dims=2, min_side=0, max_side=8))
 PORT, TOKEN = 4321, "b" * 32

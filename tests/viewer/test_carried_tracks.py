@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.viewer.carried_tracks import STEPS, coarser, pack_tracks
+from regard.viewer.carried_tracks import STEPS, pack_tracks
 from regard.viewer.packing import Packed
-from regard.viewer.tracks import Track
+from regard.views.profiles import Track
 
 
 def _track(count: int) -> Track:
@@ -16,21 +16,21 @@ def _track(count: int) -> Track:
 
 def test_fewer_points_keep_the_mean_and_the_largest():
     track = _track(1000)
-    found = coarser(track, 100)
+    found = track.coarser(100)
     assert found.mean.size == 100
     np.testing.assert_allclose(found.mean[:3], track.mean[:30].reshape(3, 10).mean(1))
     np.testing.assert_allclose(found.largest[:3], track.mean[:30].reshape(3, 10).max(1))
     assert (found.edges[0], found.edges[-1]) == (0, 1000)
 
 
-def test_a_few_points_are_always_kept():
+def test_few_points_stay_as_they_are():
     track = _track(64)
-    assert coarser(track, 1) is track
+    assert track.coarser(64) is track
 
 
 def test_the_largest_is_packed_only_where_it_differs():
     packed = Packed()
-    told = pack_tracks(packed, {"a": _track(64), "b": coarser(_track(640), 64), "c": None},
+    told = pack_tracks(packed, {"a": _track(64), "b": _track(640).coarser(64), "c": None},
                        exact=False)  # fmt: skip
     assert [one["name"] for one in packed.parts] == ["a/mean", "b/mean", "b/largest"]
     assert told["a"] == {"words": "words", "span": [0, 64], "edges": None}

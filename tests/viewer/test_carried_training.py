@@ -14,7 +14,7 @@ from draw.recorded import on_disk
 from regard.recording import Memory, Recording, Writer, open
 from regard.recording.contents import CONTENTS
 from regard.recording.extend import extend
-from regard.viewer import training
+from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.carried_training import _rounded, carry_training
 from regard.viewer.notebook import page_title, recording_page
@@ -57,10 +57,10 @@ def test_what_fits_is_what_the_server_says():
     opened = _bare()
     run = carry_training(opened, 100_000)
     assert run.words == [] and run.size == "30 sampled steps of 7 heads"
-    assert run.facts["facts"] == training.facts(opened) | {"revision": 0}
+    assert run.facts["facts"] == answers.training(opened) | {"revision": 0}
     for name in WORDS:
         content = zlib.decompress(run.blobs[run.facts["strips"][name]["blob"] - 1])
-        assert content == training.strips(opened, name).tobytes()
+        assert content == answers.strips(opened, name).tobytes()
 
 
 @pytest.mark.parametrize(("share", "bins"), [(0.9, 400), (0.7, 100), (0.1, 12), (0.0, 1)])
@@ -76,7 +76,7 @@ def test_less_room_means_fewer_digits_then_fewer_bins(share, bins):
     said = f"Its 400 sampled steps are drawn in {bins} bin"
     assert any(one.startswith(said) for one in run.words) == (bins < 400)
     wide, planes = _strips(run, "max_score")
-    right = training.strips(opened, "max_score", bins)
+    right = answers.strips(opened, "max_score", bins)
     np.testing.assert_allclose(planes, right.planes, rtol=2e-4)
     assert np.isnan(planes).any()  # of the head that was not heard
     np.testing.assert_array_equal(wide[:bins], right.first)

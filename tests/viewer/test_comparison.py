@@ -8,9 +8,9 @@ from draw.recorded import WORDS
 from regard.errors import InputError
 from regard.recording import open
 from regard.study import compare_recordings
-from regard.viewer import comparison as module
-from regard.viewer.comparison import Side, comparison
+from regard.viewer.answers import comparison
 from regard.viewer.opened import Opened
+from regard.views import comparison as module
 from viewer.served import make_opened
 from viewer.states import make_state
 
@@ -22,7 +22,7 @@ def two(tmp_path):
 
 
 def test_numbers_are_those_of_the_study(two):
-    said = comparison(Side(two, 0), Side(two, 1))
+    said = comparison((two, 0), (two, 1))
     truth = compare_recordings(two.recording, two.recording, prompts=(0, 1), rows=module.ROWS)
     assert said["heads"] == truth.as_dict()["heads"] and said["largest"] == truth.largest > 0
     assert said["a"] == {
@@ -32,16 +32,16 @@ def test_numbers_are_those_of_the_study(two):
 
 
 def test_a_prompt_is_at_no_distance_from_itself(two):
-    assert comparison(Side(two, 1), Side(two, 1))["largest"] < 1e-3
+    assert comparison((two, 1), (two, 1))["largest"] < 1e-3
 
 
 def test_what_must_be_known_first(tmp_path):
     one = Opened(open(make_state(tmp_path / "stored.regard", "stored only")))
     (tmp_path / "more").mkdir()
     other = make_opened(tmp_path / "more", exact=(0, 1))
-    said = " ".join(comparison(Side(one, 0), Side(other, 0))["doubts"])
+    said = " ".join(comparison((one, 0), (other, 0))["doubts"])
     assert "have no q and k on both sides" in said
-    same = comparison(Side(other, 0), Side(other, 0))
+    same = comparison((other, 0), (other, 0))
     assert same["doubts"] == ["only 12 rows stand for each other: these numbers say little"]
 
 
@@ -62,9 +62,9 @@ def test_it_is_made_once(two, monkeypatch):
     monkeypatch.setattr(
         module, "compare_recordings", lambda *a, **k: (made.append(1), real(*a, **k))[1]
     )
-    first = comparison(Side(two, 0), Side(two, 1))
-    assert comparison(Side(two, 0), Side(two, 1)) is first and made == [1]
-    comparison(Side(two, 1), Side(two, 0))
+    first = comparison((two, 0), (two, 1))
+    assert comparison((two, 0), (two, 1)) is first and made == [1]
+    comparison((two, 1), (two, 0))
     assert made == [1, 1]
 
 
@@ -77,17 +77,17 @@ def test_it_can_be_given_up(two):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        comparison(Side(two, 0), Side(two, 1), stop)
+        comparison((two, 0), (two, 1), stop)
     assert len(asked) == 3
 
 
 def test_prompts_that_do_not_exist(two):
     with pytest.raises(InputError, match="prompt 2 does not exist"):
-        comparison(Side(two, 0), Side(two, 2))
+        comparison((two, 0), (two, 2))
 
 
 def test_nothing_in_common(tmp_path, two):
     cross = Opened(open(make_state(tmp_path / "cross.regard", "cross")), 1)
     said = r"^run\.regard and cross\.regard have no head in common$"
     with pytest.raises(InputError, match=said):
-        comparison(Side(two, 0), Side(cross, 0))
+        comparison((two, 0), (cross, 0))

@@ -14,14 +14,14 @@ import numpy as np
 
 from draw.recorded import on_disk
 from recording.synthetic import Chunk
-from regard.draw.pages.words import as_json
 from regard.mask import Causal, Window
 from regard.recording import open
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
-from regard.viewer.tiles import levels_of
-from regard.viewer.tracks import Track, tracks_of
+from regard.views.profiles import Track, tracks_of
+from regard.views.schema import as_json
+from regard.views.tiles import levels_of
 
 WEB = Path(__file__).parents[2] / "web"
 VITEST = WEB / "node_modules" / ".bin" / "vitest"

@@ -13,11 +13,11 @@ from regard.errors import InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Writer, open
 from regard.recording.contents import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
-from regard.viewer import training
+from regard.viewer import answers
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
-from regard.viewer.training import CUSTOMARY, MOST_BINS
 from regard.viewer.work import Pool
+from regard.views.run import CUSTOMARY, MOST_BINS
 from viewer.served import TOKEN, make_opened
 
 PORT = 8124
@@ -101,7 +101,7 @@ def test_the_facts(ask):
     told = facts["statistics"]
     assert told["max_score"]["words"] == "largest score"
     assert told["max_score"]["limit"] == {"side": "above", "value": 50.0, "customary": False}
-    assert told["peak"] == {"words": "heaviest key", "span": "one", "limit": None}
+    assert (told["peak"]["span"], told["peak"]["limit"]) == ("one", None)
 
 
 def test_the_customary_limits_are_the_monitors():
@@ -112,17 +112,17 @@ def test_the_customary_limits_are_the_monitors():
 
 
 def test_without_an_alarm_the_limit_is_the_customary_one():
-    limit = training.facts(_opened(_values(3)))["statistics"]["max_score"]["limit"]
+    limit = answers.training(_opened(_values(3)))["statistics"]["max_score"]["limit"]
     assert limit == {"side": "above", "value": 100.0, "customary": True}
 
 
 def test_the_limits_that_the_file_has_come_first():
     """Also before alarms, and where the run had none."""
     limits = {"peak": Limit("below", 0.5), "grad_w_q": Limit("above", 2.0)}
-    told = training.facts(_opened(_values(3), [ALARM], limits=limits))["statistics"]
+    told = answers.training(_opened(_values(3), [ALARM], limits=limits))["statistics"]
     assert told["peak"]["limit"] == {"side": "below", "value": 0.5, "customary": False}
     assert told["max_score"]["limit"] is None
-    over = training.strips(_opened(_values(3), [ALARM], limits=limits), "max_score").over
+    over = answers.strips(_opened(_values(3), [ALARM], limits=limits), "max_score").over
     assert (over == -1).all()
 
 
@@ -136,17 +136,17 @@ def test_a_run_that_goes_on_is_followed(tmp_path):
     with Writer(path) as writer:
         writer.note({"contents": CONTENTS})
         opened = Opened(open(path))
-        assert training.facts(opened)["samples"] == 0
+        assert answers.training(opened)["samples"] == 0
         _note(writer)
         _add(writer, 0, values[:4])
-        first = training.facts(opened)
+        first = answers.training(opened)
         _add(writer, 4, values[4:])
         _note(writer, [ALARM])
-        second = training.facts(opened)
+        second = answers.training(opened)
     assert (first["samples"], second["samples"]) == (4, 9)
     assert second["revision"] > first["revision"]
     assert not first["alarms"] and second["alarms"] == [ALARM.to_dict()]
-    np.testing.assert_array_equal(training.strips(opened, "peak").planes[0], values.reshape(9, 12))
+    np.testing.assert_array_equal(answers.strips(opened, "peak").planes[0], values.reshape(9, 12))
     opened.close()
 
 
@@ -203,7 +203,7 @@ def test_the_first_step_over_the_limit_is_of_all_steps():
     values[1235:, 0, 1] = 70
     values[4999, 2, 0] = 50.5
     values[:, 1, 0] = 50  # at it, not over it
-    found = training.strips(_opened(values, [ALARM], every=2), "max_score")
+    found = answers.strips(_opened(values, [ALARM], every=2), "max_score")
     over = found.over.reshape(3, 4)
     assert over[0, 1] == 2468 and over[2, 0] == 9998 and (over >= 0).sum() == 2
     assert found.over_value.reshape(3, 4)[0, 1] == 51
@@ -215,7 +215,7 @@ def test_a_limit_from_below():
     values[2:, 1, 2] = 0.1
     values[:, 2, 3] = np.nan
     low = Alarm("collapse", "L1H2", 2, "peak", 0.1, 0.5)
-    over = training.strips(_opened(values, [low]), "peak").over.reshape(3, 4)
+    over = answers.strips(_opened(values, [low]), "peak").over.reshape(3, 4)
     assert over[1, 2] == 2 and (over >= 0).sum() == 1
 
 
@@ -252,6 +252,6 @@ def test_the_map_that_was_stored_last(ask):
         shape = int(answer.headers["x-regard-rows"]), int(answer.headers["x-regard-columns"])
         np.testing.assert_array_equal(np.frombuffer(answer.content, "<f4").reshape(shape), pooled)
     with pytest.raises(InputError, match="up to step 9; its first is of step 10"):
-        training.snapshot(opened, "L0H1", 9)
+        answers.snapshot(opened, "L0H1", 9)
     with pytest.raises(InputError, match="it has none"):
-        training.snapshot(opened, "L0H0", 9)
+        answers.snapshot(opened, "L0H0", 9)

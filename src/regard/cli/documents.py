@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
+from regard.cli.terminal import show_lines, status, write, write_json
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -149,15 +149,14 @@ def _tell_stopped(end: BaseException, run: Run, folder: Path) -> None:
 def _finish(folder: Path, run: Run, as_json: bool) -> None:
     """All heads over all documents at a glance, and where to go on."""
     import regard.recording
-    from regard.draw import finished, paper_of
-    from regard.draw.pages import make_many
+    from regard.draw.pages import many_lines
+    from regard.views.findings import many_answer
 
     with regard.recording.open(folder) as found:
-        page = make_many(found, "non_sink")
+        merged = found.merged()
         if as_json:
-            write_json({"skipped": [str(bad) for bad in run.skipped]} | page.as_dict())
+            skipped = {"skipped": [str(bad) for bad in run.skipped]}
+            write_json({**skipped, **many_answer(found, merged)})
             return
-        console = results()
-        paper = paper_of(console, is_ascii=ascii_only(console))
-        print_lines(console, finished(page.lines(paper), paper))
+        show_lines(lambda paper: many_lines(found, merged, "non_sink", paper))
     write(f"written: {folder}; one document: regard show {folder} --prompt 0")

@@ -159,7 +159,7 @@ def _choose(recording: Recording, wish: _Wish) -> list[Chosen]:
 
 def _tell_if_unknown(chosen: Sequence[Chosen], wish: _Wish) -> None:
     """Numbers that are left empty for want of single keys are explained once."""
-    from regard.draw.pages import why_unknown
+    from regard.views.text import why_unknown
 
     if "statistics" in (wish.what or ("statistics",)):
         prompts = {one.prompt.number: one.prompt for one in chosen}.values()

@@ -210,7 +210,7 @@ def _check_stack(recording: Recording, wish: _Wish) -> None:
 
 def _tell_if_unknown(recording: Recording, wish: _Wish) -> None:
     """A grid with holes says why."""
-    from regard.draw.pages import why_unknown
+    from regard.views.text import why_unknown
 
     prompt = recording.prompt(wish.prompt)
     reason = why_unknown(prompt, wish.grid or _STATISTIC) if wish.kind == "grid" else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import typer
 
-from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
+from regard.cli.terminal import show_lines, status, write, write_json
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -186,21 +186,19 @@ def _wait() -> None:
 
 def _finish(folder: Path, world: int, as_json: bool) -> None:
     """All heads at a glance, and where to go on."""
-    from regard.draw import finished, paper_of
-    from regard.draw.pages import make_overview
+    from regard.draw.pages import overview_lines
     from regard.recorder.plan import human
     from regard.recording import open as open_recording
+    from regard.views.overview import whole_overview
 
     size = sum(file.stat().st_size for file in _files(folder))
     found: Recording
     with open_recording(folder) as found:
-        page = make_overview(found, 0, "non_sink")
         if as_json:
-            write_json({"folder": str(folder), "bytes": size, "ranks": world} | page.as_dict())
+            facts = {"folder": str(folder), "bytes": size, "ranks": world}
+            write_json({**facts, **whole_overview(found)})
             return
-        console = results()
-        paper = paper_of(console, is_ascii=ascii_only(console))
-        print_lines(console, finished(page.lines(paper), paper))
+        show_lines(lambda paper: overview_lines(found, 0, "non_sink", paper))
     write(
         f"written: {folder}, {world} files, {human(size)}; look closer: regard show {folder} L0H0"
     )

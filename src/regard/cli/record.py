@@ -14,7 +14,7 @@ import typer
 
 from regard.cli.documents import Many, duration, record_documents
 from regard.cli.ranks import Ranks, record_over_ranks
-from regard.cli.terminal import ascii_only, print_lines, results, status, write, write_json
+from regard.cli.terminal import show_lines, status, write, write_json
 from regard.errors import FileError, InputError
 from regard.files import check_regular, open_file, reason, shown
 
@@ -308,18 +308,15 @@ def _finish(found: Recording, output: Path, agreement: Agreement | None, as_json
     """What the model would say, how well replay agrees, all heads at a glance, where to go on."""
     from dataclasses import asdict
 
-    from regard.draw import finished, paper_of
-    from regard.draw.pages import make_overview
+    from regard.draw.pages import overview_lines
+    from regard.views.overview import whole_overview
 
-    page = make_overview(found, 0, "non_sink")
     if as_json:
         facts = {"file": str(output), "bytes": output.stat().st_size}
         check = None if agreement is None else asdict(agreement)
-        write_json(facts | {"check": check} | page.as_dict())
+        write_json({**facts, **whole_overview(found), "check": check})
         return
-    console = results()
-    paper = paper_of(console, is_ascii=ascii_only(console))
-    print_lines(console, finished(page.lines(paper), paper))
+    show_lines(lambda paper: overview_lines(found, 0, "non_sink", paper))
     if agreement is not None:
         write(agreement.line())
     write(f"written: {output}; look closer: regard show {output} L0H0")

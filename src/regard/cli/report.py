@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from regard.cli.spans import parse_span
-from regard.cli.terminal import ascii_only, print_lines, results, status, write
+from regard.cli.terminal import show_lines, status, write
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.draw import Paper, StyledLine
     from regard.recording import Recording
-    from regard.study import Ranked, Report
+    from regard.study import Report
 
 _FORMS = {".md": "markdown", ".json": "json", ".html": "page", ".txt": "text"}  # by ending
 _PAGE = 100  # columns of a text file
@@ -105,23 +105,26 @@ def report(
 
 def _report_run(recording: Recording, form: str, output: Path | None, overwrite: bool) -> None:
     """A training run, where nothing else was recorded."""
-    from regard.draw import Paper, finished, paper_of, plain
-    from regard.draw.pages import make_overview
+    from regard.draw import Paper, finished, plain
+    from regard.draw.pages import overview_lines
     from regard.files import write_text
+    from regard.views.run import training_answer
+
+    def drawn(paper: Paper) -> list[StyledLine]:
+        return overview_lines(recording, 0, "entropy", paper)
 
     if form == "page" and output is not None:
         _write_page(recording, output, overwrite)
         return
-    page = make_overview(recording, 0, "entropy")
-    console = results()
     if output is None and form == "text":
-        paper = paper_of(console, is_ascii=ascii_only(console))
-        print_lines(console, finished(page.lines(paper), paper))
+        show_lines(drawn)
         return
     if form == "json":
-        text = json.dumps({"training": page.as_dict()["training"]}, indent=2, allow_nan=False)
+        told = {"training": training_answer(recording.training)}
+        text = json.dumps(told, indent=2, allow_nan=False)
     else:
-        text = "\n".join(plain(finished(page.lines(Paper(width=_PAGE)), Paper(width=_PAGE))))
+        paper = Paper(width=_PAGE)
+        text = "\n".join(plain(finished(drawn(paper), paper)))
         text = f"```text\n{text}\n```" if form == "markdown" else text
     if output is None:
         write(text)
@@ -195,13 +198,12 @@ def _needle(recording: Recording, prompt: int, text: str | None) -> range | None
 
 
 def _print(found: Report, form: str) -> None:
-    from regard.draw import paper_of
+    from regard.draw.pages import report_lines
 
     if form != "text":
         write(_written(found, form).rstrip("\n"))
         return
-    console = results()
-    print_lines(console, _lines(found, paper_of(console, is_ascii=ascii_only(console))))
+    show_lines(lambda paper: report_lines(found, paper))
 
 
 def _save(found: Report, form: str, output: Path, overwrite: bool) -> None:
@@ -230,11 +232,11 @@ def _write_page(
     recording: Recording, output: Path, overwrite: bool, prompt: int = 0, **which: Any
 ) -> Any:
     """What it carries."""
-    from regard.draw.pages.words import bytes_in_words
     from regard.files import write_text
     from regard.viewer.carried import LIMIT, carried_recording
     from regard.viewer.notebook import page_title
     from regard.viewer.selfcontained import make_page, room_in
+    from regard.views.text import bytes_in_words
 
     data, blobs = carried_recording(recording, prompt=prompt, limit=room_in(LIMIT), **which)
     page = make_page(data, title=page_title(recording, prompt), blobs=blobs)
@@ -247,69 +249,12 @@ def _write_page(
 def _written(found: Report, form: str) -> str:
     """The whole text. JSON is in ASCII, so that no token can steer a terminal."""
     from regard.draw import Paper, plain
+    from regard.draw.pages import report_lines
     from regard.study import report_markdown
+    from regard.views.findings import report_answer
 
     if form == "json":
-        return json.dumps(found.as_dict(), indent=2, allow_nan=False) + "\n"
+        return json.dumps(report_answer(found), indent=2, allow_nan=False) + "\n"
     if form == "markdown":
         return report_markdown(found)
-    return "\n".join(plain(_lines(found, Paper(width=_PAGE)))) + "\n"
-
-
-def _lines(found: Report, paper: Paper) -> list[StyledLine]:
-    """As the terminal shows it."""
-    from regard.draw import finished, wrapped
-    from regard.study.words import CAVEAT, KNOCK_OUT, knock_out_sentence
-
-    lines = wrapped(_about(found), paper, "bold")
-    for doubt in found.doubts:
-        lines += wrapped(doubt, paper, "bold")
-    lines += [[], *_labels(found, paper), []]
-    shown, every = len(found.told), len(found.found)
-    some = f" ({shown} of {every}; --top tells more)" if shown < every else ""
-    lines += [[(f"findings, most surprising first{some}", "bold")]]
-    lines += wrapped(f"{CAVEAT} {KNOCK_OUT}", paper, "dim")
-    for one in found.told:
-        lines += [[], *_finding(one, paper)]
-        if one.head.label in found.knocked:
-            words = knock_out_sentence(found.knocked[one.head.label])
-            lines += wrapped(f"  {words}", paper, indent=2)
-    missing = found.unknown()
-    if missing:
-        words = "; ".join(f"{name}: {why}" for name, why in missing.items())
-        lines += [[], *wrapped(f"not known, or not looked for: {words}", paper, "dim")]
-    return finished(lines, paper)
-
-
-def _about(found: Report) -> str:
-    from regard.draw.spelling import count
-
-    title = f" {found.title!r}" if found.title else ""
-    return (
-        f"{found.model or found.file}: prompt {found.prompt}{title}, "
-        f"{count(found.tokens, 'token')}, {count(len(found.heads), 'head')}"
-    )
-
-
-def _labels(found: Report, paper: Paper) -> list[StyledLine]:
-    from regard.draw import Column, aligned
-    from regard.study.words import in_figures
-
-    counts = found.counts()
-    strongest = [
-        ", ".join(f"{head} {in_figures(score)}" for head, score in found.strongest(label))
-        for label in counts
-    ]
-    numbers = [str(count) for count in counts.values()]
-    columns = Column("label", list(counts)), Column("heads", numbers, True)
-    return aligned([*columns, Column("strongest", strongest)], paper)
-
-
-def _finding(one: Ranked, paper: Paper) -> list[StyledLine]:
-    from regard.draw import wrapped
-    from regard.draw.spelling import visible
-    from regard.study import sentence
-
-    words = sentence(one.head, one.finding, lambda token: f"'{visible(token, paper)}'")
-    head = f"{one.finding.name}, {one.surprise:.1f} deviations from its layer"
-    return [[(head, "")], *wrapped(f"  {words}", paper, indent=2)]
+    return "\n".join(plain(report_lines(found, Paper(width=_PAGE)))) + "\n"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from regard.cli.spans import parse_span, pick_prompt
-from regard.cli.terminal import ascii_only, print_lines, results, status, write_json
+from regard.cli.terminal import show_lines, status, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.draw import Paper
-    from regard.draw.pages import Look, Page
     from regard.recording import Head, PromptView, Recording
+    from regard.views.uniform import Look
 
 _STATISTIC = "non_sink"
 _MOST_CELLS = 512  # a side of a map in JSON
@@ -84,7 +84,7 @@ def show(
     it is the matrix that BertViz and CircuitsVis draw.
     """
     import regard.recording
-    from regard.draw.pages import Look
+    from regard.views.uniform import Look
 
     look = Look("max" if largest else "mean", raw)
     wish = _Wish(row, token, rows, keys, top, cell, look, as_json)
@@ -114,71 +114,104 @@ def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
 def _show(
     recording: Recording, asked: int | None, head: str | None, stat: str, wish: _Wish
 ) -> None:
-    from regard.draw import finished, paper_of, wrapped
-    from regard.draw.pages import make_many, make_overview
-
-    console = results()
-    paper = paper_of(console, is_ascii=ascii_only(console))
-    page: Page
-    number, missing = asked or 0, ""
+    """What is asked for, as JSON or on the paper that stdout is."""
     if head is None and asked is None and recording.files:
-        with status().status(f"merging {len(recording.files)} files"):
-            page = make_many(recording, stat)
+        _show_many(recording, stat, wish)
     elif head is not None:
-        prompt = pick_prompt(recording, number)
-        page = _head_page(prompt, prompt[head], wish, paper)
+        prompt = pick_prompt(recording, asked or 0)
+        _show_head(prompt, prompt[head], wish)
     else:
-        if number:  # else an empty recording has an overview too
-            pick_prompt(recording, number)
-        page = make_overview(recording, number, stat)
-        missing = recording.prompt(number).why_not if recording.prompts else ""
+        _show_overview(recording, asked or 0, stat, wish)
+
+
+def _show_many(recording: Recording, stat: str, wish: _Wish) -> None:
+    from regard.draw.pages import many_lines
+    from regard.views.findings import many_answer
+
+    with status().status(f"merging {len(recording.files)} files"):
+        merged = recording.merged()
     if wish.as_json:
-        write_json(page.as_dict())
+        write_json(many_answer(recording, merged))
     else:
-        print_lines(console, finished(page.lines(paper), paper))
-        if missing:
-            print_lines(console, finished(wrapped(missing, paper, "bold"), paper))
+        show_lines(lambda paper: many_lines(recording, merged, stat, paper))
 
 
-def _head_page(prompt: PromptView, head: Head, wish: _Wish, paper: Paper) -> Page:
+def _show_overview(recording: Recording, number: int, stat: str, wish: _Wish) -> None:
+    from regard.draw import wrapped
+    from regard.draw.pages import overview_lines
+    from regard.recording.statistics import check_statistic
+    from regard.views.overview import whole_overview
+
+    check_statistic(stat, recording.statistic_kinds)
+    if number:  # else an empty recording has an overview too
+        pick_prompt(recording, number)
+        number %= len(recording.prompts)
+    if wish.as_json:
+        write_json(whole_overview(recording, number))
+        return
+    show_lines(lambda paper: overview_lines(recording, number, stat, paper))
+    missing = recording.prompt(number).why_not if recording.prompts else ""
+    if missing:
+        show_lines(lambda paper: wrapped(missing, paper, "bold"))
+
+
+def _show_head(prompt: PromptView, head: Head, wish: _Wish) -> None:
     """The whole head, a row or a region."""
-    from regard.draw.pages import find_row, make_head, make_region, make_row
+    from regard.draw.pages import head_lines, region_lines, row_lines
+    from regard.views.head import HeadView, head_answer
+    from regard.views.region import make_region
+    from regard.views.row import find_row, make_row
 
     keys = parse_span("--keys", wish.keys, range(head.shape[1]))
     if wish.row is not None or wish.token is not None:
-        row = find_row(head, wish.token) if wish.token is not None else _row(head, wish.row or 0)
-        return make_row(prompt, head, wish.look, row=row, keys=keys, top=wish.top)
+        at = find_row(head, wish.token) if wish.token is not None else wish.row or 0
+        row = make_row(prompt, head, at, keys=keys, top=wish.top)
+        if wish.as_json:
+            write_json(row.as_answer())
+        else:
+            show_lines(lambda paper: row_lines(row, wish.look, paper))
+        return
     if wish.rows is not None or wish.keys is not None:
         rows = parse_span("--rows", wish.rows, head.recorded, head.shape[0])
-        return make_region(prompt, head, wish.look, rows=rows, keys=keys)
-    return make_head(prompt, head, wish.look, cell=_cell(head, wish, paper), top=wish.top)
+        region = make_region(prompt, head, rows=rows, keys=keys)
+        if wish.as_json:
+            write_json(region.as_answer())
+        else:
+            show_lines(lambda paper: region_lines(region, wish.look, paper))
+        return
+    view = HeadView(prompt, head)
+    if not wish.as_json:
+        show_lines(
+            lambda paper: head_lines(
+                view, wish.look, paper, cell=_cell(head, wish, paper), top=wish.top
+            )
+        )
+        return
+    told = head_answer(view)
+    cells, problem = view.cells(_cell(head, wish), wish.look)
+    if cells is not None:
+        told["map"] = cells.as_answer()
+    told["problems"] += [problem] if problem else []
+    told["looked_at"] = view.looked_at(wish.top)
+    write_json(told)
 
 
-def _row(head: Head, row: int) -> int:
-    """The row as the model counts it."""
-    own = row + head.shape[0] if row < 0 else row
-    if own not in head.recorded:
-        have = f"{head.recorded.start}–{head.recorded.stop - 1}" if head.recorded else "none"
-        verb = "was not recorded" if 0 <= own < head.shape[0] else "does not exist"
-        raise InputError(f"row {row} {verb}; {head.label} has {have}")
-    return own
-
-
-def _cell(head: Head, wish: _Wish, paper: Paper) -> int | None:
-    """Tokens a cell. Without a wish JSON has no map, and a terminal one that fits."""
+def _cell(head: Head, wish: _Wish, paper: Paper | None = None) -> int | None:
+    """Tokens a cell. Without a wish JSON, which needs no paper, has no map; a terminal has one
+    that fits."""
     from regard.draw import largest_side, widest_side
-    from regard.draw.pages import fitting_cell
+    from regard.views.uniform import fitting_cell
 
-    side = _MOST_CELLS if wish.as_json else widest_side(paper)
+    side = _MOST_CELLS if paper is None else widest_side(paper)
     size = max(len(head.recorded), head.shape[1])
     if wish.cell is not None and -(-size // wish.cell) > side:
         raise InputError(
             f"--cell {wish.cell} makes {-(-size // wish.cell):,} cells a side, and {side} fit; "
             f"give --cell {-(-size // side)} or more, or a region with --rows and --keys"
         )
-    if wish.cell is None and wish.as_json:
+    if wish.cell is None and paper is None:
         return None
-    cell = wish.cell or fitting_cell(head, largest_side(paper), wish.look.how)
+    cell = wish.cell or (paper and fitting_cell(head, largest_side(paper), wish.look.how)) or 1
     if head.exact and len(head.recorded) * head.shape[1] > _SLOW and _is_computed(head, cell, wish):
         status().print(f"computing the map of {head.label}; a while for so long a text")
     return cell

@@ -11,12 +11,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.draw import Paper
     from regard.learn.text import StyledLine
 
 _HANDLER = "regard-ascii"
@@ -118,6 +119,15 @@ def print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
             text.append(in_ascii(piece) if plain else piece, style)
         text.rstrip()
         console.print(text)
+
+
+def show_lines(draw: Callable[[Paper], list[StyledLine]]) -> None:
+    """What is drawn on the paper that stdout is, made safe and cut to it."""
+    from regard.draw import finished, paper_of
+
+    console = results()
+    paper = paper_of(console, is_ascii=ascii_only(console))
+    print_lines(console, finished(draw(paper), paper))
 
 
 def write(text: str, *, error: bool = False) -> None:

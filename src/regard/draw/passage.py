@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from regard.colour.shades import codes
 from regard.draw.palette import colour, ink
 from regard.draw.paper import Paper, StyledLine
-from regard.draw.spelling import cells, count, flowing, letters
+from regard.draw.spelling import cells, flowing, letters
+from regard.views.row import heaviest
+from regard.views.text import count
 
 _AROUND = 12  # tokens shown on either side of a heavy key of a long text
 _FAINTEST_MARK = 0.005  # what two decimals can say
@@ -34,16 +36,9 @@ class Passage:
     start: int = 0
 
 
-def shown_keys(weights: ArrayLike, most: int) -> NDArray[np.int64]:
-    """The heaviest keys, heaviest first; of equal ones the earlier. None without weight."""
-    given = np.asarray(weights, np.float64)
-    order = np.argsort(-given, kind="stable")[:most]
-    return order[given[order] > 0]
-
-
 def shaded_text(passage: Passage, paper: Paper, marks: int = 8) -> list[StyledLine]:
     """The text, broken at its line ends and at the paper's edge."""
-    heavy = set(shown_keys(passage.weights, marks).tolist())
+    heavy = set(heaviest(passage.weights, marks).tolist())
     lines: list[StyledLine] = [[]]
     expected = 0
     for first, last in _words(passage, heavy):

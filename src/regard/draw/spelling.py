@@ -89,11 +89,6 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:.{max(digits - 1 - size, 0)}f}"
 
 
-def count(n: int, word: str) -> str:
-    """'1 token', '4,096 tokens'."""
-    return f"{n:,} {word}{'' if n == 1 else 's'}"
-
-
 def _letter(letter: str, paper: Paper) -> str:
     if letter == "\n":
         return paper.sign("⏎", "\\n")

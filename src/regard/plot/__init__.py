@@ -1,28 +1,28 @@
 """Pictures of attention with matplotlib: numbers in, a Figure out. Nothing here prints.
 
-subject    what a picture needs to know of a head, as protocols
-palette    shares of a scale as colours; light and dark sheets
-scale      values as shares, and the words that say how
+recorded   a recording's own pictures
+theme      light and dark sheets
 lettering  tokens as they may be drawn, and how wide they are
 sheet      a figure with its title, its meaning, and room between them
 ticks      what stands along an axis
 legend     the colour bar
-cells      a head's matrix in cells → maps
+maps       a head's matrix
 grids      one number a head
 curves     entropy by layer
-row_data   one row of a head → rows
+rows       one row of a head
 files      a figure as PNG or SVG
 """
 
 from __future__ import annotations
 
+from regard.display import Style
 from regard.plot.curves import entropy
 from regard.plot.files import FORMATS, format_of, write_picture
 from regard.plot.grids import grid
 from regard.plot.maps import head_map
 from regard.plot.rows import row
-from regard.plot.sheet import CAVEAT, Style
-from regard.plot.subject import About
+from regard.plot.sheet import About
+from regard.views.text import CAVEAT
 
 __all__ = [
     "CAVEAT",

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.colour.scale import steps
+from regard.display import Style
 from regard.plot.lettering import flowing
-from regard.plot.sheet import Box, Sheet, Style, opened
-from regard.plot.subject import About
+from regard.plot.sheet import About, Box, Sheet, opened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.colour.scale import Scale, linear, short
 from regard.colour.shades import codes, is_light
+from regard.display import Style
 from regard.plot.legend import bar_width, draw_bar
 from regard.plot.lettering import width
 from regard.plot.maps import shade
-from regard.plot.sheet import Box, Sheet, Style, opened
-from regard.plot.subject import About
+from regard.plot.sheet import About, Box, Sheet, opened
 from regard.plot.ticks import place_ticks, tick_names
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.colour.scale import TIMES_UNIFORM, linear
 from regard.colour.shades import codes, palette
-from regard.plot.cells import Cells, fitting_cell, make_cells
+from regard.display import Style
+from regard.errors import InputError, UnavailableError
 from regard.plot.legend import bar_width, draw_bar
-from regard.plot.sheet import Box, Sheet, Style, opened
-from regard.plot.subject import About, Head, How, Sight
+from regard.plot.sheet import About, Box, Sheet, opened
 from regard.plot.ticks import LABELLED, Ticks, place_ticks, tick_positions, tick_tokens
+from regard.recording import Head, PromptView
+from regard.views.uniform import Look, MapCells, fitting_cell, make_cells, sight_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _Colours: TypeAlias = NDArray[np.uint8]
 
 _SIZE: Final = (8.0, 8.0)
+_FINEST: Final = 512  # cells a side; more are for those who ask
 _SHARE: Final = 0.5  # of the sheet's shorter side that the map has at least
 _WIDEST: Final = 3.0  # keys to rows, or rows to keys, that are drawn as squares
 _ROUND_TICKS: Final = 0.12  # inches from an axis to the texts of its ticks, and beyond them
@@ -41,28 +43,47 @@ class _Frame(NamedTuple):
 
 
 def head_map(
+    prompt: PromptView,
     head: Head,
-    sight: Sight,
     about: About,
+    look: Look,
     *,
     cell: int | None = None,
-    how: How = "mean",
-    raw: bool = False,
     style: Style,
 ) -> Figure:
     """The map in cells of `cell` tokens (by default as many as fit), coloured by how many times
     uniform they are, or (raw) by weight."""
     with opened(style, _SIZE) as sheet:
         side = max(int(_SHARE * min(sheet.size) * sheet.dpi), 8)
-        cells = make_cells(head, sight, fitting_cell(head, cell, side, how), how)
-        scale = linear("weight", cells.weights) if raw else TIMES_UNIFORM
-        shares = scale.shares(cells.weights if raw else cells.times)
+        cells = _cells(prompt, head, look, cell, side)
+        scale, shares = look.scale(cells.weights), cells.shares(look)
         hidden = "masked" if np.isnan(shares).any() else ""
-        sheet.write_words(about, head.label, [f"{cells.pooling}; {scale}"])
+        sheet.write_words(about, head.label, [f"{cells.pooling()}; {scale}"])
         frame = _frame(sheet, head, cells.cell, bar_width(sheet, scale, hidden))
         _draw(sheet, frame, head, cells, shade(shares, sheet))
-        draw_bar(sheet, scale, frame.box, _WEIGHT if raw else _TIMES, hidden)
+        draw_bar(sheet, scale, frame.box, _WEIGHT if look.raw else _TIMES, hidden)
     return sheet.figure
+
+
+def _cells(prompt: PromptView, head: Head, look: Look, cell: int | None, side: int) -> MapCells:
+    """In cells of the wanted size, or of as many tokens as are needed for `side` of them."""
+    if not sight_of(prompt, head).is_complete:
+        raise UnavailableError(
+            f"{head.label}: its mask is not known, so a picture cannot say what is masked; "
+            "head.pooled() has the numbers"
+        )
+    if cell is None:
+        fits = fitting_cell(head, min(side, _FINEST), look.how)
+        return make_cells(prompt, head, fits, look.how)
+    size = max(len(head.recorded), head.shape[1], 1)
+    if cell < 1:
+        raise InputError(f"a cell of {cell} tokens; give a number ≥ 1")
+    if -(-size // cell) > side:
+        raise InputError(
+            f"a cell of {cell} makes {-(-size // cell):,} cells a side, and {side} fit; give a "
+            f"cell of {-(-size // side)} or more, or a larger size or dpi"
+        )
+    return make_cells(prompt, head, cell, look.how)
 
 
 def shade(shares: ArrayLike, sheet: Sheet) -> _Colours:
@@ -72,7 +93,7 @@ def shade(shares: ArrayLike, sheet: Sheet) -> _Colours:
     return np.where(np.isnan(given)[..., None], hidden, palette()[codes(given)])
 
 
-def _draw(sheet: Sheet, frame: _Frame, head: Head, cells: Cells, colours: _Colours) -> None:
+def _draw(sheet: Sheet, frame: _Frame, head: Head, cells: MapCells, colours: _Colours) -> None:
     axes = sheet.axes(frame.box)
     lines, columns = colours.shape[:2]
     bottom = cells.first_row + lines * cells.cell

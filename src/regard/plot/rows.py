@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.colour.scale import short, steps
+from regard.display import Style
 from regard.plot.lettering import cut, first_fitting, visible
-from regard.plot.row_data import RowData, make_row, pooled_row
-from regard.plot.sheet import Box, Sheet, Style, opened
-from regard.plot.subject import About, Head, Sight
+from regard.plot.sheet import About, Box, Sheet, opened
 from regard.plot.ticks import LABELLED, tick_positions
+from regard.recording import Head, PromptView
+from regard.views.row import RowView, make_row
+from regard.views.text import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _Numbers: TypeAlias = NDArray[np.float64]
 
 _SIZE: Final = (8.0, 5.6)
+_HEAVIEST: Final = 16  # keys
 _MOST_POINTS: Final = 1000
 _CURVE: Final = 0.55  # of the height
 _BOTH: Final = 1.8  # inches that a curve and bars need together
@@ -33,12 +36,14 @@ _BELOW_EVEN: Final = 100.0  # how far below an even spread a log axis goes
 
 
 def row(
-    head: Head, sight: Sight, about: About, number: int, *, raw: bool = False, style: Style
+    prompt: PromptView, head: Head, about: About, number: int, *, raw: bool, style: Style
 ) -> Figure:
     """Row `number`, -1 is the last. Its curve has a log axis, or (raw) a linear one."""
     with opened(style, _SIZE) as sheet:
-        data = make_row(head, sight, number)
-        weights = data.weights if head.shape[1] > LABELLED else None
+        data = make_row(prompt, head, number, top=_HEAVIEST)
+        weights = None
+        if data.weights is not None and head.shape[1] > LABELLED:
+            weights = np.where(data.seen, data.weights, np.nan)
         token = "" if data.token is None else f" “{visible(data.token)}”"
         notes = _curve_notes(data, weights, raw) if weights is not None else _bar_notes(head, data)
         sheet.write_words(about, f"{head.label} · row {data.row}{token}", notes)
@@ -56,16 +61,24 @@ def row(
     return sheet.figure
 
 
-def _sees(data: RowData) -> str:
-    return f"row {data.row} sees {data.visible:,} key{'' if data.visible == 1 else 's'}"
+def pooled_row(weights: _Numbers, most: int) -> tuple[int, _Numbers]:
+    """(keys a point, points): the largest weight of each few neighbours; NaN where all are
+    masked."""
+    cell = max(-(-weights.size // most), 1)
+    largest = np.fmax.reduceat(weights, np.arange(0, weights.size, cell))
+    return cell, largest
 
 
-def _bar_notes(head: Head, data: RowData) -> list[str]:
+def _sees(data: RowView) -> str:
+    return f"row {data.row} sees {count(data.visible, 'key')}"
+
+
+def _bar_notes(head: Head, data: RowView) -> list[str]:
     known = "" if head.exact else f"; only the heaviest are known: {head.why_not}"
     return [f"{_sees(data)}; weight, linear{known}"]
 
 
-def _curve_notes(data: RowData, weights: _Numbers, raw: bool) -> list[str]:
+def _curve_notes(data: RowView, weights: _Numbers, raw: bool) -> list[str]:
     cell = pooled_row(weights, _MOST_POINTS)[0]
     points = f"max of {cell} keys a point" if cell > 1 else "one key a point"
     even = f"dashed: an even spread, {short(1 / max(data.visible, 1))}"
@@ -73,7 +86,7 @@ def _curve_notes(data: RowData, weights: _Numbers, raw: bool) -> list[str]:
     return [f"{_sees(data)}; curve: {points}, weight, {axis}; {even}; dots: the heaviest keys"]
 
 
-def _draw_curve(sheet: Sheet, data: RowData, weights: _Numbers, place: Box, raw: bool) -> None:
+def _draw_curve(sheet: Sheet, data: RowView, weights: _Numbers, place: Box, raw: bool) -> None:
     cell, points = pooled_row(weights, _MOST_POINTS)
     even = 1 / max(data.visible, 1)
     high = max(float(np.nan_to_num(points).max()), even) if raw else 1.0
@@ -110,7 +123,7 @@ def _decades(low: float, high: float) -> list[float]:
     return [10.0**n for n in every if n % (1 if len(every) <= 5 else 2) == 0]
 
 
-def _draw_bars(sheet: Sheet, head: Head, data: RowData, place: Box, most: int) -> None:
+def _draw_bars(sheet: Sheet, head: Head, data: RowView, place: Box, most: int) -> None:
     size, line = sheet.base - 1, _LINE * (sheet.base - 1) / 72
     fitting = int((place.height - 2.6 * size / 72) / line)
     told = sum(weight >= _FAINTEST for _, weight in data.top)

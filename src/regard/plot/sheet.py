@@ -9,19 +9,19 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from regard.display import Style
 from regard.errors import InputError, MissingExtraError
 from regard.plot.lettering import cut, families, first_fitting, flowing, safe, width, wrapped
-from regard.plot.subject import About
 from regard.plot.theme import DARK, LIGHT
+from regard.views.text import CAVEAT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-CAVEAT: Final = "weights show where a head looks, not why the model answers"
 
 _INCHES: Final = (2.5, 60.0)
 _DPI: Final = (30, 1200)
@@ -31,12 +31,14 @@ _LINE: Final = 1.45  # of a text's size
 _QUOTED: Final = 60  # tokens of the prompt that are looked at for the second line
 
 
-class Style(TypedDict, total=False):
-    """How any picture looks."""
+@dataclass(frozen=True)
+class About:
+    """Where a picture comes from."""
 
-    dark: bool  # light on dark
-    size: tuple[float, float]  # inches: width, height
-    dpi: int  # 160 unless told
+    model: str
+    text: Sequence[str] = ()  # the prompt's tokens
+    title: str = ""  # of the prompt, where its tokens are not known
+    prompt: int = 0
 
 
 class Box(NamedTuple):

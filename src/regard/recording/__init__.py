@@ -40,13 +40,11 @@ recording  what `regard.open` gives
 statistics one number for each head
 merged     … over many texts
 training   … at every step of a training run
-findings   which of them are unusual
 """
 
 from __future__ import annotations
 
 from regard.recording.catalogue import Damage
-from regard.recording.findings import Finding, most_surprising, surprise
 from regard.recording.folder import Folder, FolderEntry, open_recording
 from regard.recording.head import Head
 from regard.recording.memory import Memory
@@ -68,7 +66,6 @@ __all__ = [
     "Alarm",
     "Damage",
     "Entry",
-    "Finding",
     "Folder",
     "FolderEntry",
     "Head",
@@ -87,9 +84,7 @@ __all__ = [
     "Training",
     "Writer",
     "check",
-    "most_surprising",
     "open",
     "open_recording",
     "repair",
-    "surprise",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from regard.display import as_html
+from regard.display import Style, as_html, ask
 from regard.errors import InputError
 from regard.recording.catalogue import Damage
 from regard.recording.contents import Place
@@ -21,15 +21,12 @@ from regard.recording.notes import read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView, listed
 from regard.recording.shards import Shards, is_shards
-from regard.recording.sight import Sight
 from regard.recording.statistics import Statistic, statistic_kinds
 from regard.recording.store import Array, Store
 from regard.recording.training import TRAINING_NOTE, Training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from regard.plot import About, Style
 
 
 def open(path: str | os.PathLike[str]) -> Recording:
@@ -191,23 +188,16 @@ class Recording:
         `cell` tokens stand in a cell, by default as few as can be seen; `how` pools them. Every
         picture takes `dark`, `size` (width and height in inches) and `dpi`.
         """
-        from regard import plot
-
-        view = self.prompt(prompt)
-        head, sight = _seen(view, label)
-        return plot.head_map(
-            head, sight, self._about(view), cell=cell, how=how, raw=raw, style=style
-        )
+        options = {"prompt": prompt, "cell": cell, "how": how, "raw": raw}
+        found: Figure = ask("plot_head", self, label, **options, **style)
+        return found
 
     def plot_row(
         self, label: str, row: int, *, prompt: int = 0, raw: bool = False, **style: Unpack[Style]
     ) -> Figure:
         """A row's heaviest keys as bars, and a long row as a curve; -1 is the last row."""
-        from regard import plot
-
-        view = self.prompt(prompt)
-        head, sight = _seen(view, label)
-        return plot.row(head, sight, self._about(view), row, raw=raw, style=style)
+        found: Figure = ask("plot_row", self, label, row, prompt=prompt, raw=raw, **style)
+        return found
 
     def plot_grid(
         self,
@@ -218,30 +208,13 @@ class Recording:
         **style: Unpack[Style],
     ) -> Figure:
         """One of `statistic_kinds`, layers by heads."""
-        from regard import plot
-
-        values = self.grid(statistic, stack, prompt)
-        words, span = self.statistic_kinds[statistic]
-        # a norm compared with its layer's ranges beyond 1
-        is_share = span == "one" and not (values > 1.001).any()
-        return plot.grid(
-            values, statistic, self._about(self.prompt(prompt)), words=words, is_share=is_share,
-            stack=stack or "", style=style,
-        )  # fmt: skip
+        found: Figure = ask("plot_grid", self, statistic, stack=stack, prompt=prompt, **style)
+        return found
 
     def plot_entropy(self, *, prompt: int = 0, **style: Unpack[Style]) -> Figure:
         """How evenly the heads of each layer look, from 0 to 1."""
-        from regard import plot
-
-        view = self.prompt(prompt)
-        grids = {name: view.grid("normalized_entropy", name) for name in view.stacks}
-        return plot.entropy(grids, self._about(view), style=style)
-
-    def _about(self, view: PromptView) -> About:
-        from regard.plot import About
-
-        model = str(self.model.get("name", "a model"))
-        return About(model, view.tokens, view.title, view.number)
+        found: Figure = ask("plot_entropy", self, prompt=prompt, **style)
+        return found
 
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 
@@ -276,9 +249,3 @@ class Recording:
         model = str(self.model.get("name", "a model"))
         prompts = f"{len(self.prompts)} prompt{'s' if len(self.prompts) != 1 else ''}"
         return f"Recording({model}, {prompts}, {', '.join(sizes) or 'nothing yet'})"
-
-
-def _seen(view: PromptView, label: str) -> tuple[Head, Sight]:
-    """A head, and what its rows may see."""
-    head = view[label]
-    return head, Sight(view.held(head.place.label), head.head)

@@ -8,6 +8,7 @@ finding      what is said about a head
 evidence     the rows that show a pattern, and one that does not
 heads        every pattern in every head
 surprise     how far a head is from its layer
+outliers     … over many documents, by one number
 words        findings as sentences
 report       … in order of surprise, as text and (markdown) as a page
 rollout      paths through all layers, from one token
@@ -28,6 +29,7 @@ from regard.study.divergence import js_distance
 from regard.study.finding import Finding, HeadStudy, SeenAt
 from regard.study.heads import mean_retrieval, patterns
 from regard.study.markdown import report_markdown
+from regard.study.outliers import Outlier, outliers
 from regard.study.report import Ranked, Report, make_report
 from regard.study.rollout import Rollout, roll_out, roll_out_recording
 from regard.study.surprise import surprises
@@ -39,6 +41,7 @@ __all__ = [
     "Finding",
     "HeadDifference",
     "HeadStudy",
+    "Outlier",
     "Ranked",
     "Report",
     "Rollout",
@@ -50,6 +53,7 @@ __all__ = [
     "js_distance",
     "make_report",
     "mean_retrieval",
+    "outliers",
     "output_attribution",
     "patterns",
     "report_markdown",

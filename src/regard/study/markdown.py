@@ -14,7 +14,7 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 def report_markdown(report: Report) -> str:
     """One page."""
     lines = [f"# What the heads do: {_escaped(report.model or report.file)}", ""]
-    lines += [_about(report), "", f"> {CAVEAT} {KNOCK_OUT}", ""]
+    lines += [_about(report), "", f"> {CAVEAT[0].upper()}{CAVEAT[1:]}. {KNOCK_OUT}", ""]
     lines += [f"**{_escaped(doubt)}**\n" for doubt in report.doubts]
     lines += ["## Labels", "", "| label | heads | strongest |", "| --- | --- | --- |"]
     lines += [f"| {label} | {n} | {_strongest(report, label)} |" for label, n in _counted(report)]

@@ -1,4 +1,4 @@
-"""How far a head's number lies from those of its layer."""
+"""How far a number lies from the others of its layer: |x − median| ÷ (1.4826·MAD + a floor)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,30 @@ from regard.recording.store import Array
 from regard.study.finding import HeadStudy
 
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
-_FLOOR: Final = 0.02  # of a number's range, 1: a layer of equal heads makes noise no news
+_FLOOR: Final = 0.02  # of a number's range: a layer of equal heads makes noise no news
 _FEW: Final = 3  # a layer with fewer heads has no middle; its stack has
 
 
+def deviations(numbers: Array, span: float = 1.0) -> tuple[Array, float]:
+    """How far each lies from the middle, which comes with it; NaN where a number is not known.
+    `span` is how far such numbers range."""
+    known = numbers[np.isfinite(numbers)]
+    middle = float(np.median(known)) if known.size else float("nan")
+    away: Array = np.abs(numbers - middle)
+    spread = _MAD * float(np.median(np.abs(known - middle))) if known.size else float("nan")
+    return away / (spread + _FLOOR * span), middle
+
+
 def surprises(studies: Sequence[HeadStudy]) -> dict[tuple[str, str], float]:
-    """By head and pattern: |number − median| ÷ (1.4826·MAD + 0.02) among the heads of its layer,
-    or among all of its stack where the layer has fewer than three. Unknown scores are left out."""
+    """By head and pattern, among the heads of its layer, or among all of its stack where the layer
+    has fewer than three. Unknown scores are left out."""
     found: dict[tuple[str, str], float] = {}
     for group in _groups(studies):
         for n, finding in enumerate(group[0].findings):
-            scores = np.array([one.findings[n].compared for one in group])
-            for one, away in zip(group, _deviations(scores), strict=True):
-                if np.isfinite(away):
-                    found[one.label, finding.pattern] = float(away)
+            away, _ = deviations(np.array([one.findings[n].compared for one in group]))
+            for one, far in zip(group, away.tolist(), strict=True):
+                if np.isfinite(far):
+                    found[one.label, finding.pattern] = far
     return found
 
 
@@ -39,13 +49,3 @@ def _groups(studies: Sequence[HeadStudy]) -> Iterable[list[HeadStudy]]:
         else:
             small.setdefault(stack, []).extend(group)
     yield from small.values()
-
-
-def _deviations(scores: Array) -> Array:
-    known = scores[np.isfinite(scores)]
-    if not known.size:
-        return scores
-    middle = np.median(known)
-    spread = _MAD * float(np.median(np.abs(known - middle))) + _FLOOR
-    found: Array = np.abs(scores - middle) / spread
-    return found

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from regard.study.finding import Finding, HeadStudy, SeenAt
 
-CAVEAT: Final = (
-    "Attention weights say where a head looks; by themselves they do not explain the answer."
-)
+CAVEAT: Final = "weights show where a head looks, not why the model answers"
 KNOCK_OUT: Final = (
     "The causal check is to knock the head out (set its output to zero before w_o): what attends "
     "and what matters when it is removed are two different orders. What it changes is a mean over "

@@ -15,15 +15,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from regard.errors import InputError, RegardError, UnavailableError
-from regard.viewer import answers, training
-from regard.viewer.comparison import Side, comparison
+from regard.viewer import answers
 from regard.viewer.download import download
 from regard.viewer.files import PageFile, load_page
 from regard.viewer.guard import Guard
 from regard.viewer.opened import Opened
-from regard.viewer.pixels import Codes, How
-from regard.viewer.thumbnails import SIDE
 from regard.viewer.work import GivenUpError, Job, Lane, Pool
+from regard.views.run import MOST_BINS, Snapshot, Strips
+from regard.views.schema import How, as_text
+from regard.views.thumbnails import SIDE
+from regard.views.uniform import Codes
 
 _LOG: Final = logging.getLogger(__name__)
 _WHOLE: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -127,7 +128,7 @@ def build_app(
 
 
 def _json(value: Any) -> Response:
-    return Response(answers.as_text(value), media_type=_JSON)
+    return Response(as_text(value), media_type=_JSON)
 
 
 def _tile(one: Opened, asked: Asked, job: Job) -> Response:
@@ -156,7 +157,7 @@ def _thumbnails(one: Opened, asked: Asked, job: Job) -> Response:
     return Response(made.tobytes(), media_type=_BINARY, headers=headers)
 
 
-def _numbers(made: training.Strips | training.Snapshot) -> Response:
+def _numbers(made: Strips | Snapshot) -> Response:
     headers = {f"x-regard-{name}": str(size) for name, size in made.sizes().items()}
     return Response(made.tobytes(), media_type=_BINARY, headers=headers)
 
@@ -184,12 +185,12 @@ _ANSWERS: Final[dict[str, _Answer]] = {
         media_type=_BINARY,
     ),
     "findings": lambda one, asked, _: _json(one.report(asked.prompt)),
-    "training": lambda one, asked, _: _json(training.facts(one)),
+    "training": lambda one, asked, _: _json(answers.training(one)),
     "strips": lambda one, asked, _: _numbers(
-        training.strips(one, asked.name("statistic"), asked.whole("bins", training.MOST_BINS))
+        answers.strips(one, asked.name("statistic"), asked.whole("bins", MOST_BINS))
     ),
     "snapshot": lambda one, asked, _: _numbers(
-        training.snapshot(one, asked.label, asked.whole("step"))
+        answers.snapshot(one, asked.label, asked.whole("step"))
     ),
     "page": lambda one, asked, _: download(one, asked.prompt, asked.name("head")),
 }
@@ -220,9 +221,10 @@ def _endpoint(opened: Sequence[Opened], pool: Pool, name: str) -> Callable[..., 
 def _compared(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
     async def endpoint(request: Request) -> Response:
         one, asked = Asked(request.path_params), Asked(request.query_params)
-        a = Side(_named(opened, one.whole("number")), asked.prompt)
-        b = Side(_named(opened, asked.whole("other")), asked.whole("other_prompt", 0))
-        return await _work(request, pool, "tiles", lambda job: _json(comparison(a, b, job.go_on)))
+        a = _named(opened, one.whole("number")), asked.prompt
+        b = _named(opened, asked.whole("other")), asked.whole("other_prompt", 0)
+        answer = lambda job: _json(answers.comparison(a, b, job.go_on))  # noqa: E731
+        return await _work(request, pool, "tiles", answer)
 
     return endpoint
 
@@ -306,7 +308,7 @@ def _said(answer: Callable[[Job], _Found], job: Job) -> _Found | Response:
 
 def _error(status: int, reason: str) -> Response:
     line = " ".join(reason.split())
-    return Response(answers.as_text({"error": line}), status, media_type=_JSON)
+    return Response(as_text({"error": line}), status, media_type=_JSON)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from regard.draw.spelling import count
 from regard.errors import InputError
 from regard.recording import PromptView, Recording
 from regard.recording.sight import Sight
@@ -18,7 +18,10 @@ from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole
 from regard.viewer.carried_training import carry_training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
-from regard.viewer.sightlines import Sightlines
+from regard.views.findings import report_answer
+from regard.views.schema import as_text
+from regard.views.sightlines import Sightlines
+from regard.views.text import count
 
 LIMIT: Final = 2_000_000  # bytes of what is carried, in base64
 _TOLD: Final = 12  # findings
@@ -138,13 +141,15 @@ def _facts(opened: Opened, prompt: int, told: Report, labels: Sequence[str]) -> 
     """Of one prompt, which in the page is number 0."""
     view, kept = opened.prompt(prompt), set(labels)
     overview = answers.overview(opened, prompt)
-    own = {"prompt": 0, "recording": 0, "live": False}
+    own = {"recording": 0, "live": False}
     shown = overview | own | {
+        "prompt": 0,
         "prompts": [overview["prompts"][prompt]],
         "heads": [dict(one) for one in overview["heads"] if one["label"] in kept],
     }  # fmt: skip
-    report = told.as_dict() | {"file": opened.name, "prompt": 0}
-    report["findings"] = [one.as_dict() for one in told.found if one.head.label in kept]
+    every = replace(told, top=len(told.found))  # all findings of the heads that are here
+    report = report_answer(every, file=opened.name, prompt=0)
+    report["findings"] = [one for one in report["findings"] if one["label"] in kept]
     report["heads"] = [one for one in report["heads"] if one["label"] in kept]
     return {
         "listing": answers.listing(opened) | own | {"prompts": 1},
@@ -229,7 +234,7 @@ def _words(
 
 
 def _text(facts: dict[str, Any]) -> bytes:
-    return answers.as_text(_short(json.loads(answers.as_text(facts))))
+    return as_text(_short(json.loads(as_text(facts))))
 
 
 def _short(value: Any) -> Any:

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from regard.errors import InputError
 from regard.recording import Head
 from regard.recording.sight import Sight
-from regard.viewer.carried_tracks import coarser, pack_tracks
+from regard.viewer.carried_tracks import pack_tracks
 from regard.viewer.packing import Packed
-from regard.viewer.pixels import TILE
-from regard.viewer.pyramid import Level, doubled, pyramid_of
-from regard.viewer.sightlines import Sightlines, sightlines_of
-from regard.viewer.tiles import HeadMap
-from regard.viewer.tracks import Track, tracks_of
+from regard.views.pixels import TILE
+from regard.views.profiles import Track, tracks_of
+from regard.views.pyramid import Level, doubled, pyramid_of
+from regard.views.sightlines import Sightlines, sightlines_of
+from regard.views.tiles import HeadMap
 
 _Made: TypeAlias = tuple["Source", list[Level], Sightlines | None]
 Form: TypeAlias = Literal["exact", "rounded", "pooled"]
@@ -38,6 +38,7 @@ _LEAST_BYTES: Final = 0.15  # the coarsest rounding takes at least
 _PIXEL_BYTES: Final = 0.2  # a pixel of a map with its coarser ones takes at least
 _SAMPLE: Final = 12  # heads by which a step is tried
 _MOST_ROWS: Final = 16
+_FEWEST_POINTS: Final = 64  # of a curve
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,7 @@ def _mapped(
             if codes is not None:
                 packed.codes(f"{how}/{one.tokens}", codes)
                 tokens[how].append(one.tokens)
-    curves = {name: one and coarser(one, share // 16) for name, one in source.tracks.items()}
+    points = max(share // 16, _FEWEST_POINTS)
+    curves = {name: one and one.coarser(points) for name, one in source.tracks.items()}
     tracks = pack_tracks(packed, curves, exact=False)
     return Carrying(source, packed, packed.content(), lines, tracks, tokens)

@@ -9,23 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.viewer.packing import Packed
-from regard.viewer.tracks import Track
+from regard.views.profiles import Track
 
 STEPS: Final = 4095  # of a rounded curve, from 0 to its largest value
-_FEWEST: Final = 64  # points
 _Array: TypeAlias = NDArray[Any]
-
-
-def coarser(track: Track, points: int) -> Track:
-    """At most so many points, or a few."""
-    step = -(-track.mean.size // max(points, _FEWEST))
-    if step <= 1:
-        return track
-    starts, lengths = np.arange(0, track.mean.size, step), np.diff(track.edges)
-    sums = np.add.reduceat(track.mean * lengths, starts)
-    mean = sums / np.add.reduceat(lengths, starts)
-    largest = np.fmax.reduceat(track.largest, starts)
-    return Track(track.words, np.append(track.edges[starts], track.edges[-1]), mean, largest)
 
 
 def pack_tracks(

@@ -9,11 +9,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.draw.spelling import count
 from regard.recording import Training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
-from regard.viewer.training import MOST_BINS, Snapshot, Strips, facts, strips_of
+from regard.views.run import MOST_BINS, Snapshot, Strips, strips_of, training_answer
+from regard.views.text import count
 
 _BITS: Final = 13  # of a rounded number: four digits
 _LEAST_BYTES: Final = 0.5  # a number of a strip takes at least, rounded and deflated
@@ -39,10 +39,10 @@ class CarriedRun:
 def carry_training(opened: Opened, room: int, first: int = 1) -> CarriedRun | None:
     """The run of a recording in about `room` bytes, its blobs numbered from `first`; None where
     none was monitored."""
-    told = facts(opened) | {"recording": 0, "revision": 0}
-    if not told["samples"]:
-        return None
     run = opened.recording.training
+    if not len(run):
+        return None
+    told = training_answer(run)
     share = int(room * _STRIPS) if run.maps else room
     strips, blobs, words = _strips(run, share, first)
     stored, maps, more = _maps(run, max(room - _size(blobs), 0), first + len(blobs))

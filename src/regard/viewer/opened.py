@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from pathlib import PurePath
 from threading import Lock, RLock
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from regard.errors import InputError
 from regard.recording import Head, PromptView, Recording
 from regard.study import make_report
-from regard.viewer.cache import Cache
-from regard.viewer.tiles import HeadMap
+from regard.views.cache import Cache
+from regard.views.findings import report_answer
+from regard.views.overview import Who, who_is
+from regard.views.schema import ReportAnswer
+from regard.views.tiles import HeadMap
 
 CACHE_BYTES: Final = 2**28
 _EVERY: Final = 2**31  # findings: all there are
@@ -24,14 +26,19 @@ class Opened:
 
     def __init__(self, recording: Recording, number: int = 0, cache: Cache | None = None) -> None:
         self.recording, self.number = recording, number
-        self.name = PurePath(recording.name).name or recording.name
+        self.name = who_is(recording).name
         self.revision = 0
         self.lock = RLock()
         self._cache = Cache(CACHE_BYTES) if cache is None else cache
-        self._reports: dict[tuple[int, int], dict[str, Any]] = {}
+        self._reports: dict[tuple[int, int], ReportAnswer] = {}
         self._report_lock = Lock()
         self._grows = True  # until a look found nothing new and nobody writing
         self._size = -1  # of the file at the last look
+
+    @property
+    def who(self) -> Who:
+        """How it is called; no folder of this machine is told to the page."""
+        return Who(self.name, self.number, self.revision)
 
     def refresh(self) -> bool:
         """Look at what was written since; whether there was anything."""
@@ -95,15 +102,14 @@ class Opened:
             own.prompts  # noqa: B018  listed before the recording can grow
             return own
 
-    def report(self, prompt: int) -> dict[str, Any]:
+    def report(self, prompt: int) -> ReportAnswer:
         """Everything that stands out, computed once; others are answered meanwhile."""
         self.prompt(prompt)
         with self._report_lock:
             with self.lock:
                 key, own = (self.revision, prompt), self.snapshot()
             if key not in self._reports:
-                found = make_report(own, prompt, top=_EVERY)
-                made = found.as_dict() | {"file": self.name}
+                made = report_answer(make_report(own, prompt, top=_EVERY), file=self.name)
                 self._reports = {k: v for k, v in self._reports.items() if k[0] == key[0]}
                 self._reports[key] = made
             return self._reports[key]

@@ -15,8 +15,8 @@ from html import escape
 from typing import Any, Final
 
 from regard.errors import UnavailableError
-from regard.viewer.answers import as_text
 from regard.viewer.files import PageFile, load_page
+from regard.views.schema import as_text
 
 DATA: Final = "regard-data"
 _BLOB: Final = "regard-blob-"

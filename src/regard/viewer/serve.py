@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from regard.errors import InputError, MissingExtraError
 from regard.recording import open as open_recording
-from regard.viewer.cache import Cache
 from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import make_token
 from regard.viewer.loopback import LOOPBACK, bound
 from regard.viewer.opened import CACHE_BYTES, Opened
 from regard.viewer.warm import warm_up
 from regard.viewer.work import Pool
+from regard.views.cache import Cache
 
 _PATIENCE: Final = 1  # seconds for answers under way at the end
 

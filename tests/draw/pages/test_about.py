@@ -12,9 +12,7 @@ from regard.draw import Paper, finished, plain
 from regard.draw.pages.about import (
     kept_lines,
     model_lines,
-    prompt_dict,
     prompt_lines,
-    stack_dict,
 )
 from regard.draw.spelling import cells
 from regard.recording import Memory, Recording, Writer, open
@@ -117,16 +115,6 @@ def test_what_was_not_chosen_is_not_there(options, words):
     store.close()
     lines = plain(kept_lines(Recording(store).prompts[0], PAPER))
     assert " ".join(line.strip() for line in lines) == words
-
-
-def test_json():
-    rec, _ = in_memory(layers=3, exact=(0, 2))
-    assert prompt_dict(rec.prompts[0]) == {
-        "number": 0, "title": "text 0", "tokens": 12, "generated": 2, "finished": True,
-    }  # fmt: skip
-    assert stack_dict(rec.prompts[0], "") == {
-        "stack": "", "layers": 3, "heads": 4, "recorded_heads": 12, "exact_layers": [0, 2],
-    }  # fmt: skip
 
 
 def test_hostile_words_are_spelt_out():

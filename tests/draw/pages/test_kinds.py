@@ -11,10 +11,15 @@ import torch
 from draw.recorded import in_memory
 from recording.synthetic import Chunk
 from regard.draw import Paper, finished, plain
-from regard.draw.pages import Look, make_head, make_overview, make_region, make_row
+from regard.draw.pages import head_lines, overview_lines, region_lines, row_lines
 from regard.draw.spelling import cells
 from regard.mask import Causal, Documents, Padding, Window
 from regard.score import ALiBi, ScoreRule
+from regard.views.head import HeadView
+from regard.views.overview import whole_overview
+from regard.views.region import make_region
+from regard.views.row import make_row
+from regard.views.uniform import Look
 
 N = 24
 SLOPES = torch.tensor([0.5, 0.25, 0.125, 0.0625])
@@ -46,33 +51,41 @@ def made(kind: str):
     return rec, rec.prompts[0], rec["L0H1"], truths[0, 0].truth.weights()[1]
 
 
-def check(page) -> dict:
-    """The page fits every paper and is JSON; its numbers."""
+def check(draw, answer) -> dict:
+    """The page fits every paper; its numbers, as JSON has them."""
     for paper in PAPERS:
-        for line in plain(finished(page.lines(paper), paper)):
+        for line in plain(finished(draw(paper), paper)):
             assert cells(line) <= paper.width and line.isprintable()
-    return json.loads(json.dumps(page.as_dict(), allow_nan=False))
+    return json.loads(json.dumps(answer, allow_nan=False))
 
 
 @EVERY_KIND
 def test_overviews(kind):
     rec, *_ = made(kind)
-    value = check(make_overview(rec, 0, "peak"))
-    grid = rec.grid("peak")
-    np.testing.assert_array_equal(np.array(value["grid"][""], float), grid)
+    value = check(lambda paper: overview_lines(rec, 0, "peak", paper), whole_overview(rec))
+    (stack,) = value["stacks"]
+    np.testing.assert_array_equal(np.array(stack["grids"]["peak"], float), rec.grid("peak"))
+
+
+def check_map(prompt, head, look, cell) -> dict:
+    """The map of a head, in cells."""
+    view = HeadView(prompt, head)
+    cells, problem = view.cells(cell, look)
+    assert not problem
+    return check(lambda paper: head_lines(view, look, paper, cell=cell, top=4), cells.as_answer())
 
 
 @EVERY_KIND
 @pytest.mark.parametrize("how", ["mean", "max"])
 def test_maps(kind, how):
     _, prompt, head, truth = made(kind)
-    value = check(make_head(prompt, head, Look(how), cell=1, top=4))
+    value = check_map(prompt, head, Look(how), 1)
     rows = slice(head.recorded.start, head.recorded.stop)
-    found = np.nan_to_num(np.array(value["map"]["weights"], float))
+    found = np.nan_to_num(np.array(value["weights"], float))
     np.testing.assert_allclose(found, truth[rows], rtol=2e-3, atol=2e-6)
-    seen = ~np.isnan(np.array(value["map"]["times_uniform"], float))
+    seen = ~np.isnan(np.array(value["times_uniform"], float))
     np.testing.assert_array_equal(seen, truth[rows] > 0)
-    times = np.nan_to_num(np.array(value["map"]["times_uniform"], float))
+    times = np.nan_to_num(np.array(value["times_uniform"], float))
     lengths = (truth[rows] > 0).sum(1, keepdims=True)
     np.testing.assert_allclose(times, truth[rows] * lengths, rtol=2e-3, atol=2e-5)
 
@@ -80,8 +93,7 @@ def test_maps(kind, how):
 @EVERY_KIND
 def test_pooled_maps_are_even_where_attention_is(kind):
     _, prompt, head, truth = made(kind)
-    value = check(make_head(prompt, head, Look(), cell=6, top=4))
-    times = np.array(value["map"]["times_uniform"], float)
+    times = np.array(check_map(prompt, head, Look(), 6)["times_uniform"], float)
     first = head.recorded.start // 6 * 6
     blocks = [
         [truth[i : i + 6, j : j + 6] for j in range(0, truth.shape[1], 6)]
@@ -97,8 +109,8 @@ def test_pooled_maps_are_even_where_attention_is(kind):
 def test_rows(kind, back):
     _, prompt, head, truth = made(kind)
     row = head.recorded.stop - back
-    keys = range(head.shape[1])
-    value = check(make_row(prompt, head, Look(), row=row, keys=keys, top=5))
+    one = make_row(prompt, head, row, top=5)
+    value = check(lambda paper: row_lines(one, Look(), paper), one.as_answer())
     order = np.argsort(-truth[row], kind="stable")[:5]
     wanted = truth[row][order]
     found = np.array([one["weight"] for one in value["top"]])
@@ -110,7 +122,8 @@ def test_rows(kind, back):
 def test_regions(kind):
     _, prompt, head, truth = made(kind)
     rows = range(head.recorded.start, head.recorded.stop - 1)
-    value = check(make_region(prompt, head, Look(), rows=rows, keys=range(3, 20)))
+    one = make_region(prompt, head, rows=rows, keys=range(3, 20))
+    value = check(lambda paper: region_lines(one, Look(), paper), one.as_answer())
     found = np.array(value["weights"], float)
     wanted = truth[rows.start : rows.stop, 3:20]
     np.testing.assert_array_equal(np.isnan(found), wanted == 0)
@@ -120,7 +133,7 @@ def test_regions(kind):
 @EVERY_KIND
 def test_distances_add_up(kind):
     _, prompt, head, truth = made(kind)
-    page = make_head(prompt, head, Look(), cell=1, top=4)
+    page = HeadView(prompt, head)
     rows = slice(head.recorded.start, head.recorded.stop)
     assert page.distances.values.sum() == pytest.approx(truth[rows].sum(1).mean(), rel=2e-3)
     assert page.received.values.sum() == pytest.approx(truth[rows].sum(1).mean(), rel=2e-3)

@@ -11,8 +11,9 @@ import torch
 import regard
 from recorder.models import tiny, tokens
 from regard.draw import Paper, plain
-from regard.draw.pages import make_many, make_overview
+from regard.draw.pages import many_lines, overview_lines
 from regard.recording import STATISTICS
+from regard.views.findings import many_answer
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def folder(tmp_path_factory):
 
 def test_in_words(folder):
     with regard.open(folder) as rec:
-        lines = plain(make_many(rec, "entropy").lines(Paper(width=80)))
+        lines = plain(many_lines(rec, rec.merged(), "entropy", Paper(width=80)))
     text = "\n".join(lines)
     assert "6 documents in 3 files, 78 tokens; every row counts alike" in text
     assert "entropy: mean entropy of a row, in nats" in text
@@ -42,9 +43,8 @@ def test_in_words(folder):
 
 def test_as_json_with_every_statistic_of_every_head(folder):
     with regard.open(folder) as rec:
-        page = make_many(rec, "non_sink")
-        said = json.loads(json.dumps(page.as_dict(), allow_nan=False))
         merged = rec.merged()
+        said = json.loads(json.dumps(many_answer(rec, merged), allow_nan=False))
     assert said["documents"] == 6 and said["tokens"] == 78 and len(said["files"]) == 3
     assert said["heads"] == [f"L{layer}H{head}" for layer in (0, 1) for head in range(4)]
     assert list(said["statistics"]) == list(STATISTICS)
@@ -56,5 +56,5 @@ def test_as_json_with_every_statistic_of_every_head(folder):
 
 def test_a_single_document_has_its_own_page(folder):
     with regard.open(folder) as rec:
-        text = "\n".join(plain(make_overview(rec, 3, "entropy").lines(Paper(width=80))))
+        text = "\n".join(plain(overview_lines(rec, 3, "entropy", Paper(width=80))))
     assert "prompt 3, 5 tokens" in text

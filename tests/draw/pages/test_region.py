@@ -9,27 +9,29 @@ import pytest
 
 from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.draw import Paper, finished, plain
-from regard.draw.pages import Look, make_region
-from regard.draw.pages import region as module
+from regard.draw.pages import region_lines
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
+from regard.views import region as module
+from regard.views.region import RegionView, make_region
+from regard.views.uniform import Look
 
 MONO, COLOUR = Paper(), Paper(100, 40, "true")
 LONG = [f" t{n}" for n in range(90)]
 
 
-def page(rows, keys, tokens=WORDS, look=None, label="L0H1", **options):
+def page(rows, keys, tokens=WORDS, label="L0H1", **options):
     """A page and the truth of its region."""
     rec, made = in_memory(tokens, **options)
     prompt = rec.prompts[0]
-    one = make_region(prompt, prompt[label], look or Look(), rows=rows, keys=keys)
+    one = make_region(prompt, prompt[label], rows=rows, keys=keys)
     truth = made[0, 0].truth.weights()[1]
     return one, truth[rows.start : rows.stop, keys.start : keys.stop]
 
 
-def text(one, paper=MONO) -> list[str]:
+def text(one, paper=MONO, look=None) -> list[str]:
     """The page as text."""
-    return plain(finished(one.lines(paper), paper))
+    return plain(finished(region_lines(one, look or Look(), paper), paper))
 
 
 def test_every_weight_of_a_small_region():
@@ -45,7 +47,7 @@ def test_every_weight_of_a_small_region():
 
 def test_json_is_the_dense_region():
     one, truth = page(range(3, 6), range(2, 5))
-    value = json.loads(json.dumps(one.as_dict(), allow_nan=False))
+    value = json.loads(json.dumps(one.as_answer(), allow_nan=False))
     assert (value["rows"], value["keys"]) == ([3, 6], [2, 5])
     assert value["query_tokens"] == WORDS[3:6] and value["key_tokens"] == WORDS[2:5]
     found = np.array(value["weights"], float)  # null becomes NaN
@@ -56,15 +58,15 @@ def test_json_is_the_dense_region():
 def test_large_regions_are_maps():
     one, _ = page(range(10, 90), range(80), LONG)
     assert "mean of 3×3 tokens a cell" in text(one)[-3]
-    one, _ = page(range(10, 90), range(80), LONG, Look("max"))
-    assert "max of 3×3 tokens a cell" in text(one)[-3]
+    assert "max of 3×3 tokens a cell" in text(one, look=Look("max"))[-3]
     assert text(one)[3].startswith("10 ")
 
 
 @pytest.mark.parametrize("how", ["mean", "max"])
 def test_cells_of_a_region_are_of_what_may_be_seen(how):
     values = np.array([[1.0, np.nan, np.nan], [2.0, 4.0, np.nan], [0.0, 6.0, 8.0]])
-    found = module._pooled(values, 2, how)
+    one = RegionView(None, None, range(3), range(3), values, np.ones(3))
+    found = one.pooled(Look(how), 2)
     wanted = [[7 / 3, np.nan], [3.0, 8.0]] if how == "mean" else [[4.0, np.nan], [6.0, 8.0]]
     np.testing.assert_allclose(found, wanted)
 
@@ -85,8 +87,8 @@ def test_single_cells_are_needed():
 
 def test_colours_are_times_uniform_or_weights():
     assert "× uniform" in "".join(text(page(range(3), range(3))[0], COLOUR))
-    raw = page(range(3), range(3), look=Look(raw=True))[0]
-    assert "scale: weight, linear, 0–1" in "".join(text(raw, COLOUR))
+    raw = text(page(range(3), range(3))[0], COLOUR, Look(raw=True))
+    assert "scale: weight, linear, 0–1" in "".join(raw)
 
 
 @pytest.mark.parametrize("paper", [MONO, COLOUR, Paper(30, 20, "256"), Paper(60, is_ascii=True)])

@@ -10,25 +10,27 @@ import pytest
 from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.colour import shades as colours
 from regard.draw import Paper, finished, palette, plain
-from regard.draw.pages import Look, find_row, make_row
+from regard.draw.pages import row_lines
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
+from regard.views.row import find_row, make_row
+from regard.views.uniform import Look
 
 MONO, SIMPLE, COLOUR = Paper(), Paper(60, is_ascii=True), Paper(80, 40, "true")
 
 
-def page(label="L0H1", row=11, keys=None, top=4, tokens=WORDS, look=None, **options):
+def page(label="L0H1", row=11, keys=None, top=4, tokens=WORDS, **options):
     """A page and the truth (L, S)."""
     rec, made = in_memory(tokens, **options)
     prompt = rec.prompts[0]
     span = range(len(tokens)) if keys is None else keys
-    one = make_row(prompt, prompt[label], look or Look(), row=row, keys=span, top=top)
+    one = make_row(prompt, prompt[label], row, keys=span, top=top)
     return one, made[0, int(label[1])].truth.weights()[1]
 
 
-def text(one, paper=MONO) -> str:
+def text(one, paper=MONO, raw=False) -> str:
     """The page as text."""
-    return "\n".join(plain(finished(one.lines(paper), paper)))
+    return "\n".join(plain(finished(row_lines(one, Look(raw=raw), paper), paper)))
 
 
 def test_the_heaviest_keys_are_the_dense_rows():
@@ -53,14 +55,14 @@ def test_marks_are_the_weights():
 
 def test_shades_are_times_uniform_and_what_is_ahead_is_dim():
     one, truth = page(row=6)
-    pieces = [piece for line in one.lines(COLOUR) for piece in line]
+    pieces = [piece for line in row_lines(one, Look(), COLOUR) for piece in line]
     best = int(truth[6].argmax())
     share = np.log10(truth[6][best] * 7 / 0.1) / 3
     shade = palette.colour(int(colours.codes(share)), "true")
     assert any(text == WORDS[best] and style.endswith(shade) for text, style in pieces)
     assert any(text.startswith(".") and style == "dim" for text, style in pieces)
     assert "× uniform" in text(one, COLOUR)
-    assert "scale: weight, linear" in text(page(look=Look(raw=True))[0], COLOUR)
+    assert "scale: weight, linear" in text(page()[0], COLOUR, raw=True)
 
 
 def test_some_keys():
@@ -73,7 +75,7 @@ def test_some_keys():
 
 def test_json():
     one, truth = page()
-    value = json.loads(json.dumps(one.as_dict(), allow_nan=False))
+    value = json.loads(json.dumps(one.as_answer(), allow_nan=False))
     assert (value["head"], value["row"], value["token"]) == ("L0H1", 11, " the")
     assert (value["visible"], value["keys"]) == (12, [0, 12])
     assert value["top"][0]["weight"] == pytest.approx(truth[11].max(), rel=1e-4)
@@ -87,7 +89,7 @@ def test_without_single_cells_the_kept_keys_are_shown():
 
 
 def test_rows_of_which_nothing_was_kept():
-    with pytest.raises(UnavailableError, match="one row in 4 only; give --row 8"):
+    with pytest.raises(UnavailableError, match="one row in 4 only; the nearest is row 8"):
         page("L1H1", top_every=4)
     assert page("L1H1", row=8, top_every=4)[0].top
     with pytest.raises(UnavailableError, match="single weights cannot be computed"):
@@ -120,3 +122,22 @@ def test_every_paper_holds_the_page(paper):
     one, _ = page(tokens=HOSTILE)
     for line in text(one, paper).splitlines():
         assert cells(line) <= paper.width and line.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (12, "row 12 does not exist; L0H0 has 8–11"),
+        (-13, "row -13 does not exist"),
+        (3, "row 3 was not recorded; L0H0 has 8–11"),
+    ],
+)
+def test_rows_that_are_not_there(row, words):
+    rec, _ = in_memory(rows=(8, 12))
+    with pytest.raises(InputError, match=words):
+        make_row(rec.prompts[0], rec["L0H0"], row, top=3)
+    assert make_row(rec.prompts[0], rec["L0H0"], -1, top=3).row == 11
+
+
+def test_a_masked_key_is_never_listed():
+    assert sorted(key for key, _ in page(row=2)[0].top) == [0, 1, 2]

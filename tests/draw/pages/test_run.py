@@ -9,10 +9,11 @@ import pytest
 
 from draw.recorded import on_disk
 from regard.draw import Paper, finished, plain
-from regard.draw.pages import make_overview, make_run
+from regard.draw.pages import overview_lines, run_lines
 from regard.recording import Alarm, Memory, Recording, open
 from regard.recording.contents import CONTENTS
 from regard.recording.extend import extend
+from regard.views.overview import whole_overview
 
 WORDS = {"max_score": "largest score", "grad_w_q": "norm"}
 ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)
@@ -40,13 +41,18 @@ def bare():
     return Recording(_noted(store, [ALARM]))
 
 
-def _text(page, width=80):
-    paper = Paper(width=width)
-    return plain(finished(page.lines(paper), paper))
+def _run(recording):
+    paper = Paper(width=80)
+    return plain(finished(run_lines(recording.training, paper), paper))
+
+
+def _overview(recording):
+    paper = Paper(width=80)
+    return plain(finished(overview_lines(recording, 0, "entropy", paper), paper))
 
 
 def test_its_course_and_its_alarms(bare):
-    lines = _text(make_run(bare))
+    lines = _run(bare)
     assert lines[0] == "training: 3 sampled steps, 0–20, 2 layers"
     assert lines[1].split() == ["statistic", "limit", "first", "last", "least", "largest"]
     assert lines[2].split() == "max_score > 100 1.00 9.50 0 L0H0 11.0 L1H1".split()
@@ -56,11 +62,11 @@ def test_its_course_and_its_alarms(bare):
 
 
 def test_as_json(bare):
-    found = json.loads(json.dumps(make_run(bare).as_dict(), allow_nan=False))
+    found = json.loads(json.dumps(whole_overview(bare)["training"], allow_nan=False))
     score = found["statistics"]["max_score"]
     assert score["least"] == {"value": 0, "head": "L0H0", "step": 0}
     assert score["largest"] == {"value": 11, "head": "L1H1", "step": 20}
-    assert score["limit"] == {"side": "above", "value": 100}
+    assert score["limit"] == {"side": "above", "value": 100, "customary": False}
     assert found["statistics"]["grad_w_q"]["median_last"] is None
     assert found["alarms"] == [ALARM.to_dict()] and found["maps"] == {"L0H1": [10]}
     assert found["steps"] == [0, 20] and found["samples"] == 3
@@ -69,25 +75,25 @@ def test_as_json(bare):
 def test_many_alarms_are_counted():
     store = Memory()
     store.note({"contents": CONTENTS})
-    lines = _text(make_run(Recording(_noted(store, [ALARM] * 14))))
+    lines = _run(Recording(_noted(store, [ALARM] * 14)))
     assert "14 alarms" in lines and "and 2 more" in lines
     store = Memory()
     store.note({"contents": CONTENTS})
-    assert "no alarm: no head stayed over a limit" in _text(make_run(Recording(_noted(store))))
+    assert "no alarm: no head stayed over a limit" in _run(Recording(_noted(store)))
 
 
 def test_the_overview_has_it_with_and_without_a_text(bare, tmp_path):
-    alone = make_overview(bare, 0, "entropy")
-    assert "nothing was recorded yet" not in "".join(_text(alone))
-    assert _text(alone)[-1] == _text(make_run(bare))[-1]
-    assert alone.as_dict()["training"]["samples"] == 3
+    alone = _overview(bare)
+    assert "nothing was recorded yet" not in "".join(alone)
+    assert alone[-1] == _run(bare)[-1]
+    assert whole_overview(bare)["training"]["samples"] == 3
     path = on_disk(tmp_path / "run.regard")
     with open(path) as recording:
-        assert make_run(recording) is None
-        assert make_overview(recording, 0, "entropy").as_dict()["training"] is None
+        assert _run(recording) == []
+        assert whole_overview(recording)["training"] is None
     with extend(path) as writer:
         _noted(writer)
     with open(path) as recording:
-        both = _text(make_overview(recording, 0, "entropy"))
+        both = _overview(recording)
     assert any(line.startswith("prompt 0") for line in both)
     assert "training: 3 sampled steps, 0–20, 2 layers" in both

@@ -3,11 +3,11 @@
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
     cli  bench  testing  notebook  __init__  …       the top: may import everything
-    huggingface   recorder   monitor ─ ┐             viewer
-    tokens   embed   models   nn       │             study
-    parallel                           └ ─ ─ ─ ─ ─ ▸ learn   recording
-    engine
-    state
+    huggingface   recorder   monitor ─ ┐             draw   plot   viewer   export
+    tokens   embed   models   nn       │             views
+    parallel                           │             study
+    engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
+    state                                            colour
     ─── errors files display arrays declare shapes   mask   score   running   summary ───
 
 The two columns meet in the bottom row and in the file that recorder and monitor write.
@@ -32,7 +32,13 @@ MAKING = (
     ("tokens", "embed", "models", "nn"),
     ("huggingface", "recorder", "intervene", "monitor"),
 )
-READING = (("colour",), ("plot",), ("learn", "recording"), ("study", "draw", "export"), ("viewer",))
+READING = (
+    ("colour",),
+    ("learn", "recording"),
+    ("study",),
+    ("views",),
+    ("draw", "plot", "viewer", "export"),
+)
 TOP = ("arrival", "notebook", "cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
 

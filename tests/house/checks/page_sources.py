@@ -16,6 +16,7 @@ from typing import Final
 __all__ = ["LONGEST", "MAY_IMPORT", "forbidden_words", "long_files", "upward_imports"]
 
 LONGEST: Final = 400
+_WRITTEN: Final = "// Written by "  # a tool, out of a file that is read instead
 _LOWER: Final = {"maths", "colour", "source", "parts", "style"}
 
 MAY_IMPORT: Final[dict[str, set[str]]] = {
@@ -48,7 +49,8 @@ def _sources(web: Path) -> Iterator[Path]:
 
 def long_files(web: Path) -> list[str]:
     """Files of more lines than a reader should be given at once."""
-    lengths = ((path, path.read_text().count("\n")) for path in _sources(web))
+    texts = ((path, path.read_text()) for path in _sources(web))
+    lengths = ((path, text.count("\n")) for path, text in texts if not text.startswith(_WRITTEN))
     return [
         f"{path.relative_to(web)}: {lines} lines; at most {LONGEST}"
         for path, lines in lengths

@@ -1,9 +1,8 @@
-/** Said where people look at weights. */
-export function Caveat() {
+/** Said where people look at weights, in the words of whoever answers. */
+export function Caveat({ words }: { readonly words: string }) {
   return (
     <p class="room-caveat" data-part="caveat">
-      Attention weights show where a head attends; they do not by themselves explain a model's
-      answer. Ablate the head to see whether it matters.
+      {words.charAt(0).toUpperCase() + words.slice(1)}. Knock a head out to see whether it matters.
     </p>
   );
 }

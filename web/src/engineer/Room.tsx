@@ -1,8 +1,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { place } from "../shell/address";
-import type { Overview } from "../source/answers";
+import type { Overview, TrainingFacts } from "../source/answers";
 import type { Source, Where } from "../source/source";
-import type { TrainingFacts } from "../source/training";
 import { type Answer, arrived, useAnswer } from "./answer";
 import { ComparePage } from "./compare/ComparePage";
 import { FindingsPage } from "./findings/FindingsPage";

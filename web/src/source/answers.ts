@@ -1,33 +1,55 @@
-// What a source answers, as the server's JSON says it (src/regard/viewer/answers.py).
+// Written by tools/answers_types.py out of src/regard/views/schema.py, which to change.
 
-/** `null` where a number is not known or not finite. */
+/** null where a number is not known or not finite */
 export type Known = number | null;
 
+/** as a file says them */
+export type Facts = Readonly<Record<string, unknown>>;
+
+/** layers × heads */
+export type Grid = readonly (readonly Known[])[];
+
+export type How = "mean" | "max";
+
+/** What could not be read. */
 export interface Damage {
   readonly offset: number;
   readonly reason: string;
 }
 
-export interface Listing {
+/** Which recording it is, and how it is. */
+export interface Standing {
   readonly recording: number;
   readonly name: string;
   readonly revision: number;
   readonly live: boolean;
   readonly damage: readonly Damage[];
-  readonly model: Readonly<Record<string, unknown>>;
+  readonly model: Facts;
+}
+
+/** A recording in a list of them. */
+export interface Listing extends Standing {
   readonly prompts: number;
 }
 
+/** A token that the model might have said next. */
+export interface Guess {
+  readonly token: string;
+  readonly probability: Known;
+}
+
+/** One text that went through the model. */
 export interface PromptFacts {
   readonly title: string;
   readonly tokens: number;
   readonly generated: number;
   readonly finished: boolean;
-  readonly next: readonly { readonly token: string; readonly probability: Known }[];
+  readonly next: readonly Guess[];
   /** Tokens of each stream; null where the file is damaged there. */
   readonly streams: Readonly<Record<string, number | null>>;
 }
 
+/** What the codes of a tile stand for. */
 export interface Scale {
   readonly name: string;
   readonly low: number;
@@ -38,14 +60,14 @@ export interface Scale {
   readonly last: number;
 }
 
+/** One number a head. */
 export interface StatisticFacts {
   readonly words: string;
   /** one: a share 0–1; entropy: nats; spread: from the smallest to the largest there is. */
   readonly span: "one" | "entropy" | "spread";
 }
 
-export type Grid = readonly (readonly Known[])[];
-
+/** Layers of one kind. */
 export interface Stack {
   /** "" for a model with one stack; encoder, decoder, cross otherwise. */
   readonly name: string;
@@ -54,31 +76,46 @@ export interface Stack {
   readonly grids: Readonly<Record<string, Grid | null>>;
 }
 
+/** One head, in a list of them. */
 export interface HeadShort {
   readonly label: string;
   readonly stack: string;
   readonly layer: number;
   readonly head: number;
-  readonly shape: readonly [queries: number, keys: number];
+  /** Queries and keys. */
+  readonly shape: readonly [number, number];
   /** First row, and the one after the last. */
   readonly recorded: readonly [number, number];
   readonly exact: boolean;
 }
 
-export interface Overview extends Omit<Listing, "prompts"> {
-  readonly made: Readonly<Record<string, unknown>>;
-  readonly plan: Readonly<Record<string, unknown>>;
-  readonly check: Readonly<Record<string, unknown>>;
+/** All heads of a prompt. */
+export interface Heads {
+  readonly stacks: readonly Stack[];
+  readonly heads: readonly HeadShort[];
+  /** What of it could not be read. */
+  readonly problems: readonly string[];
+  /** By statistic: why recorded heads lack the number. */
+  readonly why_unknown: Readonly<Record<string, string>>;
+}
+
+/** The first look at a recording. */
+export interface Overview extends Standing, Heads {
+  readonly made: Facts;
+  readonly plan: Facts;
+  readonly check: Facts;
   readonly prompts: readonly PromptFacts[];
   readonly prompt: number;
   readonly statistics: Readonly<Record<string, StatisticFacts>>;
   readonly scale: Scale;
   readonly caveat: string;
-  readonly stacks: readonly Stack[];
-  readonly heads: readonly HeadShort[];
-  readonly problems: readonly string[];
+  /** The first findings; null where they are asked for. */
+  readonly stands_out: readonly Finding[] | null;
+  /** Null where it is asked for, or where none was monitored. */
+  readonly training: TrainingFacts | null;
 }
 
+/** A page of a stream. */
 export interface Tokens {
   readonly stream: string;
   readonly start: number;
@@ -96,70 +133,108 @@ export interface Track {
   readonly largest: readonly Known[];
 }
 
-export type How = "mean" | "max";
+/** Curves beside a map. */
+export interface Tracks {
+  readonly received: Track | null;
+  readonly distance: Track | null;
+  readonly entropy: Track | null;
+}
 
+/** Which tokens stand on the sides of a map. */
+export interface Streams {
+  readonly queries: string;
+  readonly keys: string;
+}
+
+/** Tokens per pixel, finest first; empty where nothing can be drawn. */
+export interface Levels {
+  readonly mean: readonly number[];
+  readonly max: readonly number[];
+}
+
+/** A map in cells, from the first recorded row on; null where it is masked. */
+export interface Cells {
+  readonly cell: number;
+  readonly how: How;
+  readonly first_row: number;
+  readonly weights: Grid;
+  readonly times_uniform: Grid;
+}
+
+/** Keys that are looked at. */
+export interface Keys {
+  /** The first, and the one after the last. */
+  readonly keys: readonly [number, number];
+  /** Of a single key. */
+  readonly token: string | null;
+  /** Of all attention. */
+  readonly share: number;
+}
+
+/** One head. */
 export interface HeadFacts extends HeadShort {
   readonly prompt: number;
   readonly revision: number;
   readonly place: string;
   readonly kind: "self" | "cross";
   readonly why_not: string | null;
-  /** The rows that can be read weight by weight, where a file carries only some. */
+  /** Those that can be read, where a file carries only some. */
   readonly rows?: readonly number[];
-  readonly streams: { readonly queries: string; readonly keys: string };
+  readonly streams: Streams;
   readonly statistics: Readonly<Record<string, Known>>;
   readonly stored: Readonly<Record<string, string | null>>;
   readonly tile: number;
-  /** Tokens per pixel, finest first; empty where nothing can be drawn. */
-  readonly levels: Readonly<Record<How, readonly number[]>>;
+  readonly levels: Levels;
+  /** Whether its mask is known for every row. */
   readonly sight: boolean;
   readonly scale: Scale;
-  readonly tracks: Readonly<Record<"received" | "distance" | "entropy", Track | null>>;
+  readonly tracks: Tracks;
   readonly problems: readonly string[];
   readonly caveat: string;
+  /** Where one was asked for. */
+  readonly map?: Cells;
+  /** Likewise; the most first. */
+  readonly looked_at?: readonly Keys[];
 }
 
+/** A key and its weight. */
+export interface Key {
+  readonly key: number;
+  readonly token: string | null;
+  readonly weight: Known;
+}
+
+/** One row of a head. */
 export interface RowFacts {
   readonly head: string;
   readonly prompt: number;
   readonly row: number;
-  readonly token: string;
-  readonly visible: Known;
-  readonly entropy?: Known;
+  readonly token: string | null;
+  readonly visible: number;
   readonly keys: readonly [number, number];
-  readonly top: readonly {
-    readonly key: number;
-    readonly token: string;
-    readonly weight: Known;
-  }[];
+  readonly top: readonly Key[];
   readonly caveat: string;
   readonly exact: boolean;
   readonly why_not: string | null;
 }
 
-export interface Tile {
-  /** 256 × 256 codes, row after row: 0 hidden, 1 … 255 on the scale. */
-  readonly codes: Uint8Array;
-  /** Cells that are no number. */
-  readonly nan: number;
+/** A part of a head's matrix; null where it is masked. */
+export interface Region {
+  readonly head: string;
+  readonly prompt: number;
+  readonly rows: readonly [number, number];
+  readonly keys: readonly [number, number];
+  readonly query_tokens: readonly string[] | null;
+  readonly key_tokens: readonly string[] | null;
+  readonly weights: Grid;
+  readonly caveat: string;
 }
 
-/** A weight that may be seen but is no number, since q or k held none: NaN is what is hidden. */
-export function isBroken(weight: number): boolean {
-  return weight === Number.POSITIVE_INFINITY;
-}
-
-export interface Cells {
-  /** rows × keys weights, NaN where hidden, ∞ where the weight is no number (`isBroken`). */
-  readonly weights: Float32Array;
-  /** Keys that each row may see; NaN in rows that were not recorded. */
-  readonly visible: Float32Array;
-}
-
+/** A row, and how far it shows a pattern. */
 export interface EvidenceRow {
   readonly row: number;
   readonly last: number;
-  readonly token: string;
+  readonly token: string | null;
   readonly value: Known;
   readonly exact: boolean;
   readonly key: number | null;
@@ -167,6 +242,7 @@ export interface EvidenceRow {
   readonly weight: Known;
 }
 
+/** A label of a head. */
 export interface Finding {
   readonly label: string;
   readonly stack: string;
@@ -184,17 +260,33 @@ export interface Finding {
   readonly why_not: string;
   /** Whether the recording tells if the label holds. */
   readonly known: boolean;
-  /** Rows it was judged by, and how likely such a score is by chance, at most, by which test. */
+  /** Rows it was judged by. */
   readonly n_rows: number;
+  /** How likely such a score is by chance, at most. */
   readonly p_value: Known;
+  /** … by which test. */
   readonly test: string;
-  readonly detail: Readonly<Record<string, unknown>>;
+  readonly detail: Facts;
   readonly causal: Known;
   readonly rows: readonly EvidenceRow[];
   readonly counter: EvidenceRow | null;
   readonly sentence: string;
 }
 
+/** What was looked for in one head. */
+export interface Studied {
+  readonly label: string;
+  readonly stack: string;
+  readonly layer: number;
+  readonly head: number;
+  readonly labels: readonly string[];
+  readonly not_known: Readonly<Record<string, string>>;
+  readonly sink: Known;
+  readonly non_sink: Known;
+  readonly scores: Readonly<Record<string, Known>>;
+}
+
+/** What stands out in a prompt, most surprising first. */
 export interface Report {
   readonly file: string;
   readonly model: string;
@@ -207,41 +299,58 @@ export interface Report {
   readonly counts: Readonly<Record<string, number>>;
   readonly unknown: Readonly<Record<string, string>>;
   readonly labels: number;
-  readonly knocked: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** So many of the findings stand on an overview. */
+  readonly stand_out: number;
+  readonly knocked: Readonly<Record<string, Facts>>;
   readonly findings: readonly Finding[];
-  readonly heads: readonly Readonly<Record<string, unknown>>[];
+  readonly heads: readonly Studied[];
 }
 
-/** What one head's small picture is made of. */
-export const NO_PICTURE = 0;
-export const WHOLE_PICTURE = 1;
-/** Of some rows, spread evenly: nothing was stored, and all rows would take too long. */
-export const SAMPLED_PICTURE = 2;
-
-/** Small pictures of every head of a stack, in the order of its grid: layer by layer. */
-export interface Thumbnails {
-  readonly layers: number;
-  readonly heads: number;
-  /** Pixels a side; queries × keys are stretched to a square. */
-  readonly side: number;
-  /** One for each head: NO_PICTURE, WHOLE_PICTURE or SAMPLED_PICTURE. */
-  readonly kinds: Uint8Array;
-  /** side × side codes for each head, as a tile has them: 0 hidden, 1 … 255 on the scale. */
-  readonly codes: Uint8Array;
+/** A head that lies apart from its layer, over many documents. */
+export interface Outlier {
+  readonly label: string;
+  readonly statistic: string;
+  readonly value: number;
+  readonly median: number;
+  readonly deviations: number;
+  readonly sentence: string;
 }
 
+/** One number a head over many documents, and over how many rows it was taken. */
+export interface ManyStatistic {
+  readonly meaning: string;
+  readonly values: readonly Known[];
+  readonly rows: readonly Known[];
+}
+
+/** Many documents at once. */
+export interface Many {
+  readonly folder: string;
+  readonly model: Facts;
+  readonly made: Facts;
+  readonly files: readonly string[];
+  readonly documents: number;
+  readonly tokens: number;
+  readonly heads: readonly string[];
+  readonly statistics: Readonly<Record<string, ManyStatistic>>;
+  readonly surprising: readonly Outlier[];
+  readonly caveat: string;
+}
+
+/** How far a head is from the head of the same name. */
 export interface HeadDifference {
   readonly label: string;
   /** Jensen–Shannon, 0 … 1; null where the two cannot be compared. */
   readonly distance: Known;
   readonly how: "rows" | "profiles" | "nothing";
   readonly rows: number;
-  readonly worst_rows: readonly [a: number, b: number] | null;
+  readonly worst_rows: readonly [number, number] | null;
   readonly worst_distance: Known;
   readonly worst_token: string | null;
   readonly profiles: Readonly<Record<string, Known>>;
 }
 
+/** One of two prompts. */
 export interface Compared {
   readonly recording: number;
   readonly prompt: number;
@@ -262,4 +371,61 @@ export interface Comparison {
   readonly heads: readonly HeadDifference[];
   readonly only_a: readonly string[];
   readonly only_b: readonly string[];
+}
+
+/** Beyond it a head is in trouble. */
+export interface Limit {
+  readonly side: "above" | "below";
+  readonly value: number;
+  /** Not told by this run: what a monitor takes where nobody gives another. */
+  readonly customary: boolean;
+}
+
+/** The least or the largest number of a statistic. */
+export interface Extreme {
+  readonly value: Known;
+  readonly head: string;
+  readonly step: number;
+}
+
+/** One statistic over the steps. */
+export interface TrainedStatistic {
+  readonly words: string;
+  /** one: a share 0–1; decades: on a log scale; spread: from the smallest to the largest. */
+  readonly span: "one" | "decades" | "spread";
+  readonly limit: Limit | null;
+  /** Of all heads, at the first step. */
+  readonly median_first: Known;
+  readonly median_last: Known;
+  readonly least: Extreme;
+  readonly largest: Extreme;
+}
+
+/** A head that stayed over a limit. */
+export interface Alarm {
+  readonly kind: string;
+  readonly head: string;
+  /** The first over the limit. */
+  readonly step: number;
+  readonly statistic: string;
+  readonly value: Known;
+  readonly threshold: Known;
+}
+
+/** A run that was monitored. */
+export interface TrainingFacts {
+  readonly recording: number;
+  readonly revision: number;
+  /** How many steps were sampled. */
+  readonly samples: number;
+  /** The first and the last that was; null where none was. */
+  readonly steps: readonly [number, number] | null;
+  /** Layers, those of all stacks one after another. */
+  readonly places: readonly string[];
+  /** Of each place. */
+  readonly heads: readonly number[];
+  readonly statistics: Readonly<Record<string, TrainedStatistic>>;
+  readonly alarms: readonly Alarm[];
+  /** The steps of which each head has a stored map. */
+  readonly maps: Readonly<Record<string, readonly number[]>>;
 }

@@ -1,6 +1,5 @@
-import type { HeadFacts, Listing, Overview, Report, Tokens, Track } from "./answers";
+import type { HeadFacts, Listing, Overview, Report, Tokens, Track, TrainingFacts } from "./answers";
 import type { Part } from "./codec";
-import type { TrainingFacts } from "./training";
 
 // What a self-contained page carries of a recording, as src/regard/viewer/carried.py writes it.
 

@@ -1,24 +1,21 @@
-import {
-  type Cells,
-  type Comparison,
-  type HeadFacts,
-  type HeadShort,
-  type How,
-  type Listing,
-  NO_PICTURE,
-  type Overview,
-  type Report,
-  type RowFacts,
-  type Thumbnails,
-  type Tile,
-  type Tokens,
-  WHOLE_PICTURE,
+import type {
+  Comparison,
+  HeadFacts,
+  HeadShort,
+  How,
+  Listing,
+  Overview,
+  Report,
+  RowFacts,
+  Tokens,
+  TrainingFacts,
 } from "./answers";
+import { type Cells, NO_PICTURE, type Thumbnails, type Tile, WHOLE_PICTURE } from "./binary";
 import type { CarriedFacts, CarriedHead, CarriedTraining } from "./carried";
 import { inflate, inflateJson } from "./codec";
 import { HeadInFile } from "./head";
 import { type Source, SourceError, type Where } from "./source";
-import { type Snapshot, type Strips, stripsOf, type TrainingFacts } from "./training";
+import { type Snapshot, type Strips, stripsOf } from "./training";
 
 const SIDE = 32; // pixels of a small picture
 const NO_TRAINING = "This file carries no training run; see it with `regard view run.regard`.";

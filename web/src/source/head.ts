@@ -1,13 +1,5 @@
-import {
-  type Cells,
-  type HeadFacts,
-  type How,
-  isBroken,
-  type RowFacts,
-  type Scale,
-  type Tile,
-  type Track,
-} from "./answers";
+import type { HeadFacts, How, RowFacts, Scale, Track } from "./answers";
+import { type Cells, isBroken, type Tile } from "./binary";
 import { type CarriedFacts, type CarriedHead, type CarriedSight, edgesOf, known } from "./carried";
 import { numbers, type Part, split } from "./codec";
 import { cut, pooled, shrunk, stretched, tileAxis, wholeAxis } from "./pixels";

@@ -1,5 +1,6 @@
 import { valueOfCode } from "../colour/scale";
-import type { How, Scale, Tile } from "./answers";
+import type { How, Scale } from "./answers";
+import type { Tile } from "./binary";
 import type { Rows } from "./rows";
 
 // Weights pooled into pixels, as src/regard/viewer/pixels.py defines it:

@@ -1,17 +1,16 @@
 import type {
-  Cells,
   Comparison,
   HeadFacts,
   Listing,
   Overview,
   Report,
   RowFacts,
-  Thumbnails,
-  Tile,
   Tokens,
+  TrainingFacts,
 } from "./answers";
+import type { Cells, Thumbnails, Tile } from "./binary";
 import { type Source, SourceError, type Where } from "./source";
-import { type Snapshot, type Strips, snapshotOf, stripsOf, type TrainingFacts } from "./training";
+import { type Snapshot, type Strips, snapshotOf, stripsOf } from "./training";
 
 const TOKEN_HEADER = "x-regard-token";
 

@@ -1,5 +1,4 @@
 import type {
-  Cells,
   Comparison,
   HeadFacts,
   How,
@@ -7,11 +6,11 @@ import type {
   Overview,
   Report,
   RowFacts,
-  Thumbnails,
-  Tile,
   Tokens,
+  TrainingFacts,
 } from "./answers";
-import type { Snapshot, Strips, TrainingFacts } from "./training";
+import type { Cells, Thumbnails, Tile } from "./binary";
+import type { Snapshot, Strips } from "./training";
 
 /** Which prompt of which recording. */
 export interface Where {

@@ -1,47 +1,4 @@
-import type { Known } from "./answers";
-
-// A training run, as the server says it (src/regard/viewer/training.py).
-
-export interface Limit {
-  readonly side: "above" | "below";
-  readonly value: number;
-  /** Not told by this run: what a monitor takes where nobody gives another. */
-  readonly customary: boolean;
-}
-
-export interface TrainedStatistic {
-  readonly words: string;
-  /** one: a share 0–1; decades: on a log scale; spread: from the smallest to the largest. */
-  readonly span: "one" | "decades" | "spread";
-  readonly limit: Limit | null;
-}
-
-export interface Alarm {
-  readonly kind: string;
-  readonly head: string;
-  /** The first step over the limit. */
-  readonly step: number;
-  readonly statistic: string;
-  readonly value: Known;
-  readonly threshold: Known;
-}
-
-export interface TrainingFacts {
-  readonly recording: number;
-  readonly revision: number;
-  /** How many steps were sampled. */
-  readonly samples: number;
-  /** The first and the last that was; null where none was. */
-  readonly steps: readonly [number, number] | null;
-  /** Layers, those of all stacks one after another. */
-  readonly places: readonly string[];
-  /** Heads of each place. */
-  readonly heads: readonly number[];
-  readonly statistics: Readonly<Record<string, TrainedStatistic>>;
-  readonly alarms: readonly Alarm[];
-  /** The steps of which each head has a stored map. */
-  readonly maps: Readonly<Record<string, readonly number[]>>;
-}
+// A training run in bytes (src/regard/views/run.py).
 
 /** One statistic over the steps; number n of a bin is that of place ⌊n ÷ heads⌋, head n mod heads. */
 export interface Strips {

@@ -33,6 +33,8 @@ export function overviewOf(given: Partial<Overview>): Overview {
     },
     scale: SCALE,
     caveat: "",
+    stands_out: null,
+    training: null,
     stacks: [],
     heads: [],
     problems: [],

@@ -125,9 +125,9 @@ describe("words", () => {
     expect(sizeInWords(overviewOf({ stacks: [stackOf("", [[1, 2]])] }))).toBe("1 layer × 2 heads");
   });
 
-  it("keeps of a sentence what the head does", () => {
+  it("says the whole sentence behind the label", () => {
     const said = "L1H2 looks back (0.5 of its mass); best seen at row 3; not at row 4";
-    expect(doing(said, "L1H2")).toBe("looks back (0.5 of its mass)");
+    expect(doing(said, "L1H2")).toBe(said.slice(5));
     expect(titleInWords("short")).toBe("short");
     expect(titleInWords("x".repeat(80)).endsWith("…")).toBe(true);
   });

@@ -16,9 +16,12 @@ import { binsFor } from "../../src/engineer/training/run";
 import { at, layoutOf, leftOf } from "../../src/engineer/training/stripLayout";
 import { columnsOf, ticksOf } from "../../src/engineer/training/stripPainting";
 import { stripScale } from "../../src/engineer/training/stripScale";
+import type { TrainingFacts } from "../../src/source/answers";
 import { FileSource } from "../../src/source/file";
-import { type Strips, stripsOf, type TrainingFacts } from "../../src/source/training";
+import { type Strips, stripsOf } from "../../src/source/training";
 
+const END = { value: 1, head: "L0H0", step: 0 };
+const COURSE = { median_first: 1, median_last: 1, least: END, largest: END };
 const LIMIT = { side: "above", value: 10, customary: true } as const;
 const FACTS: TrainingFacts = {
   recording: 0,
@@ -28,8 +31,8 @@ const FACTS: TrainingFacts = {
   places: ["L0", "cross.L0"],
   heads: [2, 1],
   statistics: {
-    max_score: { words: "largest", span: "spread", limit: LIMIT },
-    peak: { words: "peak", span: "one", limit: null },
+    max_score: { words: "largest", span: "spread", limit: LIMIT, ...COURSE },
+    peak: { words: "peak", span: "one", limit: null, ...COURSE },
   },
   alarms: [
     {

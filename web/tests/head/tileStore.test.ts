@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { TileStore } from "../../src/engineer/head/tileStore";
 import { type TileAt, tileName } from "../../src/engineer/head/tiling";
-import type { Tile } from "../../src/source/answers";
+import type { Tile } from "../../src/source/binary";
 import { SourceError } from "../../src/source/source";
 
 const at = (x: number): TileAt => ({ level: 1, y: 0, x, how: "mean" });

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from regard.draw.finish import wrapped
-from regard.draw.pages.words import bytes_in_words, large_number
 from regard.draw.paper import Paper, StyledLine, plain
 from regard.draw.passage import Passage, shaded_text
-from regard.draw.spelling import count, fitted, flowing, visible
+from regard.draw.spelling import fitted, flowing, visible
 from regard.recording import PromptView, Recording
 from regard.recording.contents import Place
 from regard.recording.prompt import listed
+from regard.views.text import bytes_in_words, count, large_number
 
 _PROMPTS = 8  # listed
 _GUESSES = 5  # next tokens
@@ -150,26 +149,3 @@ def _exact_layers(prompt: PromptView, stack: str) -> list[int]:
         if place.stack == stack
         and not any(prompt.held(label).why_not(head) for head in place.heads)
     ]
-
-
-def prompt_dict(prompt: PromptView) -> dict[str, Any]:
-    """A prompt for JSON."""
-    return {
-        "number": prompt.number,
-        "title": prompt.title,
-        "tokens": _length(prompt),
-        "generated": prompt.generated,
-        "finished": prompt.finished,
-    }
-
-
-def stack_dict(prompt: PromptView, name: str) -> dict[str, Any]:
-    """A stack of layers for JSON."""
-    layers, heads = prompt.stacks[name]
-    return {
-        "stack": name,
-        "layers": layers,
-        "heads": heads,
-        "recorded_heads": sum(len(p.heads) for p in prompt.places.values() if p.stack == name),
-        "exact_layers": _exact_layers(prompt, name),
-    }

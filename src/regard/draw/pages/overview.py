@@ -1,100 +1,75 @@
-"""The first look at a recording: what it is about, one number a head, and which heads stand out."""
+"""The first look at a recording on a terminal: what it is about, one number a head, and which
+heads stand out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.draw.finish import wrapped
 from regard.draw.grid import head_grid
-from regard.draw.pages.about import (
-    kept_lines,
-    model_lines,
-    prompt_dict,
-    prompt_lines,
-    stack_dict,
-)
-from regard.draw.pages.run import RunPage, make_run
-from regard.draw.pages.words import as_json, facts_for_json, sentence_of, why_unknown
+from regard.draw.pages.about import kept_lines, model_lines, prompt_lines
+from regard.draw.pages.findings import finding_lines
+from regard.draw.pages.run import run_lines
 from regard.draw.paper import Paper, StyledLine
-from regard.recording import Finding, PromptView, Recording, Statistic, most_surprising
+from regard.recording import Merged, Recording, Statistic
 from regard.recording.statistics import check_statistic
+from regard.study.outliers import outliers
+from regard.views.findings import STAND_OUT, stands_out
+from regard.views.overview import tried
+from regard.views.text import count, why_unknown
 
-_FINDINGS = 3
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The overview of one prompt; of none where nothing was recorded yet, or a training run
-    alone."""
-
-    recording: Recording
-    prompt: PromptView | None
-    statistic: str
-    kind: Statistic
-    grids: dict[str, NDArray[np.float64]]  # by stack
-    findings: Sequence[Finding]
-    run: RunPage | None = None
-    why_unknown: str = ""  # why recorded heads lack the number
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; what is not known is null."""
-        rec, prompt = self.recording, self.prompt
-        return {
-            "file": rec.name,
-            "model": facts_for_json(rec.model),
-            "made": facts_for_json(rec.made),
-            "live": rec.is_live,
-            "damage": [{"offset": d.offset, "reason": d.reason} for d in rec.damage],
-            "prompts": [prompt_dict(one) for one in rec.prompts],
-            "prompt": None if prompt is None else prompt.number,
-            "stacks": [stack_dict(prompt, name) for name in prompt.stacks] if prompt else [],
-            "statistic": self.statistic,
-            "meaning": self.kind.words,
-            "why_unknown": self.why_unknown or None,
-            "grid": {name: as_json(grid) for name, grid in self.grids.items()},
-            "surprising": [one._asdict() | {"sentence": sentence_of(one)} for one in self.findings],
-            "training": None if self.run is None else self.run.as_dict(),
-            "next": [{"token": t, "probability": p} for t, p in (prompt.next if prompt else ())],
-        }
-
-    def lines(self, paper: Paper) -> list[StyledLine]:
-        """For a terminal."""
-        lines = model_lines(self.recording, paper)
-        about_run = [] if self.run is None else [[], *self.run.lines(paper)]
-        if self.prompt is None:
-            return lines + about_run
-        lines += [[], *prompt_lines(self.recording, self.prompt, paper)]
-        lines += [[], *kept_lines(self.prompt, paper)]
-        for name, grid in self.grids.items():
-            lines += [[], *grid_lines(self.statistic, self.kind, name, grid, paper)]
-        if self.why_unknown:
-            lines += wrapped(self.why_unknown, paper, "dim", indent=2)
-        if self.findings:
-            lines += [[], [("heads that stand out in their layer", "bold")]]
-        lines += [line for one in self.findings for line in finding_lines(one, paper)]
-        return lines + about_run
+_Grid: TypeAlias = NDArray[np.float64]
 
 
-def make_overview(recording: Recording, prompt: int, statistic: str) -> Overview:
-    """The numbers of the overview."""
-    run, kinds = make_run(recording), recording.statistic_kinds
+def overview_lines(
+    recording: Recording, prompt: int, statistic: str, paper: Paper
+) -> list[StyledLine]:
+    """One prompt; none where nothing was recorded yet, or a training run alone."""
+    kinds = recording.statistic_kinds
     check_statistic(statistic, kinds)
+    lines, run = model_lines(recording, paper), run_lines(recording.training, paper)
+    about_run = [[], *run] if run else []
     if not recording.prompts:
-        return Overview(recording, None, statistic, kinds[statistic], {}, [], run)
-    one = recording.prompts[prompt]
-    grids = {name: recording.grid(statistic, name, prompt) for name in one.stacks}
-    found = most_surprising(recording, _FINDINGS, prompt)
-    why = why_unknown(one, statistic)
-    return Overview(recording, one, statistic, kinds[statistic], grids, found, run, why)
+        return lines + about_run
+    view = recording.prompts[prompt]
+    lines += [[], *prompt_lines(recording, view, paper)]
+    lines += [[], *kept_lines(view, paper)]
+    for name in view.stacks:
+        grid = recording.grid(statistic, name, prompt)
+        lines += [[], *_grid_lines(statistic, kinds[statistic], name, grid, paper)]
+    lines += wrapped(why_unknown(view, statistic), paper, "dim", indent=2)
+    problems: list[str] = []
+    found = tried(problems, stands_out, recording, prompt) or []
+    lines += _apart([line for one in found for line in finding_lines(one, paper)])
+    for one in problems:
+        lines += wrapped(f"which heads stand out is not known: {one}", paper, "dim", indent=2)
+    return lines + about_run
 
 
-def grid_lines(
-    statistic: str, kind: Statistic, stack: str, grid: NDArray[np.float64], paper: Paper
+def many_lines(
+    recording: Recording, merged: Merged, statistic: str, paper: Paper
+) -> list[StyledLine]:
+    """The documents of a folder, taken together."""
+    check_statistic(statistic, merged.statistic_kinds)
+    files = len(recording.files)
+    about = f"{count(merged.documents, 'document')} in {count(files, 'file')}"
+    words = f"{about}, {count(merged.tokens, 'token')}; every row counts alike"
+    lines = [*model_lines(recording, paper), [], *wrapped(words, paper)]
+    kind = merged.statistic_kinds[statistic]
+    for stack in merged.stacks:
+        grid = merged.grid(statistic, stack)
+        lines += [[], *_grid_lines(statistic, kind, stack, grid, paper)]
+    found = outliers(merged, STAND_OUT)
+    said = [wrapped(one.sentence, paper, indent=len(one.label) + 1) for one in found]
+    return lines + _apart([line for one in said for line in one])
+
+
+def _grid_lines(
+    statistic: str, kind: Statistic, stack: str, grid: _Grid, paper: Paper
 ) -> list[StyledLine]:
     """A statistic of all heads of a stack, under its meaning."""
     title = f"{statistic}: {kind.words}"
@@ -104,6 +79,5 @@ def grid_lines(
     return [*heading, *head_grid(grid, statistic, paper, is_share=is_share)]
 
 
-def finding_lines(one: Finding, paper: Paper) -> list[StyledLine]:
-    """A head that stands out, in a sentence."""
-    return wrapped(f"{one.label} {sentence_of(one)}", paper, indent=len(one.label) + 1)
+def _apart(lines: Sequence[StyledLine]) -> list[StyledLine]:
+    return [[], [("heads that stand out in their layer", "bold")], *lines] if lines else []

@@ -38,7 +38,7 @@ export function FindingCard({ finding, report, where }: Props) {
           deviations from its layer
         </span>
       </header>
-      <p class="find-sentence" data-part="sentence" title={finding.sentence}>
+      <p class="find-sentence" data-part="sentence">
         {doing(finding.sentence, finding.label)}
       </p>
       <ScoreBar finding={finding} />

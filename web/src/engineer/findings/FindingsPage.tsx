@@ -42,7 +42,7 @@ function Asked({ source, where, overview }: Props) {
       <h1>Findings</h1>
       <p class="soft">{titleInWords(overview.prompts[where.prompt]?.title ?? overview.name)}</p>
       <Standing overview={overview} />
-      <Caveat />
+      <Caveat words={overview.caveat} />
       {answer.state === "waiting" && (
         <Waiting
           words={`Looking for every pattern in ${count(overview.heads.length)} heads; of a long text this takes some seconds`}

@@ -1,7 +1,7 @@
 import { useSignalEffect } from "@preact/signals";
 import { HIDDEN } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
-import { isBroken } from "../../source/answers";
+import { isBroken } from "../../source/binary";
 import type { MapTools } from "./mapTools";
 import { shortened, spelledIfKnown } from "./spelling";
 import type { Cell } from "./view";

@@ -76,7 +76,7 @@ function Label({ finding, where }: { finding: Finding; where: Where }) {
           Rows that show it:{" "}
           {finding.rows.map((row) => (
             <a key={row.row} href={linkTo(rowPlace(where, finding.label, row.row))}>
-              {row.row} {spelled(row.token)}
+              {row.row} {spelled(row.token ?? "")}
             </a>
           ))}
         </p>

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import type { Cells } from "../../source/answers";
+import type { Cells } from "../../source/binary";
 import type { SourceError } from "../../source/source";
 import { asSourceError } from "../answer";
 import { noteFailure } from "../states/connection";

@@ -1,5 +1,6 @@
 import type { Place } from "../../shell/address";
-import type { HeadFacts, Tile } from "../../source/answers";
+import type { HeadFacts } from "../../source/answers";
+import type { Tile } from "../../source/binary";
 import type { Source, Where } from "../../source/source";
 import { CellBook } from "./cellBook";
 import { codeOf, RAW_SCALE } from "./inks";

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import type { Tile } from "../../source/answers";
+import type { Tile } from "../../source/binary";
 import { SourceError } from "../../source/source";
 import type { Ink } from "./inks";
 import { Lru } from "./lru";

@@ -1,7 +1,8 @@
 import { Figure } from "../../parts/Figure";
 import { linkTo } from "../../shell/address";
-import type { HeadShort, Overview, Stack, Thumbnails } from "../../source/answers";
-import { SAMPLED_PICTURE } from "../../source/answers";
+import type { HeadShort, Overview, Stack } from "../../source/answers";
+import type { Thumbnails } from "../../source/binary";
+import { SAMPLED_PICTURE } from "../../source/binary";
 import type { Where } from "../../source/source";
 import { headPlace } from "../places";
 import type { Cell } from "./gridLayout";

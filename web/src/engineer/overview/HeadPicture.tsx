@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { theme } from "../../shell/theme";
-import { NO_PICTURE, type Scale, type Thumbnails } from "../../source/answers";
+import type { Scale } from "../../source/answers";
+import { NO_PICTURE, type Thumbnails } from "../../source/binary";
 import { logInk, rgbOf } from "../head/inks";
 import type { Cell } from "./gridLayout";
 

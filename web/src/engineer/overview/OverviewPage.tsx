@@ -84,7 +84,7 @@ function Full({ source, where, overview }: Props) {
         ))}
       </section>
       <aside class="over-side">
-        <Caveat />
+        <Caveat words={overview.caveat} />
         <StandsOut source={source} where={where} overview={overview} isTime={isDrawn} />
         <PromptCard source={source} where={where} overview={overview} />
         <HowRecorded overview={overview} />

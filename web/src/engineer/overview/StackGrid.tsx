@@ -1,7 +1,8 @@
 import { useMemo } from "preact/hooks";
 import { figure } from "../../maths/format";
 import { theme } from "../../shell/theme";
-import type { HeadShort, Overview, Stack, Thumbnails } from "../../source/answers";
+import type { HeadShort, Overview, Stack } from "../../source/answers";
+import type { Thumbnails } from "../../source/binary";
 import type { Where } from "../../source/source";
 import { rgbOf } from "../head/inks";
 import { headPlace } from "../places";

@@ -6,8 +6,6 @@ import { findingsPlace, headPlace } from "../places";
 import { Failed, Waiting } from "../states/Waiting";
 import { doing } from "./facts";
 
-const MOST = 5;
-
 interface Props {
   readonly source: Source;
   readonly where: Where;
@@ -51,7 +49,7 @@ function Asked({ source, where, overview }: Omit<Props, "isTime">) {
 function Listed({ answer, where }: { answer: Answer<Report>; where: Where }) {
   if (answer.state === "waiting") return <Waiting words="Looking for patterns in every head" />;
   if (answer.state === "failed") return <Failed error={answer.error} />;
-  const first = answer.value.findings.slice(0, MOST);
+  const first = answer.value.findings.slice(0, answer.value.stand_out);
   if (!first.length) return <p>No head shows a pattern beyond chance.</p>;
   return (
     <ol class="over-found">

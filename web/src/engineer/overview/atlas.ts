@@ -1,5 +1,6 @@
 import type { Rgb } from "../../colour/palette";
-import type { Scale, Thumbnails } from "../../source/answers";
+import type { Scale } from "../../source/answers";
+import type { Thumbnails } from "../../source/binary";
 import { logInk } from "../head/inks";
 
 /** All thumbnails of a stack on one canvas, as the grid has them: drawn once, then only copied. */

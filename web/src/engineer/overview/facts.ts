@@ -68,10 +68,9 @@ export function titleInWords(title: string): string {
   return legible([...title].length >= CUT ? `${title}…` : title);
 }
 
-/** The sentence without the head's label, and without the rows that stand beside it. */
+/** The sentence behind the head's label. */
 export function doing(sentence: string, label: string): string {
-  const bare = sentence.startsWith(label) ? sentence.slice(label.length).trim() : sentence;
-  return bare.split("; best seen at ")[0] ?? bare;
+  return sentence.startsWith(label) ? sentence.slice(label.length).trim() : sentence;
 }
 
 /** Modules that attended while it was recorded, and whose attention is not here. */

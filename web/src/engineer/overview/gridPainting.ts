@@ -1,6 +1,7 @@
 import { css, shade } from "../../colour/palette";
 import { shareOf } from "../../colour/scale";
-import { type Grid, NO_PICTURE, type Scale, type Thumbnails } from "../../source/answers";
+import type { Grid, Scale } from "../../source/answers";
+import { NO_PICTURE, type Thumbnails } from "../../source/binary";
 import { type Cell, cornerOf, type GridLayout, labelEvery } from "./gridLayout";
 
 // A layer × head grid on one canvas: 1,024 heads are 1,024 strokes of a pen, not 1,024 elements.

@@ -1,6 +1,7 @@
 import { css, shade } from "../../colour/palette";
 import { shareOf } from "../../colour/scale";
-import type { Overview, Scale, Stack, Thumbnails } from "../../source/answers";
+import type { Overview, Scale, Stack } from "../../source/answers";
+import type { Thumbnails } from "../../source/binary";
 import type { Source, Where } from "../../source/source";
 import { rgbOf } from "../head/inks";
 import { styled } from "../head/styled";

@@ -1,4 +1,5 @@
-import { NO_PICTURE, type Overview, type Thumbnails } from "../../source/answers";
+import type { Overview } from "../../source/answers";
+import { NO_PICTURE, type Thumbnails } from "../../source/binary";
 import type { Source, Where } from "../../source/source";
 import { type Answer, useAnswer } from "../answer";
 

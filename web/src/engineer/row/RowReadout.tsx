@@ -1,6 +1,6 @@
 import { count } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
-import { isBroken } from "../../source/answers";
+import { isBroken } from "../../source/binary";
 import { shortened, spelledIfKnown } from "../head/spelling";
 import type { TokenBook } from "../head/tokenBook";
 import { Weight as ExactWeight } from "../head/Weight";
@@ -58,7 +58,7 @@ function Weight({ weight, visible }: { weight: number | undefined; visible: numb
 export function RowNumbers({ row }: { row: Row }) {
   const peak = row.top[0]?.weight;
   const broken = row.mass?.broken ?? 0;
-  const entropy = broken ? null : (row.mass?.entropy ?? row.facts.entropy ?? null);
+  const entropy = broken ? null : (row.mass?.entropy ?? null);
   return (
     <p class="row-numbers">
       <span>

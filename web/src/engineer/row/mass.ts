@@ -1,4 +1,4 @@
-import { isBroken } from "../../source/answers";
+import { isBroken } from "../../source/binary";
 
 // How a row's weight is spread over its keys.
 

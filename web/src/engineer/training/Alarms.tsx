@@ -2,8 +2,8 @@ import { useState } from "preact/hooks";
 import { count, short } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import { linkTo } from "../../shell/address";
+import type { Alarm, TrainingFacts } from "../../source/answers";
 import type { Where } from "../../source/source";
-import type { Alarm, TrainingFacts } from "../../source/training";
 import { statisticName } from "../overview/statistics";
 import { trainingPlace } from "../places";
 

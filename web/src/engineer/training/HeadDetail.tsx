@@ -1,6 +1,6 @@
 import { Figure } from "../../parts/Figure";
+import type { TrainedStatistic, TrainingFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import type { TrainedStatistic, TrainingFacts } from "../../source/training";
 import { statisticName } from "../overview/statistics";
 import { binOf, type Choice, cellOf, choose, type Row } from "./choice";
 import { HeadLine } from "./HeadLine";

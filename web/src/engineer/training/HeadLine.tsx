@@ -1,8 +1,8 @@
 import { useMemo } from "preact/hooks";
 import { shareOf } from "../../colour/scale";
 import { short } from "../../maths/format";
-import type { Scale } from "../../source/answers";
-import type { Limit, Strips, TrainedStatistic } from "../../source/training";
+import type { Limit, Scale, TrainedStatistic } from "../../source/answers";
+import type { Strips } from "../../source/training";
 import { statisticName } from "../overview/statistics";
 import { binOf, cellOf, type Row } from "./choice";
 import { lineScale } from "./lineScale";

@@ -1,5 +1,5 @@
 import { count, short } from "../../maths/format";
-import type { Limit, TrainedStatistic } from "../../source/training";
+import type { Limit, TrainedStatistic } from "../../source/answers";
 import { statisticName } from "../overview/statistics";
 import { chooseStatistic, type Row } from "./choice";
 import type { Mark } from "./overLimit";

@@ -1,9 +1,8 @@
 import { useCallback, useEffect, useMemo } from "preact/hooks";
 import { count } from "../../maths/format";
 import { Notice } from "../../parts/Notice";
-import type { Overview } from "../../source/answers";
+import type { Overview, TrainingFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import type { TrainingFacts } from "../../source/training";
 import type { Answer } from "../answer";
 import { counted } from "../overview/facts";
 import { markReady } from "../states/ready";

@@ -1,5 +1,6 @@
 import { amend, place } from "../../shell/address";
-import type { Alarm, Strips, TrainingFacts } from "../../source/training";
+import type { Alarm, TrainingFacts } from "../../source/answers";
+import type { Strips } from "../../source/training";
 
 // What is meant, as words in the address: a statistic, a head, a step.
 

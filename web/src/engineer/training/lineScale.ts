@@ -1,5 +1,4 @@
-import type { Scale } from "../../source/answers";
-import type { Limit } from "../../source/training";
+import type { Limit, Scale } from "../../source/answers";
 import type { Reading } from "./reading";
 import { endsOf } from "./stripScale";
 

@@ -1,4 +1,5 @@
-import type { Strips, TrainingFacts } from "../../source/training";
+import type { TrainingFacts } from "../../source/answers";
+import type { Strips } from "../../source/training";
 import { binOf, cellOf, type Row } from "./choice";
 
 /** Where a head first went over the limit of a statistic. */

@@ -1,6 +1,6 @@
-import type { Overview } from "../../source/answers";
+import type { Overview, TrainingFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import type { Strips, TrainingFacts } from "../../source/training";
+import type { Strips } from "../../source/training";
 import { type Answer, useAnswer } from "../answer";
 
 // The questions of the training room. While a run goes on the overview is asked every two seconds;

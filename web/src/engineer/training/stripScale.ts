@@ -1,5 +1,5 @@
-import type { Scale } from "../../source/answers";
-import type { Strips, TrainedStatistic } from "../../source/training";
+import type { Scale, TrainedStatistic } from "../../source/answers";
+import type { Strips } from "../../source/training";
 import { statisticName } from "../overview/statistics";
 
 const CODES = { hidden: 0, first: 1, last: 255 } as const;

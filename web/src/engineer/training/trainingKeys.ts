@@ -1,5 +1,5 @@
 import { useKeys } from "../../shell/keys";
-import type { TrainingFacts } from "../../source/training";
+import type { TrainingFacts } from "../../source/answers";
 import {
   type Choice,
   choose,

@@ -1,0 +1,79 @@
+"""The pictures that a recording draws of itself: `rec.plot_head("L5H1")` and its like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from regard.display import Style
+from regard.plot.curves import entropy
+from regard.plot.grids import grid
+from regard.plot.maps import head_map
+from regard.plot.rows import row as draw_row
+from regard.plot.sheet import About
+from regard.recording import PromptView, Recording
+from regard.views.schema import How
+from regard.views.uniform import Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_head(
+    recording: Recording,
+    label: str,
+    *,
+    prompt: int = 0,
+    cell: int | None = None,
+    how: How = "mean",
+    raw: bool = False,
+    **style: Unpack[Style],
+) -> Figure:
+    """A head's map."""
+    view = recording.prompt(prompt)
+    look, about = Look(how, raw), _about(recording, view)
+    return head_map(view, view[label], about, look, cell=cell, style=style)
+
+
+def plot_row(
+    recording: Recording,
+    label: str,
+    row: int,
+    *,
+    prompt: int = 0,
+    raw: bool = False,
+    **style: Unpack[Style],
+) -> Figure:
+    """One row of a head."""
+    view = recording.prompt(prompt)
+    return draw_row(view, view[label], _about(recording, view), row, raw=raw, style=style)
+
+
+def plot_grid(
+    recording: Recording,
+    statistic: str = "non_sink",
+    *,
+    stack: str | None = None,
+    prompt: int = 0,
+    **style: Unpack[Style],
+) -> Figure:
+    """One number a head."""
+    values = recording.grid(statistic, stack, prompt)
+    words, span = recording.statistic_kinds[statistic]
+    # a norm compared with its layer's ranges beyond 1
+    is_share = span == "one" and not (values > 1.001).any()
+    return grid(
+        values, statistic, _about(recording, recording.prompt(prompt)), words=words,
+        is_share=is_share, stack=stack or "", style=style,
+    )  # fmt: skip
+
+
+def plot_entropy(recording: Recording, *, prompt: int = 0, **style: Unpack[Style]) -> Figure:
+    """How evenly the heads of each layer look."""
+    view = recording.prompt(prompt)
+    grids = {name: view.grid("normalized_entropy", name) for name in view.stacks}
+    return entropy(grids, _about(recording, view), style=style)
+
+
+def _about(recording: Recording, view: PromptView) -> About:
+    model = str(recording.model.get("name", "a model"))
+    return About(model, view.tokens, view.title, view.number)

@@ -1,0 +1,86 @@
+"""Heads over many documents: which numbers lie apart from those of their layer.
+
+Patterns are judged row by row, and rows of many documents are not kept together; what is merged are
+numbers of heads. So over many documents a head is told by the statistic that sets it apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from regard.recording import STATISTICS, Merged
+from regard.recording.contents import place_label
+from regard.recording.store import Array
+from regard.study.surprise import deviations
+from regard.study.words import in_figures
+
+_LEAST: Final = 3.0  # deviations
+_SENTENCES: Final = {
+    "first": "gives {} of its attention to the first token",
+    "previous": "gives {} of its attention to the token before",
+    "self": "gives {} of its attention to the token itself",
+    "duplicate": "gives {} to earlier copies of the token, where there are any",
+    "prefix": "gives {} to what followed earlier copies of the token, where there are any",
+    "delimiter": "gives {} of its attention to punctuation and line breaks",
+    "entropy": "spreads its rows to {} nats of entropy",
+    "sharp": "looks at a single key in {} of its rows",
+    "max_score": "reaches a score of {}",
+    "output_norm": "writes {} times what its layer's heads write on average",
+}  # those that say something by themselves; the others are parts or complements of these
+
+
+class Outlier(NamedTuple):
+    """A head that differs from its layer."""
+
+    label: str
+    statistic: str
+    value: float
+    median: float  # of the layer
+    deviations: float
+
+    @property
+    def sentence(self) -> str:
+        """What the head does, and what is usual in its layer."""
+        value, usual = (in_figures(one) for one in (self.value, self.median))
+        words = _SENTENCES[self.statistic].format(value)
+        return f"{self.label} {words}; its layer's median is {usual}"
+
+    def as_dict(self) -> Any:
+        """For JSON."""
+        return self._asdict() | {"sentence": self.sentence}
+
+
+def outliers(merged: Merged, n: int = 5) -> list[Outlier]:
+    """The n heads that differ most from their layers, each by what it differs in most."""
+    best: dict[str, Outlier] = {}
+    for stack in merged.stacks:
+        for statistic in _SENTENCES:
+            for one in _found(merged.grid(statistic, stack), statistic, stack, merged.keys):
+                known = best.get(one.label)
+                if known is None or known.deviations < one.deviations:
+                    best[one.label] = one
+    return sorted(best.values(), key=lambda one: -one.deviations)[:n]
+
+
+def _found(grid: Array, statistic: str, stack: str, keys: int) -> list[Outlier]:
+    span = _range(grid, STATISTICS[statistic].span, keys)
+    found = []
+    for layer, row in enumerate(grid):
+        away, middle = deviations(row, span)
+        for head in np.flatnonzero(away >= _LEAST).tolist():
+            label = f"{place_label(stack, layer)}H{head}"
+            found.append(Outlier(label, statistic, float(row[head]), middle, float(away[head])))
+    return found
+
+
+def _range(grid: Array, span: str, keys: int) -> float:
+    """1 for masses, log(keys) for entropy, and for scores the spread over all heads."""
+    if span == "entropy":
+        return math.log(max(keys, 2))
+    if span == "spread":
+        known = grid[np.isfinite(grid)]
+        return max(float(np.ptp(known)), 1.0) if known.size else 1.0
+    return 1.0

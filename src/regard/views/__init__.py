@@ -1,0 +1,20 @@
+"""What is shown of a recording, built once: typed values with numpy arrays, no layout. Terminal,
+plots, page and export draw them. numpy only.
+
+schema      every answer, field by field; the page's types are written from it
+text        small things that are said in several places, the caveat among them
+overview    which recording this is, its prompts and heads
+findings    what the heads do, in the order and the words in which it is told everywhere
+head        one head
+row         one row of it, and weights as plain numbers
+region      a part of its matrix
+profiles    who is looked at, how far back, how evenly
+visible     what rows may see, in cells and
+sightlines  … in runs
+uniform     × uniform, the one colour of attention: cells and codes
+pixels      one tile → tiles a head's map, pyramid a map at several scales
+thumbnails  every head of a stack
+run         a training run
+comparison  two prompts side by side
+cache       what was computed lately
+"""

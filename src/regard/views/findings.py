@@ -1,0 +1,57 @@
+"""What the heads do, as it is said everywhere: the same heads in the same order with the same
+sentence, most surprising first."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from regard.recording import Merged, Recording
+from regard.study import Ranked, Report, make_report
+from regard.study.outliers import Outlier, outliers
+from regard.views.schema import (
+    FindingAnswer,
+    ManyAnswer,
+    ManyStatisticAnswer,
+    ReportAnswer,
+    as_json,
+    facts_for_json,
+)
+from regard.views.text import CAVEAT
+
+STAND_OUT: Final = 5  # findings on an overview
+
+
+def stands_out(recording: Recording, prompt: int = 0) -> list[Ranked]:
+    """The first findings, for an overview."""
+    return list(make_report(recording, prompt, top=STAND_OUT).told) if recording.prompts else []
+
+
+def report_answer(report: Report, **told: Any) -> ReportAnswer:
+    """The findings that are told, and the scores of all heads; `told` stands instead of what the
+    report says itself."""
+    return cast(ReportAnswer, report.as_dict() | {"stand_out": STAND_OUT} | told)
+
+
+def findings_answer(found: list[Ranked]) -> list[FindingAnswer]:
+    """Some of them."""
+    return [cast(FindingAnswer, one.as_dict()) for one in found]
+
+
+def many_answer(recording: Recording, merged: Merged) -> ManyAnswer:
+    """Every statistic of every head over the documents of a folder."""
+    statistics: dict[str, ManyStatisticAnswer] = {
+        name: {
+            "meaning": merged.statistic_kinds[name].words,
+            "values": as_json(values),
+            "rows": as_json(merged.counted(name)),
+        }
+        for name, values in merged.numbers().items()
+    }
+    apart: list[Outlier] = outliers(merged, STAND_OUT)
+    return {
+        "folder": recording.name, "model": facts_for_json(recording.model),
+        "made": facts_for_json(recording.made), "files": [file.name for file in recording.files],
+        "documents": merged.documents, "tokens": merged.tokens, "heads": merged.labels(),
+        "statistics": statistics, "surprising": [one.as_dict() for one in apart],
+        "caveat": CAVEAT,
+    }  # fmt: skip

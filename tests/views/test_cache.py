@@ -1,0 +1,97 @@
+"""Bytes are bounded, and what is asked for again stays."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from regard.views.cache import Cache
+
+
+def _ask(cache: Cache, key: str, made: list[str]) -> str:
+    def make() -> str:
+        made.append(key)
+        return key * 4
+
+    return cache.get(key, make, len)
+
+
+def test_a_value_is_made_once():
+    cache, made = Cache(100), []
+    assert [_ask(cache, "a", made) for _ in range(3)] == ["aaaa"] * 3
+    assert made == ["a"]
+
+
+def test_what_was_not_asked_for_longest_goes_first():
+    cache, made = Cache(8), []
+    for key in "abacab":
+        _ask(cache, key, made)
+    assert "".join(made) == "abcb"
+    assert len(cache) == 2
+    assert cache.used == 8
+
+
+def test_what_is_larger_than_the_cache_is_not_kept():
+    cache, made = Cache(3), []
+    assert [_ask(cache, "a", made) for _ in range(2)] == ["aaaa"] * 2
+    assert made == ["a", "a"]
+    assert cache.used == 0
+
+
+def test_what_is_kept_is_had_without_waiting():
+    cache, made = Cache(8), []
+    assert cache.kept("a") is None
+    _ask(cache, "a", made)
+    _ask(cache, "b", made)
+    assert cache.kept("a") == "aaaa"
+    _ask(cache, "c", made)  # "a" was asked for later than "b"
+    assert (cache.kept("a"), cache.kept("b"), made) == ("aaaa", None, ["a", "b", "c"])
+
+    def ask_meanwhile() -> str:
+        return str(cache.kept("slow"))
+
+    assert cache.get("slow", ask_meanwhile, len) == "None"
+
+
+def ask_at_once(cache, make, count=4):
+    """Threads that all ask for one key; what each got, or why not."""
+    found, begin = [], threading.Barrier(count)
+
+    def ask() -> None:
+        begin.wait(5)
+        try:
+            found.append(cache.get("k", make, lambda _: 5))
+        except ValueError as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(count)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return found
+
+
+def test_of_those_who_ask_at_once_one_makes_it():
+    cache, made = Cache(100), []
+
+    def make() -> str:
+        made.append(1)
+        time.sleep(0.05)
+        return "value"
+
+    assert ask_at_once(cache, make) == ["value"] * 4
+    assert (len(made), len(cache), cache.used) == (1, 1, 5)
+
+
+def test_if_that_fails_the_next_one_tries():
+    cache, tries = Cache(100), []
+
+    def make() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("given up")
+        return "value"
+
+    found = ask_at_once(cache, make)
+    assert sum(one == "value" for one in found) == 3 and len(tries) == 2

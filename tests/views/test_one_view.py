@@ -1,0 +1,111 @@
+"""One view of a recording: the terminal, the report, the page and a page that is one file tell the
+same heads in the same order with the same sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+import regard
+from recorder.models import tiny, tokens
+from regard.cli.main import app
+from regard.viewer.app import build_app
+from regard.viewer.opened import Opened
+from regard.views.findings import STAND_OUT
+from viewer.served import TOKEN
+from viewer.shell import Elements
+
+PORT = 8127
+
+
+@pytest.fixture(scope="module", params=["llama", "bert"])
+def file(request, tmp_path_factory):
+    """A model with odd heads, recorded."""
+    path = tmp_path_factory.mktemp("one") / "run.regard"
+    torch.manual_seed(3)
+    model = tiny(request.param)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():  # heads that look at single keys
+            if re.search(r"(q_proj|query)\.weight", name):
+                weight.mul_(30)
+        with regard.record(model, path):
+            model(tokens(48).remainder(11))
+    return path
+
+
+def said(*arguments) -> str:
+    found = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "100"})
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def of_findings(findings) -> list[tuple[str, str]]:
+    return [(one["label"], one["sentence"]) for one in findings]
+
+
+def served(file) -> dict:
+    with regard.open(file) as recording:
+        opened = Opened(recording)
+        client = TestClient(
+            build_app([opened], TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}",
+            headers={"x-regard-token": TOKEN},
+        )  # fmt: skip
+        names = ("overview", "findings", "head", "row")
+        asked = {"head": {"head": "L0H0"}, "row": {"head": "L0H0", "row": 20, "top": 8}}
+        return {name: client.get(f"/api/0/{name}", params=asked.get(name)).json() for name in names}
+
+
+def in_one_file(file, folder) -> dict:
+    import base64
+    import zlib
+
+    page = folder / "page.html"
+    said("report", file, "-o", page, "--overwrite")
+    text = Elements(page.read_text(encoding="utf-8")).text("script", id="regard-blob-0")
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def in_order(text: str, sentences) -> bool:
+    """Whether all of them stand in the text, one behind the other, however lines are broken."""
+    joined, at = " ".join(text.split()), 0
+    for one in sentences:
+        at = joined.find(" ".join(one.split()), at)
+        if at < 0:
+            return False
+    return True
+
+
+def test_all_four_tell_the_same(file, tmp_path):
+    report = json.loads(said("report", file, "--json", "--top", 99))
+    truth = of_findings(report["findings"])
+    assert len(truth) > STAND_OUT // 2, "a recording that has something to tell"
+    first = truth[:STAND_OUT]
+    shown = json.loads(said("show", file, "--json"))
+    assert of_findings(shown["stands_out"]) == first
+    assert in_order(said("show", file), [sentence for _, sentence in first])
+    assert in_order(said("report", file, "--top", 99), [sentence for _, sentence in truth])
+    page = served(file)
+    assert of_findings(page["findings"]["findings"]) == truth
+    assert page["findings"]["stand_out"] == report["stand_out"] == STAND_OUT
+    carried = in_one_file(file, tmp_path)
+    assert of_findings(carried["findings"]["findings"])[: len(first)] == first
+    caveats = {one["caveat"] for one in (report, shown, page["overview"], carried["overview"])}
+    assert len(caveats) == 1
+
+
+def test_the_terminals_json_is_the_servers(file):
+    page = served(file)
+    shown = json.loads(said("show", file, "--json"))
+    own = {"stands_out", "training"}  # which the page asks for by themselves
+    assert shown.keys() == page["overview"].keys()
+    assert {k: v for k, v in shown.items() if k not in own} == {
+        key: value for key, value in page["overview"].items() if key not in own
+    }
+    head = json.loads(said("show", file, "L0H0", "--json"))
+    assert {k: v for k, v in head.items() if k != "looked_at"} == page["head"]
+    assert json.loads(said("show", file, "L0H0", "--row", 20, "--json")) == page["row"]
