@@ -24,9 +24,12 @@ def _constants() -> dict[str, int]:
 
 
 CONSTANTS = _constants()
-BLOCK_ROWS, MOST_POOLS, MOST_MATCHES, OFFSET_PARTS = (
-    CONSTANTS[name] for name in ("BLOCK_ROWS", "MOST_POOLS", "MOST_MATCHES", "OFFSET_PARTS")
-)
+BLOCK_ROWS, TILE_KEYS, MOST_POOLS, MOST_MATCHES, OFFSET_PARTS, MOST_KEPT_BYTES = (
+    CONSTANTS[name]
+    for name in (
+        "BLOCK_ROWS", "TILE_KEYS", "MOST_POOLS", "MOST_MATCHES", "OFFSET_PARTS", "MOST_KEPT_BYTES",
+    )
+)  # fmt: skip
 
 
 def _fields(name: str) -> list[tuple[str, Any]]:
@@ -65,7 +68,13 @@ class Match(Structure):
     _fields_ = _fields("Match")
 
 
-_TYPES |= {"Pool": Pool, "Match": Match}
+class QuerySums(Structure):
+    """Sums over queries."""
+
+    _fields_ = _fields("QuerySums")
+
+
+_TYPES |= {"Pool": Pool, "Match": Match, "QuerySums": QuerySums}
 
 
 class RowSweep(Structure):

@@ -81,11 +81,39 @@ class CpuSweeps:
         given: RowState | None = None,
     ) -> RowAnswers:
         """One pass over the keys for every block of queries; more where there are many maps."""
+        return self._swept(call, output, measures, given)
+
+    def rows_with_columns(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        seen: bool,
+        offsets: bool,
+        given: RowState | None,
+    ) -> tuple[RowAnswers, ColumnAnswers]:
+        """Sums over queries from the scores of the row sweep, where a block of rows may keep its
+        own: the same bits, without computing them again."""
+        if not _keeps_scores(call):
+            found = self.rows(call, output, measures, given)
+            return found, self.columns(call, given or found.state, None, None, seen, offsets)
+        sums = _ColumnBuffers(call, seen, offsets)
+        return self._swept(call, output, measures, given, sums), sums.answers()
+
+    def _swept(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        given: RowState | None,
+        sums: _ColumnBuffers | None = None,
+    ) -> RowAnswers:
         if len(measures) > min(structures.MOST_POOLS, structures.MOST_MATCHES) and (
             later := _too_many(measures)
         ):
-            found = self.rows(call, output, tuple(m for m in measures if m not in later), given)
-            rest = self.rows(call, False, later, given)
+            first = tuple(m for m in measures if m not in later)
+            found = self._swept(call, output, first, given, sums)
+            rest = self._swept(call, False, later, given)
             return found._replace(measured=found.measured | rest.measured)
         shape, binding = call.shape, Binding(call)
         rows = (binding.entries, shape.query_heads, shape.queries)
@@ -94,6 +122,8 @@ class CpuSweeps:
         if given is not None:
             keep = [part.to(binding.dtype).contiguous() for part in given]
             made.ask.given_max, made.ask.given_log = (part.data_ptr() for part in keep)
+        if sums is not None:
+            made.ask.sums, made.ask.turn = sums.ask, sums.turn.data_ptr()
         for piece in binding.strips():
             kernels.run("rows", piece, made.ask, binding.wide)
         return made.answers()
@@ -111,38 +141,24 @@ class CpuSweeps:
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
         shape, binding = call.shape, Binding(call, values=False)
-        columns = (*shape.batch, shape.query_heads, shape.keys)
-        mass = torch.zeros(columns, dtype=torch.float64)
-        count = torch.zeros(columns, dtype=torch.int64) if seen else None
+        sums = _ColumnBuffers(call, seen, offsets)
         width = 0 if y is None else y.shape[-1]
-        product = diagonals = None
+        product = None
         keep = [t if t.is_contiguous() else t.contiguous() for t in state]
         ask = structures.ColumnSweep(
-            row_max=keep[0].data_ptr(), row_log=keep[1].data_ptr(), mass=mass.data_ptr(),
-            width=width,
-        )  # fmt: skip
+            row_max=keep[0].data_ptr(), row_log=keep[1].data_ptr(), sums=sums.ask, width=width
+        )
         if chosen is not None:
             keep.append(chosen.to(torch.uint8).contiguous())
             ask.chosen = keep[-1].data_ptr()
-        if count is not None:
-            ask.seen = count.data_ptr()
-        if offsets:
-            wide = max(shape.queries + shape.keys - 1, 0)
-            parts = (*columns[:-1], structures.OFFSET_PARTS, wide)
-            diagonals = torch.zeros(parts, dtype=torch.float64)
-            ask.offsets = diagonals.data_ptr()
         if y is not None:
-            product = torch.zeros((*columns, width), dtype=binding.dtype)
+            columns = (*shape.batch, shape.query_heads, shape.keys, width)
+            product = torch.zeros(columns, dtype=binding.dtype)
             keep.append(y.detach().to(binding.dtype).contiguous())
             ask.y, ask.product = keep[-1].data_ptr(), product.data_ptr()
         for piece in binding.strips():
             load().run("columns", piece, ask, binding.wide)
-        return ColumnAnswers(
-            mass.to(binding.dtype),
-            count,
-            product,
-            None if diagonals is None else diagonals.sum(-2).to(binding.dtype),
-        )
+        return sums.answers()._replace(product=product)
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 
@@ -319,6 +335,37 @@ class _RowBuffers:
                 measured[summary] = batched(self.matches[summary][0])
         state = RowState(batched(self.state[0]), batched(self.state[1]))
         return RowAnswers(None if self.output is None else batched(self.output), state, measured)
+
+
+class _ColumnBuffers:
+    """The tensors that sums over queries are added to, and the structure that points at them."""
+
+    def __init__(self, call: Call, seen: bool, offsets: bool) -> None:
+        shape, self.dtype = call.shape, call.exact
+        columns = (*shape.batch, shape.query_heads, shape.keys)
+        self.mass = torch.zeros(columns, dtype=torch.float64)
+        self.turn = torch.zeros(columns[:-1], dtype=torch.int64)
+        self.seen = torch.zeros(columns, dtype=torch.int64) if seen else None
+        self.offsets: Tensor | None = None
+        self.ask = structures.QuerySums(mass=self.mass.data_ptr())
+        if self.seen is not None:
+            self.ask.seen = self.seen.data_ptr()
+        if offsets:
+            parts = structures.OFFSET_PARTS, max(shape.queries + shape.keys - 1, 0)
+            self.offsets = torch.zeros((*columns[:-1], *parts), dtype=torch.float64)
+            self.ask.offsets = self.offsets.data_ptr()
+
+    def answers(self) -> ColumnAnswers:
+        """What was summed, but products."""
+        offsets = None if self.offsets is None else self.offsets.sum(-2).to(self.dtype)
+        return ColumnAnswers(self.mass.to(self.dtype), self.seen, None, offsets)
+
+
+def _keeps_scores(call: Call) -> bool:
+    """Whether a thread may keep the scores of a block of rows."""
+    tiles = -(-call.shape.keys // structures.TILE_KEYS)
+    row = tiles * structures.TILE_KEYS * call.exact.itemsize
+    return row * structures.BLOCK_ROWS <= structures.MOST_KEPT_BYTES
 
 
 @lru_cache(maxsize=32)

@@ -3,16 +3,6 @@
  * cross all keys: each of a fixed number of parts has sums of its own, so that the number of
  * threads changes no bit of them. */
 
-/* a tile's diagonals, j − i ascending, to where they belong; rows that are not there left zeros */
-static void FN(add_diagonals)(const KernelCall *c, const T *diagonal, int64_t start, int64_t first,
-                              int64_t real, double *to) {
-    int64_t lowest = first - (start + BLOCK_ROWS - 1) + c->queries - 1;
-    for (int64_t x = lowest < 0 ? -lowest : 0; x < real + BLOCK_ROWS - 1; x++) {
-        if (lowest + x >= c->queries + c->keys - 1) break;
-        to[lowest + x] += diagonal[x];
-    }
-}
-
 static int FN(column_item)(const void *call, const void *asked, int64_t item, int64_t parts,
                            void **state) {
     const KernelCall *c = call;
@@ -24,23 +14,22 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
     FN(Block) *block = malloc(sizeof *block);
     T *memory = take(sizeof(T) * (BLOCK_ROWS * (wide + y_wide) + TILE_KEYS * (c->dim + y_wide) +
                                   BLOCK_ROWS * TILE_KEYS));
-    double *mass = malloc(sizeof(double) * TILE_KEYS);
-    if (!block || !memory || !mass) {
-        free(block), free(memory), free(mass);
+    if (!block || !memory) {
+        free(block), free(memory);
         return 1;
     }
     T *q = memory, *y = q + BLOCK_ROWS * wide, *panels = y + BLOCK_ROWS * y_wide;
     T *sums = panels + TILE_KEYS * c->dim, *s = sums + TILE_KEYS * y_wide;
-    T ones[GROUP];
+    T ones[GROUP], row_max[BLOCK_ROWS], row_log[BLOCK_ROWS];
+    FN(TileSums) tile;
     for (int r = 0; r < GROUP; r++) ones[r] = 1;
     const T *k = (const T *)c->k + batch * c->k_strides[0] +
                  head / (c->heads / c->key_heads) * c->k_strides[1];
     memset(s, 0, sizeof(T) * BLOCK_ROWS * TILE_KEYS);
     for (int64_t first = part * TILE_KEYS; first < c->keys; first += parts * TILE_KEYS) {
         int64_t real = c->keys - first < TILE_KEYS ? c->keys - first : TILE_KEYS;
-        int64_t width = FN(padded)(real), at = (batch * c->heads + head) * c->keys + first;
+        int64_t at = (batch * c->heads + head) * c->keys + first;
         FN(pack_panels)(k + first * c->k_strides[2], c->k_strides[2], real, c->dim, panels);
-        memset(mass, 0, sizeof(double) * TILE_KEYS);
         memset(sums, 0, sizeof(T) * TILE_KEYS * y_wide);
         *block = (FN(Block)){.call = c, .batch = batch, .head = head, .q = q};
         block->k = panels - first * c->dim; /* score_tile counts keys from the first */
@@ -51,33 +40,17 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
             if (!block->count) continue;
             FN(open_block)(block);
             if (first >= block->highest || first + real <= block->lowest) continue;
-            FN(score_tile)(block, first, width, s, NULL, NULL);
-            T column[TILE_KEYS], diagonal[TILE_KEYS + BLOCK_ROWS];
-            memset(column, 0, sizeof column);
-            if (ask->offsets) memset(diagonal, 0, sizeof diagonal);
+            int64_t here = block->highest - first < real ? block->highest - first : real;
+            int64_t width = FN(padded)(here);
             for (int64_t n = 0; n < block->count; n++) {
-                T *row = s + n * TILE_KEYS;
                 int64_t r = (batch * c->heads + head) * c->queries + block->row[n];
-                T m = ((const T *)ask->row_max)[r], log_l = ((const T *)ask->row_log)[r];
-                if (m == -INFINITY) { /* sees nothing: exp(−∞ + ∞) is not a weight */
-                    memset(row, 0, sizeof(T) * width);
-                    continue;
-                }
-                if (ask->seen)
-                    for (int64_t j = 0; j < real; j++) ask->seen[at + j] += row[j] != -INFINITY;
-                T *along = diagonal + (start + BLOCK_ROWS - 1 - block->row[n]);
-                for (int64_t j = 0; j < width; j += LANES) {
-                    VEC p = FN(weights_of)(FN(load)(row + j), m, log_l);
-                    FN(store)(column + j, FN(load)(column + j) + p);
-                    if (ask->offsets) FN(store)(along + j, FN(load)(along + j) + p);
-                    if (ask->product) FN(store)(row + j, p);
-                }
+                row_max[n] = ((const T *)ask->row_max)[r];
+                row_log[n] = ((const T *)ask->row_log)[r];
             }
-            if (ask->offsets)
-                FN(add_diagonals)(c, diagonal, start, first, real,
-                                  ask->offsets + ((batch * c->heads + head) * parts + part) *
-                                                     (c->queries + c->keys - 1));
-            for (int64_t j = 0; j < real; j++) mass[j] += column[j];
+            FN(score_tile)(block, first, width, s, NULL, NULL);
+            FN(sum_tile)(block, s, width, row_max, row_log, &ask->sums, ask->product != NULL,
+                         &tile);
+            FN(add_sums)(block, &tile, first, here, &ask->sums);
             if (!ask->product) continue;
             const T *from = (const T *)ask->y;
             memset(y, 0, sizeof(T) * BLOCK_ROWS * y_wide);
@@ -90,13 +63,11 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
                     FN(multiply)(block->count, s + j, 1, TILE_KEYS, y + x, y_wide,
                                  sums + j * y_wide + x, y_wide, ones);
         }
-        if (ask->mass)
-            for (int64_t j = 0; j < real; j++) ask->mass[at + j] += mass[j];
         if (ask->product)
             for (int64_t j = 0; j < real; j++)
                 for (int64_t x = 0; x < ask->width; x++)
                     ((T *)ask->product)[(at + j) * ask->width + x] += sums[j * y_wide + x];
     }
-    free(block), free(memory), free(mass);
+    free(block), free(memory);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Attention sweeps for the CPU, once per instruction set, chosen when they are called.
  *
- *     regard_rows       output, lse and row statistics       (rows.h)
+ *     regard_rows       output, lse and row statistics       (rows.h), sums over queries (sums.h)
  *     regard_columns    received mass, diagonals, Aᵀ @ y      (columns.h)
  *     regard_cells      rows, slices, single weights          (cells.h)
  *     regard_backward   gradients of output, lse and entropy  (backward.h)
@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -156,7 +157,7 @@ static void share_apart(Work *w, int64_t threads) {
     while (started) pthread_join(helper[--started], NULL);
 }
 
-/* each unit in as many parts as keep the threads busy, or in as many as told */
+/* each unit whole, or in as many parts as keep the threads busy: in as many as told, if it is */
 static int share(Item item, void (*close)(void *), const KernelCall *call, const void *ask,
                  int64_t units, int64_t most_parts, int64_t told) {
     int64_t threads = call->threads < MOST_THREADS ? call->threads : MOST_THREADS;
@@ -164,7 +165,7 @@ static int share(Item item, void (*close)(void *), const KernelCall *call, const
     if (units > 0 && units < 4 * threads && units % threads)
         parts = (4 * threads + units - 1) / units;
     parts = parts < most_parts ? parts : most_parts < 1 ? 1 : most_parts;
-    parts = told ? told : parts;
+    if (told && parts > 1) parts = told;
     Work w = {item, close, call, ask, units * parts, parts, 0, 0};
     if (threads > w.items) threads = w.items;
     if (threads <= 1) work(&w);
@@ -179,13 +180,15 @@ static int64_t blocks_of(const KernelCall *c) {
 
 int regard_rows(const KernelCall *c, const RowSweep *ask, int64_t isa, int64_t wide) {
     const Sweeps *s = &ALL[isa][wide];
-    return share(s->rows, s->close_rows, c, ask, c->batch * c->key_heads, blocks_of(c), 0);
+    int64_t blocks = blocks_of(c); /* one by one, where sums wait for those of earlier ones */
+    return share(s->rows, s->close_rows, c, ask, c->batch * c->key_heads, blocks,
+                 ask->turn ? blocks : 0);
 }
 
 int regard_columns(const KernelCall *c, const ColumnSweep *ask, int64_t isa, int64_t wide) {
     int64_t tiles = (c->keys + TILE_KEYS - 1) / TILE_KEYS;
     return share(ALL[isa][wide].columns, NULL, c, ask, c->batch * c->heads, tiles,
-                 ask->offsets ? OFFSET_PARTS : 0);
+                 ask->sums.offsets ? OFFSET_PARTS : 0);
 }
 
 int regard_cells(const KernelCall *c, const Rectangle *ask, int64_t isa, int64_t wide) {

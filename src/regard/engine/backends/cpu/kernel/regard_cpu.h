@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 enum { BLOCK_ROWS = 64, TILE_KEYS = 256, MOST_POOLS = 4, MOST_MATCHES = 4, OFFSET_PARTS = 4 };
+/* the scores of a block of rows that a thread may keep */
+enum { MOST_KEPT_BYTES = 2097152 };
 
 enum bias_kind { NO_BIAS, BIAS_TABLE, BIAS_SLOPES, BIAS_BY_DISTANCE };
 
@@ -50,6 +52,13 @@ typedef struct {
     void *mass;
 } Match;
 
+/* Sums over queries, added to. */
+typedef struct {
+    double *mass;    /* (batch, heads, keys) */
+    int64_t *seen;   /* (batch, heads, keys) */
+    double *offsets; /* (batch, heads, OFFSET_PARTS, queries + keys − 1) */
+} QuerySums;
+
 /* Everything a row sweep can measure; arrays are contiguous (batch, heads, queries). */
 typedef struct {
     void *output;
@@ -65,18 +74,18 @@ typedef struct {
     Pool pool[MOST_POOLS];
     int64_t matches;
     Match match[MOST_MATCHES];
+    QuerySums sums;     /* from scores that are kept, where they are asked for: with `turn` */
+    atomic_llong *turn; /* (batch, heads): the block of queries that is added next, from 0 on */
 } RowSweep;
 
-/* Sums over queries: the mass each key received, the sums of diagonals, and Aᵀ @ y. */
+/* What each key received, the sums of diagonals, and Aᵀ @ y. */
 typedef struct {
     const void *row_max, *row_log; /* (batch, heads, queries) */
     const uint8_t *chosen;         /* (queries,): which rows count; null: all */
-    double *mass;                  /* (batch, heads, keys), added to */
-    int64_t *seen;                 /* (batch, heads, keys), added to */
+    QuerySums sums;
     const void *y;                 /* (batch, heads, queries, width), contiguous */
     int64_t width;
     void *product; /* (batch, heads, keys, width), added to */
-    double *offsets; /* (batch, heads, OFFSET_PARTS, queries + keys − 1), added to */
 } ColumnSweep;
 
 /* A rectangle of some heads. */

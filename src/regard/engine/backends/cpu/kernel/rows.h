@@ -3,13 +3,20 @@
  * With u = s − m, δ = m_old − m_new, a = exp(δ):
  *     l ← a·l + Σ exp(u)                    t ← a·(t + δ·l_old) + Σ u·exp(u)
  *     lse = m + log l                       entropy = log l − t/l
- * Sums of squares scale by a², means under the weights by a. */
+ * Sums of squares scale by a², means under the weights by a.
+ *
+ * Sums over queries need every row's lse: the scores of a block are kept until its rows are through
+ * (BLOCK_ROWS times the keys, whatever the number of queries), and weights are made of them as the
+ * column sweep makes them. Threads that share a head add their blocks in turn. */
 
 typedef struct {
     FN(Block) block;
     T *memory;
     int64_t packed;                /* which key head the panels hold */
     T *panels, *values, *s, *sum;  /* keys, values, one tile, the output being built */
+    T *scores;                     /* of this tile: s itself, or kept */
+    T *kept;                       /* [tiles][BLOCK_ROWS][TILE_KEYS] */
+    FN(TileSums) *sums;            /* [tiles], over the block's rows */
     const T *v;                    /* value rows, in place where their layout allows it */
     int64_t v_row;
     T largest[BLOCK_ROWS], total[BLOCK_ROWS], centred[BLOCK_ROWS];
@@ -50,7 +57,7 @@ static T FN(first_bound)(const T *s, int64_t k, int64_t width) {
 }
 
 static void FN(watch_top)(FN(RowState) *w, int64_t n, int64_t k, int64_t first, int64_t width) {
-    const T *s = w->s + n * TILE_KEYS;
+    const T *s = w->scores + n * TILE_KEYS;
     T *score = w->top_score + n * k, bound = score[k - 1];
     if (bound == -INFINITY && k <= LANES) bound = FN(first_bound)(s, k, width);
     for (int64_t j = 0; j < width; j += LANES)
@@ -69,15 +76,16 @@ static T FN(nothing_or_nan)(const T *s, int64_t width) {
     return -INFINITY;
 }
 
-/* one row of one tile: scores become weights relative to the row's running maximum */
+/* one row of one tile: of scores, weights in s relative to the row's running maximum */
 INLINE void FN(fold_row)(FN(RowState) *w, int64_t n, int64_t first, int64_t width, int measured) {
-    T *s = w->s + n * TILE_KEYS;
+    const T *s = w->scores + n * TILE_KEYS;
+    T *to = w->s + n * TILE_KEYS;
     VEC most = FN(load)(s);
     for (int64_t j = LANES; j < width; j += LANES) most = FN(larger)(FN(load)(s + j), most);
     T old = w->largest[n], peak = FN(max_lanes)(most), now = peak > old ? peak : old;
     if (now == -INFINITY) now = FN(nothing_or_nan)(s, width);
     if (now == -INFINITY) { /* nothing seen yet: the tile adds nothing */
-        memset(s, 0, sizeof(T) * width);
+        memset(to, 0, sizeof(T) * width);
         w->shrink[n] = 1;
         return;
     }
@@ -88,7 +96,7 @@ INLINE void FN(fold_row)(FN(RowState) *w, int64_t n, int64_t first, int64_t widt
         VEC u = FN(load)(s + j) - m;
         VEC p = FN(exp_of)(&u);
         l += p;
-        FN(store)(s + j, p);
+        FN(store)(to + j, p);
         if (!measured) continue;
         t += p * u;
         squares += p * p;
@@ -133,7 +141,7 @@ INLINE void FN(pool_whole)(const T *s, int64_t cells, int cell, int largest, T *
 /* cell sums (of weights relative to the running maximum) or cell maxima (of scores) */
 static void FN(pool_row)(FN(RowState) *w, int64_t n, const Pool *pool, T *cells, int64_t first,
                          int64_t real) {
-    const T *s = w->s + n * TILE_KEYS;
+    const T *s = (pool->largest ? w->scores : w->s) + n * TILE_KEYS;
     cells += n * pool->columns + first / pool->cell;
     if (TILE_KEYS % pool->cell == 0 && real % pool->cell == 0) switch (pool->cell) {
             WHOLE(1) WHOLE(2) WHOLE(4) WHOLE(8) WHOLE(16) WHOLE(32) WHOLE(64) WHOLE(128)
@@ -193,7 +201,7 @@ static void FN(fold_tile)(FN(RowState) *w, const RowSweep *ask, int64_t first, i
                 FN(pool_row)(w, n, ask->pool + p, w->pooled[p], first, real);
         if (ask->visible)
             for (int64_t j = 0; j < width; j++)
-                w->count[n] += w->s[n * TILE_KEYS + j] != -INFINITY;
+                w->count[n] += w->scores[n * TILE_KEYS + j] != -INFINITY;
         if (measured) FN(fold_row)(w, n, first, width, 1);
         else FN(fold_row)(w, n, first, width, 0);
         for (int64_t p = 0; p < ask->pools; p++)
@@ -327,6 +335,31 @@ static void FN(begin_rows)(FN(RowState) *w, const RowSweep *ask) {
     memset(w->sum, 0, sizeof(T) * BLOCK_ROWS * FN(padded)(w->block.call->value_dim));
 }
 
+/* the keys of the tile at `first` that somebody of the block may see, at most */
+INLINE int64_t FN(keys_here)(const FN(Block) *block, int64_t first) {
+    int64_t left = block->highest - first;
+    return left < TILE_KEYS ? left : TILE_KEYS;
+}
+
+/* what the block's rows, which are final, give to each key */
+static void FN(sum_block)(FN(RowState) *w, const RowSweep *ask) {
+    const FN(Block) *block = &w->block;
+    for (int64_t t = block->lowest / TILE_KEYS; t * TILE_KEYS < block->highest; t++)
+        FN(sum_tile)(block, w->kept + t * BLOCK_ROWS * TILE_KEYS,
+                     FN(padded)(FN(keys_here)(block, t * TILE_KEYS)), w->final_max, w->final_log,
+                     &ask->sums, 0, w->sums + t);
+}
+
+/* … once all earlier blocks of its head have given theirs. Blocks are handed out in ascending
+ * order: whoever is waited for is at work. */
+static void FN(give_block)(FN(RowState) *w, const RowSweep *ask, atomic_llong *turn, int64_t b) {
+    while (atomic_load_explicit(turn, memory_order_acquire) != b) sched_yield();
+    int64_t from = w ? w->block.lowest / TILE_KEYS : 0, end = w ? w->block.highest : 0;
+    for (int64_t t = from, first; (first = t * TILE_KEYS) < end; t++)
+        FN(add_sums)(&w->block, w->sums + t, first, FN(keys_here)(&w->block, first), &ask->sums);
+    atomic_store_explicit(turn, b + 1, memory_order_release);
+}
+
 /* all keys for one block of queries of one head */
 static void FN(sweep_block)(FN(RowState) *w, const RowSweep *ask) {
     FN(Block) *block = &w->block;
@@ -338,10 +371,9 @@ static void FN(sweep_block)(FN(RowState) *w, const RowSweep *ask) {
     FN(begin_rows)(w, ask);
     for (int64_t first = block->lowest / TILE_KEYS * TILE_KEYS; first < block->highest;
          first += TILE_KEYS) {
-        int64_t real = c->keys - first < TILE_KEYS ? c->keys - first : TILE_KEYS;
-        if (block->highest - first < real) real = block->highest - first;
-        int64_t width = FN(padded)(real);
-        FN(score_tile)(block, first, width, w->s, wants_raw ? w->raw : NULL, NULL);
+        int64_t real = FN(keys_here)(block, first), width = FN(padded)(real);
+        w->scores = w->kept ? w->kept + first * BLOCK_ROWS : w->s;
+        FN(score_tile)(block, first, width, w->scores, wants_raw ? w->raw : NULL, NULL);
         FN(fold_tile)(w, ask, first, real, measured);
         if (!ask->output) continue;
         for (int64_t x = 0; x < wide; x += PANEL)
@@ -351,11 +383,13 @@ static void FN(sweep_block)(FN(RowState) *w, const RowSweep *ask) {
     }
     FN(close_rows)(w, ask);
     for (int64_t p = 0; p < ask->pools; p++) FN(close_pool)(w, ask->pool + p, w->pooled[p]);
+    if (w->kept) FN(sum_block)(w, ask);
 }
 
 /* a worker's memory for this sweep; packed keys and values stay while the key head is the same */
 static FN(RowState) *FN(open_rows)(const KernelCall *c, const RowSweep *ask) {
     int64_t wide = FN(padded)(c->value_dim), keys = FN(padded)(c->keys), pooled = 0;
+    int64_t tiles = ask->turn ? (c->keys + TILE_KEYS - 1) / TILE_KEYS : 0;
     for (int64_t p = 0; p < ask->pools; p++) pooled += BLOCK_ROWS * ask->pool[p].columns;
     int64_t sizes[] = {
         BLOCK_ROWS * FN(padded)(c->dim),
@@ -366,17 +400,19 @@ static FN(RowState) *FN(open_rows)(const KernelCall *c, const RowSweep *ask) {
         BLOCK_ROWS * ask->top_k,
         ask->pools ? (c->keys / TILE_KEYS + 1) * BLOCK_ROWS : 0,
         pooled,
+        tiles * BLOCK_ROWS * TILE_KEYS,
     };
     size_t numbers = 0;
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) numbers += sizes[n];
     FN(RowState) *w = take(sizeof *w);
     T *next = take(numbers * sizeof(T));
     int64_t *top_key = take(sizeof(int64_t) * BLOCK_ROWS * ask->top_k);
-    if (!w || !next || !top_key) {
-        free(w), free(next), free(top_key);
+    FN(TileSums) *sums = take(sizeof *sums * tiles);
+    if (!w || !next || !top_key || !sums) {
+        free(w), free(next), free(top_key), free(sums);
         return NULL;
     }
-    w->memory = next, w->top_key = top_key, w->packed = -1;
+    w->memory = next, w->top_key = top_key, w->sums = sums, w->packed = -1;
     w->block.call = c;
     w->block.q = next, next += sizes[0];
     w->panels = next, next += sizes[1];
@@ -387,6 +423,7 @@ static FN(RowState) *FN(open_rows)(const KernelCall *c, const RowSweep *ask) {
     w->tile_max = next, next += sizes[6];
     for (int64_t p = 0; p < ask->pools; p++)
         w->pooled[p] = next, next += BLOCK_ROWS * ask->pool[p].columns;
+    w->kept = tiles ? next : NULL;
     memset(w->s, 0, sizeof(T) * BLOCK_ROWS * TILE_KEYS);
     return w;
 }
@@ -410,21 +447,24 @@ static int FN(row_item)(const void *call, const void *asked, int64_t item, int64
     const KernelCall *c = call;
     const RowSweep *ask = asked;
     FN(RowState) *w = *state ? *state : (*state = FN(open_rows)(c, ask));
-    if (!w) return 1;
+    if (!w && !ask->turn) return 1;
     int64_t part = item % parts, unit = item / parts, group = c->heads / c->key_heads;
-    if (w->packed != unit) FN(pack_head)(w, ask, unit);
-    w->block.batch = unit / c->key_heads;
+    int64_t batch = unit / c->key_heads;
+    if (w && w->packed != unit) FN(pack_head)(w, ask, unit);
     int64_t blocks = (c->last_query + BLOCK_ROWS - 1) / BLOCK_ROWS;
     for (int64_t head = unit % c->key_heads * group, g = 0; g < group; g++, head++)
         for (int64_t b = c->first_query / BLOCK_ROWS + part; b < blocks; b += parts) {
-            w->block.head = head;
-            FN(take_rows)(&w->block, b * BLOCK_ROWS);
-            FN(sweep_block)(w, ask);
+            if (w) {
+                w->block.batch = batch, w->block.head = head;
+                FN(take_rows)(&w->block, b * BLOCK_ROWS);
+                FN(sweep_block)(w, ask);
+            } /* without memory, turns are still passed on: others wait for them */
+            if (ask->turn) FN(give_block)(w, ask, ask->turn + batch * c->heads + head, b);
         }
-    return 0;
+    return !w;
 }
 
 static void FN(close_row_state)(void *state) {
     FN(RowState) *w = state;
-    if (w) free(w->memory), free(w->top_key), free(w);
+    if (w) free(w->memory), free(w->top_key), free(w->sums), free(w);
 }

@@ -7,6 +7,7 @@ INLINE VEC FN(lane_numbers)(void) {
 }
 #include "gemm.h"
 #include "tile.h"
+#include "sums.h"
 #include "rows.h"
 #include "columns.h"
 #include "cells.h"
