@@ -13,9 +13,9 @@ from regard.declare import encode, is_portable
 from regard.errors import InputError, UnavailableError
 from regard.recording.collect import ColumnTerms, Measuring, RowNumbers, sweep
 from regard.recording.heaviest import Heaviest
-from regard.recording.held import Held
+from regard.recording.held import Held, areas
 from regard.recording.query import rows_meant
-from regard.recording.regions import Columns, Diagonals, Map, areas
+from regard.recording.regions import Columns, Diagonals, Map
 from regard.recording.replay import Replay
 from regard.recording.sight import Sight
 from regard.recording.store import Array
@@ -140,14 +140,15 @@ class Answers:
         own, cell = self.held.place.pool_cell, asked.size(self.shape)
         if asked.how != "mean" or not own or cell % own or "pooled" not in self.stored:
             return None
-        fine, shape = self.stored["pooled"].values, (self.held.place.queries, self.held.place.keys)
         if cell == own:
-            return fine
-        mass: Array = fine * areas(shape, own)
-        for axis, n in enumerate(shape):
+            return self.stored["pooled"].values
+        sums = self.held.pooled_sums(self.held.slot(self.head))
+        assert sums is not None  # it is among what is stored
+        mass: Array = sums.astype(np.float64)
+        for axis, n in enumerate(shape := (self.held.place.queries, self.held.place.keys)):
             starts = np.arange(0, -(-n // own), cell // own)
             mass = np.add.reduceat(mass, starts, axis=axis) if n else mass
-        return (mass / areas(shape, cell)).astype(fine.dtype)
+        return (mass / areas(shape, cell)).astype(np.float32)
 
     def _offsets(self, asked: Offsets) -> Any:
         """The stored profile, where it keeps every distance apart."""

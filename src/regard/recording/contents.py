@@ -11,30 +11,31 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final, Literal, TypeVar
 
+from regard.declare import encode, is_portable
 from regard.errors import FileError
+from regard.recording.measures import COUNTS, KINDS, Kind, default_join, join_of
+from regard.summary import RowStatistic
 
-CONTENTS: Final = "attention/1"  # the note `contents`
+CONTENTS: Final = "attention/2"  # the note `contents`; READS says which versions are read
+READS: Final = (1, 2)
 
 # Notes about prompt 0 and about its place L5 are called `prompt/0` and `place/0/L5`.
 PROMPT_NOTE: Final = "prompt/"
 PLACE_NOTE: Final = "place/"
 STATISTICS_NOTE: Final = "statistics"  # of rows, declared by whoever recorded
 STATISTIC_NAME: Final = "[a-z][a-z0-9_]{0,63}"
+_TEXTS: Final = ("words", "unit", "of", "joins", "counts", "statistic")  # of a statistic, all texts
 
-# One number a row, float32 (heads, ⌈rows/row_bin⌉), see `joins_by`; lse is never binned.
-ROW_NUMBERS: Final = (
-    "lse", "entropy", "max_score", "peak", "concentration", "first", "duplicate", "prefix",
-    "output_norm",
-)  # fmt: skip
 # Names that no statistic of a recording's own may have: those of other tensors and totals.
-TAKEN: Final = (
-    *ROW_NUMBERS, "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets",
-    "offset_edges", "pooled", "totals", "heavy_keys", "heavy_received", "rows", "normalized_rows",
+TENSORS: Final = (
+    "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets", "offset_edges",
+    "pooled", "totals", "heavy_keys", "heavy_received",
 )  # fmt: skip
+TAKEN: Final = (*KINDS, *TENSORS, *COUNTS)
 
 # Bits of a token's flags.
 DELIMITER: Final = 1  # punctuation or line break
@@ -42,12 +43,7 @@ SPECIAL: Final = 2  # not part of the text: BOS, chat marks
 
 UNKNOWN: Final = "?"  # a mask or score rule that could not be written down
 
-Kind = Literal["self", "cross"]
-
-
-def joins_by(name: str) -> Literal["mean", "max"]:
-    """How the rows of a bin, and of a whole recording, become one number."""
-    return "max" if name.startswith("max_") else "mean"
+Relation = Literal["self", "cross"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Place:
     name: str  # path of the module
     stack: str  # "" where the model has one stack; else "encoder", "decoder", "cross" …
     layer: int  # counted within the stack
-    kind: Kind
+    kind: Relation
     heads: tuple[int, ...]  # the query heads recorded, of `total_heads`
     total_heads: int
     key_heads: int  # of the module; query heads share them in contiguous groups
@@ -137,25 +133,60 @@ class Prompt:
         return _made(cls, value | {"next": tuple((str(t), float(p)) for t, p in pairs)})
 
 
-class DeclaredStatistic(NamedTuple):
-    """A statistic of rows that whoever recorded declared."""
+def version_of(metadata: Mapping[str, str]) -> int:
+    """The version of the contents; 0 where the notes do not say that they are of attention."""
+    match = re.fullmatch(r"attention/([0-9]{1,9})", metadata.get("contents", ""))
+    return 0 if match is None else int(match[1])
 
-    words: str
-    text: str  # as `regard.declare` writes it; "" where it cannot
+
+def holds_sums(metadata: Mapping[str, str]) -> bool:
+    """Whether bins and the pooled map hold sums; in version 1 they hold means."""
+    return version_of(metadata) != 1
 
 
-def declared_statistics(metadata: Mapping[str, str]) -> dict[str, DeclaredStatistic]:
-    """What the note declares, by the name of its tensors."""
+def statistics_note(statistics: Iterable[RowStatistic]) -> str:
+    """What the recorder says of every statistic: those of each recording, and these."""
+    own = [
+        Kind(
+            one.name, one.words or one.name, joins=join_of(one), unit=one.unit,
+            text=encode(one) if is_portable(one) else "",
+        )
+        for one in statistics
+    ]  # fmt: skip
+    kept = [kind for kind in KINDS.values() if kind.of == "rows" or kind.has_total]
+    return json.dumps({kind.name: _said(kind) for kind in (*kept, *own)}, separators=(",", ":"))
+
+
+def _said(kind: Kind) -> dict[str, str]:
+    """What differs from the defaults of `_declared`."""
+    said = {"words": kind.words, "unit": kind.unit, "of": kind.of, "joins": kind.joins,
+            "counts": kind.counts, "statistic": kind.text}  # fmt: skip
+    usual = {"unit": "", "of": "rows", "joins": "sum", "counts": "rows", "statistic": ""}
+    return {key: value for key, value in said.items() if usual.get(key) != value}
+
+
+def statistics_in(metadata: Mapping[str, str]) -> dict[str, Kind]:
+    """The statistics that a recording's note names, beside `KINDS`: whatever is known of them
+    here. How their rows join is the file's word."""
     if STATISTICS_NOTE not in metadata:
         return {}
-    found = {}
+    is_first, found = version_of(metadata) <= 1, {}
     for name, facts in _object(metadata[STATISTICS_NOTE], "declared statistics").items():
+        is_ours = name in KINDS and not is_first
+        fine = re.fullmatch(STATISTIC_NAME, name) and (is_ours or name not in TAKEN)
         given = facts if isinstance(facts, dict) else {}
-        one = DeclaredStatistic(given.get("words", ""), given.get("statistic", ""))
-        fine = re.fullmatch(STATISTIC_NAME, name) and name not in TAKEN
-        if not fine or not all(isinstance(text, str) for text in one):
+        texts = {key: given.get(key, "") for key in _TEXTS}
+        if not fine or not all(isinstance(text, str) for text in texts.values()):
             raise FileError(f"a statistic {name!r:.40} that cannot be, or without words")
-        found[name] = one
+        joins = texts["joins"] or (default_join(name) if is_first else "sum")
+        counts = texts["counts"] or "rows"
+        if is_ours:
+            found[name] = replace(KINDS[name], joins=joins, counts=counts)  # as the file has it
+            continue
+        found[name] = Kind(
+            name, texts["words"] or name, texts["of"] or "rows", joins, counts, texts["unit"],
+            "spread", texts["statistic"],
+        )  # fmt: skip
     return found
 
 
@@ -211,7 +242,7 @@ def _made(kind: type[_Note], value: Any) -> _Note:
 
 def _checked(kind: str, name: str, hint: Any, value: Any) -> Any:
     """The value as the field's type has it, or FileError."""
-    if hint in ("str", "bool", "Kind"):
+    if hint in ("str", "bool", "Relation"):
         fine = isinstance(value, bool if hint == "bool" else str)
     elif hint == "int":
         fine = _is_count(value)

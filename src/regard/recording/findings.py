@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from regard.recording.contents import place_label
+from regard.recording.measures import shown_kinds
 from regard.recording.prompt import PromptView
 from regard.recording.recording import Recording
 from regard.recording.statistics import STATISTICS
@@ -17,12 +18,9 @@ from regard.recording.store import Array
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
 _FLOOR: Final = 0.02  # of the statistic's range: a layer of equal heads makes noise no news
 _LEAST: Final = 3.0  # deviations
-# Those that say something by themselves; the others are parts or complements of these. The first
-# token stands for sinks: their mass is 0 up to a threshold, so half a layer would be a surprise.
-_TELLING: Final = (
-    "first", "previous", "self", "duplicate", "prefix", "delimiter", "entropy", "sharp",
-    "max_score", "output_norm",
-)  # fmt: skip
+# The first token stands for sinks: their mass is 0 up to a threshold, so half a layer would be a
+# surprise.
+_TELLING: Final = tuple(name for name, kind in shown_kinds({}).items() if kind.telling)
 
 
 class Finding(NamedTuple):

@@ -9,31 +9,19 @@ from typing import Final
 
 import numpy as np
 
-from regard.declare import encode
 from regard.errors import FileError
 from regard.mask import Extent, Verdict
-from regard.recording.contents import (
-    ROW_NUMBERS,
-    UNKNOWN,
-    Place,
-    declared_statistics,
-    joins_by,
-    tensor_name,
-)
+from regard.recording.contents import UNKNOWN, Place, holds_sums, statistics_in, tensor_name
 from regard.recording.doubt import check_columns, check_heavy, check_piece, check_place
 from regard.recording.heavy import Heavy
+from regard.recording.measures import COUNTS, KEPT_AS, KINDS, Kind, default_join
 from regard.recording.offsets import Profile, add_profiles
 from regard.recording.pieces import Run, Sorted, inner_name
 from regard.recording.rules import Rules, not_here, rebuild
 from regard.recording.store import Array, Listed, Store
-from regard.summary import Concentration, Entropy, MaxScore
 
 _UNBINNED: Final = ("lse", "q", "k")
-_COUNTS: Final = {"rows", "normalized_rows", "sharp"}  # totals that count rows
-
-
-# Statistics that every recording has, as `regard.declare` writes them: their names here.
-_KEPT_AS: Final = {encode(one): one.name for one in (Entropy(), MaxScore(), Concentration())}
+_COUNTS: Final = {*COUNTS, "sharp"}  # totals that count rows
 
 
 class Held:
@@ -50,9 +38,10 @@ class Held:
         self.store, self.prompt, self.place = store, prompt, place
         self._why_not: dict[int, str] = {}
         self._pieces = pieces.get((prompt, place.label), {})
-        declared = declared_statistics(store.metadata)
-        self.row_numbers = (*ROW_NUMBERS, *declared)
-        self.kept_as = _KEPT_AS | {one.text: name for name, one in declared.items() if one.text}
+        self.kinds = KINDS | statistics_in(store.metadata)
+        self.holds_sums = holds_sums(store.metadata)
+        self.row_numbers = tuple(n for n, kind in self.kinds.items() if kind.of == "rows")
+        self.kept_as = KEPT_AS | {kind.text: n for n, kind in self.kinds.items() if kind.text}
         self._by_row = (*self.row_numbers, "top_weights", "top_keys", "q")
         check_place(place)
         for what, found in self._pieces.items():
@@ -75,13 +64,15 @@ class Held:
 
     def _run(self, what: str) -> Run:
         place = self.place
-        bins = {"k": 1, "value_norm": place.key_bin, "q": 1, "lse": 1}
+        bins = {"k": 1, "value_norm": place.key_bin, "q": 1}
         bins |= {"top_weights": place.top_every, "top_keys": place.top_every}
         by_key = what in ("k", "value_norm")
         origin, limit = (0, place.keys) if by_key else place.rows
-        size = bins.get(what, place.row_bin)
+        kind = self.kinds.get(what)
+        size = bins.get(what, place.row_bin) if kind is None or kind.is_binned else 1
         most = place.keys if what == "top_keys" else None
-        return Run.of(self.store, self._pieces[what], origin, limit, size, most)
+        is_sum = self.holds_sums and (what == "value_norm" or (kind is not None and kind.is_sum))
+        return Run.of(self.store, self._pieces[what], origin, limit, size, most, is_sum)
 
     def _last_row(self) -> int:
         """Where the first of the row tensors ends: a recording may be unfinished or damaged."""
@@ -190,7 +181,8 @@ class Held:
         return self._pieces.get(what, {}).get(None, [])
 
     def columns(self, what: str) -> Array | None:
-        """received (H, ⌈keys/key_bin⌉) or pooled (H, R, C); those of several ranks added."""
+        """received (H, ⌈keys/key_bin⌉) or pooled (H, R, C), as stored; those of several ranks
+        added."""
         entries = self.single(what)
         if not entries:
             return None
@@ -202,6 +194,32 @@ class Held:
             part = self.store.array(entry.name)
             total[tuple(slice(n) for n in part.shape)] += part
         return total
+
+    def own_tensor(self, what: str) -> Array | None:
+        """(H, …): a tensor of which only the file knows what it is; None where it is not of heads.
+        Of several ranks, the lowest one's."""
+        for entry in self.single(what)[:1]:
+            if len(entry.shape) > 1 and entry.shape[0] == len(self.place.heads):
+                return self.store.array(entry.name)
+        return None
+
+    def pooled_sums(self, slot: int | slice = slice(None)) -> Array | None:
+        """(R, C) of one recorded head, or (H, R, C): the mass in each cell."""
+        found = self.columns("pooled")
+        if found is None or self.holds_sums:
+            return None if found is None else found[slot]
+        return found[slot] * self._areas
+
+    def pooled(self, slot: int) -> Array | None:
+        """(R, C) float32: the mean weight in each cell."""
+        found = self.columns("pooled")
+        if found is None or not self.holds_sums:
+            return None if found is None else found[slot].astype(np.float32)
+        return (found[slot] / self._areas.astype(np.float32)).astype(np.float32)
+
+    @property
+    def _areas(self) -> Array:
+        return areas((self.place.queries, self.place.keys), self.place.pool_cell)
 
     def heavy(self, slot: int) -> Heavy:
         """A head's keys whose mass is known by itself."""
@@ -236,19 +254,25 @@ class Held:
 
     @cached_property
     def totals(self) -> dict[str, Array]:
-        """(H,) float64 by name: sums over the rows of all ranks, of `max_…` the largest."""
+        """(H,) float64 by name: over the rows of all ranks, joined as their kinds say."""
         found: dict[str, Array] = {}
         for entry in self.single("totals"):
             names = _names(entry)
             columns = self.store.array(entry.name).astype(np.float64)
             for name, column in zip(names, columns.T, strict=True):
-                add = np.maximum if joins_by(name) == "max" else np.add
-                found[name] = add(found[name], column) if name in found else column
+                join = self.kinds.get(name, Kind(name, joins=default_join(name))).join
+                found[name] = join(found[name], column) if name in found else column
         most = self.place.rows[1] - self.place.rows[0]
         for name in _COUNTS & found.keys():
             if not ((found[name] >= 0) & (found[name] <= most)).all():
                 raise FileError(f"{self.place.label}: totals that count more than {most} rows")
         return found
+
+
+def areas(shape: tuple[int, int], cell: int) -> Array:
+    """(R, C): how much of the matrix lies in each cell × cell square."""
+    sides = [np.minimum(np.arange(cell, n + cell, cell), n) - np.arange(0, n, cell) for n in shape]
+    return sides[0][:, None] * sides[1]
 
 
 def _names(entry: Listed) -> list[str]:

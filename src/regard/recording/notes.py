@@ -9,13 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from regard.errors import FileError
-from regard.recording.contents import CONTENTS, PLACE_NOTE, PROMPT_NOTE, Place, Prompt
+from regard.recording.contents import (
+    CONTENTS,
+    PLACE_NOTE,
+    PROMPT_NOTE,
+    READS,
+    Place,
+    Prompt,
+    version_of,
+)
 from regard.recording.folder import Folder
 from regard.recording.knocked import KNOCKED_NOTE, Knocked, read_knocked
 from regard.recording.store import Store
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_CONTENTS: Final = re.compile(r"attention/([0-9]{1,9})")
 _SAME: Final = (
     "stack", "layer", "kind", "heads", "total_heads", "key_heads", "dim", "value_dim",
     "query_tokens", "key_tokens", "row_bin", "key_bin", "top_every", "pool_cell",
@@ -36,6 +43,8 @@ def read_notes(store: Store, name: str) -> Notes:
     """The notes of a store; FileError where it is no recording of attention that we can read."""
     told = _by_rank(store)
     _check_contents(store.metadata, name)
+    if len({version_of(notes) for notes in told.values()}) > 1:
+        raise FileError(f"{name}: the ranks do not agree about contents; open them one by one")
     facts = {key: _json(store.metadata, key) for key in ("model", "made", "plan", "check")}
     prompts: dict[int, Prompt] = {}
     places: dict[int, dict[str, Place]] = {}
@@ -68,11 +77,13 @@ def _check_contents(metadata: Mapping[str, str], name: str) -> None:
             f"{name}: holds no attention (its notes do not say what it holds); give a file that "
             "regard.record or `regard record` has written"
         )
-    match = _CONTENTS.fullmatch(said)
-    if match is None:
+    version = version_of(metadata)
+    if not said.startswith("attention/"):
         raise FileError(f"{name}: holds {said!r:.40}, not attention; give a recording of attention")
-    if int(match[1]) != int(CONTENTS.rpartition("/")[2]):
-        raise FileError(f"{name}: holds {said!r}; this regard reads {CONTENTS!r}: upgrade it")
+    if version not in READS:
+        raise FileError(
+            f"{name}: holds {said!r:.40}; this regard reads up to {CONTENTS!r}: upgrade it"
+        )
 
 
 def _json(metadata: Mapping[str, str], key: str) -> dict[str, Any]:

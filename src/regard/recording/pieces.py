@@ -42,7 +42,8 @@ class Run:
     """Pieces that follow each other from `origin` on without a gap, to `stop`.
 
     A piece is (heads, bins, …); each bin stands for `bin` rows (or keys), the last of a piece for
-    the rest. Of pieces with one start the longest counts.
+    the rest. Of pieces with one start the longest counts. Bins may hold sums: they are read as
+    means all the same.
     """
 
     store: Store
@@ -53,6 +54,7 @@ class Run:
     starts: tuple[int, ...]
     inner: tuple[int, ...]  # the axes behind heads and bins
     most: int | None  # whole numbers from −1 to below it; None: any number
+    is_sum: bool = False  # bins hold sums
     _views: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -64,6 +66,7 @@ class Run:
         limit: int,
         bin: int = 1,
         most: int | None = None,
+        is_sum: bool = False,
     ) -> Run:
         """As far as they reach, at most to `limit`."""
         every = [one for entries in pieces.values() for one in entries]
@@ -83,7 +86,7 @@ class Run:
             starts.append(start)
             reached = start + piece.shape[1] * bin
         stop = min(reached, limit)
-        return cls(store, origin, stop, bin, tuple(taken), tuple(starts), inner, most)
+        return cls(store, origin, stop, bin, tuple(taken), tuple(starts), inner, most, is_sum)
 
     def __len__(self) -> int:
         """Rows (or keys) covered."""
@@ -105,15 +108,31 @@ class Run:
         return np.concatenate([*firsts, [self.stop]]).astype(np.int64)
 
     def numbers(self, head: int, stop: int | None = None) -> Array:
-        """(bins, …) of one head, decoded: all, or up to a row."""
+        """(bins, …) of one head, decoded: all, or up to a row. Of sums, the means."""
         last = self.stop if stop is None else min(stop, self.stop)
-        spans = enumerate(zip(self.starts, self.ends(), strict=True))
-        parts = [
-            self._decoded(at, head, 0, -(-(min(end, last) - start) // self.bin))
-            for at, (start, end) in spans
-            if start < last
-        ]
+        parts = []
+        for at, (start, end) in enumerate(zip(self.starts, self.ends(), strict=True)):
+            if start < last:
+                bins = self._decoded(at, head, 0, -(-(min(end, last) - start) // self.bin))
+                parts.append(self._means(at, bins) if self.is_sum and self.is_binned else bins)
         return self._joined(parts)
+
+    def _means(self, at: int, sums: Array) -> Array:
+        """The first bins of a piece, each divided by the rows it stands for."""
+        counts = np.full(len(sums), self.bin, sums.dtype)
+        if len(sums) == self.pieces[at].shape[1]:
+            counts[-1:] = self._count(at) - (len(sums) - 1) * self.bin
+        return sums / counts
+
+    def _count(self, at: int) -> int:
+        """How many rows a piece stands for: as it says, or to its end."""
+        piece, said = self.pieces[at], self.pieces[at].metadata.get("tokens")
+        if said is None:
+            return self.ends_at(at) - self.starts[at]
+        count = int(said) if re.fullmatch("[0-9]{1,15}", said) else -1
+        if -(-count // self.bin) != piece.shape[1]:
+            raise FileError(f"{piece.name!r}: {said!r:.20} tokens in {piece.shape[1]} bins")
+        return count
 
     def take(self, head: int, start: int, stop: int) -> Array:
         """(stop − start, …) of one head, decoded; in the mapped file where one piece has it all."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from regard.recording.collect import Collector, Measuring
+from regard.recording.held import areas
 from regard.recording.replay import Replay, Tile
 from regard.recording.store import Array
 from regard.shapes import AttentionShape
@@ -63,12 +64,6 @@ class Map(Measuring):
         is_mean = self.how == "mean"
         cells = self.found / areas(self.shape, self.cell) if is_mean else self.found
         return {self.asked: cells.astype(self.dtype)}
-
-
-def areas(shape: tuple[int, int], cell: int) -> Array:
-    """(R, C): how much of the matrix lies in each cell × cell square."""
-    sides = [np.minimum(np.arange(cell, n + cell, cell), n) - np.arange(0, n, cell) for n in shape]
-    return sides[0][:, None] * sides[1]
 
 
 def pool(reduce: np.ufunc, table: Array, cell: int, first: tuple[int, int]) -> Array:

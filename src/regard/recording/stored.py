@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from regard.errors import FileError
-from regard.recording.contents import joins_by
 from regard.recording.held import Held
 from regard.recording.store import Array
 
 _TOP: Final = ("top_weights", "top_keys")
+_HOW: Final = {"sum": "mean", "max": "largest", "min": "smallest"}  # shown, by how rows join
 
 
 class Measure(NamedTuple):
     """What a stored number stands for."""
 
-    of: Literal["rows", "keys", "distances", "cells"]
-    bin: int  # how many of them, at most
-    how: Literal["mean", "sum", "largest", "first"]  # of a bin
+    of: str  # rows, keys, distances, cells; of what this version does not know, the file's word
+    bin: int  # how many of them, at most; 0 where that is not known
+    how: str  # of a bin: mean, sum, largest, smallest, first, or the file's word
 
     def __str__(self) -> str:
+        if not self.bin:
+            return f"{self.of}, as stored"
         if self.of == "distances":
             return "sum by distance"
         if self.of == "cells":
@@ -60,9 +62,9 @@ class StoredOf(Mapping[str, Stored]):
         place, some = held.place, self.measures
         for what in (*held.row_numbers, *_TOP):
             if what in held.runs:
-                how: Literal["mean", "largest", "first"] = "mean"
-                how = "largest" if joins_by(what) == "max" else how
-                some[what] = Measure("rows", held.runs[what].bin, "first" if what in _TOP else how)
+                joins = "" if what in _TOP else held.kinds[what].joins
+                how = _HOW.get(joins, joins or "first")
+                some[what] = Measure("rows", held.runs[what].bin, how)
         if "value_norm" in held.runs:
             some["value_norm"] = Measure("keys", place.key_bin, "mean")
         if held.single("received"):
@@ -71,6 +73,9 @@ class StoredOf(Mapping[str, Stored]):
             some["offsets"] = Measure("distances", 1, "sum")
         if held.single("pooled") and place.pool_cell:
             some["pooled"] = Measure("cells", place.pool_cell, "mean")
+        for what, kind in held.kinds.items():
+            if kind.of not in ("rows", "head") and held.own_tensor(what) is not None:
+                some[what] = Measure(kind.of, 0, kind.joins)
 
     def __getitem__(self, what: str) -> Stored:
         measure = self.measures[what]
@@ -82,10 +87,13 @@ class StoredOf(Mapping[str, Stored]):
         if what == "received":
             keys = self._held.place.keys
             edges = np.append(np.arange(0, keys, measure.bin), keys)
-            return Stored(self._column(what), measure, edges)
+            mass = self._found(what, self._held.columns(what))[self._slot]
+            return Stored(mass.astype(np.float32), measure, edges)
         if what == "pooled":
-            return Stored(self._column(what), measure)
-        return self._offsets(measure)
+            return Stored(self._found(what, self._held.pooled(self._slot)), measure)
+        if what == "offsets":
+            return self._offsets(measure)
+        return Stored(self._found(what, self._held.own_tensor(what))[self._slot], measure)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.measures)
@@ -104,8 +112,7 @@ class StoredOf(Mapping[str, Stored]):
             raise FileError(f"{self._held.place.label}: its offsets are gone")
         return Stored(profile.masses[self._slot].astype(np.float32), measure, profile.edges)
 
-    def _column(self, what: str) -> Array:
-        found = self._held.columns(what)
+    def _found(self, what: str, found: Array | None) -> Array:
         if found is None:
             raise FileError(f"{self._held.place.label}: its {what} is gone")
-        return found[self._slot].astype(np.float32)
+        return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from regard.draw.pages.sight import uniform_cells
 from regard.recording import Head
-from regard.recording.regions import areas
+from regard.recording.held import areas
 from regard.recording.sight import Sight
 from regard.viewer.pixels import TILE, encode_times
 from regard.viewer.tiles import HeadMap

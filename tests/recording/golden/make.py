@@ -18,6 +18,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -148,7 +149,7 @@ def _cut(path: Path) -> None:
 def _ranks(folder: Path) -> None:
     folder.mkdir()
     ids, cuts = _ids(149, 1), (0, 96, 149)
-    for rank, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for rank, (start, stop) in enumerate(pairwise(cuts)):
         model = Model(_causal)
         with torch.no_grad(), regard.record(model, folder / f"rank-{rank:04}.regard") as rec:
             rec.name = "golden"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.mask.spans import spans_of
-from regard.recording.regions import areas
+from regard.recording.held import areas
 from regard.recording.replay import Part
 from regard.recording.sight import Sight
 
