@@ -78,7 +78,7 @@ def _check_contents(metadata: Mapping[str, str], name: str) -> None:
             "regard.record or `regard record` has written"
         )
     version = version_of(metadata)
-    if not said.startswith("attention/"):
+    if not version:
         raise FileError(f"{name}: holds {said!r:.40}, not attention; give a recording of attention")
     if version not in READS:
         raise FileError(
