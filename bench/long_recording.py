@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from regard.declare import encode
 from regard.mask import Causal
-from regard.recording.contents import (
+from regard.recording.measures import KINDS, TOTALS
+from regard.recording.schema import (
     CONTENTS,
     PLACE_NOTE,
     PROMPT_NOTE,
@@ -19,7 +20,6 @@ from regard.recording.contents import (
     Segment,
     tensor_name,
 )
-from regard.recording.measures import KINDS, TOTALS
 from regard.score import ScoreRule
 
 _Array = npt.NDArray[Any]

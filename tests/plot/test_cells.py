@@ -15,7 +15,7 @@ from regard.draw.pages.picture import make_picture
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal, Table, Window
 from regard.plot.cells import Cells, even_mass, fitting_cell, make_cells
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 
 N = 50
 MASKS = {

@@ -10,7 +10,7 @@ from recording.synthetic import Chunk
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal
 from regard.plot.row_data import make_row, pooled_row
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 
 N = 50
 

@@ -21,7 +21,8 @@ from regard.declare import encode
 from regard.engine.backends.dense import Steps, attend_densely
 from regard.mask import Mask
 from regard.recording import Memory
-from regard.recording.contents import (
+from regard.recording.measures import ROW_NUMBERS
+from regard.recording.schema import (
     CONTENTS,
     PLACE_NOTE,
     PROMPT_NOTE,
@@ -30,7 +31,6 @@ from regard.recording.contents import (
     Segment,
     tensor_name,
 )
-from regard.recording.measures import ROW_NUMBERS
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.testing.budget import Yardstick

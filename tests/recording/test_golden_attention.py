@@ -19,7 +19,7 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal
 from regard.recording import Writer, check, most_surprising
-from regard.recording.contents import Prompt
+from regard.recording.schema import Prompt
 from regard.score import ALiBi, ScoreRule
 
 GOLDEN = Path(__file__).with_name("golden-attention-1.regard")

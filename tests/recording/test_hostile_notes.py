@@ -18,8 +18,8 @@ from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError, TooLargeError, UnavailableError
 from regard.mask import Causal, Documents, Padding, Table
 from regard.recording import STATISTICS, Memory, Recording, most_surprising
-from regard.recording.doubt import check_place
 from regard.recording.notes import read_notes
+from regard.recording.schema import check_place
 from regard.score import ALiBi, BiasTable, ScoreRule
 
 NOTE = "place/0/L0"

@@ -14,7 +14,7 @@ from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Folder, Memory, Reader, Recording, Writer
-from regard.recording.contents import CONTENTS, Place, Prompt
+from regard.recording.schema import CONTENTS, Place, Prompt
 
 SMALL = [Chunk((0, 40), (0, 40), Causal())]
 

@@ -13,7 +13,7 @@ from regard.declare import encode
 from regard.errors import FileError, InputError
 from regard.mask import Causal, Table, Window
 from regard.recording import STATISTICS, Memory, Recording
-from regard.recording.contents import UNKNOWN, statistics_in
+from regard.recording.schema import UNKNOWN, statistics_in
 
 N = 200
 

@@ -17,7 +17,8 @@ from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError
 from regard.mask import Causal
 from regard.recording import Head, Memory, PromptView, Recording, check
-from regard.recording.contents import (
+from regard.recording.merged import merge_prompts, read_merged
+from regard.recording.schema import (
     CONTENTS,
     READS,
     STATISTICS_NOTE,
@@ -25,7 +26,6 @@ from regard.recording.contents import (
     statistics_in,
     statistics_note,
 )
-from regard.recording.merged import merge_prompts, read_merged
 from regard.summary import RowStatistic
 
 FILES = ("fine.regard", "binned.regard", "cut.regard", "ranks", "shards")

@@ -11,8 +11,8 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
-from regard.recording.heavy import SINK, Heavy, few_rows, heaviest
-from regard.recording.held import Held
+from regard.recording.layer import Held
+from regard.recording.sinks import SINK, Heavy, few_rows, heaviest
 from regard.study.reach import Reach
 from regard.study.sinks import (
     UNKNOWN_SINKS,

@@ -15,7 +15,7 @@ from recording.test_random_problems import masks
 from regard.draw.pages.sight import seen_cells
 from regard.mask import Causal
 from regard.recording import Recording
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 from regard.viewer.cache import Cache
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import HIDDEN, TILE, Pixels, encode_times
@@ -164,7 +164,7 @@ def test_maps_of_a_growing_recording_are_made_anew(pieces: int) -> None:
 def test_a_look_at_a_finished_file_costs_nothing(tmp_path: Any) -> None:
     import regard
     from regard.recording import Writer
-    from regard.recording.annotate import annotate
+    from regard.recording.format.write import annotate
 
     path = tmp_path / "a.regard"
     with Writer(path) as writer:

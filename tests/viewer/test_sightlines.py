@@ -9,7 +9,7 @@ from draw.recorded import in_memory
 from recording.synthetic import Chunk
 from regard.draw.pages.sight import seen_cells
 from regard.mask import Causal, Window
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 from regard.viewer.sightlines import sightlines_of
 
 

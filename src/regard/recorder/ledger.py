@@ -17,9 +17,9 @@ from regard.recorder.bins import Gathered, binned, grain, grown
 from regard.recorder.distances import Profile
 from regard.recorder.plan import Plan
 from regard.recorder.rules import Rules
-from regard.recording.contents import PLACE_NOTE, Place, Segment, tensor_name
-from regard.recording.heavy import heaviest
 from regard.recording.measures import Kind
+from regard.recording.schema import PLACE_NOTE, Place, Segment, tensor_name
+from regard.recording.sinks import heaviest
 
 _Array = NDArray[Any]
 

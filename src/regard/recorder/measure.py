@@ -19,8 +19,8 @@ from regard.engine.call import Call
 from regard.errors import InputError
 from regard.mask.spans import spans_of
 from regard.recorder.host import send
-from regard.recording.contents import STATISTIC_NAME, TAKEN
 from regard.recording.measures import KINDS
+from regard.recording.schema import STATISTIC_NAME, TAKEN
 from regard.summary import (
     Entropy,
     Matching,

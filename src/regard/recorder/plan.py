@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from regard.errors import InputError
-from regard.recording.heavy import MOST_HEAVY
 from regard.recording.measures import KINDS, ROW_NUMBERS, TOTALS, default_join
+from regard.recording.sinks import MOST_HEAVY
 
 TOP = 8  # heaviest keys of a row
 EXACT_DISTANCES = 64  # never binned, forwards and backwards

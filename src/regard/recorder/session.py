@@ -38,8 +38,8 @@ from regard.recorder.turn import Share, read_pages
 from regard.recorder.weights import check_weights, device_of
 from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
-from regard.recording.contents import CONTENTS, STATISTICS_NOTE, statistics_note
 from regard.recording.measures import join_of
+from regard.recording.schema import CONTENTS, STATISTICS_NOTE, statistics_note
 from regard.summary import RowStatistic, Summary
 
 

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from regard.recording.contents import place_label
 from regard.recording.measures import shown_kinds
 from regard.recording.prompt import PromptView
 from regard.recording.recording import Recording
+from regard.recording.schema import place_label
 from regard.recording.statistics import STATISTICS
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation
 _FLOOR: Final = 0.02  # of the statistic's range: a layer of equal heads makes noise no news

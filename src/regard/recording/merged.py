@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from regard.errors import FileError, InputError
-from regard.recording.contents import place_label, statistics_in
 from regard.recording.measures import Kind, shown_kinds
 from regard.recording.prompt import PromptView
+from regard.recording.schema import place_label, statistics_in
 from regard.recording.statistics import (
     STATISTICS,
     PlaceStatistics,
@@ -26,7 +26,7 @@ from regard.recording.statistics import (
     mean_from_sums,
     statistic_kinds,
 )
-from regard.recording.store import Array, Listed, Store
+from regard.recording.stores import Array, Listed, Store
 
 MERGED_NOTE: Final = "merged"
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed

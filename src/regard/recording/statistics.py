@@ -13,14 +13,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from regard.errors import InputError
-from regard.recording.contents import Place, statistics_in
-from regard.recording.heavy import needed_mass, split_bins
-from regard.recording.held import Held
+from regard.recording.layer import Held, mass_at
 from regard.recording.measures import Kind, Span, shown_kinds
-from regard.recording.offsets import mass_at
-from regard.recording.sight import Sight
-from regard.recording.store import Array
-from regard.recording.stream import Stream
+from regard.recording.pieces import Stream
+from regard.recording.schema import Place, statistics_in
+from regard.recording.sinks import needed_mass, split_bins
+from regard.recording.stores import Array
+from regard.recording.visibility import Sight
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 

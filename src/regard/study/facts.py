@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from regard.recording import Head, PromptView, Stream
-from regard.recording.heavy import SINK, few_rows
-from regard.recording.offsets import Profile
-from regard.recording.sight import Sight
-from regard.recording.store import Array
+from regard.recording.layer import Profile
+from regard.recording.sinks import SINK, few_rows
+from regard.recording.stores import Array
+from regard.recording.visibility import Sight
 from regard.study.reach import Reach, reach_of
 from regard.study.sinks import (
     UNKNOWN_SINKS,

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.mask.spans import spans_of
-from regard.recording.held import Held
+from regard.recording.layer import Held
 from regard.recording.replay import Part
-from regard.recording.sight import Sight
-from regard.recording.store import Array
+from regard.recording.stores import Array
+from regard.recording.visibility import Sight
 
 
 class Reach(NamedTuple):

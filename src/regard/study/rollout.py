@@ -16,7 +16,7 @@ import numpy as np
 
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView, Recording
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.heads import Recorded, opened, prompt_of
 from regard.study.reach import reach_of
 

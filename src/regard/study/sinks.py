@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from regard.recording.heavy import SINK, Heavy, few_rows, needed_mass, split_bins
-from regard.recording.store import Array
+from regard.recording.sinks import SINK, Heavy, few_rows, needed_mass, split_bins
+from regard.recording.stores import Array
 from regard.study.reach import Reach
 
 

@@ -16,8 +16,8 @@ from regard.draw.pages.sight import seen_cells
 from regard.draw.pages.words import CAVEAT, as_json, facts_for_json
 from regard.errors import FileError, InputError
 from regard.recording import Head, PromptView
-from regard.recording.sight import Sight
-from regard.recording.stored import StoredOf
+from regard.recording.layer import StoredOf
+from regard.recording.visibility import Sight
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import TILE
 from regard.viewer.thumbnails import Thumbnails, thumbnails_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.colour import TIMES_UNIFORM
-from regard.recording.regions import pool
+from regard.recording.collect import pool
 
 TILE: Final = 256  # pixels a side
 HIDDEN: Final = 0  # the code of what no recorded row may see, and of what lies beyond the matrix

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from regard.draw.pages.sight import uniform_cells
 from regard.recording import Head
-from regard.recording.held import areas
-from regard.recording.sight import Sight
+from regard.recording.layer import areas
+from regard.recording.visibility import Sight
 from regard.viewer.pixels import TILE, encode_times
 from regard.viewer.tiles import HeadMap
 

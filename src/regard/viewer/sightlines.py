@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.draw.pages.sight import seen_cells
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 
 _AT_ONCE = 256  # rows
 _Array: TypeAlias = NDArray[Any]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from regard.draw.pages.sight import seen_cells, uniform_cells
 from regard.errors import FileError, InputError, UnavailableError
 from regard.recording import Head, PromptView
-from regard.recording.held import areas
-from regard.recording.sight import Sight
+from regard.recording.layer import areas
+from regard.recording.visibility import Sight
 from regard.viewer.pixels import HIDDEN, encode_times
 
 SIDE: Final = 32  # pixels

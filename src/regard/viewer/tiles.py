@@ -13,7 +13,7 @@ from regard.draw.pages.sight import uniform_cells
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
 from regard.recording.replay import BLOCK_ROWS, Block, Replay, RowState
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 from regard.viewer.cache import Cache
 from regard.viewer.pixels import HIDDEN, TILE, Codes, How, Pixels, Sums, encode_times, join
 

@@ -11,8 +11,8 @@ from draw.recorded import on_disk
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import make_overview, make_run
 from regard.recording import Alarm, Memory, Recording, open
-from regard.recording.contents import CONTENTS
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
+from regard.recording.schema import CONTENTS
 
 WORDS = {"max_score": "largest score", "grad_w_q": "norm"}
 ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)

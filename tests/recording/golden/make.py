@@ -160,7 +160,7 @@ def _ranks(folder: Path) -> None:
 
 
 def _shards(folder: Path) -> None:
-    from regard.recording.extend import extend
+    from regard.recording.format.write import extend
 
     folder.mkdir()
     for number in range(2):

@@ -15,8 +15,8 @@ from regard.draw.paper import Paper, StyledLine, plain
 from regard.draw.passage import Passage, shaded_text
 from regard.draw.spelling import count, fitted, flowing, visible
 from regard.recording import PromptView, Recording
-from regard.recording.contents import Place
 from regard.recording.prompt import listed
+from regard.recording.schema import Place
 
 _PROMPTS = 8  # listed
 _GUESSES = 5  # next tokens

@@ -15,7 +15,7 @@ from regard.draw.pages.words import as_json
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
 from regard.recording import Head, PromptView
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 
 How: TypeAlias = Literal["mean", "max"]
 _Numbers: TypeAlias = NDArray[np.float64]

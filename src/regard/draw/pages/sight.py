@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.mask.spans import spans_of
-from regard.recording.held import areas
+from regard.recording.layer import areas
 from regard.recording.replay import Part
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 
 _Array: TypeAlias = NDArray[Any]
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.chance import (
     LEAST_ROWS,
     Trial,

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from regard.mask.spans import Spans, spans_of
-from regard.recording.contents import UNKNOWN, Segment
-from regard.recording.held import Held
+from regard.recording.layer import Held
 from regard.recording.replay import Part
 from regard.recording.rules import not_here
-from regard.recording.store import Array
+from regard.recording.schema import UNKNOWN, Segment
+from regard.recording.stores import Array
 
 _TILE: Final = (256, 4096)  # rows and keys that are looked at at once, where no interval tells
 

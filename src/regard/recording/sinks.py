@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 SINK: Final = 0.3  # Gu et al. 2024
 FEW_ROWS: Final = 64  # a key, or a distance, that fewer rows share says little about the head
