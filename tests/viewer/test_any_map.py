@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from recording.synthetic import Chunk, write_recording
 from recording.test_random_problems import masks
-from regard.draw.pages.sight import seen_cells
 from regard.mask import Causal
 from regard.recording import Recording
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, seen_cells
 from regard.viewer.cache import Cache
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import HIDDEN, TILE, Pixels, encode_times

@@ -7,9 +7,8 @@ import pytest
 
 from draw.recorded import in_memory
 from recording.synthetic import Chunk
-from regard.draw.pages.sight import seen_cells
 from regard.mask import Causal, Window
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, seen_cells
 from regard.viewer.sightlines import sightlines_of
 
 

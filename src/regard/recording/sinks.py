@@ -1,18 +1,24 @@
-"""The heaviest keys of a head, kept one by one where the others are kept in bins.
+"""Sinks: keys that the rows which see them give a large share to, whatever the rows are about.
 
-A sink gets over 0.3 of each row that sees it, of 64 rows at least (in a short text, of half of
-them), so that it is among the heaviest: with those by name, and every other key no heavier than
-the last of them, sinks are known however coarse the bins are.
+α_k = mass that key k received ÷ rows that see it; a sink has α_k > 0.3, of 64 rows at least (in a
+short text, of half of them). Where the mass is known for bins of keys only, a sink is among the
+heaviest keys, which are kept one by one: with those by name, and every other key no heavier than
+the last of them, sinks are known however coarse the bins are. Else single keys may be judged by the
+rows whose heaviest keys are listed. A bin is never taken for a key.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from regard.recording.stores import Array
+
+if TYPE_CHECKING:
+    from regard.recording.visibility import VisibleSpans
 
 SINK: Final = 0.3  # Gu et al. 2024
 FEW_ROWS: Final = 64  # a key, or a distance, that fewer rows share says little about the head
@@ -61,20 +67,73 @@ class Heavy(NamedTuple):
         return cls(keys, masses, lacking, sum(lightest))
 
 
-class Split(NamedTuple):
-    """Which keys are sinks, and what they and all others got."""
+class Tops(NamedTuple):
+    """The heaviest keys of some rows, largest first; −1 and 0 where fewer."""
 
-    marks: Array  # (keys,) booleans
-    sinks: float
-    others: float
-    highest: float  # the largest mean share of the rows that see a key
+    rows: Array  # (n,)
+    keys: Array  # (n, k)
+    weights: Array  # (n, k)
 
 
-def split_bins(
-    received: Array, size: int, first: float, needed: Array, heavy: Heavy
-) -> Split | None:
-    """From the mass of bins of `size` keys, (bins,), of key 0 and of `heavy` keys; `needed` is
-    (keys,). None where a bin holds so much that another of its keys may be a sink."""
+class Sinks(NamedTuple):
+    """Which keys are sinks, and what they get."""
+
+    marks: Array  # (keys,) booleans; none where they are not known
+    mass: float  # mean over rows; their sum where `find_sinks` is asked for sums
+    rest: float  # of all other keys; summed where it can be, 1 − a sink of 0.9999 is noise
+    highest: float  # the largest α: unlike the mass, it does not jump where a key becomes a sink
+
+    def among(self, keys: Array) -> Array:
+        """Which of the keys (−1: none) are sinks."""
+        if not self.marks.size:
+            return np.zeros(keys.shape, bool)
+        found: Array = self.marks[np.maximum(keys, 0)] & (keys >= 0)
+        return found
+
+    @property
+    def keys(self) -> Array:
+        """The sinks."""
+        return np.flatnonzero(self.marks)
+
+
+UNKNOWN_SINKS: Final = Sinks(np.zeros(0, bool), math.nan, math.nan, math.nan)
+
+
+def find_sinks(
+    received: Array,
+    seen: Array,
+    rows: int,
+    *,
+    count: float = 1.0,
+    size: int = 1,
+    first: float = math.nan,
+    heavy: Heavy | None = None,
+) -> Sinks | None:
+    """Of one head: the one finder.
+
+    received  (bins,): the mass that each key got, or each `size` keys together
+    seen      (keys,): how many of `rows` rows see each key
+    count     masses are divided by it: the rows that see any key; 1 for sums
+    first     what key 0 got, and `heavy` what others got by themselves, where size > 1
+
+    None where a bin holds so much that a key of it which is not known by itself may be a sink.
+    """
+    needed = needed_mass(seen, rows)
+    if size > 1:
+        return _from_bins(received, size, first, needed, heavy or Heavy.none(), count)
+    with np.errstate(invalid="ignore"):
+        marks = received > needed
+        mass, rest = (
+            float(np.where(which, received, 0).sum(dtype=np.float64)) / count
+            for which in (marks, ~marks)
+        )
+        shares = np.where(np.isfinite(needed), received / np.maximum(seen, 1), 0)
+    return Sinks(marks, mass, rest, float(shares.max(initial=0)))
+
+
+def _from_bins(
+    received: Array, size: int, first: float, needed: Array, heavy: Heavy, count: float
+) -> Sinks | None:
     more = heavy.keys > 0
     keys = np.append(0, heavy.keys[more])
     masses, lacking = np.append(first, heavy.masses[more]), np.append(0, heavy.lacking[more])
@@ -90,4 +149,22 @@ def split_bins(
     marks[keys[is_sink]] = True
     rest = max(float(masses[~is_sink].sum() + left.sum()), 0.0)
     highest = float((SINK * masses / needed[keys]).max())
-    return Split(marks, float(masses[is_sink].sum()), rest, highest)
+    return Sinks(marks, float(masses[is_sink].sum()) / count, rest / count, highest)
+
+
+def sinks_from_lists(tops: Tops, spans: VisibleSpans | None, keys: int, learned: float) -> Sinks:
+    """From the heaviest keys of the rows that are listed, where `find_sinks` cannot tell: a sink is
+    among them in nearly all. `learned`: the mass that no key got."""
+    listed = tops.keys >= 0
+    got = np.bincount(tops.keys[listed], tops.weights[listed], keys)
+    seen = np.full(keys, len(tops.rows))
+    if spans is not None:
+        at = tops.rows - spans.rows[0]
+        steps = np.zeros(keys + 1, np.int64)
+        np.add.at(steps, spans.low[at], 1)
+        np.add.at(steps, spans.high[at], -1)
+        seen = np.cumsum(steps)[:-1]
+    shares = np.where(seen >= few_rows(len(tops.rows)), got / np.maximum(seen, 1), 0)
+    marks = shares > SINK
+    mass = float(got[marks].sum()) / max(len(tops.rows), 1)
+    return Sinks(marks, mass, max(1 - learned - mass, 0.0), float(shares.max(initial=0)))

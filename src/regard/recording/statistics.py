@@ -17,7 +17,7 @@ from regard.recording.layer import Held, mass_at
 from regard.recording.measures import Kind, Span, shown_kinds
 from regard.recording.pieces import Stream
 from regard.recording.schema import Place, statistics_in
-from regard.recording.sinks import needed_mass, split_bins
+from regard.recording.sinks import find_sinks
 from regard.recording.stores import Array
 from regard.recording.visibility import Sight
 
@@ -143,33 +143,20 @@ class PlaceStatistics:
 
     @cached_property
     def _masses(self) -> tuple[Array, Array]:
-        """Mass on sinks and on the others; a sum each, since 1 − a sink of 0.9999 is noise."""
-        received = self.held.columns("received")
+        """Mass on sinks and on the others; a sum each, since 1 − a sink of 0.9999 is noise. NaN
+        where a bin may hold a sink that is not known by itself."""
+        received, sink, others = self.held.columns("received"), self._unknown, self._unknown
         if received is None:
-            return self._unknown, self._unknown
-        if self._place.key_bin > 1:
-            return self._masses_of_bins(received.astype(np.float64))
-        with np.errstate(invalid="ignore"):
-            is_sink = received > self._needed
-            sink, others = (np.where(which, received, 0).sum(-1, dtype=np.float64)
-                            for which in (is_sink, ~is_sink))  # fmt: skip
-        return sink, others
-
-    def _masses_of_bins(self, received: Array) -> tuple[Array, Array]:
-        """The same from (H, bins); NaN where a bin may hold a sink that is not known by itself."""
-        needed = np.broadcast_to(self._needed, (len(received), self._place.keys))
-        sink, others = self._unknown, self._unknown
+            return sink, others
+        seen = np.broadcast_to(self._seen, (len(received), self._place.keys))
         for slot, first in enumerate(self._total("first").tolist()):
-            bins, heavy = received[slot], self.held.heavy(slot)
-            found = split_bins(bins, self._place.key_bin, first, needed[slot], heavy)
+            found = find_sinks(
+                received[slot], seen[slot], len(self.held.rows), size=self._place.key_bin,
+                first=first, heavy=self.held.heavy(slot) if self._place.key_bin > 1 else None,
+            )  # fmt: skip
             if found is not None:
-                sink[slot], others[slot] = found.sinks, found.others
+                sink[slot], others[slot] = found.mass, found.rest
         return sink, others
-
-    @property
-    def _needed(self) -> Array:
-        """(H or 1, keys): a key is a sink if it gets more."""
-        return needed_mass(self._seen, len(self.held.rows))
 
     @cached_property
     def _seen(self) -> Array:

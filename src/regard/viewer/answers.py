@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from regard.colour import TIMES_UNIFORM
 from regard.draw.pages.picture import Look
 from regard.draw.pages.row import make_row
-from regard.draw.pages.sight import seen_cells
 from regard.draw.pages.words import CAVEAT, as_json, facts_for_json
 from regard.errors import FileError, InputError
 from regard.recording import Head, PromptView
 from regard.recording.layer import StoredOf
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, seen_cells
 from regard.viewer.opened import Opened
 from regard.viewer.pixels import TILE
 from regard.viewer.thumbnails import Thumbnails, thumbnails_of

@@ -7,10 +7,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.draw.pages.sight import uniform_cells
 from regard.recording import Head
 from regard.recording.layer import areas
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, uniform_cells
 from regard.viewer.pixels import TILE, encode_times
 from regard.viewer.tiles import HeadMap
 

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.draw.pages.sight import seen_cells
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, seen_cells
 
 _AT_ONCE = 256  # rows
 _Array: TypeAlias = NDArray[Any]

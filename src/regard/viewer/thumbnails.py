@@ -8,11 +8,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.draw.pages.sight import seen_cells, uniform_cells
 from regard.errors import FileError, InputError, UnavailableError
 from regard.recording import Head, PromptView
 from regard.recording.layer import areas
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, seen_cells, uniform_cells
 from regard.viewer.pixels import HIDDEN, encode_times
 
 SIDE: Final = 32  # pixels

@@ -9,11 +9,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.draw.pages.sight import uniform_cells
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
 from regard.recording.replay import BLOCK_ROWS, Block, Replay, RowState
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, uniform_cells
 from regard.viewer.cache import Cache
 from regard.viewer.pixels import HIDDEN, TILE, Codes, How, Pixels, Sums, encode_times, join
 

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from regard.colour.scale import TIMES_UNIFORM, Scale, linear
 from regard.draw.heat import LABELLED, Axis, heat_map
-from regard.draw.pages.sight import uniform_cells
 from regard.draw.pages.words import as_json
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
 from regard.recording import Head, PromptView
-from regard.recording.visibility import Sight
+from regard.recording.visibility import Sight, uniform_cells
 
 How: TypeAlias = Literal["mean", "max"]
 _Numbers: TypeAlias = NDArray[np.float64]

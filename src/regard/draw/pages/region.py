@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from regard.draw.heat import LABELLED, Axis, heat_map, largest_side
 from regard.draw.pages.head import head_line
 from regard.draw.pages.picture import How, Look, pooling, sight_of
-from regard.draw.pages.sight import seen_cells
 from regard.draw.pages.words import CAVEAT, as_json
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
 from regard.draw.values import value_table
 from regard.errors import InputError
 from regard.recording import Head, PromptView
+from regard.recording.visibility import seen_cells
 
 _Numbers: TypeAlias = NDArray[np.float64]
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from regard.draw.finish import wrapped
 from regard.draw.pages.head import head_line
 from regard.draw.pages.picture import Look, sight_of
-from regard.draw.pages.sight import seen_cells
 from regard.draw.pages.words import CAVEAT
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.passage import Passage, shaded_text, shown_keys
@@ -20,6 +19,7 @@ from regard.draw.spelling import count, label, number
 from regard.draw.table import Column, weight_table
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
+from regard.recording.visibility import seen_cells
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import torch
 
 from draw.recorded import in_memory
 from recording.synthetic import Chunk
-from regard.draw.pages import sight as module
 from regard.draw.pages.picture import sight_of
-from regard.draw.pages.sight import seen_cells, uniform_cells
 from regard.mask import Causal, Documents, Prefix, Window
+from regard.recording import visibility as module
+from regard.recording.visibility import seen_cells, uniform_cells
 from regard.score import BiasTable, ScoreRule
 
 N = 30
