@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from regard.declare import encode
 from regard.mask import Causal
-from regard.recording.contents import (
+from regard.recording.measures import KINDS, TOTALS
+from regard.recording.schema import (
     CONTENTS,
     PLACE_NOTE,
     PROMPT_NOTE,
@@ -25,8 +26,6 @@ _Array = npt.NDArray[Any]
 
 _TOP, _DIM, _PIECE = 8, 64, 4096
 _KINDS = ("previous", "sink", "duplicate", "self", "even")
-_TOTALS = ("rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
-           "duplicate", "prefix", "concentration", "output_norm", "max_score")  # fmt: skip
 
 
 def write_large(
@@ -76,7 +75,7 @@ def _write_layer(
             store.add(tensor_name(0, f"L{layer}", name), whole)
             continue
         if name == "totals":
-            facts = {"names": json.dumps(_TOTALS)}
+            facts = {"names": json.dumps(TOTALS)}
             store.add(tensor_name(0, f"L{layer}", name), whole, facts)
             continue
         _write_rows(store, layer, name, whole, row_bin)
@@ -88,9 +87,10 @@ def _write_layer(
 
 
 def _write_rows(store: Any, layer: int, name: str, whole: _Array, row_bin: int) -> None:
-    """A bin holds its first row here, which reads as fast as its mean."""
+    """A bin holds its first row here, as often as it has rows: it reads as fast as their sum."""
+    times = row_bin if name in KINDS and KINDS[name].is_sum else 1
     for start in range(0, whole.shape[1], _PIECE):
-        part = whole[:, start : start + _PIECE][:, ::row_bin]
+        part = whole[:, start : start + _PIECE][:, ::row_bin] * whole.dtype.type(times)
         store.add(tensor_name(0, f"L{layer}", name, start), np.ascontiguousarray(part))
 
 
@@ -124,7 +124,7 @@ def _head(kind: str, ids: _Array, dice: Any) -> dict[str, _Array]:
         "normalized_rows": rows > 0,
         "sharp": weights[:, 0] > 0.99,
     }
-    totals = [sums[name].max() if name == "max_score" else sums[name].sum() for name in _TOTALS]
+    totals = [sums[name].max() if name == "max_score" else sums[name].sum() for name in TOTALS]
     return {name: one.astype(np.float32) for name, one in numbers.items()} | {
         "top_weights": weights, "top_keys": keys, "received": got.astype(np.float32),
         "offsets": far.astype(np.float32), "totals": np.array(totals, np.float64),
@@ -138,14 +138,13 @@ def _cell(tokens: int) -> int:
 
 
 def _pooled(keys: _Array, weights: _Array) -> _Array:
-    """(cells, cells): the mean weight of each."""
+    """(cells, cells): the mass in each."""
     n = len(keys)
     cell = _cell(n)
     starts = np.arange(0, n, cell)
     slots = (np.arange(n)[:, None] // cell) * starts.size + keys // cell
     sums = np.bincount(slots.reshape(-1), weights.reshape(-1), starts.size**2)
-    sides = np.minimum(starts + cell, n) - starts
-    return (sums.reshape(starts.size, -1) / np.outer(sides, sides)).astype(np.float32)
+    return sums.reshape(starts.size, -1).astype(np.float32)
 
 
 def _last_copy(ids: _Array) -> _Array:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from regard.errors import RegardError, UnavailableError
 from regard.learn import Lesson
 from regard.recording import Head, PromptView, Recording
-from regard.recording.store import Store
+from regard.recording.stores import Store
 from regard.viewer.notebook import frame, lesson_page, recording_page, without_picture
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from regard.bench import cpu
 from regard.bench.results import WrongResultError
 from regard.engine.attention import Attention
 from regard.recording import Memory, Recording, Writer
-from regard.recording.verify import check
+from regard.recording.format.verify import check
 
 AT = cpu.Configuration(tokens=24, dim=8, causal=True, heads=2)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from browser.reading import figures
-from regard.recording.annotate import annotate
-from regard.recording.knocked import write_knocked
+from regard.recording.format.write import annotate
+from regard.recording.notes import write_knocked
 from study.planted import mixed, record_planted, targets, text
 
 KINDS = ("previous", "uniform", "self")

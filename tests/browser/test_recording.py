@@ -14,7 +14,7 @@ from draw.recorded import WORDS
 from regard.colour import palette
 from regard.recording import Writer
 from regard.recording import open as open_recording
-from regard.recording.contents import PROMPT_NOTE, Prompt
+from regard.recording.schema import PROMPT_NOTE, Prompt
 from regard.study import compare_recordings, make_report
 from regard.viewer.opened import Opened
 from study.planted import mixed, record_planted, targets, text

@@ -17,7 +17,7 @@ from recorder.models import Stack
 from regard.colour import palette
 from regard.monitor import STATISTICS, Limits, Snapshots
 from regard.recording import Writer
-from regard.recording.contents import CONTENTS
+from regard.recording.schema import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
 from regard.viewer.notebook import recording_page
 from viewer.states import make_state

@@ -18,7 +18,7 @@ import torch
 
 import regard
 from regard.errors import InputError
-from regard.recording import append
+from regard.recording.format import write as append
 
 WORDS = "the sea rises twice a day and falls again because moon pulls on water .".split()
 TEXT = " ".join(WORDS * 3)

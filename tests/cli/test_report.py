@@ -151,7 +151,7 @@ def test_a_recording_that_was_not_finished_says_so(report, tmp_path):
 
 def test_a_recording_of_nothing_is_one_line(fails, tmp_path):
     from regard.recording import Writer
-    from regard.recording.contents import CONTENTS
+    from regard.recording.schema import CONTENTS
 
     with Writer(tmp_path / "empty.regard") as writer:
         writer.note({"contents": CONTENTS})

@@ -10,7 +10,7 @@ import pytest
 
 from draw.recorded import on_disk
 from regard.recording import Writer
-from regard.recording.contents import CONTENTS
+from regard.recording.schema import CONTENTS
 from viewer.shell import Elements
 
 

@@ -17,7 +17,7 @@ import pytest
 from draw.recorded import HOSTILE, WORDS, causal, on_disk, write
 from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.recording import Writer, open
-from regard.recording.contents import Prompt
+from regard.recording.schema import Prompt
 
 VIEWS = {
     "overview": [],

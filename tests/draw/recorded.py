@@ -12,7 +12,7 @@ import numpy as np
 from recording.synthetic import Chunk, Made, write_prompt
 from regard.mask import Causal
 from regard.recording import Memory, Recording, Writer
-from regard.recording.contents import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
+from regard.recording.schema import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
 
 __all__ = ["HOSTILE", "WORDS", "causal", "in_memory", "on_disk", "write"]
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from regard.recorder.bins import Gathered, binned, grain
 from regard.recorder.plan import Plan, Size, make_plan
-from regard.recorder.reduce import SHARP, TOTALS, in_bins, totals
+from regard.recorder.reduce import SHARP, in_bins, totals
+from regard.recording.measures import TOTALS
 
 
 def plan_of(size: int) -> Plan:
@@ -61,11 +62,11 @@ def test_totals(heads: int, matches: bool) -> None:
     if matches:
         rows |= {"duplicate": torch.rand(3, 40), "prefix": torch.rand(3, 40)}
     even, visible = torch.rand(3, 40), torch.arange(40).repeat(heads, 1) % 4
-    names, sums = totals(rows, even, visible)
+    names, sums = totals(rows, even, visible, plan_of(1))
     assert names == TOTALS
     found = dict(zip(names, sums.numpy().T, strict=True))
     seen = np.broadcast_to(visible.numpy(), (3, 40))
-    right = {name: rows[name].double().numpy().sum(1) for name in TOTALS[:-1] if name in rows} | {
+    right = {name: rows[name].double().numpy().sum(1) for name in TOTALS if name in rows} | {
         "rows": (seen > 0).sum(1),
         "normalized_rows": (seen > 1).sum(1),
         "normalized_entropy": np.where(seen > 1, even.double().numpy(), 0).sum(1),
@@ -80,6 +81,6 @@ def test_totals(heads: int, matches: bool) -> None:
 def test_a_score_that_is_no_number_is_seen_in_the_totals() -> None:
     rows = {name: numbers for name, numbers in some_rows(5).items() if numbers.ndim == 2}
     rows["max_score"][1, 2] = torch.nan
-    names, sums = totals(rows, torch.rand(3, 5), torch.ones(1, 5))
+    names, sums = totals(rows, torch.rand(3, 5), torch.ones(1, 5), plan_of(1))
     most = sums[:, names.index("max_score")]
     assert most.isnan().tolist() == [False, True, False]

@@ -9,7 +9,7 @@ import regard
 from regard.declare import decode
 from regard.mask import Extent, Mask
 from regard.recorder.rules import follows, rules_for
-from regard.recording.contents import UNKNOWN
+from regard.recording.schema import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 
 EXTENT = Extent(4, 6, (2,), 3)

@@ -8,7 +8,7 @@ import pytest
 from real_models import minilm, smollm2
 from regard.errors import InputError
 from regard.recorder.tokens import flags_of, reader_of, texts_of
-from regard.recording.contents import DELIMITER, SPECIAL
+from regard.recording.schema import DELIMITER, SPECIAL
 
 
 def test_texts_join_to_the_text() -> None:

@@ -21,11 +21,11 @@ from regard.declare import encode
 from regard.engine.backends.dense import Steps, attend_densely
 from regard.mask import Mask
 from regard.recording import Memory
-from regard.recording.contents import (
+from regard.recording.measures import ROW_NUMBERS
+from regard.recording.schema import (
     CONTENTS,
     PLACE_NOTE,
     PROMPT_NOTE,
-    ROW_NUMBERS,
     Place,
     Prompt,
     Segment,
@@ -163,7 +163,7 @@ def write_prompt(
                 wide = np.float64 if name == "lse" and dtype == torch.float64 else np.float32
                 numbers[name] = numbers[name].astype(wide)
                 size = 1 if name == "lse" else place.row_bin
-                how = np.max if name == "max_score" else np.mean
+                how = np.max if name == "max_score" else np.sum
                 _write_bins(store, prompt, place, name, numbers[name], size, how, pieces)
     if statistics:
         _write_sums(store, prompt, place, truth)
@@ -311,8 +311,7 @@ def _write_sums(store: Any, prompt: int, place: Place, truth: Truth) -> None:
     cell = place.pool_cell
     down, across = np.arange(0, queries, cell), np.arange(0, keys, cell)
     sums = np.add.reduceat(np.add.reduceat(p, down, axis=1), across, axis=2)
-    tall, wide = (np.minimum(at + cell, n) - at for at, n in ((down, queries), (across, keys)))
-    add("pooled", (sums / (tall[:, None] * wide)).astype(np.float32))
+    add("pooled", sums.astype(np.float32))
     top = np.argsort(-truth.exact.masked.numpy()[heads][:, rows], axis=-1, kind="stable")
     top = top[:, :: place.top_every, :8]
     weights = np.take_along_axis(p[:, rows][:, :: place.top_every], top, -1)

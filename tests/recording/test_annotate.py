@@ -7,7 +7,7 @@ import pytest
 from recording.conftest import ARRAYS, contents, record
 from regard.errors import FileError, InputError
 from regard.recording import Folder, Reader, Writer, check
-from regard.recording.annotate import annotate
+from regard.recording.format.write import annotate
 
 
 def test_nothing_that_was_there_changes(small):

@@ -7,7 +7,7 @@ import pytest
 
 from regard.errors import FileError, InputError
 from regard.recording import Reader, Writer, check
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal
 from regard.recording import Writer, check
-from regard.recording.contents import Prompt
+from regard.recording.schema import Prompt
 from regard.score import ALiBi, ScoreRule
 from regard.study import make_report
 

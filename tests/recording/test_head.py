@@ -251,7 +251,7 @@ def test_stored_answers_are_given_as_they_are(name):
 def test_stored_answers_cost_no_sweep(monkeypatch):
     rec, _ = asked(CASES["causal"], statistics=True)
     head = rec["L0H1"]
-    monkeypatch.setattr("regard.recording.answers.sweep", lambda *_: pytest.fail("swept"))
+    monkeypatch.setattr("regard.recording.query.sweep", lambda *_: pytest.fail("swept"))
     head.entropy(), head.entropy(True), head.top(8), head.peak(), head.received(), head.lse
     head.max_score(), head.concentration(), head.pooled(16), head.pooled(64), head.visible()
     head.offsets()
@@ -269,7 +269,7 @@ def test_a_coarser_map_is_made_of_the_stored_one():
 def test_one_sweep_answers_many(monkeypatch):
     rec, _ = asked(CASES["causal"])
     head, sweeps = rec["L0H0"], []
-    from regard.recording import answers
+    from regard.recording import query as answers
 
     swept = answers.sweep
     monkeypatch.setattr(answers, "sweep", lambda *a: sweeps.append(a) or swept(*a))

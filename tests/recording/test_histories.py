@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as arrays
 from recording.conftest import contents
 from regard.errors import InputError
 from regard.recording import Memory, Reader, Writer, check, repair
-from regard.recording.annotate import annotate
-from regard.recording.extend import extend
+from regard.recording.format.write import annotate, extend
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NAMES = TEXTS.filter(lambda name: name not in ("", "__metadata__"))

@@ -16,11 +16,22 @@ import pytest
 
 from recording.conftest import contents
 from regard.errors import FileError
-from regard.recording import Reader, check, repair, source
-from regard.recording.catalogue import index_payload
-from regard.recording.document import Tensor, decode_head, encode_head
-from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, Frame, file_header
-from regard.recording.write import note_head
+from regard.recording import Reader, check, repair
+from regard.recording.format import frames as source
+from regard.recording.format.frames import index_payload
+from regard.recording.format.layout import (
+    BLOCK,
+    INDX,
+    META,
+    TAIL,
+    TENS,
+    Frame,
+    Tensor,
+    decode_head,
+    encode_head,
+    file_header,
+)
+from regard.recording.format.write import note_head
 
 SIZE = 24  # bytes of data behind every head below
 GOOD = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, SIZE]}

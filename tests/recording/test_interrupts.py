@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.recording import Reader, Writer, append, check, write
+from regard.recording import Reader, Writer, check
+from regard.recording.format import write
 
-FILES = (append.__file__, write.__file__)
+FILES = (write.__file__,)
 
 
 def writer_of(path: Path, **options: Any) -> Writer:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import FileError
-from regard.recording.offsets import Profile, add_profiles, mass_at
+from regard.recording.layer import Profile, add_profiles, mass_at
 
 
 def profile(edges: list[int], masses: list[float]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,9 @@ import pytest
 
 from recording.conftest import ARRAYS, contents
 from regard.errors import FileError, InputError
-from regard.recording import Reader, Writer, layout, source
+from regard.recording import Reader, Writer
+from regard.recording.format import frames as source
+from regard.recording.format import layout
 
 
 def test_everything_is_listed_without_reading_data(small, monkeypatch):

@@ -14,7 +14,7 @@ from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Folder, Memory, Reader, Recording, Writer
-from regard.recording.contents import CONTENTS, Place, Prompt
+from regard.recording.schema import CONTENTS, Place, Prompt
 
 SMALL = [Chunk((0, 40), (0, 40), Causal())]
 
@@ -141,11 +141,11 @@ def test_a_file_of_other_tensors_is_refused(tmp_path):
         regard.open(path)
 
 
-@pytest.mark.parametrize("said", ["attention/2", "attention/999"])
+@pytest.mark.parametrize("said", ["attention/3", "attention/999"])
 def test_newer_contents_are_refused(said):
     store = Memory()
     store.note({"contents": said})
-    with pytest.raises(FileError, match=f"holds '{said}'; this regard reads '{CONTENTS}': upgrade"):
+    with pytest.raises(FileError, match=f"holds '{said}'; this regard reads up to '{CONTENTS}': "):
         Recording(store)
 
 

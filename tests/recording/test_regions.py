@@ -8,7 +8,7 @@ import pytest
 from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal
 from regard.recording import Recording
-from regard.recording.regions import areas, pool
+from regard.recording.collect import areas, pool
 
 SIZES = [1, 2, 63, 64, 123, 256]
 

@@ -14,7 +14,7 @@ from recorder.models import tiny, tokens
 from regard.display import as_html
 from regard.errors import FileError, InputError
 from regard.recording import STATISTICS, Recording, Shards, open_recording
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
 from regard.recording.shards import MANIFEST, SHARD_NOTE, is_shards
 
 LENGTHS = ((5, 9), (3,), (12, 4, 7), (6,), (8,), (10,), (11, 2))

@@ -13,7 +13,7 @@ from regard.declare import encode
 from regard.errors import FileError, InputError
 from regard.mask import Causal, Table, Window
 from regard.recording import STATISTICS, Memory, Recording
-from regard.recording.contents import UNKNOWN, declared_statistics
+from regard.recording.schema import UNKNOWN, statistics_in
 
 N = 200
 
@@ -253,11 +253,11 @@ def test_wrong_words():
 )  # fmt: skip
 def test_a_note_of_statistics_that_cannot_be(note: str) -> None:
     with pytest.raises(FileError):
-        declared_statistics({"statistics": note})
+        statistics_in({"contents": "attention/1", "statistics": note})
 
 
 def test_a_note_of_statistics() -> None:
-    assert declared_statistics({}) == {}
-    (one,) = declared_statistics({"statistics": '{"mine": {"words": "x"}}'}).values()
+    assert statistics_in({}) == {}
+    (one,) = statistics_in({"statistics": '{"mine": {"words": "x"}}'}).values()
     assert (one.words, one.text) == ("x", "")
-    assert declared_statistics({"statistics": '{"mine": 3}'})["mine"].words == ""
+    assert statistics_in({"statistics": '{"mine": 3}'})["mine"].words == "mine"

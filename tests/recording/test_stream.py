@@ -9,8 +9,8 @@ import pytest
 
 from regard.errors import FileError
 from regard.recording import Memory, Stream
-from regard.recording.contents import DELIMITER, SPECIAL
 from regard.recording.pieces import sort_pieces
+from regard.recording.schema import DELIMITER, SPECIAL
 
 
 def stream(*pieces: tuple[int, list[str]], flags: dict[int, list[int]] | None = None) -> Stream:

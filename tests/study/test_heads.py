@@ -18,7 +18,7 @@ from regard.mask.kinds import Table
 from regard.recorder.drive import drive
 from regard.recorder.encode import Encoded
 from regard.recording import Memory, Recording, Writer
-from regard.recording.contents import CONTENTS
+from regard.recording.schema import CONTENTS
 from regard.score import ScoreRule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -13,11 +13,11 @@ from hypothesis.extra import numpy as arrays
 from regard import study
 from regard.recording import Memory, Stream
 from regard.recording.pieces import sort_pieces
+from regard.recording.sinks import SINK, few_rows, find_sinks
+from regard.recording.visibility import VisibleSpans
 from regard.study.align import align
 from regard.study.divergence import js_distance, js_of_masses
-from regard.study.reach import Reach
 from regard.study.rollout import roll_out
-from regard.study.sinks import SINK, few_rows, from_columns
 from study.planted import mixed, record_planted, targets, text
 
 MASSES = arrays.arrays(np.float64, 6, elements=st.floats(0, 10))
@@ -140,7 +140,7 @@ def test_intervals_count_as_cells_do(
     spans: list[tuple[int, int]], marks: np.ndarray, start: int, stop: int
 ) -> None:
     low, high = (np.array([f(s) for s in spans], np.int64) for f in (min, max))
-    reach = Reach(np.arange(len(spans)), low, high)
+    reach = VisibleSpans(np.arange(len(spans)), low, high)
     j = np.arange(12)
     seen = (j >= low[:, None]) & (j < high[:, None])
     assert reach.visible.tolist() == seen.sum(1).tolist()
@@ -152,9 +152,10 @@ def test_intervals_count_as_cells_do(
 @given(arrays.arrays(np.float64, 20, elements=st.floats(0, 1)), st.integers(1, 200))
 def test_mass_on_sinks_and_beside_them_is_all_of_it(shares: np.ndarray, rows: int) -> None:
     seen = np.full(20, rows)
-    found = from_columns(shares * rows, seen, range(rows), rows)
+    found = find_sinks(shares * rows, seen, rows, count=rows)
+    assert found is not None
     assert found.mass + found.rest == pytest.approx(shares.sum())
-    assert found.keys.tolist() == np.flatnonzero(shares > SINK).tolist()
+    assert found.keys.tolist() == np.flatnonzero(shares * rows > SINK * seen).tolist()
     assert found.highest == pytest.approx(shares.max()) and few_rows(rows) <= max(rows, 1)
     assert not found.among(np.array([-1, -7])).any()
 

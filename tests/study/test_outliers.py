@@ -7,7 +7,7 @@ import pytest
 
 from regard.recording import STATISTICS
 from regard.study import outliers
-from regard.study.outliers import _SENTENCES, Outlier
+from regard.study.outliers import _TELLING, Outlier
 from regard.study.surprise import deviations
 
 
@@ -73,7 +73,7 @@ def test_scores_range_as_far_as_they_do():
     assert one.label == "L1H3" and one.deviations > 40
 
 
-@pytest.mark.parametrize("statistic", _SENTENCES)
+@pytest.mark.parametrize("statistic", _TELLING)
 def test_every_one_is_a_sentence(statistic):
     assert statistic in STATISTICS
     one = Outlier("L0H1", statistic, 0.62, 0.13, 9.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from draw.recorded import WORDS, write
 from regard.recording import Memory, Recording, Writer, open
-from regard.recording.contents import CONTENTS
+from regard.recording.schema import CONTENTS
 from regard.viewer.opened import Opened
 
 __all__ = ["TOKEN", "make_empty", "make_file", "make_opened"]

@@ -10,7 +10,7 @@ from draw.recorded import WORDS, write
 from recording.synthetic import Chunk, write_prompt
 from regard.mask import Causal, Window
 from regard.recording import Writer
-from regard.recording.contents import CONTENTS
+from regard.recording.schema import CONTENTS
 
 __all__ = ["FINISHED", "growing", "make_state"]
 

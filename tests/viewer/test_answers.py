@@ -10,7 +10,7 @@ import pytest
 from draw.recorded import HOSTILE, WORDS
 from regard.errors import InputError, UnavailableError
 from regard.recording import STATISTICS, Head, open
-from regard.recording.contents import tensor_name
+from regard.recording.schema import tensor_name
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import row as rows_module

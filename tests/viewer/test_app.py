@@ -15,9 +15,9 @@ from recording.synthetic import Chunk
 from recording.test_knocked import ONE
 from regard.mask import Window
 from regard.recording import Writer, open
-from regard.recording.annotate import annotate
-from regard.recording.contents import CONTENTS
-from regard.recording.knocked import write_knocked
+from regard.recording.format.write import annotate
+from regard.recording.notes import write_knocked
+from regard.recording.schema import CONTENTS
 from regard.viewer import answers, app
 from regard.viewer.app import build_app
 from regard.viewer.files import PageFile

@@ -12,8 +12,8 @@ import pytest
 
 from draw.recorded import on_disk
 from regard.recording import Memory, Recording, Writer, open
-from regard.recording.contents import CONTENTS
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
+from regard.recording.schema import CONTENTS
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.carried_training import _rounded, carry_training

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from draw.recorded import write
 from regard.errors import InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Writer, open
-from regard.recording.contents import CONTENTS
+from regard.recording.schema import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
 from regard.viewer import answers
 from regard.viewer.app import build_app

@@ -14,7 +14,7 @@ from recording.synthetic import Chunk, write_recording
 from recording.test_random_problems import masks
 from regard.mask import Causal
 from regard.recording import Recording
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight, seen_cells
 from regard.viewer.opened import Opened
 from regard.views.cache import Cache
 from regard.views.pixels import TILE, Pixels
@@ -22,7 +22,6 @@ from regard.views.pyramid import pyramid_of
 from regard.views.sightlines import sightlines_of
 from regard.views.tiles import HeadMap, levels_of
 from regard.views.uniform import HIDDEN, encode_times
-from regard.views.visible import seen_cells
 
 
 @st.composite
@@ -165,7 +164,7 @@ def test_maps_of_a_growing_recording_are_made_anew(pieces: int) -> None:
 def test_a_look_at_a_finished_file_costs_nothing(tmp_path: Any) -> None:
     import regard
     from regard.recording import Writer
-    from regard.recording.annotate import annotate
+    from regard.recording.format.write import annotate
 
     path = tmp_path / "a.regard"
     with Writer(path) as writer:

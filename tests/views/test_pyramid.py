@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 from regard.views.pyramid import doubled, pyramid_of
 from viewer.served import make_opened
 

@@ -8,9 +8,8 @@ import pytest
 from draw.recorded import in_memory
 from recording.synthetic import Chunk
 from regard.mask import Causal, Window
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight, seen_cells
 from regard.views.sightlines import sightlines_of
-from regard.views.visible import seen_cells
 
 
 @pytest.mark.parametrize("mask", [None, Causal(), Causal() & (Window(1) | ~Window(6))])

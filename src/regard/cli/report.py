@@ -164,8 +164,8 @@ def _refuse_live(recording: Recording, keep: bool) -> None:
 
 def _keep(recording: Recording, file: Path, prompt: int, knocked: Mapping[str, Any]) -> None:
     """Append the evidence to the file, what was kept before included."""
-    from regard.recording.annotate import annotate
-    from regard.recording.knocked import KNOCKED_NOTE, write_knocked
+    from regard.recording.format.write import annotate
+    from regard.recording.notes import KNOCKED_NOTE, write_knocked
 
     view = recording.prompt(prompt)
     if not knocked:

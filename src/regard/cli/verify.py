@@ -53,7 +53,7 @@ def _expand(given: list[Path]) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    from regard.recording.folder import rank_files
+    from regard.recording.format.frames import rank_files
     from regard.recording.shards import shard_files
 
     return shard_files(folder) or list(rank_files(folder).values())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import FileError
-from regard.recording.document import DTYPES, Tensor, encode_head
+from regard.recording.format.layout import DTYPES, Tensor, encode_head
 
 _KINDS: Final = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
 

@@ -5,7 +5,6 @@ What was kept in bins comes in bins: entry n stands for edges[n] … edges[n + 1
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -14,19 +13,14 @@ from numpy.typing import NDArray
 
 from regard.export.chosen import Chosen
 from regard.recording import Head
+from regard.recording.measures import KINDS
 
 _Array: TypeAlias = NDArray[Any]
 
 _QUICK: Final = 2**26  # cells
 
 # Those that q and k give back where they were not kept.
-_WAYS: Final[dict[str, Callable[[Head], _Array]]] = {
-    "lse": lambda head: head.lse,
-    "entropy": lambda head: head.entropy(),
-    "max_score": lambda head: head.max_score(),
-    "peak": lambda head: head.peak().weights,
-    "concentration": lambda head: head.concentration(),
-}
+_WAYS: Final = {name: kind.again for name, kind in KINDS.items() if kind.again is not None}
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,8 @@ def _is_quick(head: Head) -> bool:
 
 def _bin(head: Head, name: str) -> int:
     """Rows that one kept number stands for."""
-    return 1 if name == "lse" else head.place.row_bin
+    is_binned = name not in KINDS or KINDS[name].is_binned
+    return head.place.row_bin if is_binned else 1
 
 
 def heaviest(one: Chosen, k: int) -> Top:

@@ -19,8 +19,8 @@ from regard.errors import FileError, InputError, MissingExtraError
 from regard.files import check_regular, reason, shown
 from regard.monitor.sample import STATISTICS, Sample
 from regard.recording import Alarm, Limit, Reader, Training, Writer
-from regard.recording.contents import CONTENTS
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
+from regard.recording.schema import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
 
 _KINDS = ("entropy collapse", "score growth", "inactive head")

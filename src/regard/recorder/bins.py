@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.recorder.plan import Plan
-from regard.recording.contents import joins_by
+from regard.recording.measures import KINDS
 
 _Array = NDArray[Any]
-_How = Literal["mean", "max", "sum", "every"]
+_How = Literal["sum", "max", "min", "every"]
+_TOGETHER = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 _Any = TypeVar("_Any")
 
 
@@ -20,10 +21,10 @@ class Gathered:
     """Pieces along axis 1 of (H, n, …). They come out in whole bins, the rest at last.
 
     size  a power of two
-    how   "mean" or "max" of a bin, or "every": the first of each bin
+    how   "sum", "max" or "min" of a bin, or "every": the first of each bin
     """
 
-    def __init__(self, size: int = 1, how: _How = "mean") -> None:
+    def __init__(self, size: int = 1, how: _How = "sum") -> None:
         self.size, self._how = size, how
         self._bins: list[_Array] = []
         self._loose: list[_Array] = []  # behind the bins, tokens that fill none yet
@@ -72,16 +73,14 @@ def binned(array: _Array, size: int, how: _How) -> _Array:
         return array
     if how == "every":  # a copy: what is left out need not be kept
         return np.ascontiguousarray(array[:, ::size])
-    together = np.maximum if how == "max" else np.add
-    numbers = array if how == "max" else array.astype(np.float64)
+    together = _TOGETHER[how]
+    numbers = array.astype(np.float64) if how == "sum" else array
     count = array.shape[1]
     ragged = count % size
     made = folded(numbers[:, : count - ragged], size, together)
-    if how == "mean":
-        made /= size
     if ragged:
         last = together.reduce(numbers[:, count - ragged :], axis=1, keepdims=True)
-        made = np.concatenate([made, last / ragged if how == "mean" else last], axis=1)
+        made = np.concatenate([made, last], axis=1)
     return made.astype(array.dtype, copy=False)
 
 
@@ -99,7 +98,9 @@ def grain(name: str, plan: Plan) -> tuple[int, _How]:
     """How many rows of what is measured stand in one bin, and how they become one."""
     if name in ("top_weights", "top_keys"):
         return plan.top_every, "every"
-    return 1 if name == "lse" else plan.row_bin, joins_by(name)
+    is_binned = name not in KINDS or KINDS[name].is_binned
+    how: Any = plan.join(name)
+    return plan.row_bin if is_binned else 1, how
 
 
 def grown(array: _Array, *shape: int) -> _Array:

@@ -31,8 +31,8 @@ from regard.recorder.plan import human
 from regard.recorder.shardwise import Manner, ShardRecorder, Text, sync_folder
 from regard.recorder.staging import PARTIAL, move_in
 from regard.recording import Reader
+from regard.recording.format.frames import lock
 from regard.recording.shards import MANIFEST, SHARD_NOTE, shard_files
-from regard.recording.source import lock
 
 _LOOKED_AT = 64  # documents that are checked as one task
 _TOLD = 3  # differences, bad documents

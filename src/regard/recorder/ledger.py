@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +17,9 @@ from regard.recorder.bins import Gathered, binned, grain, grown
 from regard.recorder.distances import Profile
 from regard.recorder.plan import Plan
 from regard.recorder.rules import Rules
-from regard.recording.contents import PLACE_NOTE, Place, Segment, joins_by, tensor_name
-from regard.recording.heavy import heaviest
+from regard.recording.measures import Kind
+from regard.recording.schema import PLACE_NOTE, Place, Segment, tensor_name
+from regard.recording.sinks import heaviest
 
 _Array = NDArray[Any]
 
@@ -93,7 +95,7 @@ class Ledger:
         if page.count:
             self._take_rows(page)
         if page.new_keys:
-            self._gather("value_norm", self._plan.key_bin, "mean").put(page.value_norm)
+            self._gather("value_norm", self._plan.key_bin, "sum").put(page.value_norm)
         for name, held in (("q", page.query), ("k", page.key)):
             if held is not None and self.place.exact and held[0].shape[1]:
                 self._gather(name, 1, "every").put(held[0])
@@ -126,7 +128,7 @@ class Ledger:
             ("received", received),
             ("offsets", profile),
             ("offset_edges", edges),
-            ("pooled", self._pooled / _area(self._pooled.shape, self.place, cell)),
+            ("pooled", self._pooled),
         ):
             self._add(what, None, np.ascontiguousarray(array))
         if kept > 1:
@@ -199,8 +201,8 @@ class Ledger:
         self._pooled = grown(self._pooled, len(self._pooled), down + tall, across + wide)
         self._pooled[:, down : down + tall, across : across + wide] += page.pooled
         for name, more in page.totals.items():
-            add = np.maximum if joins_by(name) == "max" else np.add
-            self._totals[name] = add(self._totals[name], more) if name in self._totals else more
+            join = Kind(name, joins=self._plan.join(name)).join
+            self._totals[name] = join(self._totals[name], more) if name in self._totals else more
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────
 
@@ -217,17 +219,27 @@ class Ledger:
             if piece is not None:
                 of_keys = name in ("k", "value_norm")
                 first = self._first_key if of_keys else self.place.rows[0]
-                self._add_pieces(name, first + piece[0], piece[1], pieces.size)
+                tokens = pieces.taken - piece[0]
+                self._add_pieces(name, first + piece[0], piece[1], pieces.size, tokens)
 
-    def _add_pieces(self, name: str, start: int, array: _Array, size: int) -> None:
-        """Cut where it is long; `size` tokens stand in one bin."""
+    def _add_pieces(self, name: str, start: int, array: _Array, size: int, tokens: int) -> None:
+        """Cut where it is long. A sum is divided by its tokens: the piece says how many it has."""
         for at in range(0, array.shape[1], _LARGEST_PIECE):
             part = array[:, at : at + _LARGEST_PIECE]  # whoever writes it makes it contiguous
-            self._add(name, start + at * size, part, self._dtypes.get(name))
+            count = min(part.shape[1] * size, tokens - at * size)
+            facts = {"tokens": str(count)} if size > 1 else {}
+            self._add(name, start + at * size, part, self._dtypes.get(name), facts)
 
-    def _add(self, what: str, start: int | None, array: _Array, dtype: str | None = None) -> None:
+    def _add(
+        self,
+        what: str,
+        start: int | None,
+        array: _Array,
+        dtype: str | None = None,
+        facts: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         name = tensor_name(self.prompt, self.place.label, what, start)
-        self._store.add(name, array, {"what": what}, dtype=dtype)
+        self._store.add(name, array, {"what": what, **facts}, dtype=dtype)
 
 
 def _joined(last: Segment, made: Segment, page: Page) -> bool:
@@ -240,12 +252,3 @@ def _joined(last: Segment, made: Segment, page: Page) -> bool:
         and last.keys[1] == last.rows[1]
         and made.keys[1] == made.rows[1]
     )
-
-
-def _area(shape: tuple[int, ...], place: Place, cell: int) -> _Array:
-    """(R, C): how many cells of the matrix lie in each square."""
-    sides = []
-    for count, tokens in zip(shape[1:], (place.queries, place.keys), strict=True):
-        edges = np.minimum(np.arange(count + 1) * cell, tokens)
-        sides.append(np.maximum(np.diff(edges), 1))
-    return (sides[0][:, None] * sides[1][None, :]).astype(np.float32)

@@ -19,13 +19,11 @@ from regard.engine.call import Call
 from regard.errors import InputError
 from regard.mask.spans import spans_of
 from regard.recorder.host import send
-from regard.recording import STATISTICS
-from regard.recording.contents import STATISTIC_NAME, TAKEN
+from regard.recording.measures import KINDS
+from regard.recording.schema import STATISTIC_NAME, TAKEN
 from regard.summary import (
-    Concentration,
     Entropy,
     Matching,
-    MaxScore,
     Offsets,
     Pooled,
     Received,
@@ -36,6 +34,11 @@ from regard.summary import (
     as_summaries,
     normalize,
 )
+
+# What the engine measures for every recording, by its name there.
+_MEASURED: dict[str, RowStatistic] = {
+    name: kind.summary for name, kind in KINDS.items() if kind.summary is not None
+}
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,7 @@ class CallMeasures:
 
     def summaries(self) -> tuple[Summary, ...]:
         """As the engine takes it."""
-        asked: list[Summary] = [Entropy(), MaxScore(), Concentration(), Received(), Offsets()]
-        asked += [Top(self.top)]
+        asked: list[Summary] = [*_MEASURED.values(), Received(), Offsets(), Top(self.top)]
         asked += [Pooled(self.cell)] if self.cell else []
         return (*asked, *self.more, *self.matches.values())
 
@@ -88,12 +90,10 @@ def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: 
         top = found[Top(wanted.top)]
         rows = {
             "lse": attention.lse,
-            "entropy": entropy,
-            "max_score": found[MaxScore()],
-            "concentration": found[Concentration()],
             "peak": top.weights[..., 0],
             "output_norm": output.float().norm(dim=-1),
         }
+        rows |= {name: found[one] for name, one in _MEASURED.items()}
         rows |= {name: found[match] for name, match in wanted.matches.items()}
         rows |= {one.name: found[one].float() for one in wanted.more}
         pooled = None
@@ -125,7 +125,7 @@ def recordable(given: Any) -> tuple[RowStatistic, ...]:
             )
         if any(True for _ in one.arrays()):
             raise InputError(f"statistics={one!r} holds arrays, which fit a single call only")
-        taken = one.name in names or one.name in (*TAKEN, *STATISTICS)
+        taken = one.name in names or one.name in TAKEN
         if taken or not re.fullmatch(STATISTIC_NAME, one.name):
             why = "is taken" if taken else "is no name of letters, digits and _"
             raise InputError(f"{type(one).__name__}.name = {one.name!r} {why}; give it another")

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from regard.errors import InputError
-from regard.recording.heavy import MOST_HEAVY
+from regard.recording.measures import KINDS, ROW_NUMBERS, TOTALS, default_join
+from regard.recording.sinks import MOST_HEAVY
 
 TOP = 8  # heaviest keys of a row
 EXACT_DISTANCES = 64  # never binned, forwards and backwards
-_ROW_STATISTICS = 8  # besides lse
+_ROW_STATISTICS = len(ROW_NUMBERS) - 1  # besides lse
 _COARSEST = 14  # bins of 2¹⁴ tokens
 _LEAST_CELL, _MOST_CELLS = 16, 512  # tokens a cell, cells a side of a pooled map
 _FRAMES = 20 * 640  # bytes of headers, notes and index a place
@@ -52,6 +53,7 @@ class Plan:
     statistics_bytes: int
     exact_bytes: int
     write_rows: int = 256  # rows are written when so many have gathered
+    joins: Mapping[str, str] = field(default_factory=dict)  # of the recording's own statistics
 
     @property
     def total_bytes(self) -> int:
@@ -65,9 +67,16 @@ class Plan:
             return index in self.exact
         return self.total_bytes * (index + 1) <= self.budget * self.places
 
+    def join(self, name: str) -> str:
+        """How the rows of a statistic become one number: "sum", "max", "min"."""
+        known = KINDS.get(name)
+        return self.joins.get(name, known.joins if known else default_join(name))
+
     def to_dict(self) -> dict[str, Any]:
         """For the note, and for --json."""
-        return asdict(self) | {"exact": sorted(self.exact), "total_bytes": self.total_bytes}
+        told = asdict(self) | {"exact": sorted(self.exact), "total_bytes": self.total_bytes}
+        del told["joins"]  # the note `statistics` says it
+        return told
 
     def lines(self) -> list[str]:
         """In words."""
@@ -124,7 +133,7 @@ def _statistics(plan: Plan, s: Size) -> int:
         distances = near + math.ceil(2 * plan.distances * octaves)
     lse = s.queries if plan.row_bin == 1 else 0
     numbers = lse + (_ROW_STATISTICS + s.more) * rows + 2 * TOP * -(-s.queries // plan.top_every)
-    numbers += keys + distances + cells + 2 * (12 + s.more)  # totals are doubles
+    numbers += keys + distances + cells + 2 * (len(TOTALS) + s.more)  # totals are doubles
     numbers += 2 * MOST_HEAVY if plan.key_bin > 1 else 0
     return 4 * (s.heads * numbers + s.key_heads * keys) + _FRAMES
 

@@ -24,7 +24,7 @@ from regard.recorder.sequences import sequences
 from regard.recorder.tokens import Stream
 from regard.recorder.turn import Coming, Share, entry_of
 from regard.recorder.whereabouts import Caller, Pass
-from regard.recording.contents import PROMPT_NOTE, Place, Prompt
+from regard.recording.schema import PROMPT_NOTE, Place, Prompt
 from regard.summary import Matching
 
 _FRAME = 448  # bytes of a file besides the numbers of a tensor or the text of a note, about

@@ -10,13 +10,8 @@ from torch import Tensor
 
 from regard.recorder.bins import folded, grain
 from regard.recorder.plan import Plan
-from regard.recording.contents import joins_by
+from regard.recording.measures import KINDS, TOTALS
 
-# In every recording; 0 where token ids are needed and are not known.
-TOTALS = (
-    "rows", "entropy", "normalized_entropy", "normalized_rows", "peak", "sharp", "first",
-    "duplicate", "prefix", "concentration", "output_norm", "max_score",
-)  # fmt: skip
 SHARP = 0.99  # a row is, whose heaviest weight is above this
 
 
@@ -42,16 +37,15 @@ def _binned(numbers: Tensor, size: int, how: str) -> Tensor:
         return numbers
     if how == "every":
         return numbers[:, ::size]
-    if how == "max":
-        return folded(numbers, size, torch.maximum)
-    # means of sums in float64
-    return folded(numbers.double(), size, torch.add).div_(size).to(numbers.dtype)
+    if how != "sum":
+        return folded(numbers, size, torch.maximum if how == "max" else torch.minimum)
+    return folded(numbers.double(), size, torch.add).to(numbers.dtype)  # summed in float64
 
 
 def totals(
-    rows: dict[str, Tensor], normalized: Tensor, visible: Tensor
+    rows: dict[str, Tensor], normalized: Tensor, visible: Tensor, plan: Plan
 ) -> tuple[tuple[str, ...], Tensor]:
-    """Names, and (H, names) in float64: the sums of the rows, of `max_…` the largest.
+    """Names, and (H, names) in float64: the rows, joined as the plan says.
 
     normalized   (H, n)
     visible      (H or 1, n): how many keys each row may see
@@ -61,19 +55,23 @@ def totals(
         "normalized_entropy": torch.where(several, normalized, 0.0),
         "sharp": rows["peak"] > SHARP,
     }
-    sums = {name: _whole(name, numbers) for name, numbers in known.items() if name != "lse"}
+    sums = {
+        name: _whole(plan.join(name), numbers)
+        for name, numbers in known.items()
+        if name not in KINDS or KINDS[name].has_total
+    }
     for name, which in (("rows", visible > 0), ("normalized_rows", several)):
         sums[name] = _sum(which).expand(heads)
-    for name in set(TOTALS) - set(sums):  # what depends on token ids, without them
+    for name in set(TOTALS) - set(sums):  # 0: what depends on token ids, without them
         sums[name] = normalized.new_zeros(heads, dtype=torch.float64)
     names = tuple(dict.fromkeys((*TOTALS, *sums)))
     return names, torch.stack([sums[name] for name in names], dim=1)
 
 
-def _whole(name: str, numbers: Tensor) -> Tensor:
-    if joins_by(name) == "max":
-        return numbers.amax(dim=1).double()
-    return _sum(numbers)
+def _whole(join: str, numbers: Tensor) -> Tensor:
+    if join == "sum":
+        return _sum(numbers)
+    return (numbers.amax(dim=1) if join == "max" else numbers.amin(dim=1)).double()
 
 
 def _sum(numbers: Tensor) -> Tensor:

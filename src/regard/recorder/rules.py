@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.declare import encode, is_portable
 from regard.errors import InputError
 from regard.mask import Extent, Mask, Table
-from regard.recording.contents import UNKNOWN
+from regard.recording.schema import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 
 _MOST_TABLE = 64 * 2**20  # bytes of one mask or bias table that a recording takes in

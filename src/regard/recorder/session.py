@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from regard import recording
-from regard.declare import encode, is_portable
 from regard.display import as_html
 from regard.engine.attention import Attention
 from regard.engine.call import Call
@@ -38,7 +38,8 @@ from regard.recorder.turn import Share, read_pages
 from regard.recorder.weights import check_weights, device_of
 from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
-from regard.recording.contents import CONTENTS, STATISTICS_NOTE
+from regard.recording.measures import join_of
+from regard.recording.schema import CONTENTS, STATISTICS_NOTE, statistics_note
 from regard.summary import RowStatistic, Summary
 
 
@@ -351,7 +352,8 @@ class Recorder:
             left = self.budget - self._prompts.spent
             share = max(left, 1) // self._prompts.count
             plan = self._planned or self._planned_in(share, [size] * count)
-            self._prompts.plan, self._planned = plan, None
+            joins = {one.name: join_of(one) for one in self._statistics}
+            self._prompts.plan, self._planned = (plan := replace(plan, joins=joins)), None
             self._store.note({"plan": json.dumps(plan.to_dict())})
         return self._prompts.plan
 
@@ -414,19 +416,11 @@ class Recorder:
             "transformers": _version("transformers"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        declared = {
-            one.name: {
-                "words": one.words or one.name,
-                "unit": one.unit,
-                "statistic": encode(one) if is_portable(one) else "",
-            }
-            for one in self._statistics
-        }
         return {
             "contents": CONTENTS,
             "model": json.dumps(about),
             "made": json.dumps(self._made),
-            **({STATISTICS_NOTE: json.dumps(declared)} if declared else {}),
+            STATISTICS_NOTE: statistics_note(self._statistics),
         }
 
 

@@ -22,7 +22,7 @@ from regard.recorder.encode import Encoded, check_length, check_reads_text, enco
 from regard.recorder.foresee import Foresight, foresee
 from regard.recorder.session import record
 from regard.recording import Merged
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
 from regard.recording.merged import MERGED_NOTE, written
 
 _SAMPLES = 64  # numbers of a parameter that its model is recognised by

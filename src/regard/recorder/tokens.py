@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError
 from regard.recorder.ledger import Store
-from regard.recording.contents import DELIMITER, SPECIAL, tensor_name
+from regard.recording.schema import DELIMITER, SPECIAL, tensor_name
 
 _SPACE_MARKS = ("▁", "Ġ")
 _PIECE = 64  # tokens that are written together while a model writes one by one

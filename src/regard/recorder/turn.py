@@ -180,7 +180,7 @@ def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, dow
     even, seen = per_row(numbers.normalized), _seen(numbers, share)[:, rows]
     mass, summed = _pooled(attention, numbers, share, plan.pool_cell, rows, row_start)
     words = _all_words(call, share, rows, fresh)
-    names, sums = totals(kept, even, seen)
+    names, sums = totals(kept, even, seen, plan)
     fields = {
         "totals": sums,
         "received": per_head(numbers.received)[:, keys],

@@ -12,10 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from regard.recording.layer import areas
 from regard.recording.replay import Block, Replay, Tile
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.running import RunningRows, sums_for
-from regard.summary import ColumnStatistic, RowStatistic, Summary
+from regard.shapes import AttentionShape
+from regard.summary import (
+    ColumnStatistic,
+    Mass,
+    Offsets,
+    Pooled,
+    Received,
+    RowStatistic,
+    Summary,
+    Top,
+    TopScored,
+)
 
 
 class Collector(ABC):
@@ -133,3 +145,190 @@ class ColumnTerms(Measuring):
 
 def _same(array: Array) -> Array:
     return array
+
+
+class Columns(Measuring):
+    """The mass each key received from some rows, and how many of them see it."""
+
+    def __init__(self, replay: Replay, rows: Array | None, asked: Received) -> None:
+        self.rows, self.asked, self.dtype = rows, asked, replay.dtype
+        self.mass = np.zeros(replay.held.place.keys)
+        self.seen = np.zeros(replay.held.place.keys, np.int64)
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Sums down the tile."""
+        scores = tile.scores
+        if self.rows is not None:
+            chosen = np.isin(tile.rows, self.rows, assume_unique=True)
+            scores, weights = scores[chosen], weights[chosen]
+        stop = min(tile.start + weights.shape[1], self.mass.size)
+        width = stop - tile.start
+        self.mass[tile.start : stop] += weights.sum(0)[:width]
+        if self.asked.per == "visible":
+            self.seen[tile.start : stop] += np.count_nonzero(scores != -np.inf, axis=0)[:width]
+
+    def answers(self) -> dict[Summary, Any]:
+        """(keys,) each."""
+        seen = self.seen if self.asked.per == "visible" else None
+        return {self.asked: Mass(self.mass.astype(self.dtype), seen)}
+
+
+class Map(Measuring):
+    """Mean or largest weight in cells of the matrix; rows that were not recorded count as 0."""
+
+    def __init__(self, replay: Replay, asked: Pooled, shape: AttentionShape) -> None:
+        self.asked, self.how, self.dtype = asked, asked.how, replay.dtype
+        self.cell = asked.size(shape)
+        self.shape = shape.queries, shape.keys
+        self.found = np.zeros(tuple(-(-n // self.cell) for n in self.shape))
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Into the cells it touches."""
+        width = min(weights.shape[1], self.shape[1] - tile.start)
+        reduce = np.add if self.how == "mean" else np.maximum
+        first = int(tile.rows[0]), tile.start
+        part = pool(reduce, weights[:, :width], self.cell, first)
+        y, x = (at // self.cell for at in first)
+        view = self.found[y : y + part.shape[0], x : x + part.shape[1]]
+        reduce(view, part, out=view)
+
+    def answers(self) -> dict[Summary, Any]:
+        """(⌈L/cell⌉, ⌈S/cell⌉)."""
+        is_mean = self.how == "mean"
+        cells = self.found / areas(self.shape, self.cell) if is_mean else self.found
+        return {self.asked: cells.astype(self.dtype)}
+
+
+def pool(reduce: np.ufunc, table: Array, cell: int, first: tuple[int, int]) -> Array:
+    """(R, W) numbers from row and key `first` on → one for each cell × cell square they touch."""
+    for axis, start in enumerate(first):
+        table = _pool_axis(reduce, table, axis, cell, start % cell)
+    return table
+
+
+def _pool_axis(reduce: np.ufunc, table: Array, axis: int, cell: int, missing: int) -> Array:
+    """Without the `missing` first numbers of the first cell."""
+    count = table.shape[axis]
+    if cell == 1:
+        return table
+    if missing == 0 and count % cell == 0:  # many times faster than reduceat
+        shape = (*table.shape[:axis], count // cell, cell, *table.shape[axis + 1 :])
+        return np.asarray(reduce.reduce(table.reshape(shape), axis=axis + 1))
+    starts = np.maximum(np.arange(-missing, count, cell), 0)
+    return np.asarray(reduce.reduceat(table, starts, axis=axis))
+
+
+class Diagonals(Measuring):
+    """The mass on each diagonal: entry e is j − i = e − (L − 1)."""
+
+    def __init__(self, replay: Replay, asked: Offsets) -> None:
+        place = replay.held.place
+        self.asked, self.shape, self.dtype = asked, (place.queries, place.keys), replay.dtype
+        self.found = np.zeros(max(sum(self.shape) - 1, 0))
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Rows turned upside down and shifted by one each: diagonals become columns."""
+        count, width = weights.shape[0], min(weights.shape[1], self.shape[1] - tile.start)
+        skewed = np.zeros((count, width + count), weights.dtype)
+        skewed[:, :width] = weights[::-1, :width]
+        columns = skewed.reshape(-1)[: count * (width + count - 1)].reshape(count, -1)
+        first = tile.start - int(tile.rows[-1]) + self.shape[0] - 1
+        self.found[first : first + columns.shape[1]] += columns.sum(0)
+
+    def answers(self) -> dict[Summary, Any]:
+        """(L + S − 1,)."""
+        return {self.asked: self.found.astype(self.dtype)}
+
+
+class Products(Collector):
+    """A @ x for x (S, M)."""
+
+    def __init__(self, replay: Replay, x: Array) -> None:
+        self.first, self.x = replay.held.rows.start, x.astype(replay.dtype, copy=False)
+        self.found = np.zeros((len(replay.held.rows), x.shape[1]))
+        self.dtype: np.dtype[Any] = replay.dtype
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """A product a tile."""
+        part = self.x[tile.start : tile.start + weights.shape[1]]
+        at = slice(int(tile.rows[0]) - self.first, int(tile.rows[-1]) + 1 - self.first)
+        self.found[at] += weights[:, : len(part)] @ part
+
+    def answer(self) -> Array:
+        """(rows, M)."""
+        return self.found.astype(self.dtype)
+
+
+class TransposedProducts(Collector):
+    """Aᵀ @ y for y (rows, M)."""
+
+    def __init__(self, replay: Replay, y: Array) -> None:
+        self.first, self.y = replay.held.rows.start, y.astype(replay.dtype, copy=False)
+        self.found = np.zeros((replay.held.place.keys, y.shape[1]))
+        self.dtype: np.dtype[Any] = replay.dtype
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """A product a tile."""
+        part = self.y[tile.rows - self.first]
+        view = self.found[tile.start : tile.start + weights.shape[1]]
+        view += weights[:, : len(view)].T @ part
+
+    def answer(self) -> Array:
+        """(keys, M)."""
+        return self.found.astype(self.dtype)
+
+
+_CROWD = 4  # candidates, as a multiple of what can stay, before most are turned away first
+
+
+class Heaviest(Measuring):
+    """The k best keys of each row by final score."""
+
+    needs_weights = False
+
+    def __init__(self, replay: Replay, asked: Top) -> None:
+        self.replay, self.asked, self.k = replay, asked, asked.k
+        rows = replay.held.rows
+        self.first = rows.start
+        self.weights = np.zeros((len(rows), self.k), replay.dtype)
+        self.keys = np.full((len(rows), self.k), -1, np.int64)
+
+    def begin(self, block: Block) -> None:
+        """Nobody yet."""
+        self.rows_now = block.rows
+        self.best = np.full((block.rows.size, self.k), -np.inf, self.replay.dtype)
+        self.best_keys = np.full((block.rows.size, self.k), -1, np.int64)
+
+    def fold(self, tile: Tile, weights: Array) -> None:
+        """Who beats the last of the best so far joins; the tile's keys are higher than theirs."""
+        scores = tile.scores
+        better = scores > self.best[:, -1:]
+        count = int(np.count_nonzero(better))
+        if count > _CROWD * self.best.size and self.k < scores.shape[1]:
+            least = np.partition(scores, scores.shape[1] - self.k, axis=1)[:, -self.k, None]
+            better &= scores >= least
+            count = int(np.count_nonzero(better))
+        if count:
+            self._join(tile, better)
+
+    def _join(self, tile: Tile, better: Array) -> None:
+        """Old and new together, sorted by row, then score, then key; k of each row stay."""
+        size = self.best.shape[0]
+        row, col = np.nonzero(better)
+        rows = np.concatenate([np.repeat(np.arange(size), self.k), row])
+        scores = np.concatenate([self.best.reshape(-1), tile.scores[row, col]])
+        keys = np.concatenate([self.best_keys.reshape(-1), col + tile.start])
+        order = np.lexsort((keys, -scores, rows))
+        first = np.searchsorted(rows[order], np.arange(size))
+        kept = order[first[:, None] + np.arange(self.k)]
+        self.best, self.best_keys = scores[kept], keys[kept]
+
+    def end(self) -> None:
+        """Weights at the end, by the rows' lse."""
+        at = self.rows_now - self.first
+        self.weights[at] = self.replay.state(self.rows_now).weights(self.best)
+        self.keys[at] = self.best_keys
+
+    def answers(self) -> dict[Summary, Any]:
+        """(rows, k) each; the scores themselves are gone."""
+        return {self.asked: TopScored(self.weights, self.keys, self.weights)}

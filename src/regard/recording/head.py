@@ -10,17 +10,14 @@ import numpy as np
 
 from regard.display import as_html
 from regard.errors import TooLargeError
-from regard.recording.answers import Answers, is_grouped
-from regard.recording.collect import sweep
-from regard.recording.contents import Place
-from regard.recording.held import Held
-from regard.recording.index import read_cells
-from regard.recording.query import as_columns
-from regard.recording.regions import Products, TransposedProducts
+from regard.recording.collect import Products, TransposedProducts, sweep
+from regard.recording.indexing import as_columns, read_cells
+from regard.recording.layer import Held, Stored
+from regard.recording.pieces import Stream
+from regard.recording.query import Answers, is_grouped
 from regard.recording.replay import Replay
-from regard.recording.store import Array
-from regard.recording.stored import Stored
-from regard.recording.stream import Stream
+from regard.recording.schema import Place
+from regard.recording.stores import Array
 from regard.summary import (
     Concentration,
     Distance,

@@ -15,17 +15,18 @@ from typing import Any, Final
 import numpy as np
 
 from regard.errors import FileError, InputError
-from regard.recording.contents import joins_by, place_label
+from regard.recording.measures import Kind, shown_kinds
 from regard.recording.prompt import PromptView
+from regard.recording.schema import place_label, statistics_in
 from regard.recording.statistics import (
     STATISTICS,
     PlaceStatistics,
     Statistic,
     check_statistic,
+    mean_from_sums,
     statistic_kinds,
-    told,
 )
-from regard.recording.store import Array, Listed, Store
+from regard.recording.stores import Array, Listed, Store
 
 MERGED_NOTE: Final = "merged"
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed
@@ -34,15 +35,14 @@ _MOST_HEADS: Final = 2**16
 
 @dataclass(frozen=True)
 class PlaceSums:
-    """The sums of one module's recorded heads: S statistics, in the order of `names`."""
+    """The sums of one module's recorded heads: S statistics, in the order of `kinds`."""
 
-    names: tuple[str, ...]
-
+    kinds: tuple[Kind, ...]
     stack: str
     layer: int
     heads: tuple[int, ...]
     total_heads: int
-    masses: Array  # (S, H) float64: sums over rows; of max_… the largest
+    masses: Array  # (S, H) float64: sums over rows, or what else their kinds join to
     counts: Array  # (S, H) float64: over how many rows; 0 where a text does not know
 
     @property
@@ -59,14 +59,23 @@ class PlaceSums:
         if self.names != other.names:
             odd = sorted(set(self.names) ^ set(other.names))
             raise InputError(f"{self.label}: only some of the texts have {', '.join(odd)}")
-        larger = np.maximum(self.masses, other.masses)
-        masses = np.where(_is_largest(self.names), larger, self.masses + other.masses)
+        joined = [
+            k.join(*pair) for k, *pair in zip(self.kinds, self.masses, other.masses, strict=True)
+        ]
+        # what one text alone knows is known, however it would join
+        masses = np.where(other.counts > 0, np.stack(joined), self.masses)
+        masses = np.where(self.counts > 0, masses, other.masses)
         return replace(self, masses=masses, counts=self.counts + other.counts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the statistics."""
+        return tuple(kind.name for kind in self.kinds)
 
     def number(self, statistic: str) -> Array:
         """(H,): the statistic over all texts; NaN where none knows it."""
         at = self.names.index(statistic)
-        found = told(statistic, self.masses[at], self.counts[at])
+        found = mean_from_sums(self.kinds[at], self.masses[at], self.counts[at])
         return np.where(self.counts[at] > 0, found, np.nan)
 
     def rows(self, statistic: str) -> Array:
@@ -155,28 +164,23 @@ def merge_prompts(prompts: Iterable[PromptView]) -> Merged:
 
 
 def _sums_of(prompt: PromptView) -> Merged:
-    places, names = {}, tuple(prompt.statistic_kinds)
+    places = {}
     for label, place in prompt.places.items():
-        masses, counts = _sums(prompt.statistics(label), names)
+        kinds, masses, counts = _sums(prompt.statistics(label), prompt.statistic_kinds)
         places[label] = PlaceSums(
-            names, place.stack, place.layer, place.heads, place.total_heads, masses, counts
+            kinds, place.stack, place.layer, place.heads, place.total_heads, masses, counts
         )
     keys = max((place.keys for place in prompt.places.values()), default=0)
     return Merged(1, prompt.note.tokens, keys, places, prompt.statistic_kinds)
 
 
-def _sums(found: PlaceStatistics, names: tuple[str, ...]) -> tuple[Array, Array]:
-    """(S, H) masses and counts; what a text does not know adds nothing."""
-    pairs = [found.sums(name) for name in names]
+def _sums(found: PlaceStatistics, names: Iterable[str]) -> tuple[tuple[Kind, ...], Array, Array]:
+    """S kinds, and (S, H) masses and counts; what a text does not know adds nothing."""
+    kinds, pairs = tuple(map(found.kind, names)), [found.sums(name) for name in names]
     masses, counts = (np.stack([np.asarray(p[n], np.float64) for p in pairs]) for n in (0, 1))
     is_known = ~(np.isnan(masses) | np.isnan(counts)) & (counts > 0)
-    nothing = np.where(_is_largest(names), -np.inf, 0.0)
-    return np.where(is_known, masses, nothing), np.where(is_known, counts, 0.0)
-
-
-def _is_largest(names: tuple[str, ...]) -> Array:
-    """(S, 1): which of them are maxima."""
-    return np.array([[joins_by(name) == "max"] for name in names])
+    nothing = np.array([[kind.nothing] for kind in kinds])
+    return kinds, np.where(is_known, masses, nothing), np.where(is_known, counts, 0.0)
 
 
 # ── in a file ────────────────────────────────────────────────────────────────────────────────
@@ -206,17 +210,18 @@ def read_merged(store: Store) -> Merged | None:
         return None
     try:
         facts = json.loads(text)
-        kinds = statistic_kinds(store.metadata)
+        kinds = shown_kinds(statistics_in(store.metadata))
         if facts["statistics"] != list(kinds):
             return None  # of another version: they are computed again
         documents, tokens, keys = (_count(facts[key]) for key in ("documents", "tokens", "keys"))
-        places = [_place(store, one, tuple(kinds)) for one in facts["places"]]
+        places = [_place(store, one, tuple(kinds.values())) for one in facts["places"]]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise FileError(f"the note {MERGED_NOTE!r} does not say what it should") from None
-    return Merged(documents, tokens, keys, {one.label: one for one in places}, kinds)
+    said = statistic_kinds(store.metadata)
+    return Merged(documents, tokens, keys, {one.label: one for one in places}, said)
 
 
-def _place(store: Store, facts: Mapping[str, Any], names: tuple[str, ...]) -> PlaceSums:
+def _place(store: Store, facts: Mapping[str, Any], kinds: tuple[Kind, ...]) -> PlaceSums:
     heads = tuple(_count(head) for head in facts["heads"])
     layer, total = _count(facts["layer"]), _count(facts["total_heads"])
     fine = sorted(set(heads)) == list(heads) and heads and heads[-1] < total <= _MOST_HEADS
@@ -224,10 +229,10 @@ def _place(store: Store, facts: Mapping[str, Any], names: tuple[str, ...]) -> Pl
         raise ValueError(facts)
     label = place_label(facts["stack"], layer)
     entry: Listed | None = store.entries.get(f"{MERGED_NOTE}/{label}")
-    if entry is None or entry.dtype != "F64" or entry.shape != (2, len(names), len(heads)):
+    if entry is None or entry.dtype != "F64" or entry.shape != (2, len(kinds), len(heads)):
         raise FileError(f"{label}: its merged statistics are gone, or of another shape")
     masses, counts = store.array(entry.name)
-    return PlaceSums(names, facts["stack"], layer, heads, total, masses, counts)
+    return PlaceSums(kinds, facts["stack"], layer, heads, total, masses, counts)
 
 
 def _count(value: Any) -> int:

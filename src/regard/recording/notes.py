@@ -1,21 +1,27 @@
-"""The notes of a recording, those of all ranks merged."""
+"""The notes of a recording, those of all ranks merged; what ablations of heads changed is one."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from regard.errors import FileError
-from regard.recording.contents import CONTENTS, PLACE_NOTE, PROMPT_NOTE, Place, Prompt
-from regard.recording.folder import Folder
-from regard.recording.knocked import KNOCKED_NOTE, Knocked, read_knocked
-from regard.recording.store import Store
+from regard.recording.schema import (
+    CONTENTS,
+    PLACE_NOTE,
+    PROMPT_NOTE,
+    READS,
+    Place,
+    Prompt,
+    version_of,
+)
+from regard.recording.stores import Folder, Store
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_CONTENTS: Final = re.compile(r"attention/([0-9]{1,9})")
 _SAME: Final = (
     "stack", "layer", "kind", "heads", "total_heads", "key_heads", "dim", "value_dim",
     "query_tokens", "key_tokens", "row_bin", "key_bin", "top_every", "pool_cell",
@@ -36,6 +42,8 @@ def read_notes(store: Store, name: str) -> Notes:
     """The notes of a store; FileError where it is no recording of attention that we can read."""
     told = _by_rank(store)
     _check_contents(store.metadata, name)
+    if len({version_of(notes) for notes in told.values()}) > 1:
+        raise FileError(f"{name}: the ranks do not agree about contents; open them one by one")
     facts = {key: _json(store.metadata, key) for key in ("model", "made", "plan", "check")}
     prompts: dict[int, Prompt] = {}
     places: dict[int, dict[str, Place]] = {}
@@ -68,11 +76,13 @@ def _check_contents(metadata: Mapping[str, str], name: str) -> None:
             f"{name}: holds no attention (its notes do not say what it holds); give a file that "
             "regard.record or `regard record` has written"
         )
-    match = _CONTENTS.fullmatch(said)
-    if match is None:
+    version = version_of(metadata)
+    if not version:
         raise FileError(f"{name}: holds {said!r:.40}, not attention; give a recording of attention")
-    if int(match[1]) != int(CONTENTS.rpartition("/")[2]):
-        raise FileError(f"{name}: holds {said!r}; this regard reads {CONTENTS!r}: upgrade it")
+    if version not in READS:
+        raise FileError(
+            f"{name}: holds {said!r:.40}; this regard reads up to {CONTENTS!r}: upgrade it"
+        )
 
 
 def _json(metadata: Mapping[str, str], key: str) -> dict[str, Any]:
@@ -133,3 +143,38 @@ def _joined_prompt(a: Prompt | None, b: Prompt) -> Prompt:
         next=a.next or b.next,  # the rank with the last tokens knows
         finished=a.finished and b.finished,
     )
+
+
+KNOCKED_NOTE: Final = "knocked/"  # of prompt 0: `knocked/0`
+_PARTS: Final = ("text", "copying")
+_CHANGES: Final = ("delta_logit", "delta_logprob", "kl")
+_NUMBERS: Final = (*_CHANGES, *(f"typical_{name}" for name in _CHANGES))
+
+# By head, as `regard.intervene.Evidence.to_dict` says it.
+Knocked: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+def write_knocked(found: Knocked) -> str:
+    """As the note has it."""
+    return json.dumps({label: dict(one) for label, one in found.items()}, separators=(",", ":"))
+
+
+def read_knocked(text: str) -> dict[str, dict[str, Any]]:
+    """Read back; FileError where a number is missing or is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise FileError("knock-outs whose note is no JSON") from None
+    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+        raise FileError("knock-outs whose note is no JSON object of heads")
+    for label, one in value.items():
+        for part in _PARTS:
+            numbers = one.get(part)
+            fine = isinstance(numbers, dict) and all(_is_number(numbers.get(n)) for n in _NUMBERS)
+            if not fine:
+                raise FileError(f"the knock-out of {label!r:.40} without the numbers of {part!r}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -11,14 +11,13 @@ import numpy as np
 
 from regard.display import as_html
 from regard.errors import FileError, InputError
-from regard.recording.contents import Place, Prompt, place_label
 from regard.recording.head import Head
-from regard.recording.held import Held
+from regard.recording.layer import Held
 from regard.recording.notes import Notes
-from regard.recording.pieces import Sorted
+from regard.recording.pieces import Sorted, Stream
+from regard.recording.schema import Place, Prompt, place_label
 from regard.recording.statistics import PlaceStatistics, Statistic, check_statistic, statistic_kinds
-from regard.recording.store import Array, Store
-from regard.recording.stream import Stream
+from regard.recording.stores import Array, Store
 
 _LABEL: Final = re.compile(
     r"(?:(?P<stack>.+)\.)?[lL](?P<layer>[0-9]{1,16})(?:[hH](?P<head>[0-9]{1,16}))?", re.DOTALL

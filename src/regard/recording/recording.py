@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from regard.display import Style, as_html, ask
 from regard.errors import InputError
-from regard.recording.catalogue import Damage
-from regard.recording.contents import Place
-from regard.recording.folder import open_recording
+from regard.recording.format.frames import Damage
 from regard.recording.head import Head
-from regard.recording.memory import Memory
 from regard.recording.merged import Merged, merge_prompts, read_merged
 from regard.recording.notes import read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView, listed
+from regard.recording.schema import Place
 from regard.recording.shards import Shards, is_shards
 from regard.recording.statistics import Statistic, statistic_kinds
-from regard.recording.store import Array, Store
+from regard.recording.stores import Array, Memory, Store, open_recording
 from regard.recording.training import TRAINING_NOTE, Training
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import numpy as np
 
 from regard.errors import FileError
 from regard.mask import Verdict
-from regard.recording.held import Held
+from regard.recording.layer import Held
 from regard.recording.rules import Rules
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.running import RunningRows, sums_for
 
 _UNIT: Final = 8  # rows of the canonical product

@@ -18,15 +18,13 @@ from typing import Any, Final, overload
 
 from regard.errors import FileError, InputError
 from regard.files import is_folder, open_file, shown
-from regard.recording.catalogue import Damage
-from regard.recording.contents import PLACE_NOTE, PROMPT_NOTE
-from regard.recording.knocked import KNOCKED_NOTE
+from regard.recording.format.frames import Damage
 from regard.recording.merged import Merged, merge_prompts, read_merged
-from regard.recording.notes import read_notes
+from regard.recording.notes import KNOCKED_NOTE, read_notes
 from regard.recording.pieces import sort_pieces
 from regard.recording.prompt import PromptView
-from regard.recording.read import Entry, Reader
-from regard.recording.store import Array, Shelf
+from regard.recording.schema import PLACE_NOTE, PROMPT_NOTE
+from regard.recording.stores import Array, Entry, Reader, Shelf
 
 MANIFEST: Final = "manifest.json"  # what a run was, beside its files
 SHARD_NOTE: Final = "shard"  # which documents a file holds, and how they were recorded

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from regard.errors import InputError
-from regard.recording.contents import Place, declared_statistics, joins_by
-from regard.recording.heavy import needed_mass, split_bins
-from regard.recording.held import Held
-from regard.recording.offsets import mass_at
-from regard.recording.sight import Sight
-from regard.recording.store import Array
-from regard.recording.stream import Stream
+from regard.recording.layer import Held, mass_at
+from regard.recording.measures import Kind, Span, shown_kinds
+from regard.recording.pieces import Stream
+from regard.recording.schema import Place, statistics_in
+from regard.recording.sinks import find_sinks
+from regard.recording.stores import Array
+from regard.recording.visibility import Sight
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 
@@ -28,33 +28,16 @@ class Statistic(NamedTuple):
     """What a number means."""
 
     words: str
-    span: Literal["one", "entropy", "spread"] = "one"  # how far it ranges: see `surprise`
-
-
-STATISTICS: Final[dict[str, Statistic]] = {
-    "sink": Statistic("mass on sinks: keys that get over 0.3 of each row that sees them"),
-    "non_sink": Statistic("mass on keys that are no sinks"),
-    "first": Statistic("mass on key 0"),
-    "previous": Statistic("mass on the token before"),
-    "self": Statistic("mass on oneself"),
-    "duplicate": Statistic("mass on earlier copies of the token, over rows that have one"),
-    "prefix": Statistic("mass on what followed earlier copies, over rows that have one"),
-    "delimiter": Statistic("mass on punctuation and line breaks"),
-    "delimiter_chance": Statistic("what delimiters would get from an even spread"),
-    "entropy": Statistic("mean entropy of a row, in nats", "entropy"),
-    "normalized_entropy": Statistic("mean entropy as a share of the largest possible"),
-    "peak": Statistic("mean weight of a row's heaviest key"),
-    "sharp": Statistic("share of rows with a weight above 0.99"),
-    "concentration": Statistic("mean Σ p² of a row"),
-    "max_score": Statistic("largest scale·q·k", "spread"),
-    "output_norm": Statistic("mean ‖o‖, over the mean of the layer"),
-}
+    span: Span = "one"  # how far it ranges: see `surprise`
 
 
 def statistic_kinds(metadata: Mapping[str, str]) -> dict[str, Statistic]:
-    """Those of every recording, and those that one declares itself."""
-    declared = declared_statistics(metadata)
-    return STATISTICS | {name: Statistic(one.words, "spread") for name, one in declared.items()}
+    """Those of every recording, and those that one's notes declare."""
+    kinds = shown_kinds(statistics_in(metadata))
+    return {name: Statistic(kind.words, kind.span) for name, kind in kinds.items()}
+
+
+STATISTICS: Final[dict[str, Statistic]] = statistic_kinds({})  # of every recording
 
 
 def check_statistic(name: str, kinds: Iterable[str]) -> None:
@@ -77,23 +60,31 @@ class PlaceStatistics:
 
     def __getitem__(self, name: str) -> Array:
         """(H,) float64."""
-        return told(name, *self.sums(name))
+        return mean_from_sums(self.kind(name), *self.sums(name))
+
+    def kind(self, name: str) -> Kind:
+        """What the recording says of a statistic."""
+        return self.held.kinds[name]
 
     def sums(self, name: str) -> tuple[Array, Array]:
         """(H,) each: what a statistic is the mean of, summed over rows, and how many rows those
-        are. Of `max_…` the first is the largest itself. Sums of several texts add."""
+        are; joined otherwise where its kind says so. Sums of several texts add."""
         ways: dict[str, Callable[[], tuple[Array, Array]]] = {
             "sink": lambda: (self._masses[0], self._rows),
             "non_sink": lambda: (self._masses[1], self._rows),
             "previous": lambda: self._at(1), "self": lambda: self._at(0),
-            "duplicate": lambda: (self._total(name), self._with_copy(1)),
-            "prefix": lambda: (self._total(name), self._with_copy(2)),
             "delimiter": lambda: (self._delimiter(), self._rows),
             "delimiter_chance": self._delimiter_chance,
-            "normalized_entropy": lambda: (self._total(name), self._total("normalized_rows")),
         }  # fmt: skip
         way = ways.get(name)
-        return (self._total(name), self._rows) if way is None else way()
+        return (self._total(name), self._counted(self.kind(name))) if way is None else way()
+
+    def _counted(self, kind: Kind) -> Array:
+        """(H,): the rows that a sum is divided by."""
+        copies = {"copied_rows": 1, "followed_rows": 2}  # earlier, by at least so many tokens
+        if kind.counts in copies:
+            return self._with_copy(copies[kind.counts])
+        return self._total(kind.counts)
 
     # ── from totals ──────────────────────────────────────────────────────────────────────────
 
@@ -113,9 +104,9 @@ class PlaceStatistics:
             return np.full(len(heads), float(len(rows)))
         if run is None or self.held.totals:
             return np.full(len(heads), np.nan)
-        bins = [run.numbers(n, rows.stop).astype(np.float64) for n in heads]
-        if joins_by(name) == "max":
-            return np.array([one.max(initial=-np.inf) for one in bins])
+        kind, bins = self.kind(name), [run.numbers(n, rows.stop).astype(np.float64) for n in heads]
+        if not kind.is_sum:
+            return np.array([kind.over(one) for one in bins])
         lengths = np.diff(np.append(run.edges()[: len(bins[0])], rows.stop))
         return np.array([one @ lengths for one in bins])
 
@@ -152,33 +143,20 @@ class PlaceStatistics:
 
     @cached_property
     def _masses(self) -> tuple[Array, Array]:
-        """Mass on sinks and on the others; a sum each, since 1 − a sink of 0.9999 is noise."""
-        received = self.held.columns("received")
+        """Mass on sinks and on the others; a sum each, since 1 − a sink of 0.9999 is noise. NaN
+        where a bin may hold a sink that is not known by itself."""
+        received, sink, others = self.held.columns("received"), self._unknown, self._unknown
         if received is None:
-            return self._unknown, self._unknown
-        if self._place.key_bin > 1:
-            return self._masses_of_bins(received.astype(np.float64))
-        with np.errstate(invalid="ignore"):
-            is_sink = received > self._needed
-            sink, others = (np.where(which, received, 0).sum(-1, dtype=np.float64)
-                            for which in (is_sink, ~is_sink))  # fmt: skip
-        return sink, others
-
-    def _masses_of_bins(self, received: Array) -> tuple[Array, Array]:
-        """The same from (H, bins); NaN where a bin may hold a sink that is not known by itself."""
-        needed = np.broadcast_to(self._needed, (len(received), self._place.keys))
-        sink, others = self._unknown, self._unknown
+            return sink, others
+        seen = np.broadcast_to(self._seen, (len(received), self._place.keys))
         for slot, first in enumerate(self._total("first").tolist()):
-            bins, heavy = received[slot], self.held.heavy(slot)
-            found = split_bins(bins, self._place.key_bin, first, needed[slot], heavy)
+            found = find_sinks(
+                received[slot], seen[slot], len(self.held.rows), size=self._place.key_bin,
+                first=first, heavy=self.held.heavy(slot) if self._place.key_bin > 1 else None,
+            )  # fmt: skip
             if found is not None:
-                sink[slot], others[slot] = found.sinks, found.others
+                sink[slot], others[slot] = found.mass, found.rest
         return sink, others
-
-    @property
-    def _needed(self) -> Array:
-        """(H or 1, keys): a key is a sink if it gets more."""
-        return needed_mass(self._seen, len(self.held.rows))
 
     @cached_property
     def _seen(self) -> Array:
@@ -226,12 +204,12 @@ class PlaceStatistics:
         return self._keys.delimiters[: self._place.keys]
 
 
-def told(name: str, mass: Array, count: Array) -> Array:
+def mean_from_sums(kind: Kind, mass: Array, count: Array) -> Array:
     """The statistic of a place's heads (H,) out of its sums; NaN where it is not known."""
-    if joins_by(name) == "max":
+    if not kind.is_sum:
         return mass
     mean = _share(mass, count)
-    if name != "output_norm":
+    if not kind.by_layer:
         return mean
     known = mean[np.isfinite(mean)]
     return _share(mean, np.full(mean.size, known.mean() if known.size else np.nan))

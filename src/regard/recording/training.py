@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from regard.errors import FileError, InputError
-from regard.recording.store import Array, Listed, Store
+from regard.recording.stores import Array, Listed, Store
 
 TRAINING_NOTE: Final = "training"
 ALARMS_NOTE: Final = "training/alarms"

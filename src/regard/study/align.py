@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from regard.recording import Stream
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 _LONGEST: Final = 20_000  # tokens of a differing middle that are matched; more takes minutes
 

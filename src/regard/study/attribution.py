@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from regard.errors import ShapeError, UnavailableError
 from regard.recording import Head
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 
 def value_attribution(weights: ArrayLike, value_norms: ArrayLike) -> Array:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 ALPHA: Final = 0.0005  # of a label; of the 14 labels together below 0.01
 LEAST_TOKENS: Final = 16  # a shorter text shows nothing

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.recording import Head, PromptView, Recording
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.align import Alignment, align
 from regard.study.divergence import js_distance
 from regard.study.finding import as_number

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.errors import InputError, ShapeError
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 
 @dataclass(frozen=True)

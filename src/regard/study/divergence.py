@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 
 
 def js_distance(p: ArrayLike, q: ArrayLike, apart: ArrayLike = 0.0) -> Array:

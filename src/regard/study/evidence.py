@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.facts import HeadFacts
 from regard.study.finding import SeenAt
 from regard.study.pattern import Measure, Pattern, RowValues

@@ -13,19 +13,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from regard.recording import Head, PromptView, Stream
-from regard.recording.heavy import SINK, few_rows
-from regard.recording.offsets import Profile
-from regard.recording.sight import Sight
-from regard.recording.store import Array
-from regard.study.reach import Reach, reach_of
-from regard.study.sinks import (
+from regard.recording.layer import Profile
+from regard.recording.sinks import (
+    SINK,
     UNKNOWN_SINKS,
     Sinks,
     Tops,
-    from_bins,
-    from_columns,
-    from_lists,
+    few_rows,
+    find_sinks,
+    sinks_from_lists,
 )
+from regard.recording.stores import Array
+from regard.recording.visibility import Sight, VisibleSpans, visible_spans
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 _LEARNED: Final = 1e-3  # mass that no key got, beyond rounding
@@ -87,13 +86,13 @@ class PlaceFacts:
         """Which kind of mask a head has."""
         return slot if len(self._kinds) > 1 else 0
 
-    def reach(self, slot: int) -> Reach | None:
+    def reach(self, slot: int) -> VisibleSpans | None:
         """What a head's rows may see."""
         return self._reaches[self.kind(slot)]
 
     @cached_property
-    def _reaches(self) -> list[Reach | None]:
-        return [reach_of(self.held, head) for head in self._kinds]
+    def _reaches(self) -> list[VisibleSpans | None]:
+        return [visible_spans(self.held, head) for head in self._kinds]
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -173,7 +172,7 @@ class HeadFacts:
         return self.total("rows")
 
     @property
-    def reach(self) -> Reach | None:
+    def reach(self) -> VisibleSpans | None:
         """What its rows may see."""
         return self.place.reach(self.slot)
 
@@ -192,19 +191,18 @@ class HeadFacts:
     @cached_property
     def sinks(self) -> Sinks:
         """Which keys are sinks; not known where nothing tells."""
-        place, got, rows = self.place.place, self.received, self.place.rows
+        place, got, heavy = self.place.place, self.received, None
         if got is None or not self.rows > 0:
             return UNKNOWN_SINKS
-        seen = self.place.seen(self.slot)
-        if place.key_bin == 1:
-            return from_columns(got, seen, rows, self.rows)
-        heavy = self.place.held.heavy(self.slot)
-        found = from_bins(got, place.key_bin, self.total("first"), seen, rows, self.rows, heavy)
-        if found is not None:
-            return found
-        if self.tops is not None and len(self.tops.rows) >= _ENOUGH:
-            return from_lists(self.tops, self.reach, place.keys, self.learned_sink)
-        return UNKNOWN_SINKS
+        if place.key_bin > 1:
+            heavy = self.place.held.heavy(self.slot)
+        found = find_sinks(
+            got, self.place.seen(self.slot), len(self.place.rows), count=self.rows,
+            size=place.key_bin, first=self.total("first"), heavy=heavy,
+        )  # fmt: skip
+        if found is None and self.tops is not None and len(self.tops.rows) >= _ENOUGH:
+            return sinks_from_lists(self.tops, self.reach, place.keys, self.learned_sink)
+        return found or UNKNOWN_SINKS
 
     @property
     def sinks_unknown(self) -> str:

@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from regard.recording import STATISTICS, Merged
-from regard.recording.contents import place_label
-from regard.recording.store import Array
+from regard.recording.measures import shown_kinds
+from regard.recording.schema import place_label
+from regard.recording.stores import Array
 from regard.study.surprise import deviations
 from regard.study.words import in_figures
 
@@ -29,7 +30,8 @@ _SENTENCES: Final = {
     "sharp": "looks at a single key in {} of its rows",
     "max_score": "reaches a score of {}",
     "output_norm": "writes {} times what its layer's heads write on average",
-}  # those that say something by themselves; the others are parts or complements of these
+}
+_TELLING: Final = tuple(name for name, kind in shown_kinds({}).items() if kind.telling)
 
 
 class Outlier(NamedTuple):
@@ -45,7 +47,7 @@ class Outlier(NamedTuple):
     def sentence(self) -> str:
         """What the head does, and what is usual in its layer."""
         value, usual = (in_figures(one) for one in (self.value, self.median))
-        words = _SENTENCES[self.statistic].format(value)
+        words = _SENTENCES.get(self.statistic, f"has {self.statistic} {{}}").format(value)
         return f"{self.label} {words}; its layer's median is {usual}"
 
     def as_dict(self) -> Any:
@@ -57,7 +59,7 @@ def outliers(merged: Merged, n: int = 5) -> list[Outlier]:
     """The n heads that differ most from their layers, each by what it differs in most."""
     best: dict[str, Outlier] = {}
     for stack in merged.stacks:
-        for statistic in _SENTENCES:
+        for statistic in _TELLING:
             for one in _found(merged.grid(statistic, stack), statistic, stack, merged.keys):
                 known = best.get(one.label)
                 if known is None or known.deviations < one.deviations:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from regard.recording import Head, Stored
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.align import Alignment
 from regard.study.divergence import js_distance, js_of_masses
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView, Recording
-from regard.recording.store import Array
+from regard.recording.stores import Array
+from regard.recording.visibility import visible_spans
 from regard.study.heads import Recorded, opened, prompt_of
-from regard.study.reach import reach_of
 
 CAUTION: Final = (
     "rollout was published for encoders; in a causal model every layer can only pass mass to "
@@ -125,5 +125,5 @@ def _layers(view: PromptView, stack: str) -> Iterator[list[Head]]:
 
 def _looks_back(view: PromptView, head: Head) -> bool:
     """Whether no row sees beyond itself."""
-    reach = reach_of(view.held(head.place.label), head.head)
+    reach = visible_spans(view.held(head.place.label), head.head)
     return reach is None or bool(np.all(reach.high <= reach.rows + 1))

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.finding import HeadStudy
 
 _MAD: Final = 1.4826  # makes the median absolute deviation of a bell curve its standard deviation

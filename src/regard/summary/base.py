@@ -232,6 +232,9 @@ class RowStatistic(Summary):
 
     needs: ClassVar[tuple[str, ...]] = ()  # names in SUMS
     whole: ClassVar[bool] = False  # counts, as int64
+    # How the rows of a bin, and of a whole recording, become one number: "sum" (shown as a mean),
+    # "max" or "min". None: "max" where the name begins with max_, else "sum".
+    joins: ClassVar[Literal["sum", "max", "min"] | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -242,6 +245,8 @@ class RowStatistic(Summary):
                 f"{cls.__qualname__}: a RowStatistic needs close(sums), which makes its value of "
                 "the running sums it names in `needs`"
             )
+        if cls.joins not in (None, "sum", "max", "min"):
+            raise InputError(f"{cls.__qualname__}.joins is {cls.joins!r}; give 'sum', 'max', 'min'")
         if unknown := [name for name in cls.needs if name not in SUMS]:
             raise InputError(
                 f"{cls.__qualname__}.needs names {', '.join(map(repr, unknown))}; there are "

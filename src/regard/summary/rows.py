@@ -88,6 +88,7 @@ def normalize(entropy: Any, visible: Any, sink: Any) -> Any:
 
 class _Largest(RowStatistic):
     takes_numpy = True
+    joins = "max"
     counts_sink = False
 
     def close(self, sums: Sums) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.recording import PromptView, Recording
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 from regard.study import Report, make_report
 from regard.viewer import answers
 from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError
 from regard.recording import Head
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight
 from regard.viewer.carried_tracks import pack_tracks
 from regard.viewer.packing import Packed
 from regard.views.pixels import TILE

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.errors import UnavailableError
 from regard.recording import Head, PromptView
-from regard.recording.stored import StoredOf
+from regard.recording.layer import StoredOf
 from regard.views import profiles
 from regard.views.overview import short_answer, tried
 from regard.views.pixels import TILE

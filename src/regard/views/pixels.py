@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.recording.regions import pool
+from regard.recording.collect import pool
 from regard.views.schema import How
 from regard.views.uniform import Codes, codes_of, encode_times
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.recording import Head
-from regard.recording.regions import areas
-from regard.recording.sight import Sight
+from regard.recording.layer import areas
+from regard.recording.visibility import Sight
 from regard.views.pixels import TILE
 from regard.views.tiles import HeadMap
 from regard.views.uniform import codes_of, even_sums

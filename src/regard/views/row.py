@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
+from regard.recording.visibility import seen_cells
 from regard.views.schema import RowFactsAnswer, as_json
 from regard.views.text import CAVEAT
 from regard.views.uniform import sight_of
-from regard.views.visible import seen_cells
 
 MOST_TOP: Final = 256  # heaviest keys in one answer
 MOST_CELLS: Final = 2**16  # of a rectangle

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.recording.sight import Sight
-from regard.views.visible import seen_cells
+from regard.recording.visibility import Sight, seen_cells
 
 _AT_ONCE = 256  # rows
 _Array: TypeAlias = NDArray[Any]

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from regard.errors import FileError, InputError, UnavailableError
 from regard.recording import Head, PromptView
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight, seen_cells
 from regard.views.uniform import HIDDEN, codes_of, even_sums, mask_kind
-from regard.views.visible import seen_cells
 
 SIDE: Final = 32  # pixels
 MOST_SIDE: Final = 64
@@ -100,13 +99,13 @@ class _Sheet:
 
     def _draw_stored(self, heads: list[Head]) -> None:
         place, held = heads[0].place, self.prompt.held(heads[0].place.label)
-        pooled = held.columns("pooled")
-        if pooled is None:
+        cells = held.pooled_sums()
+        if cells is None:
             return
         own = place.pool_cell
         fine = -(-max(heads[0].shape) // own)  # cells a side
         step = -(-fine // self.side)
-        sums = _block_sums(pooled, heads[0].shape, own, step)
+        sums = _block_sums(cells, step)
         for slot, head in enumerate(heads):
             even = self._uniform(head, own * step)
             self._keep(head, sums[slot], even, WHOLE)
@@ -143,15 +142,11 @@ class _Sheet:
         self.codes[head.layer, head.head] = _stretched(codes, self.side)
 
 
-def _block_sums(pooled: _Array, shape: tuple[int, int], own: int, step: int) -> _Array:
-    """(H, R, C) mean weights in cells of `own` tokens → sums over `step` × `step` of them."""
-    heights, widths = (
-        np.minimum(np.arange(own, n + own, own), n) - np.arange(0, n, own) for n in shape
-    )
-    tall = np.add.reduceat(
-        pooled * heights[:, None].astype(pooled.dtype), np.arange(0, heights.size, step), axis=1
-    )
-    found: _Array = np.add.reduceat(tall * widths, np.arange(0, widths.size, step), axis=2)
+def _block_sums(cells: _Array, step: int) -> _Array:
+    """(H, R, C) mass in cells → sums over `step` × `step` of them, in float64."""
+    down, across = (np.arange(0, n, step) for n in cells.shape[1:])
+    tall = np.add.reduceat(cells, down, axis=1)
+    found: _Array = np.add.reduceat(tall, across, axis=2, dtype=np.float64)
     return found
 
 

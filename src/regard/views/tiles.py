@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
 from regard.recording.replay import BLOCK_ROWS, Block, Replay, RowState
-from regard.recording.sight import Sight
+from regard.recording.visibility import Sight, uniform_cells
 from regard.views.cache import Cache
 from regard.views.pixels import TILE, Pixels, Sums, join
 from regard.views.schema import How
 from regard.views.uniform import HIDDEN, Codes, codes_of, mask_kind
-from regard.views.visible import uniform_cells
 
 _MOST_CELLS: Final = 2**30  # of the matrix in one computed tile: some seconds
 _KEPT_LEVEL: Final = 32  # tokens a pixel of the sums that are kept, from which coarser tiles come

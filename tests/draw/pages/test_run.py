@@ -11,8 +11,8 @@ from draw.recorded import on_disk
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import overview_lines, run_lines
 from regard.recording import Alarm, Memory, Recording, open
-from regard.recording.contents import CONTENTS
-from regard.recording.extend import extend
+from regard.recording.format.write import extend
+from regard.recording.schema import CONTENTS
 from regard.views.overview import whole_overview
 
 WORDS = {"max_score": "largest score", "grad_w_q": "norm"}

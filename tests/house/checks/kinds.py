@@ -24,7 +24,7 @@ LOWERING = {
     "engine/backends/gpu/seen.py": "masks as numbers for the Triton kernels; the rest as a table",
     "engine/backends/gpu/bind.py": "biases that the Triton kernels read; the rest is refused",
     "engine/backends/gpu/sweeps.py": "statistics that the Triton kernels write; the rest by tiles",
-    "recording/answers.py": "what recordings store, and what sweeps for it; the rest by its sums",
+    "recording/query.py": "what recordings store, and what sweeps for it; the rest by its sums",
     "engine/backends/tiled/rows.py": "best keys and maps, which are no running sums",
 }
 

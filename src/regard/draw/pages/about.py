@@ -13,8 +13,8 @@ from regard.draw.paper import Paper, StyledLine, plain
 from regard.draw.passage import Passage, shaded_text
 from regard.draw.spelling import fitted, flowing, visible
 from regard.recording import PromptView, Recording
-from regard.recording.contents import Place
 from regard.recording.prompt import listed
+from regard.recording.schema import Place
 from regard.views.text import bytes_in_words, count, large_number
 
 _PROMPTS = 8  # listed

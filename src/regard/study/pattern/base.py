@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.chance import Trial, hoeffding
 from regard.study.facts import HeadFacts, RowNumbers
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
+from regard.recording.visibility import VisibleSpans
 from regard.study.chance import LEAST_ROWS
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, RowValues, unknown
-from regard.study.reach import Reach
 
 
 class Copies(MassPattern):
@@ -75,7 +75,7 @@ class Copies(MassPattern):
         found: Array = head.once(self.name, lambda: self._counted(ids, reach))
         return found
 
-    def _counted(self, ids: Array, reach: Reach) -> Array:
+    def _counted(self, ids: Array, reach: VisibleSpans) -> Array:
         """From the sorted list of each token's places."""
         _, name = np.unique(ids, return_inverse=True)
         places = np.sort(name * ids.size + np.arange(ids.size))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 

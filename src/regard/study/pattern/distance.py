@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.chance import LEAST_ROWS
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown

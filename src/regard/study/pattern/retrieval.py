@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from regard.errors import InputError
-from regard.recording.store import Array
+from regard.recording.stores import Array
 from regard.study.chance import hoeffding
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.pattern.base import Measure, Pattern, RowValues, unknown

@@ -7,7 +7,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from regard.recording.store import Array
+from regard.recording.sinks import Tops
+from regard.recording.stores import Array
 from regard.study.chance import (
     LEAST_ROWS,
     Trial,
@@ -19,7 +20,6 @@ from regard.study.chance import (
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.pattern.base import Measure, Pattern, RowValues, unknown
 from regard.study.pattern.distance import Near
-from regard.study.sinks import Tops
 
 _PEAK: Final = 0.99
 _IMPURITY: Final = 0.01  # 1 − Σp²: gradients of a softmax are of its size

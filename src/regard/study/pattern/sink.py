@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.recording.heavy import SINK
-from regard.recording.store import Array
+from regard.recording.sinks import SINK
+from regard.recording.stores import Array
 from regard.study.chance import Trial, hoeffding
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown

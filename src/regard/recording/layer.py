@@ -1,39 +1,82 @@
-"""What a recording holds of one place: its note, doubted, and its tensors, put together."""
+"""What a recording holds of one attention module: its note, doubted, its tensors, put together, and
+what was measured of each head, with its bins and said in words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from regard.declare import encode
 from regard.errors import FileError
 from regard.mask import Extent, Verdict
-from regard.recording.contents import (
-    ROW_NUMBERS,
-    UNKNOWN,
-    Place,
-    declared_statistics,
-    joins_by,
-    tensor_name,
-)
-from regard.recording.doubt import check_columns, check_heavy, check_piece, check_place
-from regard.recording.heavy import Heavy
-from regard.recording.offsets import Profile, add_profiles
+from regard.recording.measures import COUNTS, KEPT_AS, KINDS, Kind, default_join
 from regard.recording.pieces import Run, Sorted, inner_name
 from regard.recording.rules import Rules, not_here, rebuild
-from regard.recording.store import Array, Listed, Store
-from regard.summary import Concentration, Entropy, MaxScore
+from regard.recording.schema import (
+    UNKNOWN,
+    Place,
+    check_columns,
+    check_heavy,
+    check_piece,
+    check_place,
+    holds_sums,
+    statistics_in,
+    tensor_name,
+)
+from regard.recording.sinks import Heavy
+from regard.recording.stores import Array, Listed, Store
+
+
+class Profile(NamedTuple):
+    """Mass by distance: bin b holds distances edges[b] … edges[b + 1] − 1."""
+
+    masses: Array  # (H, bins) float64
+    edges: Array  # (bins + 1,) int64, ascending
+
+
+def add_profiles(label: str, found: Sequence[tuple[Array, Array]]) -> Profile:
+    """The sum of masses (H, bins) with edges (bins + 1,), over the edges they share."""
+    wide = [Profile(masses.astype(np.float64), edges.astype(np.int64)) for masses, edges in found]
+    for masses, edges in wide:
+        if masses.shape[1] + 1 != edges.size or np.any(edges[1:] <= edges[:-1]):
+            raise FileError(f"{label}: offset_edges do not fit offsets, or do not ascend")
+    total = wide[0]
+    for more in wide[1:]:
+        total = _added(total, more)
+    return total
+
+
+def _added(a: Profile, b: Profile) -> Profile:
+    every = np.union1d(a.edges, b.edges)
+    shared = every[_is_edge(every, a.edges) & _is_edge(every, b.edges)]
+    total = np.zeros((a.masses.shape[0], max(shared.size - 1, 0)))
+    for masses, edges in (a, b):
+        at = np.searchsorted(shared, edges[:-1], side="right") - 1
+        np.add.at(total.T, at, masses.T)
+    return Profile(total, shared)
+
+
+def _is_edge(places: Array, edges: Array) -> Array:
+    """Where a profile has a bin's edge, or nothing at all."""
+    outside = (places < edges[0]) | (places > edges[-1])
+    return np.isin(places, edges) | outside
+
+
+def mass_at(profile: Profile, distance: int) -> Array | None:
+    """(H,): the mass at one distance; None where its bin holds others too."""
+    masses, edges = profile
+    at = int(np.searchsorted(edges, distance, side="right")) - 1
+    if not 0 <= at < masses.shape[1]:
+        return np.zeros(masses.shape[0])  # nobody stands so far apart
+    return masses[:, at] if edges[at + 1] - edges[at] == 1 else None
+
 
 _UNBINNED: Final = ("lse", "q", "k")
-_COUNTS: Final = {"rows", "normalized_rows", "sharp"}  # totals that count rows
-
-
-# Statistics that every recording has, as `regard.declare` writes them: their names here.
-_KEPT_AS: Final = {encode(one): one.name for one in (Entropy(), MaxScore(), Concentration())}
+_COUNTS: Final = {*COUNTS, "sharp"}  # totals that count rows
 
 
 class Held:
@@ -50,9 +93,10 @@ class Held:
         self.store, self.prompt, self.place = store, prompt, place
         self._why_not: dict[int, str] = {}
         self._pieces = pieces.get((prompt, place.label), {})
-        declared = declared_statistics(store.metadata)
-        self.row_numbers = (*ROW_NUMBERS, *declared)
-        self.kept_as = _KEPT_AS | {one.text: name for name, one in declared.items() if one.text}
+        self.kinds = KINDS | statistics_in(store.metadata)
+        self.holds_sums = holds_sums(store.metadata)
+        self.row_numbers = tuple(n for n, kind in self.kinds.items() if kind.of == "rows")
+        self.kept_as = KEPT_AS | {kind.text: n for n, kind in self.kinds.items() if kind.text}
         self._by_row = (*self.row_numbers, "top_weights", "top_keys", "q")
         check_place(place)
         for what, found in self._pieces.items():
@@ -75,13 +119,15 @@ class Held:
 
     def _run(self, what: str) -> Run:
         place = self.place
-        bins = {"k": 1, "value_norm": place.key_bin, "q": 1, "lse": 1}
+        bins = {"k": 1, "value_norm": place.key_bin, "q": 1}
         bins |= {"top_weights": place.top_every, "top_keys": place.top_every}
         by_key = what in ("k", "value_norm")
         origin, limit = (0, place.keys) if by_key else place.rows
-        size = bins.get(what, place.row_bin)
+        kind = self.kinds.get(what)
+        size = bins.get(what, place.row_bin) if kind is None or kind.is_binned else 1
         most = place.keys if what == "top_keys" else None
-        return Run.of(self.store, self._pieces[what], origin, limit, size, most)
+        is_sum = self.holds_sums and (what == "value_norm" or (kind is not None and kind.is_sum))
+        return Run.of(self.store, self._pieces[what], origin, limit, size, most, is_sum)
 
     def _last_row(self) -> int:
         """Where the first of the row tensors ends: a recording may be unfinished or damaged."""
@@ -190,7 +236,8 @@ class Held:
         return self._pieces.get(what, {}).get(None, [])
 
     def columns(self, what: str) -> Array | None:
-        """received (H, ⌈keys/key_bin⌉) or pooled (H, R, C); those of several ranks added."""
+        """received (H, ⌈keys/key_bin⌉) or pooled (H, R, C), as stored; those of several ranks
+        added."""
         entries = self.single(what)
         if not entries:
             return None
@@ -202,6 +249,32 @@ class Held:
             part = self.store.array(entry.name)
             total[tuple(slice(n) for n in part.shape)] += part
         return total
+
+    def own_tensor(self, what: str) -> Array | None:
+        """(H, …): a tensor of which only the file knows what it is; None where it is not of heads.
+        Of several ranks, the lowest one's."""
+        for entry in self.single(what)[:1]:
+            if len(entry.shape) > 1 and entry.shape[0] == len(self.place.heads):
+                return self.store.array(entry.name)
+        return None
+
+    def pooled_sums(self, slot: int | slice = slice(None)) -> Array | None:
+        """(R, C) of one recorded head, or (H, R, C): the mass in each cell."""
+        found = self.columns("pooled")
+        if found is None or self.holds_sums:
+            return None if found is None else found[slot]
+        return found[slot] * self._areas
+
+    def pooled(self, slot: int) -> Array | None:
+        """(R, C) float32: the mean weight in each cell."""
+        found = self.columns("pooled")
+        if found is None or not self.holds_sums:
+            return None if found is None else found[slot].astype(np.float32)
+        return (found[slot] / self._areas.astype(np.float32)).astype(np.float32)
+
+    @property
+    def _areas(self) -> Array:
+        return areas((self.place.queries, self.place.keys), self.place.pool_cell)
 
     def heavy(self, slot: int) -> Heavy:
         """A head's keys whose mass is known by itself."""
@@ -236,19 +309,25 @@ class Held:
 
     @cached_property
     def totals(self) -> dict[str, Array]:
-        """(H,) float64 by name: sums over the rows of all ranks, of `max_…` the largest."""
+        """(H,) float64 by name: over the rows of all ranks, joined as their kinds say."""
         found: dict[str, Array] = {}
         for entry in self.single("totals"):
             names = _names(entry)
             columns = self.store.array(entry.name).astype(np.float64)
             for name, column in zip(names, columns.T, strict=True):
-                add = np.maximum if joins_by(name) == "max" else np.add
-                found[name] = add(found[name], column) if name in found else column
+                join = self.kinds.get(name, Kind(name, joins=default_join(name))).join
+                found[name] = join(found[name], column) if name in found else column
         most = self.place.rows[1] - self.place.rows[0]
         for name in _COUNTS & found.keys():
             if not ((found[name] >= 0) & (found[name] <= most)).all():
                 raise FileError(f"{self.place.label}: totals that count more than {most} rows")
         return found
+
+
+def areas(shape: tuple[int, int], cell: int) -> Array:
+    """(R, C): how much of the matrix lies in each cell × cell square."""
+    sides = [np.minimum(np.arange(cell, n + cell, cell), n) - np.arange(0, n, cell) for n in shape]
+    return sides[0][:, None] * sides[1]
 
 
 def _names(entry: Listed) -> list[str]:
@@ -261,3 +340,109 @@ def _names(entry: Listed) -> list[str]:
     if not fine or len(names) != entry.shape[1]:
         raise FileError(f"{entry.name!r}: its metadata does not name its {entry.shape[1]} columns")
     return names
+
+
+_TOP: Final = ("top_weights", "top_keys")
+_HOW: Final = {"sum": "mean", "max": "largest", "min": "smallest"}  # shown, by how rows join
+
+
+class Measure(NamedTuple):
+    """What a stored number stands for."""
+
+    of: str  # rows, keys, distances, cells; of what this version does not know, the file's word
+    bin: int  # how many of them, at most; 0 where that is not known
+    how: str  # of a bin: mean, sum, largest, smallest, first, or the file's word
+
+    def __str__(self) -> str:
+        if not self.bin:
+            return f"{self.of}, as stored"
+        if self.of == "distances":
+            return "sum by distance"
+        if self.of == "cells":
+            return f"{self.how} of {self.bin} tokens a cell"
+        if self.bin == 1:
+            return f"all {self.of}"
+        return f"{self.how} of {self.bin} {self.of} a bin"
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """One thing that was measured of a head."""
+
+    values: Array
+    measure: Measure
+    edges: Array | None = None  # (n + 1,): entry e stands for edges[e] … edges[e + 1] − 1
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The values."""
+        kind = self.values.dtype if dtype is None else dtype
+        return self.values.astype(kind, copy=bool(copy))
+
+    def __str__(self) -> str:
+        return str(self.measure)
+
+
+class StoredOf(Mapping[str, Stored]):
+    """Everything that was measured of one head, by name; read when asked for."""
+
+    def __init__(self, held: Held, head: int) -> None:
+        self._held, self._slot = held, held.slot(head)
+        self._key_head = held.key_head(head)
+        self.measures: dict[str, Measure] = {}  # known without reading any data
+        place, some = held.place, self.measures
+        for what in (*held.row_numbers, *_TOP):
+            if what in held.runs:
+                joins = "" if what in _TOP else held.kinds[what].joins
+                how = _HOW.get(joins, joins or "first")
+                some[what] = Measure("rows", held.runs[what].bin, how)
+        if "value_norm" in held.runs:
+            some["value_norm"] = Measure("keys", place.key_bin, "mean")
+        if held.single("received"):
+            some["received"] = Measure("keys", place.key_bin, "sum")
+        if held.single("offsets"):
+            some["offsets"] = Measure("distances", 1, "sum")
+        if held.single("pooled") and place.pool_cell:
+            some["pooled"] = Measure("cells", place.pool_cell, "mean")
+        for what, kind in held.kinds.items():
+            if kind.of not in ("rows", "head") and held.own_tensor(what) is not None:
+                some[what] = Measure(kind.of, 0, kind.joins)
+
+    def __getitem__(self, what: str) -> Stored:
+        measure = self.measures[what]
+        if measure.of == "rows":
+            return self._by_row(what, measure)
+        if what == "value_norm":
+            run = self._held.runs[what]
+            return Stored(run.numbers(self._key_head), measure, run.edges())
+        if what == "received":
+            keys = self._held.place.keys
+            edges = np.append(np.arange(0, keys, measure.bin), keys)
+            mass = self._found(what, self._held.columns(what))[self._slot]
+            return Stored(mass.astype(np.float32), measure, edges)
+        if what == "pooled":
+            return Stored(self._found(what, self._held.pooled(self._slot)), measure)
+        if what == "offsets":
+            return self._offsets(measure)
+        return Stored(self._found(what, self._held.own_tensor(what))[self._slot], measure)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
+    def _by_row(self, what: str, measure: Measure) -> Stored:
+        run, stop = self._held.runs[what], self._held.rows.stop
+        values = run.numbers(self._slot, stop)
+        return Stored(values, measure, np.append(run.edges()[: len(values)], stop))
+
+    def _offsets(self, measure: Measure) -> Stored:
+        profile = self._held.profile()
+        if profile is None:
+            raise FileError(f"{self._held.place.label}: its offsets are gone")
+        return Stored(profile.masses[self._slot].astype(np.float32), measure, profile.edges)
+
+    def _found(self, what: str, found: Array | None) -> Array:
+        if found is None:
+            raise FileError(f"{self._held.place.label}: its {what} is gone")
+        return found

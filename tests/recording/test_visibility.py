@@ -12,8 +12,8 @@ from recording.test_head import CASES
 from regard.declare import encode
 from regard.mask import Causal
 from regard.recording import Recording
-from regard.recording.contents import UNKNOWN
-from regard.recording.sight import Sight
+from regard.recording.schema import UNKNOWN
+from regard.recording.visibility import Sight
 
 NAMES = [name for name in CASES if "saturated" not in name]
 

@@ -11,30 +11,34 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final, Literal, TypeVar
 
+import numpy as np
+
+from regard.declare import encode, is_portable
 from regard.errors import FileError
+from regard.recording.measures import COUNTS, KINDS, Kind, default_join, join_of
+from regard.recording.stores import Array, Listed
+from regard.summary import RowStatistic
 
-CONTENTS: Final = "attention/1"  # the note `contents`
+CONTENTS: Final = "attention/2"  # the note `contents`; READS says which versions are read
+READS: Final = (1, 2)
 
 # Notes about prompt 0 and about its place L5 are called `prompt/0` and `place/0/L5`.
 PROMPT_NOTE: Final = "prompt/"
 PLACE_NOTE: Final = "place/"
 STATISTICS_NOTE: Final = "statistics"  # of rows, declared by whoever recorded
 STATISTIC_NAME: Final = "[a-z][a-z0-9_]{0,63}"
+_TEXTS: Final = ("words", "unit", "of", "joins", "counts", "statistic")  # of a statistic, all texts
 
-# One number a row, float32 (heads, ⌈rows/row_bin⌉), see `joins_by`; lse is never binned.
-ROW_NUMBERS: Final = (
-    "lse", "entropy", "max_score", "peak", "concentration", "first", "duplicate", "prefix",
-    "output_norm",
-)  # fmt: skip
 # Names that no statistic of a recording's own may have: those of other tensors and totals.
-TAKEN: Final = (
-    *ROW_NUMBERS, "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets",
-    "offset_edges", "pooled", "totals", "heavy_keys", "heavy_received", "rows", "normalized_rows",
+TENSORS: Final = (
+    "q", "k", "top_weights", "top_keys", "value_norm", "received", "offsets", "offset_edges",
+    "pooled", "totals", "heavy_keys", "heavy_received",
 )  # fmt: skip
+TAKEN: Final = (*KINDS, *TENSORS, *COUNTS)
 
 # Bits of a token's flags.
 DELIMITER: Final = 1  # punctuation or line break
@@ -42,12 +46,7 @@ SPECIAL: Final = 2  # not part of the text: BOS, chat marks
 
 UNKNOWN: Final = "?"  # a mask or score rule that could not be written down
 
-Kind = Literal["self", "cross"]
-
-
-def joins_by(name: str) -> Literal["mean", "max"]:
-    """How the rows of a bin, and of a whole recording, become one number."""
-    return "max" if name.startswith("max_") else "mean"
+Relation = Literal["self", "cross"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Place:
     name: str  # path of the module
     stack: str  # "" where the model has one stack; else "encoder", "decoder", "cross" …
     layer: int  # counted within the stack
-    kind: Kind
+    kind: Relation
     heads: tuple[int, ...]  # the query heads recorded, of `total_heads`
     total_heads: int
     key_heads: int  # of the module; query heads share them in contiguous groups
@@ -137,25 +136,60 @@ class Prompt:
         return _made(cls, value | {"next": tuple((str(t), float(p)) for t, p in pairs)})
 
 
-class DeclaredStatistic(NamedTuple):
-    """A statistic of rows that whoever recorded declared."""
+def version_of(metadata: Mapping[str, str]) -> int:
+    """The version of the contents; 0 where the notes do not say that they are of attention."""
+    match = re.fullmatch(r"attention/([0-9]{1,9})", metadata.get("contents", ""))
+    return 0 if match is None else int(match[1])
 
-    words: str
-    text: str  # as `regard.declare` writes it; "" where it cannot
+
+def holds_sums(metadata: Mapping[str, str]) -> bool:
+    """Whether bins and the pooled map hold sums; in version 1 they hold means."""
+    return version_of(metadata) != 1
 
 
-def declared_statistics(metadata: Mapping[str, str]) -> dict[str, DeclaredStatistic]:
-    """What the note declares, by the name of its tensors."""
+def statistics_note(statistics: Iterable[RowStatistic]) -> str:
+    """What the recorder says of every statistic: those of each recording, and these."""
+    own = [
+        Kind(
+            one.name, one.words or one.name, joins=join_of(one), unit=one.unit,
+            text=encode(one) if is_portable(one) else "",
+        )
+        for one in statistics
+    ]  # fmt: skip
+    kept = [kind for kind in KINDS.values() if kind.of == "rows" or kind.has_total]
+    return json.dumps({kind.name: _said(kind) for kind in (*kept, *own)}, separators=(",", ":"))
+
+
+def _said(kind: Kind) -> dict[str, str]:
+    """What differs from the defaults of `_declared`."""
+    said = {"words": kind.words, "unit": kind.unit, "of": kind.of, "joins": kind.joins,
+            "counts": kind.counts, "statistic": kind.text}  # fmt: skip
+    usual = {"unit": "", "of": "rows", "joins": "sum", "counts": "rows", "statistic": ""}
+    return {key: value for key, value in said.items() if usual.get(key) != value}
+
+
+def statistics_in(metadata: Mapping[str, str]) -> dict[str, Kind]:
+    """The statistics that a recording's note names, beside `KINDS`: whatever is known of them
+    here. How their rows join is the file's word."""
     if STATISTICS_NOTE not in metadata:
         return {}
-    found = {}
+    is_first, found = version_of(metadata) <= 1, {}
     for name, facts in _object(metadata[STATISTICS_NOTE], "declared statistics").items():
+        is_ours = name in KINDS and not is_first
+        fine = re.fullmatch(STATISTIC_NAME, name) and (is_ours or name not in TAKEN)
         given = facts if isinstance(facts, dict) else {}
-        one = DeclaredStatistic(given.get("words", ""), given.get("statistic", ""))
-        fine = re.fullmatch(STATISTIC_NAME, name) and name not in TAKEN
-        if not fine or not all(isinstance(text, str) for text in one):
+        texts = {key: given.get(key, "") for key in _TEXTS}
+        if not fine or not all(isinstance(text, str) for text in texts.values()):
             raise FileError(f"a statistic {name!r:.40} that cannot be, or without words")
-        found[name] = one
+        joins = texts["joins"] or (default_join(name) if is_first else "sum")
+        counts = texts["counts"] or "rows"
+        if is_ours:
+            found[name] = replace(KINDS[name], joins=joins, counts=counts)  # as the file has it
+            continue
+        found[name] = Kind(
+            name, texts["words"] or name, texts["of"] or "rows", joins, counts, texts["unit"],
+            "spread", texts["statistic"],
+        )  # fmt: skip
     return found
 
 
@@ -211,7 +245,7 @@ def _made(kind: type[_Note], value: Any) -> _Note:
 
 def _checked(kind: str, name: str, hint: Any, value: Any) -> Any:
     """The value as the field's type has it, or FileError."""
-    if hint in ("str", "bool", "Kind"):
+    if hint in ("str", "bool", "Relation"):
         fine = isinstance(value, bool if hint == "bool" else str)
     elif hint == "int":
         fine = _is_count(value)
@@ -245,3 +279,91 @@ def _is_guess(value: Any) -> bool:
         and isinstance(value[1], int | float)
         and math.isfinite(value[1])
     )
+
+
+_MOST_LAYERS: Final = 4096  # more than so many of these are not believed
+_MOST_HEADS: Final = 2**16
+_MOST_BIN: Final = 2**20
+_FLOATS: Final = ("F64", "F32", "F16", "BF16")
+_WHOLE: Final = ("I64", "I32", "I16", "I8", "U32", "U16", "U8")
+
+
+def check_place(place: Place) -> None:
+    """Sizes that can be, and segments that follow each other inside them."""
+    label = place.label
+    if place.kind not in ("self", "cross"):
+        raise FileError(f"{label}: a place of the kind {place.kind!r:.20}")
+    heads = place.heads
+    if not (1 <= place.total_heads <= _MOST_HEADS and 1 <= place.key_heads <= place.total_heads):
+        raise FileError(f"{label}: {place.total_heads} heads over {place.key_heads} key heads")
+    if place.total_heads % place.key_heads or place.layer >= _MOST_LAYERS:
+        raise FileError(f"{label}: heads that do not share key heads evenly, or too high a layer")
+    if not heads or sorted(set(heads)) != list(heads) or heads[-1] >= place.total_heads:
+        raise FileError(f"{label}: heads {heads!r:.40} of {place.total_heads}")
+    if place.rows[1] > place.queries:
+        raise FileError(f"{label}: rows up to {place.rows[1]} of {place.queries}")
+    bins = place.row_bin, place.key_bin, place.top_every
+    if not all(1 <= one <= _MOST_BIN for one in bins) or place.pool_cell > 2**31:
+        raise FileError(f"{label}: bins of {bins} rows, keys, rows")
+    _check_segments(place)
+
+
+def _check_segments(place: Place) -> None:
+    reached = 0
+    for one in place.segments:
+        if one.rows[0] < reached or one.rows[1] > place.queries or one.keys[1] > place.keys:
+            raise FileError(
+                f"{place.label}: a segment of rows {one.rows} and keys {one.keys} out of place"
+            )
+        reached = one.rows[1]
+
+
+def check_piece(place: Place, what: str, entry: Listed, is_number: bool) -> None:
+    """The axes and the kind of number that the page says; `is_number`: it is one a row."""
+    heads, shape, floats = len(place.heads), entry.shape, entry.dtype in _FLOATS
+    fine = True
+    if is_number or what == "received":
+        fine = len(shape) == 2 and shape[0] == heads and floats
+    elif what in ("top_weights", "top_keys"):
+        fine = len(shape) == 3 and shape[0] == heads
+        fine = fine and (floats if what == "top_weights" else entry.dtype in _WHOLE)
+    elif what == "q":
+        fine = len(shape) == 3 and (shape[0], shape[2]) == (heads, place.dim) and floats
+    elif what == "k":
+        fine = len(shape) == 3 and (shape[0], shape[2]) == (place.key_heads, place.dim) and floats
+    elif what == "value_norm":
+        fine = len(shape) == 2 and shape[0] == place.key_heads and floats
+    elif what in ("heavy_keys", "heavy_received"):
+        fine = len(shape) == 2 and shape[0] == heads
+        fine = fine and (floats if what == "heavy_received" else entry.dtype in _WHOLE)
+    elif what in ("offsets", "totals"):
+        fine = len(shape) == 2 and shape[0] == heads and floats
+    elif what == "offset_edges":
+        fine = len(shape) == 1 and shape[0] >= 1 and entry.dtype in _WHOLE
+    elif what == "pooled":
+        fine = len(shape) == 3 and shape[0] == heads and floats
+    if not fine:
+        raise FileError(f"{entry.name!r}: {entry.dtype} {shape} does not fit its place")
+
+
+def check_columns(place: Place, what: str, entries: Sequence[Listed]) -> None:
+    """Tensors of sums are as long as the keys; those of single ranks may be shorter."""
+    wanted: tuple[int, ...]
+    if what == "received":
+        wanted = (len(place.heads), -(-place.keys // place.key_bin))
+    else:
+        cell = max(place.pool_cell, 1)
+        wanted = (len(place.heads), -(-place.queries // cell), -(-place.keys // cell))
+    for entry in entries:
+        longer = any(n > w for n, w in zip(entry.shape, wanted, strict=True))
+        if longer or (len(entries) == 1 and entry.shape != wanted):
+            raise FileError(f"{entry.name!r}: shape {entry.shape} does not fit its place")
+
+
+def check_heavy(place: Place, keys: Array, masses: Array) -> None:
+    """(H, m) each: different keys of the place, and what they got."""
+    ordered = np.sort(keys, axis=1)
+    fine = keys.shape == masses.shape and bool(((keys >= 0) & (keys < place.keys)).all())
+    fine = fine and not (ordered[:, 1:] == ordered[:, :-1]).any()
+    if not fine or not (masses >= 0).all() or not np.isfinite(masses).all():
+        raise FileError(f"{place.label}: heavy_keys that are none of its keys, or without masses")

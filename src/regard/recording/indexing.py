@@ -1,4 +1,4 @@
-"""What `head[…]` means: numpy's indexing of a matrix that is never built.
+"""What `head[…]` and a question's rows mean: numpy's indexing of a matrix that is never built.
 
 Rows are numbered as the model counted them, whichever of them were recorded. A slice gives the
 recorded rows in it; a row that is named must have been recorded.
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import InputError
-from regard.recording.store import Array
+from regard.errors import DTypeError, InputError, ShapeError
+from regard.recording.stores import Array
+from regard.summary.columns import Span, queries_meant
 
 _ROWS_AT_ONCE = 64  # gathered cells are grouped by this many rows
 
@@ -101,3 +102,32 @@ def _gather(index: Any, shape: tuple[int, int], recorded: range, block: _Block) 
         if members.size:
             found[members] = block(own, keys)[at_row, at_col]
     return found.reshape(row_of.shape)[()]
+
+
+def rows_meant(queries: Any, recorded: range, count: int) -> Array | None:
+    """(n,): the rows meant by `Received.queries`, each once, ascending; None for all recorded ones.
+    A number counts back from the last recorded row, and a slice means what of it was recorded."""
+    if queries is None:
+        return None
+    if isinstance(queries, int):
+        rows = recorded.start + np.array(queries_meant(queries, len(recorded)), np.int64)
+    else:
+        rows = np.array(queries_meant(queries, count), np.int64)
+        if isinstance(queries, Span):
+            rows = recorded_only(rows, recorded)
+        check_recorded(rows, recorded, count)
+    return None if rows.size == len(recorded) else rows
+
+
+def as_columns(x: Any, inner: int, product: str, what: str) -> Array:
+    """(inner, M): numbers to multiply with."""
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"{product}: x has dtype {array.dtype}; give real numbers")
+    columns = array[:, None] if array.ndim == 1 else array
+    if columns.ndim != 2 or columns.shape[0] != inner:
+        raise ShapeError(
+            f"{product}: the matrix has {inner} {what}, x has shape {array.shape}; "
+            f"give ({inner},) or ({inner}, M)"
+        )
+    return columns

@@ -9,10 +9,11 @@ import torch
 from draw.recorded import in_memory
 from recording.synthetic import Chunk
 from regard.mask import Causal, Documents, Prefix, Window
+from regard.recording import visibility as module
+from regard.recording.visibility import seen_cells, uniform_cells
 from regard.score import BiasTable, ScoreRule
 from regard.views import visible as module
 from regard.views.uniform import sight_of
-from regard.views.visible import seen_cells, uniform_cells
 
 N = 30
 HIDING = torch.zeros(N, N).masked_fill(torch.arange(N) % 3 == 1, -torch.inf)

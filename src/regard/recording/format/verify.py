@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.errors import FileError
-from regard.recording.append import Log
-from regard.recording.catalogue import Catalogue, Damage, index_rows
-from regard.recording.contents import PROMPT_NOTE, Prompt
-from regard.recording.layout import BLOCK, INDX, META, TAIL, TENS, VOID, Frame
-from regard.recording.source import Source, lock
+from regard.recording.format.frames import Catalogue, Damage, Source, index_rows, lock
+from regard.recording.format.layout import BLOCK, INDX, META, TAIL, TENS, VOID, Frame
+from regard.recording.format.write import Log
+from regard.recording.schema import PROMPT_NOTE, Prompt
 
 _SILENT = (INDX, VOID)  # frames that say nothing which others do not say
 

@@ -11,17 +11,19 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
-from regard.recording.heavy import SINK, Heavy, few_rows, heaviest
-from regard.recording.held import Held
-from regard.study.reach import Reach
-from regard.study.sinks import (
+from regard.recording.layer import Held
+from regard.recording.sinks import (
+    SINK,
     UNKNOWN_SINKS,
+    Heavy,
     Sinks,
     Tops,
-    from_bins,
-    from_columns,
-    from_lists,
+    few_rows,
+    find_sinks,
+    heaviest,
+    sinks_from_lists,
 )
+from regard.recording.visibility import VisibleSpans
 from study.planted import causal, record_planted, text
 
 N = 200
@@ -44,20 +46,20 @@ def listed(weights: np.ndarray, every: int = 1, k: int = 8) -> Tops:
 
 
 def columns(weights: np.ndarray) -> Any:
-    return from_columns(weights.sum(0), SEEN, range(N), N)
+    return find_sinks(weights.sum(0), SEEN, N, count=N)
 
 
 @pytest.mark.parametrize("shares", [[], [(0, 0.6)], [(0, 0.7), (31, 0.5)], [(90, 0.9)]])
 def test_both_ways_find_the_same_keys(shares: list[tuple[int, float]]) -> None:
     weights = parked(*shares)
-    reach = Reach(np.arange(N), np.zeros(N, np.int64), np.arange(1, N + 1))
-    for found in (columns(weights), from_lists(listed(weights), reach, N, 0.0)):
+    reach = VisibleSpans(np.arange(N), np.zeros(N, np.int64), np.arange(1, N + 1))
+    for found in (columns(weights), sinks_from_lists(listed(weights), reach, N, 0.0)):
         assert found.keys.tolist() == sorted(key for key, _ in shares)
         mass = weights[:, found.keys].sum(-1).mean()
         assert found.mass == pytest.approx(mass, abs=0.01)
         assert found.mass + found.rest == pytest.approx(1, abs=1e-9)
         assert (found.highest > SINK) == bool(shares)
-    some = from_lists(listed(weights, every=4), reach, N, 0.0)
+    some = sinks_from_lists(listed(weights, every=4), reach, N, 0.0)
     assert some.keys.tolist() == sorted(key for key, _ in shares)
 
 
@@ -81,7 +83,7 @@ def test_which_of_some_keys_are_sinks() -> None:
 def binned(weights: np.ndarray, size: int) -> Sinks | None:
     got = weights.sum(0)
     bins = np.add.reduceat(got, np.arange(0, N, size))
-    return from_bins(bins, size, float(got[0]), SEEN, range(N), N)
+    return find_sinks(bins, SEEN, N, count=N, size=size, first=float(got[0]))
 
 
 @pytest.mark.parametrize("size", [2, 3, 16, 64, 199, 200, 256])
@@ -105,7 +107,7 @@ def test_what_bins_can_tell() -> None:
         found = binned(parked((0, 0.95)), size)
         assert found is not None and found.keys.tolist() == [0]
         assert binned(parked((90, 0.9)), size) is None  # which key of the bin it is, nobody knows
-    assert from_bins(np.ones(2), N // 2, np.nan, SEEN, range(N), N) is None
+    assert find_sinks(np.ones(2), SEEN, N, count=N, size=N // 2) is None
 
 
 def test_a_coarse_recording_still_names_the_key() -> None:
@@ -176,7 +178,9 @@ def test_more_heavy_keys_than_are_listed() -> None:
     for shift, is_known in ((0, True), (3700, False)):  # seen by 300 rows, 90 of mass is enough
         got = np.roll(masses, shift)
         bins = np.add.reduceat(got, np.arange(0, 4000, 64))
-        found = from_bins(bins, 64, got[0], 4000 - np.arange(4000), range(4000), 4000, named(got))
+        found = find_sinks(
+            bins, 4000 - np.arange(4000), 4000, size=64, first=got[0], heavy=named(got)
+        )
         assert (found is not None) == is_known
         assert found is None or found.keys.size == 0
 
@@ -194,10 +198,30 @@ def test_ranks_that_list_other_keys() -> None:
     one[7], two[7], one[9] = 90.0, 70.0, 45.0
     bins = np.add.reduceat(one + two, np.arange(0, N, 16))
     first, count = float(one[0] + two[0]), float((one + two).sum())
-    found = from_bins(bins, 16, first, SEEN, range(N), count, named(one, two))
+    found = find_sinks(bins, SEEN, N, count=count, size=16, first=first, heavy=named(one, two))
     assert found is not None and found.keys.tolist() == [7]
     assert found.mass * count == pytest.approx(160)
     two = np.where(np.arange(N) < 40, 30.0, two)
     two[9] = 15.0  # not among the 16 heaviest of its rank: 45 + 30 would be enough
     bins = np.add.reduceat(one + two, np.arange(0, N, 16))
-    assert from_bins(bins, 16, first, SEEN, range(N), count, named(one, two)) is None
+    assert (
+        find_sinks(bins, SEEN, N, count=count, size=16, first=first, heavy=named(one, two)) is None
+    )
+
+
+def test_the_statistic_and_the_study_ask_one_finder() -> None:
+    """One number each of the same heads, whatever the bins: where both know it, it is the same."""
+    ids, weights = text(N), parked((0, 0.6), (31, 0.5))
+    for budget in ("2GB", "90kB"):
+        made = record_planted(weights[None, None], ids, budget=budget)
+        (head,) = study.patterns(made)
+        assert head.sink == pytest.approx(made.grid("sink")[0, 0], rel=1e-12)
+        assert head.non_sink == pytest.approx(made.grid("non_sink")[0, 0], rel=1e-12)
+
+
+def test_what_is_exactly_enough_is_no_sink() -> None:
+    """A key counts by its mass, not by a share that rounding may lift over the bound."""
+    seen = np.full(4, 70)
+    received = np.array([SINK * 70, np.nextafter(SINK * 70, np.inf), 0.0, 1.0])
+    found = find_sinks(received, seen, 70)
+    assert found is not None and found.keys.tolist() == [1]

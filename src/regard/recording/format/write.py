@@ -1,25 +1,178 @@
-"""Writing a recording: frame after frame at the end of one file, by one writer."""
+"""Writing a recording: frames are appended whole or not at all, to a new file or behind a finished
+one, by one writer."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.errors import DTypeError, FileError, InputError
-from regard.files import check_regular, create_new, reason, replace, shown
-from regard.recording.append import Log
-from regard.recording.document import DTYPES, Tensor, encode_head
-from regard.recording.layout import MAX_HEAD, META, TENS, file_header
-from regard.recording.source import Source, lock
+from regard.files import check_regular, create_new, is_folder, reason, replace, shown
+from regard.recording.format.frames import (
+    Catalogue,
+    Source,
+    index_payload,
+    lock,
+    names_in,
+    rank_files,
+)
+from regard.recording.format.layout import (
+    BLOCK,
+    DTYPES,
+    INDX,
+    MAX_HEAD,
+    MAX_INDEX,
+    META,
+    TENS,
+    Frame,
+    Tensor,
+    encode_head,
+    file_header,
+    padding,
+)
+
+
+class Noted(NamedTuple):
+    """A frame that is in the file, as an index lists it."""
+
+    header: bytes
+    head: bytes
+    end: int
+
+
+class Log:
+    """A descriptor, and the frames of its file by the names of their tensors; those without one
+    by their offsets.
+
+    The file may hold more than is noted: a signal can end `append` between any two steps. A frame
+    counts once it is noted, in one step, and where the next one begins follows from the notes. So
+    what was written without being noted is cut off before the next frame.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self.descriptor = descriptor
+        self.name = name
+        self.frames: dict[Hashable, Noted] = {}
+        self._syncing: threading.Thread | None = None
+        self._trouble: OSError | None = None  # that the thread met
+
+    @classmethod
+    def behind(cls, source: Source, there: Catalogue) -> Log:
+        """Of a file that holds these frames."""
+        log = cls(source.file.fileno(), source.name)
+        for one in there.frames:
+            name = next(iter(names_in(one)), one.frame.offset)
+            log.frames[name] = Noted(one.frame.pack(), one.head, one.frame.end)
+        return log
+
+    @property
+    def end(self) -> int:
+        """Where the last noted frame ends."""
+        return next(reversed(self.frames.values())).end if self.frames else BLOCK
+
+    def append(
+        self, kind: bytes, head: bytes, *data: bytes | memoryview, name: str | None = None
+    ) -> None:
+        """One frame, in one call. What cannot be written whole is taken back."""
+        head_crc = crc = crc32(head)
+        for part in data:
+            crc = crc32(part, crc)
+        length, offset = len(head) + sum(map(len, data)), self.end
+        frame = Frame(kind, offset, len(head), length, head_crc, crc)
+        noted = Noted(frame.pack(), head, frame.end)
+        self.write(offset, frame.pack(), head, *data, bytes(padding(length)))
+        self.frames[offset if name is None else name] = noted
+
+    def append_index(self, wait: bool = True) -> int:
+        """An index of everything so far, made durable with all before it; its size in bytes.
+        Without waiting for the disk, more can be written meanwhile."""
+        listed = self.frames.values()
+        headers, heads = [one.header for one in listed], [one.head for one in listed]
+        head, data = index_payload(self.end, headers, heads)
+        if len(head) + len(data) > MAX_INDEX:
+            return len(data)  # too many frames: opening walks the headers
+        self.append(INDX, head, data)
+        if wait:
+            self.sync()
+        else:
+            self.sync_soon()
+        return len(data)
+
+    def write(self, offset: int, *parts: bytes | memoryview) -> None:
+        """The parts at the end of the file, which is there, or none of them."""
+        rest = [memoryview(part) for part in parts if len(part)]
+        try:
+            if os.fstat(self.descriptor).st_size > offset:
+                os.ftruncate(self.descriptor, offset)
+            os.lseek(self.descriptor, offset, os.SEEK_SET)
+            while rest:
+                rest = _behind(rest, _write_some(self.descriptor, rest))
+        except BaseException as error:
+            with suppress(OSError):  # else the next frame does it
+                os.ftruncate(self.descriptor, offset)
+            if not isinstance(error, OSError):
+                raise
+            raise FileError(
+                f"{self.name}: cannot be written ({error.strerror}); all before byte {offset} "
+                "is whole and can be read"
+            ) from error
+
+    def sync(self) -> None:
+        """On the disk, as far as the system can promise."""
+        self._settle()
+        self._sync()
+        self._settle()
+
+    def sync_soon(self) -> None:
+        """The same in a thread, one at a time; the next of these calls tells what went wrong."""
+        self._settle()
+        self._syncing = threading.Thread(target=self._sync, name="regard-sync", daemon=True)
+        self._syncing.start()
+
+    def close(self) -> None:
+        """Let the file go."""
+        try:
+            self._settle()  # nobody may sync a descriptor that is another file's by then
+        finally:
+            os.close(self.descriptor)
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self.descriptor)
+        except OSError as error:
+            self._trouble = error  # the system tells of it once
+
+    def _settle(self) -> None:
+        if self._syncing is not None and self._syncing.is_alive():  # a signal may have come first
+            self._syncing.join()
+        trouble, self._syncing, self._trouble = self._trouble, None, None
+        if trouble is not None:
+            raise FileError(f"{self.name}: cannot be written ({trouble.strerror})") from trouble
+
+
+def _write_some(descriptor: int, parts: list[memoryview]) -> int:
+    if hasattr(os, "writev"):
+        return os.writev(descriptor, parts)
+    return os.write(descriptor, b"".join(parts))
+
+
+def _behind(parts: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of the parts after so many bytes; one call may take at most 2 GB."""
+    while parts and count >= len(parts[0]):
+        count -= len(parts[0])
+        parts = parts[1:]
+    return [parts[0][count:], *parts[1:]] if parts else []
+
 
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
@@ -258,3 +411,44 @@ def _head(tensors: list[Tensor], metadata: Mapping[str, str] | None) -> bytes:
             f"metadata of {len(head)} bytes; a frame takes {MAX_HEAD}: add a U8 tensor instead"
         )
     return head
+
+
+def annotate(path: str | os.PathLike[str], notes: Mapping[str, str]) -> None:
+    """Append notes and a new index; no byte that is there is touched. Of a folder of ranks the
+    lowest takes them: its word counts."""
+    given = Path(path)
+    file = next(iter(rank_files(given).values())) if is_folder(given) else given
+    head = note_head(notes)
+    source = Source(file, writable=True)
+    try:
+        lock(source.file.fileno(), source.name)
+        log = end_of(source)
+        log.append(META, head, b"")
+        log.append_index()
+    finally:
+        source.close()
+
+
+def end_of(source: Source) -> Log:
+    """Where to go on; FileError where something behind it would be written over."""
+    frames = Catalogue(source)
+    if not frames.load_index():
+        frames.walk()
+    if frames.damage or frames.end != source.size():
+        raise FileError(
+            f"{source.name}: damaged, so nothing is added to it; "
+            "`regard verify --repair` cuts off a torn tail"
+        )
+    return Log.behind(source, frames)
+
+
+def extend(path: str | os.PathLike[str]) -> Writer:
+    """A writer that goes on where the last one stopped; no byte that is there is touched."""
+    source = Source(Path(path), writable=True)
+    try:
+        lock(source.file.fileno(), source.name)
+        log = end_of(source)
+        log.descriptor = os.dup(source.file.fileno())  # the lock is the file's: both hold it
+    finally:
+        source.close()
+    return Writer.behind(Path(path), log)

@@ -10,7 +10,8 @@ import pytest
 
 from recording.conftest import ARRAYS, contents
 from regard.errors import FileError
-from regard.recording import Reader, Writer, append, check, repair
+from regard.recording import Reader, Writer, check, repair
+from regard.recording.format import write as append
 
 
 def test_a_whole_file(small):

@@ -12,8 +12,8 @@ import regard
 from recording.synthetic import Chunk, write_recording
 from regard.mask.kinds import Table
 from regard.recording import Recording
+from regard.recording.visibility import visible_spans
 from regard.score import BiasTable, ScoreRule
-from regard.study.reach import reach_of
 
 MASKS = {
     "none": None,
@@ -27,7 +27,7 @@ MASKS = {
 def reach(chunks: list[Chunk], **options: Any) -> tuple[Any, np.ndarray]:
     store, made = write_recording(chunks=chunks, **options)
     view = Recording(store).prompts[0]
-    return reach_of(view.held("L0"), 1), made.truth.exact.visible.numpy()[1]
+    return visible_spans(view.held("L0"), 1), made.truth.exact.visible.numpy()[1]
 
 
 @pytest.mark.parametrize("name", MASKS)
