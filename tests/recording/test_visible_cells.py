@@ -12,7 +12,6 @@ from regard.mask import Causal, Documents, Prefix, Window
 from regard.recording import visibility as module
 from regard.recording.visibility import seen_cells, uniform_cells
 from regard.score import BiasTable, ScoreRule
-from regard.views import visible as module
 from regard.views.uniform import sight_of
 
 N = 30

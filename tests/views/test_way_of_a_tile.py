@@ -18,6 +18,7 @@ MOST = 15
 def test_a_computed_tile_passes_few_files():
     recording, _ = in_memory([f" t{n}" for n in range(300)], layers=1)
     opened = Opened(recording)
+    opened.head_map(0, "L0H1").tile(1, 0, 0)  # the recording is open, and the head was met
     asked = Asked({"head": "L0H1", "level": "1", "y": "1", "x": "0"})
     passed: set[str] = set()
 
