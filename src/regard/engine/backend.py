@@ -129,6 +129,26 @@ class RowsWithColumns(Protocol):
         ...
 
 
+@runtime_checkable
+class RoundedBackward(Protocol):
+    """What an implementation may supply besides: the backward of a whole attention, which need not
+    leave anything in more precision than it came in."""
+
+    def rounded_backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+        mass: bool = False,
+    ) -> Gradients:
+        """`backward` with Σ grad_output · output added to the shift of every row; gradients have
+        the dtype of what they are gradients of."""
+        ...
+
+
 def rows_and_columns(
     sweeps: Sweeps,
     call: Call,
@@ -189,3 +209,9 @@ _split_once = lru_cache(maxsize=1024)(_split_anew)
 def _is_together(kind: type[Sweeps]) -> bool:
     """Asked once: Python takes long to compare a class with a protocol."""
     return issubclass(kind, RowsWithColumns)
+
+
+@cache
+def is_rounded(kind: type[Sweeps]) -> bool:
+    """Whether it has a backward of its own for a whole attention."""
+    return issubclass(kind, RoundedBackward)

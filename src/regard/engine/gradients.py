@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from regard.engine.backend import Sweeps
+from regard.engine.backend import RoundedBackward, Sweeps, is_rounded
 from regard.engine.call import Call, Place, RowState
 from regard.mask import Extent
 from regard.score import Bias
@@ -34,9 +35,18 @@ def by_output(
     shift: Tensor,
     slope: Tensor | None,
     mass: bool = False,
+    output: Tensor | None = None,
 ) -> list[Tensor]:
-    """q, k, v, then one per array of the rule; last the mass, where asked for."""
-    found = sweeps.backward(call, state, grad_output, shift, slope, mass)
+    """q, k, v, then one per array of the rule; last the mass, where asked for. With an `output`,
+    Σ grad_output · output is yet to be added to the shift, and gradients go nowhere but to their
+    tensors, so that they may be rounded as these are."""
+    if output is not None and call.score.sink is None and is_rounded(type(sweeps)):
+        own = cast(RoundedBackward, sweeps)
+        found = own.rounded_backward(call, state, grad_output, output, shift, slope, mass)
+    else:
+        if output is not None:
+            shift = shift + (grad_output.to(shift.dtype) * output.to(shift.dtype)).sum(-1)
+        found = sweeps.backward(call, state, grad_output, shift, slope, mass)
     rule = [
         torch.zeros_like(array) if grad is None else grad
         for array, grad in zip(call.score.arrays(), found.rule, strict=True)

@@ -228,12 +228,16 @@ def gradient(
     key received where the text asks for it. `told` by kind:
 
     output   grad_output, shift, seed or empty, and slope where entropy takes part
+    rows     the same with the output before the shift, which lacks Σ grad_output · output
     product  g, outer
     cells    units, rows, cols, on_scores, on_lse
     top      keys, on_scores
     declared gradient and value of the one statistic that the text names
     """
     said = Spec.parse(spec)
+    whole = None
+    if kind == "rows":
+        whole, told, kind = told[1], [told[0], *told[2:]], "output"
     seed = int(told[2]) if kind == "output" and told[2].numel() else 0
     call = said.call(q, k, v, arrays, seed)
     sweeps, rows_state = _sweeps(call, said), RowState(*state)
@@ -242,7 +246,7 @@ def gradient(
     if kind == "output":
         slope = told[3] if len(told) > 3 else None
         dq, dk, dv, *rule = carry.by_output(
-            sweeps, call, rows_state, told[0], told[1], slope, said.mass
+            sweeps, call, rows_state, told[0], told[1], slope, said.mass, whole
         )
         more = [rule.pop()] if said.mass else []
     elif kind == "product":
@@ -277,7 +281,7 @@ def _(
     found = [t.new_empty(t.shape) for t in (q, k, v, *arrays)]
     if kind == "product":
         found.append(told[1].new_empty(told[1].shape))
-    elif kind == "output" and Spec.parse(spec).mass:
+    elif kind in ("output", "rows") and Spec.parse(spec).mass:
         found.append(q.new_empty((*q.shape[:-2], k.shape[-2]), dtype=state[0].dtype))
     return found
 
@@ -331,17 +335,14 @@ def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     g_output, g_lse = grads[0], grads[3]
     g_entropy = None if ctx.entropy_at is None else grads[ctx.entropy_at]
     shift = torch.zeros_like(peak)
-    values = v if g_output is not None else v[..., :0]
-    if g_output is not None:
-        shift = (g_output.to(peak.dtype) * output.to(peak.dtype)).sum(-1)
-    else:
-        g_output = q.new_zeros((*q.shape[:-1], 0))
+    kind, values = ("output", v[..., :0]) if g_output is None else ("rows", v)
     if g_lse is not None:
         shift = shift - g_lse
-    told = [g_output, shift, peak.new_empty(0) if seed is None else seed]
-    if g_entropy is not None:
-        told = [g_output, shift + g_entropy * entropy, told[2], g_entropy]
-    found = gradient(q, k, values, arrays, [peak, log], told, "output", ctx.spec)
+    told = [q.new_zeros((*q.shape[:-1], 0))] if g_output is None else [g_output, output]
+    told += [shift if g_entropy is None else shift + g_entropy * entropy]
+    told += [peak.new_empty(0) if seed is None else seed]
+    told += [] if g_entropy is None else [g_entropy]
+    found = gradient(q, k, values, arrays, [peak, log], told, kind, ctx.spec)
     if ctx.brought is not None:
         ctx.brought.mass = found.pop().detach()
     dv = found[2] if grads[0] is not None else None

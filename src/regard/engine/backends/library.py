@@ -156,10 +156,10 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
 def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     q, k, v, output, lse = ctx.saved_tensors
     g_output = torch.zeros_like(output) if grads[0] is None else grads[0]
-    shift = (g_output.to(lse.dtype) * output.to(lse.dtype)).sum(-1)
-    shift = shift if grads[1] is None else shift - grads[1]
-    told, state = [g_output, shift, lse.new_empty(0)], [lse, torch.zeros_like(lse)]
-    found = ops.gradient(q, k, v, [], state, told, "output", ctx.spec)
+    none = torch.zeros_like(lse)
+    shift = none if grads[1] is None else -grads[1]
+    told = [g_output, output, shift, lse.new_empty(0)]
+    found = ops.gradient(q, k, v, [], [lse, none], told, "rows", ctx.spec)
     return found[0], found[1], found[2], None, None
 
 

@@ -30,7 +30,7 @@ backward.run = run
 query, key = (torch.zeros(2, heads, n, dim, dtype=dtype) for heads, n in ((4, 70), (2, 130)))
 bound = bind(api._call(query, key, key, regard.Causal(), None, None, None, None, 0.0))
 row = bound.new(70)
-backward.backward(bound, RowState(row, row), query, row, row, mass)
+backward.backward(bound, RowState(row, row), query, row, row, mass, query)
 print(json.dumps(shared))
 """
 
@@ -52,5 +52,5 @@ def test_tiles_fit(dim: int, dtype: torch.dtype, mass: str) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
     shared = json.loads(run.stdout)
-    assert set(shared) == {"_prepare", "_query_gradient", "_key_gradients"}
+    assert set(shared) == {"_products", "_prepare", "_query_gradient", "_key_gradients"}
     assert max(shared.values()) <= room(dim, dtype) * 1024

@@ -55,11 +55,12 @@ from regard.engine.backends.gpu.tile import (
 from regard.engine.call import RowState
 
 _ROWS = 1024  # that a program prepares
+_MULTIPLIED = 32  # rows of a program that multiplies dO and O
 
 
 @triton.jit
 def _prepare(peak, log, shift, slope, terms, rows, padded, BLOCK: tl.constexpr):
-    """Of some rows of one head: level, share, moved and, where there is a slope, steep; each of
+    """Of some rows of one head: level, share, moved and, where there is a slope, −steep; each of
     (units, padded). Rows beyond the last weigh nothing."""
     unit = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -75,10 +76,33 @@ def _prepare(peak, log, shift, slope, terms, rows, padded, BLOCK: tl.constexpr):
     if slope is not None:
         steep = tl.load(slope + at, mask=inside, other=0.0) * ln2(lse)
         moved -= steep * lost
-        tl.store(to + 3 * step, steep, mask=i < padded)
+        tl.store(to + 3 * step, -steep, mask=i < padded)
     tl.store(to, -lse, mask=i < padded)
     tl.store(to + step, tl.exp2(-lost), mask=i < padded)
     tl.store(to + 2 * step, moved, mask=i < padded)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _products(
+    G, Y, shift, found, g_strides, y_strides, heads, rows, value_dim,
+    ROWS: tl.constexpr, DV: tl.constexpr, CHUNKS: tl.constexpr,
+):  # fmt: skip
+    """shift + gO·o of some rows of one head."""
+    unit = tl.program_id(1)
+    b = (unit // heads).to(tl.int64)
+    h = (unit % heads).to(tl.int64)
+    first = tl.program_id(0) * ROWS
+    i = first + tl.arange(0, ROWS)
+    at = unit.to(tl.int64) * rows + i
+    outer = G + b * g_strides[0] + h * g_strides[1]
+    output = Y + b * y_strides[0] + h * y_strides[1]
+    total = tl.load(shift + at, mask=i < rows, other=0.0)
+    for c in tl.static_range(CHUNKS):
+        left = value_dim - c * DV
+        g = load_rows(outer + c * DV, first, rows, left, g_strides[2], ROWS, DV, False)
+        y = load_rows(output + c * DV, first, rows, left, y_strides[2], ROWS, DV, False)
+        total += tl.sum(g.to(total.dtype) * y.to(total.dtype), 1)
+    tl.store(found + at, total, mask=i < rows)
 
 
 @triton.jit
@@ -100,15 +124,16 @@ def _turned(s, dp, terms, rule, b, h, i, j, near, FAST: tl.constexpr, MASKED: tl
             FINE: tl.constexpr, STEEP: tl.constexpr):  # fmt: skip
     """The weights of a tile and dS before scale; i, j and the rows' terms broadcast."""
     level, moved, share, steep = terms
+    # rows' terms as they are: where queries pass, each 0 + term would be one more addition a number
     x, _, bent, _ = score(s, rule, b, h, i, j, near, FAST, MASKED)
     per = factor(rule, s, FAST) * log2e(s)
-    u = tl.fma(x, tl.zeros_like(x) + per, tl.zeros_like(x) + level)
+    u = tl.fma(x, tl.zeros_like(x) + per, tl.broadcast_to(level, x.shape))
     p = tl.exp2(u)
     if FINE:
         p = p * share
     inner = dp - moved
     if STEEP:
-        inner = tl.fma(u, tl.zeros_like(u) - steep, inner)
+        inner = tl.fma(u, tl.broadcast_to(steep, u.shape), inner)
     ds = p * inner
     if MASKED:  # whatever stands at a hidden key
         ds = tl.where(p == 0, 0.0, ds)
@@ -352,13 +377,16 @@ def backward(
     shift: Tensor,
     slope: Tensor | None,
     mass: bool = False,
+    output: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """dQ, dK, dV in the precision computed in, and the mass (B, Hq, S) where asked for."""
+    """dQ, dK, dV in the precision computed in, and the mass (B, Hq, S) where asked for. With an
+    `output`, gO·o is added to the shift, and gradients have the dtype of their tensors."""
     q, k, v, rule = bound.query, bound.key, bound.value, bound.rule
     dim, value_dim = q.shape[-1], v.shape[-1]
-    grads = [bound.new(rule.queries, dim)]
-    for width in (dim, value_dim):
-        grads.append(torch.empty((*k.shape[:3], width), dtype=bound.exact, device=k.device))
+    grads = []
+    for t in (q, k, v):
+        dtype = bound.exact if output is None else t.dtype
+        grads.append(torch.empty(t.shape, dtype=dtype, device=t.device))
     received = bound.new(rule.keys) if mass else None
     g = flat(grad_output.to(v.dtype)) if value_dim else q
     wide = padded(value_dim)
@@ -371,6 +399,8 @@ def backward(
     # tiles of wide numbers have no room for what the copy engine brings
     fetched = not fine and chunks == 1 and all(across(t) for t in tensors)
     tall = max(shape.rows for shape in shapes)
+    if output is not None and value_dim:
+        shift = _multiplied(bound, g, flat(output), shift, chunk)
     terms, padding = _row_terms(bound, state, shift, slope, tall)
     grids = (
         (blocks(rule.queries, shapes.rows.rows), bound.units),
@@ -388,6 +418,21 @@ def backward(
                 **options(bound, shape),
             )  # fmt: skip
     return grads[0], grads[1], grads[2], received
+
+
+def _multiplied(bound: Bound, g: Tensor, output: Tensor, shift: Tensor, chunk: int) -> Tensor:
+    """(B, Hq, L): the shift with gO·o."""
+    rule = bound.rule
+    found = bound.new(rule.queries)
+    grid = (blocks(rule.queries, _MULTIPLIED), bound.units)
+    if 0 not in grid:
+        run(
+            _products, grid,
+            g, output, shift.detach().to(bound.exact).contiguous(), found, strides_of(g),
+            strides_of(output), rule.heads, rule.queries, g.shape[-1], ROWS=_MULTIPLIED, DV=chunk,
+            CHUNKS=blocks(g.shape[-1], chunk), **EXACT,
+        )  # fmt: skip
+    return found
 
 
 def _row_terms(

@@ -294,14 +294,42 @@ class TritonSweeps:
         mass: bool = False,
     ) -> Gradients:
         """dS = p (dP − shift − slope (s − lse)), carried on to q, k and v."""
-        from regard.engine.backends.gpu.backward import backward
+        return _gradients(call, state, grad_output, shift, slope, mass)
 
-        bound = bind(call)
-        *grads, received = backward(bound, state, grad_output, shift, slope, mass)
-        query, key, value = (bound.batched(grad) for grad in grads)
-        rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
-        found = None if received is None else bound.batched(received)
-        return Gradients(query, key, value, rule, found)
+    @_there
+    @repeated
+    def rounded_backward(
+        self,
+        call: Call,
+        state: RowState,
+        grad_output: Tensor,
+        output: Tensor,
+        shift: Tensor,
+        slope: Tensor | None,
+        mass: bool = False,
+    ) -> Gradients:
+        """Nothing is in memory in more precision than it came in, and Σ grad_output · output is
+        one kernel."""
+        return _gradients(call, state, grad_output, shift, slope, mass, output)
+
+
+def _gradients(
+    call: Call,
+    state: RowState,
+    grad_output: Tensor,
+    shift: Tensor,
+    slope: Tensor | None,
+    mass: bool,
+    output: Tensor | None = None,
+) -> Gradients:
+    from regard.engine.backends.gpu.backward import backward
+
+    bound = bind(call)
+    *grads, received = backward(bound, state, grad_output, shift, slope, mass, output)
+    query, key, value = (bound.batched(grad) for grad in grads)
+    rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
+    found = None if received is None else bound.batched(received)
+    return Gradients(query, key, value, rule, found)
 
 
 def _reader(
