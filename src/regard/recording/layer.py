@@ -425,6 +425,9 @@ class StoredOf(Mapping[str, Stored]):
             return self._offsets(measure)
         return Stored(self._found(what, self._held.own_tensor(what))[self._slot], measure)
 
+    def __contains__(self, what: object) -> bool:
+        return what in self.measures  # a Mapping's own way would read the data
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.measures)
 
