@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from regard.declare import encode
-from regard.recording import STATISTICS
+from regard.recording import STATISTICS, schema
 from regard.recording.measures import (
     COUNTS,
     KEPT_AS,
@@ -96,3 +97,11 @@ def test_what_joins_in_a_way_nobody_knows_is_not_known() -> None:
     assert np.isnan(kind.over(np.array([1.0]))) and not kind.is_sum
     assert (default_join("max_x"), default_join("x")) == ("max", "sum")
     assert all(kind.joins in ("sum", "max", "min") for kind in KINDS.values())
+
+
+def test_the_page_names_every_tensor_and_word() -> None:
+    page = Path(schema.__file__).with_name("CONTENTS.md").read_text(encoding="utf-8")
+    assert schema.CONTENTS in page.splitlines()[0]
+    words = {kind.counts for kind in KINDS.values() if kind.counts not in COUNTS}
+    for name in (*ROW_NUMBERS, *schema.TENSORS, *words, *schema._TEXTS):
+        assert f"`{name}`" in page, name
