@@ -150,6 +150,15 @@ def test_kept_sums_of_documents_are_those_of_the_documents(golden) -> None:
                     np.testing.assert_array_equal(kept.grid(name), made.grid(name), err_msg=name)
 
 
+def test_a_folder_of_documents_may_be_of_two_versions(golden, tmp_path) -> None:
+    for version in READS:  # begun with one version, gone on with by the next
+        name = f"shard-0000{version - 1}.regard"
+        (tmp_path / name).write_bytes((golden[version] / "shards" / name).read_bytes())
+    with regard.open(tmp_path) as both, regard.open(golden[1] / "shards") as first:
+        for (name, one), (_, other) in zip(answers_of(first), answers_of(both), strict=True):
+            _expect_same(one, other, name)
+
+
 def test_ranks_of_two_versions_are_refused(golden, tmp_path) -> None:
     for version in READS:
         name = f"rank-000{version - 1}.regard"

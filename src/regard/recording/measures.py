@@ -1,7 +1,7 @@
 """What a recording knows of every head: one table. Names of tensors and totals, the statistics of
 a head, what may be asked again, exported and planned for are derived from it.
 
-A statistic that is not in it may still be in a file (`contents.statistics_in`): its note says how
+A statistic that is not in it may still be in a file (`schema.statistics_in`): its note says how
 its rows join, and which of them it counts.
 """
 
