@@ -13,7 +13,7 @@ from recorder.texts import arrays_of, documents, recorded, write_jsonl
 from regard.errors import InputError
 from regard.recorder import BatchRecorder, batches
 from regard.recorder.documents import CorpusRequest
-from regard.recorder.shardwise import Manner
+from regard.recorder.shards import RecordOptions
 from regard.recording import STATISTICS
 
 ROWS = [{"name": f"d.jsonl:{n + 1}", "text": text} for n, text in enumerate(documents(7))]
@@ -56,7 +56,7 @@ def test_rows_weigh_by_how_many_rows_they_are_of(words_model, tmp_path):
 def test_they_are_the_documents_that_the_command_records(words_model, tmp_path):
     mapped(words_model, tmp_path / "actors")
     path = write_jsonl(tmp_path / "d.jsonl", documents(7))
-    recorded(words_model, CorpusRequest(path, tmp_path / "command", Manner(), per_file=3))
+    recorded(words_model, CorpusRequest(path, tmp_path / "command", RecordOptions(), per_file=3))
     assert arrays_of(tmp_path / "actors") == arrays_of(tmp_path / "command")
 
 
@@ -74,7 +74,7 @@ def test_a_batch_that_is_tried_again_is_not_recorded_twice(words_model, tmp_path
         np.testing.assert_equal(a, b)
 
 
-def test_another_manner_is_another_file(words_model, tmp_path):
+def test_other_options_make_another_file(words_model, tmp_path):
     mapped(words_model, tmp_path, rows=ROWS[:3])
     mapped(words_model, tmp_path, rows=ROWS[:3], layers="0")
     assert len(list(tmp_path.iterdir())) == 2

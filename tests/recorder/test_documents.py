@@ -15,8 +15,8 @@ import regard
 from recorder.texts import Inline, arrays_of, documents, recorded, save_model, write_jsonl
 from regard.errors import FileError, InputError
 from regard.recorder import documents as running
-from regard.recorder.documents import CorpusRequest, Maker, carry_out, claimed, gather, prepare
-from regard.recorder.shardwise import Manner
+from regard.recorder.documents import CorpusRequest, ModelSpec, carry_out, claimed, gather, prepare
+from regard.recorder.shards import RecordOptions
 from regard.recording.shards import MANIFEST
 
 
@@ -24,7 +24,7 @@ from regard.recording.shards import MANIFEST
 def asked(tmp_path) -> CorpusRequest:
     """Seven documents, three a file."""
     path = write_jsonl(tmp_path / "d.jsonl", documents(7))
-    return CorpusRequest(path, tmp_path / "out", Manner(), per_file=3)
+    return CorpusRequest(path, tmp_path / "out", RecordOptions(), per_file=3)
 
 
 def names(asked: CorpusRequest) -> list[str]:
@@ -47,7 +47,7 @@ def test_the_manifest_tells_what_the_run_was(words_model, asked):
     assert told["contents"] == "documents/1"
     assert told["documents"] == str(asked.documents)
     assert told["model"]["dtype"] == "float32" and len(told["model"]["fingerprint"]) == 64
-    assert told["options"] == vars(Manner())
+    assert told["options"] == vars(RecordOptions())
     assert [one["documents"] for one in told["shards"]] == [3, 3, 1]
     assert len({one["digest"] for one in told["shards"]}) == 3
 
@@ -106,7 +106,7 @@ def test_files_of_another_run_stay_until_all_that_replace_them_are_whole(
 ):
     recorded(words_model, asked)
     before = {one.name: one.read_bytes() for one in asked.folder.iterdir()}
-    over = replace(asked, manner=Manner(layers="0"), overwrite=True)
+    over = replace(asked, options=RecordOptions(layers="0"), overwrite=True)
     real = running.ShardRecorder.write
 
     def write(self: Any, path: Any, *rest: Any) -> Any:
@@ -124,7 +124,7 @@ def test_files_of_another_run_stay_until_all_that_replace_them_are_whole(
     # the same command goes on from there
     assert recorded(words_model, over) == ["shard-00001.regard", "shard-00002.regard"]
     assert sorted(one.name for one in asked.folder.iterdir()) == sorted(before)
-    assert recorded(words_model, replace(asked, manner=Manner(layers="0"))) == []
+    assert recorded(words_model, replace(asked, options=RecordOptions(layers="0"))) == []
 
 
 def test_fewer_documents_leave_no_file_of_before(words_model, asked):
@@ -137,20 +137,20 @@ def test_fewer_documents_leave_no_file_of_before(words_model, asked):
 
 
 @pytest.mark.parametrize(
-    ("manner", "said"),
+    ("options", "said"),
     [
-        (Manner(generate=2), "generate 0 there, 2 now"),
-        (Manner(layers="0"), "layers None there, 0 now"),
-        (Manner(budget=10**6), "budget 2000000000 there, 1000000 now"),
+        (RecordOptions(generate=2), "generate 0 there, 2 now"),
+        (RecordOptions(layers="0"), "layers None there, 0 now"),
+        (RecordOptions(budget=10**6), "budget 2000000000 there, 1000000 now"),
     ],
 )
-def test_other_options_are_told_and_nothing_is_touched(words_model, asked, manner, said):
+def test_other_options_are_told_and_nothing_is_touched(words_model, asked, options, said):
     recorded(words_model, asked)
     before = {one.name: one.read_bytes() for one in asked.folder.iterdir()}
     with pytest.raises(FileError, match=said):
-        recorded(words_model, replace(asked, manner=manner))
+        recorded(words_model, replace(asked, options=options))
     assert before == {one.name: one.read_bytes() for one in asked.folder.iterdir()}
-    over = replace(asked, manner=manner, overwrite=True)
+    over = replace(asked, options=options, overwrite=True)
     assert len(recorded(words_model, over)) == 3
 
 
@@ -208,7 +208,7 @@ def test_a_disk_that_is_too_small_is_told_before_any_work(words_model, asked, mo
 
 
 def test_what_is_to_do_is_known_before(words_model, asked):
-    workers: Any = Inline(Maker(str(words_model), asked.manner))
+    workers: Any = Inline(ModelSpec(str(words_model), asked.options))
     run = prepare(asked, *gather(asked), workers)
     assert not asked.folder.exists()
     assert (run.documents, run.files, run.done, len(run.todo)) == (7, 3, 0, 3)

@@ -65,12 +65,12 @@ def test_matrices_are_float32() -> None:
 
 
 def test_long_pieces_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.recorder import ledger
+    from regard.recorder import layer_writer
 
     model, ids = tiny("llama"), tokens(300)
     with torch.no_grad(), regard.record(model) as whole:
         model(ids)
-    monkeypatch.setattr(ledger, "_LARGEST_PIECE", 64)
+    monkeypatch.setattr(layer_writer, "_LARGEST_PIECE", 64)
     with torch.no_grad(), regard.record(model) as rec:
         model(ids)
     assert sum(name.startswith("P0/L0/q/") for name in rec.recording.store.entries) == 5

@@ -6,17 +6,17 @@ from torch import nn
 
 from regard.engine.call import Call
 from regard.errors import UnavailableError
-from regard.recorder.atlas import Atlas, Spot, is_cross
+from regard.recorder.hooks import Caller, ModelHooks
+from regard.recorder.layer_names import LayerNames, Spot, is_cross
 from regard.recorder.sequences import sequences
-from regard.recorder.whereabouts import Caller, Whereabouts
 
 
-class Here(Whereabouts):
+class Here(ModelHooks):
     """Follows a model and names its places as a recorder does."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        self._atlas = Atlas(named=has_parts(model))
+        self._names = LayerNames(named=has_parts(model))
         self._grows = is_hugging_face(model)  # transformers says how much its cache holds
         self._heard: set[Caller] = set()
 
@@ -37,7 +37,7 @@ class Here(Whereabouts):
     def spot(self) -> Spot | None:
         """The stack and layer that is at work; None outside the model."""
         caller = self.caller()
-        return None if caller is None else self._atlas.spot(caller)
+        return None if caller is None else self._names.spot(caller)
 
     def done(self) -> None:
         """The attention of this place is computed."""

@@ -16,10 +16,10 @@ from regard.engine.call import Call
 from regard.engine.observers import listening, unheard
 from regard.errors import InputError
 from regard.monitor.sample import AttentionSite, RealTokens, Tally, measure, wanted
-from regard.recorder.atlas import Atlas, part_of
-from regard.recorder.sdpa import SeeTorch
+from regard.recorder.hooks import ModelHooks, Pass
+from regard.recorder.layer_names import LayerNames, part_of
+from regard.recorder.sdpa import TorchIntercept
 from regard.recorder.sequences import sequences
-from regard.recorder.whereabouts import Pass, Whereabouts
 from regard.summary import Summary
 
 
@@ -55,7 +55,7 @@ class StepListener:
         self.is_open = False
         self._model, self._evaluation, self._snapshots = model, evaluation, snapshots
         self._takes_maps = False
-        self._atlas = Atlas(named=_has_parts(model))
+        self._names = LayerNames(named=_has_parts(model))
         self._hooks = ExitStack()
         self._forward = ExitStack()
         self._depth = 0  # of a model that calls itself
@@ -67,7 +67,7 @@ class StepListener:
         self.tally, self.maps = Tally(), {}
         self._takes_maps = self._snapshots is not None and step % self._snapshots.every == 0
         with ExitStack() as stack:
-            self._where = stack.enter_context(Whereabouts(self._model))
+            self._where = stack.enter_context(ModelHooks(self._model))
             enter = self._model.register_forward_pre_hook(self._entering)
             stack.callback(enter.remove)
             leave = self._model.register_forward_hook(self._leaving, always_call=True)
@@ -85,7 +85,7 @@ class StepListener:
         counts = (self._evaluation or torch.is_grad_enabled()) and not _in_backward()
         if self._depth == 1 and counts:
             self._forward.enter_context(listening(self))
-            self._forward.enter_context(SeeTorch(self._from_torch))
+            self._forward.enter_context(TorchIntercept(self._from_torch))
 
     def _leaving(self, *_: Any) -> None:
         self._depth = max(self._depth - 1, 0)
@@ -103,7 +103,7 @@ class StepListener:
         caller, now = self._where.caller(), self._where.now
         if caller is None or now is None or attention._call.shape.queries == 0:
             return
-        spot, shape = self._atlas.spot(caller), attention._call.shape
+        spot, shape = self._names.spot(caller), attention._call.shape
         if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
             sequences(now.given, attention._call, now.batch, caller.path, ours=ours)
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"

@@ -16,7 +16,7 @@ from regard.errors import InputError, RegardError
 from regard.models import load
 from regard.recorder.corpus import digest_of, text_digest
 from regard.recorder.plan import parse_budget
-from regard.recorder.shardwise import Manner, ShardRecorder, Text
+from regard.recorder.shards import RecordOptions, ShardRecorder, Text
 from regard.recording import Merged
 
 
@@ -50,12 +50,12 @@ class BatchRecorder:
         dtype: str | None = None,
         device: str | None = None,
     ) -> None:
-        manner = Manner(chat, generate, layers, heads, queries, parse_budget(budget))
+        options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._texts, self._names = texts, names
-        self._recorder = ShardRecorder(load(model, dtype=dtype, device=device), manner)
-        self._options = asdict(manner)
+        self._recorder = ShardRecorder(load(model, dtype=dtype, device=device), options)
+        self._options = asdict(options)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """One file; a row for each head: `file`, `head`, `documents`, `tokens`, and its statistics
@@ -65,7 +65,7 @@ class BatchRecorder:
             return _as_columns("", Merged())
         note = self._note(documents)
         path = self._folder / f"shard-{text_digest(json.dumps(note))[:24]}.regard"
-        if path.exists():  # recorded before, in the same manner
+        if path.exists():  # recorded before, with the same options
             with recording.open(path) as found:
                 return _as_columns(path.name, found.merged())
         merged = self._recorder.write(path, documents, note)

@@ -25,10 +25,10 @@ from typing import Any
 from regard.errors import FileError, InputError, RegardError
 from regard.models import Loaded, load
 from regard.recorder.corpus import Bad, Document, Shard, read_corpus, shards_of
-from regard.recorder.foresee import Foresight
+from regard.recorder.estimate import Estimate
 from regard.recorder.jobs import Task, Workers
 from regard.recorder.plan import human
-from regard.recorder.shardwise import Manner, ShardRecorder, Text, sync_folder
+from regard.recorder.shards import RecordOptions, ShardRecorder, Text, sync_folder
 from regard.recorder.staging import PARTIAL, move_in
 from regard.recording import Reader
 from regard.recording.shards import MANIFEST, SHARD_NOTE, shard_files
@@ -45,7 +45,7 @@ class CorpusRequest:
 
     documents: Path
     folder: Path
-    manner: Manner
+    options: RecordOptions
     per_file: int = 16
     field: str = "text"
     skip_bad: bool = False
@@ -53,11 +53,11 @@ class CorpusRequest:
 
 
 @dataclass(frozen=True)
-class Maker:
+class ModelSpec:
     """Which model, where it runs, and what is recorded of it; called in a worker, it loads it."""
 
     model: str
-    manner: Manner
+    options: RecordOptions
     dtype: str | None = None
     device: str | None = None
 
@@ -71,7 +71,7 @@ class Maker:
         return load(self.model, dtype=self.dtype, device=place)
 
     def __call__(self, worker: int) -> ShardRecorder:
-        return ShardRecorder(self.load(worker), self.manner)
+        return ShardRecorder(self.load(worker), self.options)
 
 
 @dataclass(frozen=True)
@@ -131,42 +131,42 @@ def _clear(folder: Path) -> None:
 # ── before ───────────────────────────────────────────────────────────────────────────────────
 
 
-def gather(asked: CorpusRequest) -> tuple[list[Document], list[Bad]]:
+def gather(request: CorpusRequest) -> tuple[list[Document], list[Bad]]:
     """The documents and those that are none, which are an error unless they may be left out."""
-    found, bad = read_corpus(asked.documents, asked.field)
-    _refuse_bad(bad, asked)
+    found, bad = read_corpus(request.documents, request.field)
+    _refuse_bad(bad, request)
     return found, bad
 
 
 def prepare(
-    asked: CorpusRequest,
+    request: CorpusRequest,
     found: Sequence[Document],
     broken: Sequence[Bad],
     workers: Workers[ShardRecorder],
 ) -> Run:
     """See what the model makes of each document, and what is in the folder already."""
     tokens, too_long = _tokens(found, workers)
-    _refuse_bad(too_long, asked)
+    _refuse_bad(too_long, request)
     bad = [*broken, *too_long]
     good = [one for one in found if one.name in tokens]
     if not good:
-        raise InputError(f"{asked.documents}: no document can be recorded; the first: {bad[0]}")
-    shards = shards_of(good, asked.per_file)
+        raise InputError(f"{request.documents}: no document can be recorded; the first: {bad[0]}")
+    shards = shards_of(good, request.per_file)
     first = Task("looking at the model", _look, good[0])
-    _, (model, foresight) = next(iter(workers.run([first])))
-    manifest = _manifest(asked, model, shards, bad)
-    done, stale, place = _compared(asked, manifest)
+    _, (model, estimated) = next(iter(workers.run([first])))
+    manifest = _manifest(request, model, shards, bad)
+    done, stale, place = _compared(request, manifest)
     todo = [shard for shard in shards if shard.file not in done]
     counts = [(tokens[one.name], len(shard.documents)) for shard in todo for one in shard.documents]
-    size, seconds = _foreseen(asked.manner, foresight, counts)
+    size, seconds = _estimated(request.options, estimated, counts)
     return Run(
         manifest, tuple(todo), tuple(stale), tuple(bad), len(good), len(done), place,
-        sum(count + asked.manner.generate for count, _ in counts), size, seconds,
+        sum(count + request.options.generate for count, _ in counts), size, seconds,
     )  # fmt: skip
 
 
-def _refuse_bad(bad: Sequence[Bad], asked: CorpusRequest) -> None:
-    if bad and not asked.skip_bad:
+def _refuse_bad(bad: Sequence[Bad], request: CorpusRequest) -> None:
+    if bad and not request.skip_bad:
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         raise InputError(f"{bad[0]}{more}; mend it, or leave such documents out with --skip-bad")
 
@@ -204,22 +204,22 @@ def _count(
 
 def _look(
     recorder: ShardRecorder, document: Document, _: Callable[[float], None]
-) -> tuple[dict[str, str], Foresight]:
+) -> tuple[dict[str, str], Estimate]:
     """In a worker: what the model is, and what it takes."""
-    return recorder.model, recorder.foresight(document.text())
+    return recorder.model, recorder.estimate(document.text())
 
 
-def _foreseen(
-    manner: Manner, foresight: Foresight, counts: Sequence[tuple[int, int]]
+def _estimated(
+    options: RecordOptions, estimated: Estimate, counts: Sequence[tuple[int, int]]
 ) -> tuple[int, float]:
     """Bytes and seconds of documents, given as (tokens, documents in its file)."""
     size, seconds, known = 0, 0.0, dict[tuple[int, int], int]()
     for tokens, together in counts:
         if (tokens, together) not in known:
-            plan = foresight.plan(tokens + manner.generate, manner.budget // together)
+            plan = estimated.plan(tokens + options.generate, options.budget // together)
             known[tokens, together] = plan.total_bytes
         size += known[tokens, together]
-        seconds += foresight.seconds(tokens, manner.generate)
+        seconds += estimated.seconds(tokens, options.generate)
     return size, seconds
 
 
@@ -227,7 +227,7 @@ def _foreseen(
 
 
 def _manifest(
-    asked: CorpusRequest, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
+    request: CorpusRequest, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
 ) -> dict[str, Any]:
     return {
         "contents": "documents/1",
@@ -235,9 +235,9 @@ def _manifest(
             "regard": metadata.version("regard"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         },
-        "documents": str(asked.documents),
+        "documents": str(request.documents),
         "model": model,
-        "options": asdict(asked.manner),
+        "options": asdict(request.options),
         "skipped": [asdict(one) for one in bad],
         "shards": [
             {"file": one.file, "documents": len(one.documents), "digest": one.digest}
@@ -246,20 +246,20 @@ def _manifest(
     }
 
 
-def _compared(asked: CorpusRequest, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
+def _compared(request: CorpusRequest, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
     """Files that are done; files of another run, which are an error unless they may go; and where
     the files to do are written."""
-    done, stale = _sorted(asked.folder, wanted)
-    if stale and not asked.overwrite:
+    done, stale = _sorted(request.folder, wanted)
+    if stale and not request.overwrite:
         some = "; ".join(f"{file.name}: {why}" for file, why in list(stale.items())[:_TOLD])
         more = f"; and {len(stale) - _TOLD} files more" if len(stale) > _TOLD else ""
         raise FileError(
-            f"{asked.folder} holds files of another run: {some}{more}. Give another folder with "
+            f"{request.folder} holds files of another run: {some}{more}. Give another folder with "
             "-o, or --overwrite to record these anew"
         )
     if not stale:
-        return done, [], asked.folder
-    place = asked.folder / PARTIAL
+        return done, [], request.folder
+    place = request.folder / PARTIAL
     return done | _sorted(place, wanted)[0], list(stale), place
 
 
@@ -303,21 +303,21 @@ def _unlike(there: dict[str, Any], now: dict[str, Any], names: Any) -> list[str]
 
 def carry_out(
     run: Run,
-    asked: CorpusRequest,
+    request: CorpusRequest,
     workers: Workers[ShardRecorder],
     advanced: Callable[[float], None] = lambda _: None,
 ) -> Iterator[str]:
     """Record what is to do; the name of each file as it is done."""
-    _check_room(run, asked.folder)
+    _check_room(run, request.folder)
     if not run.stale:
-        _write_manifest(asked.folder / MANIFEST, run.manifest)
+        _write_manifest(request.folder / MANIFEST, run.manifest)
     about = {key: run.manifest[key] for key in ("model", "options")}
     run.place.mkdir(exist_ok=True)
     tasks = (Task(one.file, _write, (run.place, one, about)) for one in run.todo)
     for task, _ in workers.run(tasks, advanced):
         yield task.name
     if run.stale:
-        _write_manifest(asked.folder / MANIFEST, run.manifest)
+        _write_manifest(request.folder / MANIFEST, run.manifest)
         ours = {one["file"] for one in run.manifest["shards"]}
         there = {file.name for file in shard_files(run.place)}
         move_in(run.place, ours & there, run.stale)

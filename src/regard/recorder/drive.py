@@ -15,14 +15,14 @@ from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import listening
 from regard.errors import InputError
-from regard.recorder.atlas import Atlas
 from regard.recorder.encode import Encoded
-from regard.recorder.hearing import audible
+from regard.recorder.hooks import ModelHooks
+from regard.recorder.intercept import intercepted
+from regard.recorder.layer_names import LayerNames
 from regard.recorder.plan import Plan, Size
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import texts_of
 from regard.recorder.weights import device_of
-from regard.recorder.whereabouts import Whereabouts
 from regard.summary import Summary
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
@@ -50,11 +50,11 @@ class TrialRun:
         return (2 * self.parameters * tokens + 10 * cells + steps) / self.rate
 
 
-class Ear:
+class SizeListener:
     """Hears how large each attention is, and in which layer."""
 
-    def __init__(self, where: Whereabouts, atlas: Atlas) -> None:
-        self._where, self._atlas = where, atlas
+    def __init__(self, where: ModelHooks, names: LayerNames) -> None:
+        self._where, self._names = where, names
         self.sizes: list[Size] = []
         self.layers: list[int] = []
 
@@ -70,7 +70,7 @@ class Ear:
         caller = self._where.caller()
         if caller is not None:
             self.sizes.append(Size(s.query_heads, s.key_heads, s.dim, s.queries, s.keys, itemsize))
-            self.layers.append(self._atlas.spot(caller).layer)
+            self.layers.append(self._names.spot(caller).layer)
             self._where.called(caller)
 
     def saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
@@ -81,17 +81,19 @@ class Ear:
 def survey(model: Any, ids: Tensor) -> TrialRun:
     """Run the first tokens and see."""
     first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
-    where = Whereabouts(model)
-    ear = Ear(where, Atlas(named=True))
-    with torch.inference_mode(), audible(model, ear.saw):
-        with where, listening(ear):
+    where = ModelHooks(model)
+    listener = SizeListener(where, LayerNames(named=True))
+    with torch.inference_mode(), intercepted(model, listener.saw):
+        with where, listening(listener):
             _once(model, first[:, :2])
         _once(model, first)
         begun = time.perf_counter()
         _once(model, first)
         took = max(time.perf_counter() - begun, 1e-4)
     count = sum(p.numel() for p in model.parameters())
-    return TrialRun(tuple(ear.sizes), tuple(ear.layers), count, 2 * count * first.shape[1] / took)
+    return TrialRun(
+        tuple(listener.sizes), tuple(listener.layers), count, 2 * count * first.shape[1] / took
+    )
 
 
 def _once(model: Any, ids: Tensor) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.recorder.hearing import is_hugging_face
+from regard.recorder.intercept import is_hugging_face
 
 _WORD = "Attention"
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")

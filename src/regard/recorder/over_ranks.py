@@ -29,15 +29,15 @@ from regard.files import reason, shown
 from regard.parallel import Peers
 from regard.parallel.prefill import Before, balanced
 from regard.parallel.transport import reporting_lost_rank
-from regard.recorder.atlas import Atlas
 from regard.recorder.choice import Choice
-from regard.recorder.drive import Ear, guesses, is_causal_model, keeps_last_logits
-from regard.recorder.hearing import is_hugging_face
+from regard.recorder.drive import SizeListener, guesses, is_causal_model, keeps_last_logits
+from regard.recorder.hooks import ModelHooks
+from regard.recorder.intercept import is_hugging_face
+from regard.recorder.layer_names import LayerNames
 from regard.recorder.plan import Plan, Size, make_plan, parse_budget
 from regard.recorder.session import record
 from regard.recorder.staging import PARTIAL, move_in
 from regard.recorder.weights import device_of
-from regard.recorder.whereabouts import Whereabouts
 
 _PROBE = 2  # tokens
 
@@ -224,8 +224,8 @@ def _sizes(model: nn.Module, ids: Tensor) -> list[tuple[int, Size]]:
             from regard.huggingface import using
 
             stack.enter_context(using(model))
-        where = stack.enter_context(Whereabouts(model))
-        ear = Ear(where, Atlas(named=True))
-        stack.enter_context(listening(ear))
+        where = stack.enter_context(ModelHooks(model))
+        listener = SizeListener(where, LayerNames(named=True))
+        stack.enter_context(listening(listener))
         model(first)
-    return list(zip(ear.layers, ear.sizes, strict=True))
+    return list(zip(listener.layers, listener.sizes, strict=True))

@@ -14,16 +14,16 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.errors import InputError
-from regard.recorder.atlas import Spot, part_of
+from regard.recorder.call_slice import CallSlice, Coming, entry_of
 from regard.recorder.choice import Choice
-from regard.recorder.ledger import Ledger, Store
+from regard.recorder.hooks import Caller, Pass
+from regard.recorder.layer_names import Spot, part_of
+from regard.recorder.layer_writer import LayerWriter, Store
 from regard.recorder.marks import matchings
 from regard.recorder.padding import margin, real_in
 from regard.recorder.plan import Plan, human
 from regard.recorder.sequences import sequences
 from regard.recorder.tokens import Stream
-from regard.recorder.turn import Coming, Share, entry_of
-from regard.recorder.whereabouts import Caller, Pass
 from regard.recording.contents import PROMPT_NOTE, Place, Prompt
 from regard.summary import Matching
 
@@ -64,7 +64,7 @@ class _One:
     def __init__(self, number: int) -> None:
         self.number = number
         self.streams: dict[str, Stream] = {}
-        self.ledgers: dict[Spot, Ledger] = {}
+        self.ledgers: dict[Spot, LayerWriter] = {}
         self.rows: dict[Spot, int] = {}  # rows of each place that calls have shown so far
         self.kept: dict[Spot, int] = {}  # those of them that are recorded
         self.keys: dict[Spot, int] = {}
@@ -191,7 +191,7 @@ class Prompts:
         return bool(given) and queries not in tokens
 
     def matches(
-        self, caller: Caller, call: Call, shares: list[Share]
+        self, caller: Caller, call: Call, shares: list[CallSlice]
     ) -> tuple[Matching | None, Matching | None]:
         """Earlier copies of each token, and what followed them; nothing without tokens."""
         names = [_own_stream(one, caller) for one in self._open]
@@ -214,7 +214,7 @@ class Prompts:
         cross: bool,
         choice: Choice,
         plan: Plan,
-    ) -> list[Share]:
+    ) -> list[CallSlice]:
         """Each sequence's part of the call."""
         per = math.prod(call.shape.batch) // len(self._open)
         exact = plan.is_exact(self._order.setdefault(spot, len(self._order)))
@@ -230,7 +230,7 @@ class Prompts:
             local = range(kept.start - start + rows.start, kept.stop - start + rows.start)
             known = one.keys.get(spot, len(self.before))
             begins = one.kept.get(spot, 0) % math.lcm(plan.row_bin, plan.top_every) == 0
-            share = Share(
+            share = CallSlice(
                 number * per, per, rows, keys, start, key_start, known, local, begins,
                 heads, "cross" if cross else "self", exact, local == rows and hidden,
             )  # fmt: skip
@@ -250,12 +250,12 @@ class Prompts:
         return max(announced or 0, rows)
 
     def _ledger(
-        self, one: _One, caller: Caller, spot: Spot, call: Call, share: Share, plan: Plan
-    ) -> Ledger:
+        self, one: _One, caller: Caller, spot: Spot, call: Call, share: CallSlice, plan: Plan
+    ) -> LayerWriter:
         shape = call.shape
         why_not = "" if share.exact else f"it did not fit the budget of {human(plan.budget)}"
         streams = _streams_of(one, caller, share)
-        return Ledger(
+        return LayerWriter(
             one.number,
             Place(
                 name=caller.path,
@@ -331,7 +331,7 @@ def _laid_out(
     return rows, keys, hidden
 
 
-def _check_cache(one: _One, spot: Spot, key: Tensor, share: Share) -> None:
+def _check_cache(one: _One, spot: Spot, key: Tensor, share: CallSlice) -> None:
     """The keys of earlier calls are still where they were: beam search moves them about."""
     keys, known = share.keys, one.keys.get(spot, 0)
     if share.key_start + len(keys) != share.row_start + len(share.rows):
@@ -373,7 +373,7 @@ def _stream_among(names: Collection[str], caller: Caller) -> str:
     return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""
 
 
-def _streams_of(one: _One, caller: Caller, share: Share) -> tuple[str, str]:
+def _streams_of(one: _One, caller: Caller, share: CallSlice) -> tuple[str, str]:
     """Which tokens the queries and the keys of a place stand for: as many as there are."""
     own = _own_stream(one, caller)
     if own and len(one.streams[own].ids) != share.row_start + len(share.rows):

@@ -26,7 +26,7 @@ from regard.engine.attention import Attention
 from regard.mask import Causal
 
 
-class SeeTorch(TorchFunctionMode):
+class TorchIntercept(TorchFunctionMode):
     """Within the block, `heard` gets every call of torch's function, with its output; `missed` is
     called where attention is computed otherwise.
 

@@ -1,8 +1,9 @@
 """How many sequences a call of attention holds, and that its batch entries are theirs.
 
 Queries come as (B, H, L, D): the batch is q's own first axis. What the model was given has to agree
-with it. Tokens count sequences beyond doubt (`Given.batch`); then a batch of q that is a multiple
-holds several windows, frames or chunks of each. Whatever could be read in two ways is refused.
+with it. Tokens count sequences beyond doubt (`ModelInputs.batch`); then a batch of q that is a
+multiple holds several windows, frames or chunks of each. Whatever could be read in two ways is
+refused.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import math
 
 from regard.engine.call import Call
 from regard.errors import InputError
-from regard.recorder.given import Given
+from regard.recorder.inputs import ModelInputs
 
 
-def sequences(given: Given, call: Call, known: int | None, path: str, *, ours: bool = False) -> int:
+def sequences(
+    given: ModelInputs, call: Call, known: int | None, path: str, *, ours: bool = False
+) -> int:
     """The number of sequences; `known` where tokens, or earlier calls, have told it.
 
     ours   the call is one of `regard.attend`, for which (H, L, D) are heads: where the model was
@@ -49,7 +52,7 @@ def sequences(given: Given, call: Call, known: int | None, path: str, *, ours: b
     return known
 
 
-def _without_batch(given: Given, call: Call, known: int | None, path: str) -> int:
+def _without_batch(given: ModelInputs, call: Call, known: int | None, path: str) -> int:
     """(L, D) and (H, L, D), where the first axis could also be the batch, or both in one."""
     if known == 1 or (known is None and _is_alone(given, call)):
         return 1
@@ -61,7 +64,7 @@ def _without_batch(given: Given, call: Call, known: int | None, path: str) -> in
     )
 
 
-def _is_alone(given: Given, call: Call) -> bool:
+def _is_alone(given: ModelInputs, call: Call) -> bool:
     """Whether all that was given is one sequence: (1, L, …), or (L, features) without a batch."""
     lengths = (call.shape.queries, call.shape.keys)
     alone = all(shape[0] == 1 for shape, _ in given.data) and call.shape.queries > 1
@@ -69,7 +72,7 @@ def _is_alone(given: Given, call: Call) -> bool:
     return alone or plain
 
 
-def _fitting(given: Given, call: Call) -> int | None:
+def _fitting(given: ModelInputs, call: Call) -> int | None:
     """q's own batch, where something that was given has as many."""
     lengths = (call.shape.queries, call.shape.keys)
     for count in dict.fromkeys((call.shape.batch[0], math.prod(call.shape.batch))):
@@ -83,7 +86,7 @@ def _fitting(given: Given, call: Call) -> int | None:
     return None
 
 
-def _folded(given: Given, call: Call) -> int | None:
+def _folded(given: ModelInputs, call: Call) -> int | None:
     """The only number of sequences that what was given allows, each of several batch entries."""
     first = call.shape.batch[0]
     every: set[int] | None = None
@@ -96,7 +99,7 @@ def _folded(given: Given, call: Call) -> int | None:
     return every.pop() if every is not None and len(every) == 1 else None
 
 
-def _is_shared_out(given: Given, call: Call, known: int) -> bool:
+def _is_shared_out(given: ModelInputs, call: Call, known: int) -> bool:
     """Whether each sequence has the same number of entries beside each other: not where heads
     may be among them, nor where pictures are counted by themselves."""
     media = [shape for shape, whole in given.data if len(shape) > 2 and not whole]
@@ -109,5 +112,5 @@ def _shape(call: Call) -> str:
     return f"queries {(*shape.batch, shape.query_heads, shape.queries, shape.dim)}"
 
 
-def _said(given: Given) -> str:
+def _said(given: ModelInputs) -> str:
     return "tensors " + ", ".join(str(s) for s, _ in given.data) if given.data else "no tensors"

@@ -24,19 +24,19 @@ from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import listeners, listening
 from regard.errors import FileError, InputError, RegardWarning
-from regard.recorder.atlas import Atlas, Spot, is_cross
-from regard.recorder.behind import Behind
+from regard.recorder.background_writer import BackgroundWriter
+from regard.recorder.call_slice import CallSlice, read_pages
 from regard.recorder.choice import Choice
-from regard.recorder.hearing import audible
-from regard.recorder.ledger import Store
+from regard.recorder.hooks import Caller, ModelHooks
+from regard.recorder.intercept import intercepted
+from regard.recorder.layer_names import LayerNames, Spot, is_cross
+from regard.recorder.layer_writer import Store
 from regard.recorder.measure import CallMeasures, recordable
 from regard.recorder.missed import missed_modules, why_missed
 from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
 from regard.recorder.tokens import reader_of
-from regard.recorder.turn import Share, read_pages
 from regard.recorder.weights import check_weights, device_of
-from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS, STATISTICS_NOTE
 from regard.summary import RowStatistic, Summary
@@ -102,7 +102,7 @@ class Recorder:
         self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
         self.tokenizer = reader_of(tokenizer)
         self._choice, self._overwrite, self._statistics = choice, overwrite, statistics
-        self._atlas = Atlas(named=_has_parts(model))
+        self._names = LayerNames(named=_has_parts(model))
         self._expected: int | None = None
         self._planned: Plan | None = None
         self._asked: Call | None = None  # the call that `_turn` is about
@@ -120,12 +120,12 @@ class Recorder:
         check_weights(self.model)
         self._entered = True
         with ExitStack() as stack:
-            self._where = stack.enter_context(Whereabouts(self.model))
+            self._where = stack.enter_context(ModelHooks(self.model))
             # before the file: where nothing can be heard, none is made
-            stack.enter_context(audible(self.model, self._saw, self._missed))
+            stack.enter_context(intercepted(self.model, self._saw, self._missed))
             self._kept = self._open()
             on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
-            self._store: Store = Behind(self._kept) if on_gpu else self._kept
+            self._store: Store = BackgroundWriter(self._kept) if on_gpu else self._kept
             self._prompts = Prompts(self._store, self.tokenizer)
             stack.callback(self._close)
             self._store.note(self._facts())
@@ -230,7 +230,7 @@ class Recorder:
     def so_far(self) -> Recording:
         """What is written already, while the recording goes on."""
         self._prompts.settle()
-        if isinstance(self._store, Behind):
+        if isinstance(self._store, BackgroundWriter):
             self._store.flush()
         if isinstance(self._kept, Memory):
             return Recording(self._kept)
@@ -326,7 +326,7 @@ class Recorder:
         now = self._where.now
         if caller is None or now is None:
             return None
-        spot = self._atlas.spot(caller)
+        spot = self._names.spot(caller)
         cross = is_cross(caller.path) or self._prompts.is_cross(now, call)
         self._check_layers(caller)
         self._prompts.begin(now, call, caller.path, ours)
@@ -433,7 +433,9 @@ class Recorder:
 class _PendingCall:
     """A call that is about to be computed, and what will be written about it."""
 
-    def __init__(self, spot: Spot, shares: list[Share], wanted: CallMeasures, plan: Plan) -> None:
+    def __init__(
+        self, spot: Spot, shares: list[CallSlice], wanted: CallMeasures, plan: Plan
+    ) -> None:
         self.spot, self.shares, self.wanted, self.plan = spot, shares, wanted, plan
 
 
@@ -442,7 +444,7 @@ def _unwatched() -> AbstractContextManager[None]:
     return torch._C.DisableTorchFunction()
 
 
-def _is_aligned(share: Share, cell: int) -> bool:
+def _is_aligned(share: CallSlice, cell: int) -> bool:
     """Whether the sweep's own cells are the prompt's: nothing cut off in front, and both begin
     with a whole cell."""
     return (

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import InputError
-from regard.recorder.ledger import Store
+from regard.recorder.layer_writer import Store
 from regard.recording.contents import DELIMITER, SPECIAL, tensor_name
 
 _SPACE_MARKS = ("▁", "Ġ")

@@ -12,7 +12,7 @@ import pytest
 
 from regard import recording
 from regard.errors import FileError
-from regard.recorder.behind import Behind
+from regard.recorder.background_writer import BackgroundWriter
 from regard.recording import Writer
 
 
@@ -57,7 +57,7 @@ def test_a_file_written_behind_is_the_same_file(tmp_path: Path) -> None:
     arrays = {f"a{n}": dice.standard_normal((n + 1, 50)).astype(np.float32) for n in range(40)}
     for name, behind in (("plain", False), ("behind", True)):
         writer = Writer(tmp_path / name)
-        store = Behind(writer, room=1000) if behind else writer
+        store = BackgroundWriter(writer, room=1000) if behind else writer
         store.note({"model": "made"})
         for number, array in arrays.items():
             store.add(number, array, {"what": "rows"})
@@ -67,7 +67,7 @@ def test_a_file_written_behind_is_the_same_file(tmp_path: Path) -> None:
 
 def test_adding_does_not_wait_while_there_is_room() -> None:
     store = Slow()
-    behind = Behind(store, room=100)
+    behind = BackgroundWriter(store, room=100)
     behind.add("a", some(40))
     behind.add("b", some(40))
     assert store.names == []
@@ -79,7 +79,7 @@ def test_adding_does_not_wait_while_there_is_room() -> None:
 
 def test_adding_waits_where_too_much_waits_already() -> None:
     store = Slow()
-    behind = Behind(store, room=100)
+    behind = BackgroundWriter(store, room=100)
     behind.add("a", some(60))
     waits = threading.Thread(target=behind.add, args=("b", some(60)))
     waits.start()
@@ -94,7 +94,7 @@ def test_adding_waits_where_too_much_waits_already() -> None:
 def test_what_is_larger_than_the_room_still_passes() -> None:
     store = Slow()
     store.gate.set()
-    behind = Behind(store, room=10)
+    behind = BackgroundWriter(store, room=10)
     behind.add("large", some(1000))
     behind.close()
     assert store.names == ["large"]
@@ -102,7 +102,7 @@ def test_what_is_larger_than_the_room_still_passes() -> None:
 
 def test_an_error_reaches_whoever_calls_next_and_nothing_follows_it() -> None:
     store = Slow(bad="b")
-    behind = Behind(store)
+    behind = BackgroundWriter(store)
     for name in "abc":
         behind.add(name, some(1))
     store.gate.set()
@@ -115,7 +115,7 @@ def test_an_error_reaches_whoever_calls_next_and_nothing_follows_it() -> None:
 
 def test_closing_tells_of_an_error_and_closes_nevertheless() -> None:
     store = Slow(bad="a")
-    behind = Behind(store)
+    behind = BackgroundWriter(store)
     behind.add("a", some(1))
     store.gate.set()
     with pytest.raises(FileError):
@@ -125,7 +125,7 @@ def test_closing_tells_of_an_error_and_closes_nevertheless() -> None:
 
 def test_what_was_flushed_can_be_read_while_the_recording_goes_on(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "a.regard")
-    behind = Behind(writer)
+    behind = BackgroundWriter(writer)
     behind.add("x", np.arange(3))
     behind.flush()
     with recording.Reader(tmp_path / "a.regard") as reader:

@@ -18,7 +18,7 @@ from regard.engine.observers import unheard
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.recorder.host import bring
-from regard.recorder.ledger import Page
+from regard.recorder.layer_writer import SliceNumbers
 from regard.recorder.measure import CallMeasures, Measured, matched, measured
 from regard.recorder.padding import without_padding
 from regard.recorder.plan import Plan
@@ -30,7 +30,7 @@ _Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Share:
+class CallSlice:
     """One prompt's part of a call: batch entries first … first + count − 1, and of each the rows
     and keys that are real tokens."""
 
@@ -54,7 +54,7 @@ class Coming:
     """A page whose numbers are on their way to the host."""
 
     rows: int
-    arrived: Callable[[], Page]  # waits for them
+    arrived: Callable[[], SliceNumbers]  # waits for them
 
 
 def read_pages(
@@ -62,7 +62,7 @@ def read_pages(
     output: Tensor,
     value: Tensor,
     wanted: CallMeasures,
-    shares: list[Share],
+    shares: list[CallSlice],
     plan: Plan,
 ) -> list[Coming]:
     """What to write down for each prompt. Nothing of the attention itself is held."""
@@ -85,7 +85,7 @@ def read_pages(
 
 
 def _part(
-    attention: Attention, output: Tensor, value: Tensor, wanted: CallMeasures, share: Share
+    attention: Attention, output: Tensor, value: Tensor, wanted: CallMeasures, share: CallSlice
 ) -> tuple[Attention, Measured]:
     """The recorded rows alone, in numbers."""
     part = _narrowed(attention._call, share)
@@ -100,7 +100,7 @@ def _part(
     return part, numbers
 
 
-def _keys_alone(call: Call, value: Tensor, share: Share) -> Coming:
+def _keys_alone(call: Call, value: Tensor, share: CallSlice) -> Coming:
     """No row of a call is recorded, but rows that are may look at its keys."""
     entries = slice(share.first, share.first + share.count)
     fresh = _fresh(share)
@@ -111,9 +111,9 @@ def _keys_alone(call: Call, value: Tensor, share: Share) -> Coming:
     heads = len(share.heads)
     none = np.zeros((heads, 0), np.float32)
 
-    def arrived() -> Page:
+    def arrived() -> SliceNumbers:
         found = coming()
-        return Page(
+        return SliceNumbers(
             0, {}, {}, {}, none, none, 0, none[:, :, None],
             found["value_norm"], None, (found["k"], kind) if "k" in found else None,
             share.row_start, share.key_start, fresh.stop - fresh.start, Rules("null", "", ()),
@@ -123,7 +123,7 @@ def _keys_alone(call: Call, value: Tensor, share: Share) -> Coming:
     return Coming(0, arrived)
 
 
-def _fresh(share: Share) -> slice:
+def _fresh(share: CallSlice) -> slice:
     """The keys of a call that earlier calls have not shown."""
     new = min(share.key_start + len(share.keys) - share.known_keys, len(share.keys))
     return slice(share.keys.stop - max(new, 0), share.keys.stop)
@@ -135,7 +135,7 @@ def _flat(tensor: Tensor) -> Tensor:
     return wide.reshape(-1, *wide.shape[-3:])
 
 
-def _narrowed(call: Call, share: Share) -> Attention:
+def _narrowed(call: Call, share: CallSlice) -> Attention:
     """The attention of the recorded rows alone, windows as heads."""
     entries = slice(share.first, share.first + share.count)
     rows = slice(share.kept.start, share.kept.stop)
@@ -150,7 +150,7 @@ def _narrowed(call: Call, share: Share) -> Attention:
     )  # fmt: skip
 
 
-def _alone(call: Call, share: Share) -> tuple[Mask | None, ScoreRule]:
+def _alone(call: Call, share: CallSlice) -> tuple[Mask | None, ScoreRule]:
     """The rules of one prompt's entry, or of its windows as heads."""
     if share.count == 1:
         entry = entry_of(call, share.first)
@@ -165,7 +165,9 @@ def entry_of(call: Call, number: int) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(number, batch)) if batch else ()
 
 
-def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, down: int) -> Coming:
+def _page(
+    attention: Attention, numbers: Measured, share: CallSlice, plan: Plan, down: int
+) -> Coming:
     """`down` is the call's row that stands first in `numbers`."""
     call = attention._call
     rows = slice(share.kept.start - down, share.kept.stop - down)
@@ -197,9 +199,9 @@ def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, dow
     kinds = {name: kind for name, (_, kind) in words.items()}
     rules, joins, step = _rules(call, share, down)
 
-    def arrived() -> Page:  # holds no tensor of a GPU
+    def arrived() -> SliceNumbers:  # holds no tensor of a GPU
         found = others()
-        return Page(
+        return SliceNumbers(
             count=len(share.kept),
             bins=bins(),
             rows=loose(),
@@ -222,12 +224,12 @@ def _page(attention: Attention, numbers: Measured, share: Share, plan: Plan, dow
     return Coming(len(share.kept), arrived)
 
 
-def _entries(share: Share) -> slice:
+def _entries(share: CallSlice) -> slice:
     return slice(share.first, share.first + share.count)
 
 
 def _picker(
-    numbers: Measured, share: Share, rows: slice | None = None
+    numbers: Measured, share: CallSlice, rows: slice | None = None
 ) -> Callable[[Tensor], Tensor]:
     """(E, H, …) → recorded heads of this prompt; of (E, H, L, …) these rows where given."""
     entries, total, queries = numbers.normalized.shape
@@ -243,7 +245,7 @@ def _picker(
     return pick
 
 
-def _first(attention: Attention, numbers: Measured, share: Share) -> Tensor:
+def _first(attention: Attention, numbers: Measured, share: CallSlice) -> Tensor:
     """(E, H, L): the weight of the prompt's first key in every row; 0 where it is gone from a
     sliding cache."""
     if share.key_start > 0 or not len(share.keys):
@@ -253,7 +255,7 @@ def _first(attention: Attention, numbers: Measured, share: Share) -> Tensor:
     return attention[..., share.keys.start].float().reshape(numbers.normalized.shape)
 
 
-def _seen(numbers: Measured, share: Share) -> Tensor:
+def _seen(numbers: Measured, share: CallSlice) -> Tensor:
     """(H or 1, L): how many keys the rows of this prompt may see."""
     visible = numbers.visible
     if share.count == 1 and visible.shape[1] == 1:
@@ -268,7 +270,7 @@ def _moved(keys: Tensor, ahead: int) -> Tensor:
 
 
 def _all_words(
-    call: Call, share: Share, rows: slice, fresh: slice
+    call: Call, share: CallSlice, rows: slice, fresh: slice
 ) -> dict[str, tuple[Tensor, str | None]]:
     """q of the recorded rows and heads, k of the new keys, where they are kept."""
     if not share.exact:
@@ -304,7 +306,12 @@ class _CellSums:
 
 
 def _pooled(
-    attention: Attention, numbers: Measured, share: Share, cell: int, rows: slice, row_start: int
+    attention: Attention,
+    numbers: Measured,
+    share: CallSlice,
+    cell: int,
+    rows: slice,
+    row_start: int,
 ) -> tuple[Tensor, _CellSums]:
     """(H, R, C): mass in cells that are counted from the prompt's first row and key, or in parts
     of such, and how they become whole on the host."""
@@ -330,7 +337,7 @@ def _starts(first: int, count: int, cell: int) -> _Array:
     return np.append(0, np.arange(cell - first % cell, count, cell))
 
 
-def _rules(call: Call, share: Share, down: int) -> tuple[Rules, bool, bool]:
+def _rules(call: Call, share: CallSlice, down: int) -> tuple[Rules, bool, bool]:
     """The rules of the rows that are recorded, and whether they go on where others stopped."""
     whole = (call.shape.queries, call.shape.keys)
     rows = range(share.kept.start - down, share.kept.stop - down)

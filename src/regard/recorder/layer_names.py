@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from regard.recorder.whereabouts import Caller
+from regard.recorder.hooks import Caller
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _CROSS = re.compile(r"cross|encoder_?attn|enc_?dec|encoder_?decoder|multihead_attn", re.IGNORECASE)
@@ -20,7 +20,7 @@ class Spot:
     layer: int
 
 
-class Atlas:
+class LayerNames:
     """Gives every caller a stack and a layer, the same ones each time.
 
     All paths that differ in their numbers only make one stack. The only stack of a model, or the

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from recorder.readers import CALLS, Reader, batch_of
-from regard.recorder.given import Given, argument_names, by_name
+from regard.recorder.inputs import ModelInputs, argument_names, by_name
 
 
-def given(module: nn.Module, *args: Any, **kwargs: Any) -> Given:
-    return Given.of(module, by_name(argument_names(module), args, kwargs))
+def given(module: nn.Module, *args: Any, **kwargs: Any) -> ModelInputs:
+    return ModelInputs.of(module, by_name(argument_names(module), args, kwargs))
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.engine.attention import Attention
-from regard.recorder.sdpa import SeeTorch
+from regard.recorder.sdpa import TorchIntercept
 
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 
 
 @contextmanager
-def audible(
+def intercepted(
     model: nn.Module,
     saw: Callable[[Attention, Tensor, Tensor], None],
     missed: Callable[[], None] | None = None,
@@ -40,7 +40,7 @@ def audible(
                 stack.enter_context(switched(model, found))
             elif is_hugging_face(model) and not calls_torch(model):
                 stack.enter_context(using(model))  # which refuses it
-        stack.enter_context(SeeTorch(saw, missed))
+        stack.enter_context(TorchIntercept(saw, missed))
         yield
 
 

@@ -7,14 +7,14 @@ import pytest
 from recorder.models import tiny, tokens
 from regard.errors import InputError
 from regard.recorder.choice import Choice
-from regard.recorder.foresee import foresee
+from regard.recorder.estimate import estimate
 from regard.recorder.plan import make_plan
 
 
 def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
     model = tiny("llama", num_key_value_heads=2, num_hidden_layers=3)
-    every = foresee(model, tokens(20), Choice())
-    some = foresee(model, tokens(20), Choice.of("0,2", "1", None))
+    every = estimate(model, tokens(20), Choice())
+    some = estimate(model, tokens(20), Choice.of("0,2", "1", None))
     assert every.plan(100, 10**9).places == 3
     assert every.plan(100, 10**9) == make_plan(10**9, every.seen.scaled(100))
     assert [size.heads for size in some.chosen.sizes] == [1, 1]
@@ -25,6 +25,6 @@ def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
 def test_what_does_not_exist_is_told_before_anything_runs() -> None:
     model = tiny("llama")
     with pytest.raises(InputError, match="layer 7 does not exist"):
-        foresee(model, tokens(20), Choice.of("7", None, None))
+        estimate(model, tokens(20), Choice.of("7", None, None))
     with pytest.raises(InputError, match="head 9 does not exist"):
-        foresee(model, tokens(20), Choice.of(None, "9", None))
+        estimate(model, tokens(20), Choice.of(None, "9", None))

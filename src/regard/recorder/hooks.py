@@ -15,7 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.recorder.given import IDS, MASK, Given, argument_names, by_name, cached_in, is_ids
+from regard.recorder.inputs import (
+    IDS,
+    MASK,
+    ModelInputs,
+    argument_names,
+    by_name,
+    cached_in,
+    is_ids,
+)
 from regard.recorder.padding import real_tokens
 
 
@@ -33,7 +41,7 @@ class Pass:
     """One call of the model from outside, until it returns or goes on to another text."""
 
     path: str  # "" for the model itself; else the part that was called alone, such as its encoder
-    given: Given  # what it was called with
+    given: ModelInputs  # what it was called with
     streams: dict[str, Tensor] = field(default_factory=dict)  # token ids (B, L) by stream
     padding: dict[str, Tensor] = field(default_factory=dict)  # (B, ≥ L) booleans, True = real
     readers: dict[str, str] = field(default_factory=dict)  # by stream: the module that was given it
@@ -53,7 +61,7 @@ class Pass:
             self.padding[stream] = real
 
 
-class Whereabouts:
+class ModelHooks:
     """Follows a model while it runs; `now` is the pass that is under way."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -65,7 +73,7 @@ class Whereabouts:
         self.ran: set[str] = set()  # paths of modules that were at work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
 
-    def __enter__(self) -> Whereabouts:
+    def __enter__(self) -> ModelHooks:
         for path, module in self._model.named_modules():
             enter = module.register_forward_pre_hook(self._entering(path), with_kwargs=True)
             leave = module.register_forward_hook(self._leaving(path), always_call=True)
@@ -102,7 +110,7 @@ class Whereabouts:
             nonlocal names
             names = names or argument_names(module)
             if not self._stack and (path == "" or _is_whole_part(path)):
-                self.now = self._begun(path, Given.of(module, by_name(names, args, kwargs)))
+                self.now = self._begun(path, ModelInputs.of(module, by_name(names, args, kwargs)))
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
@@ -121,7 +129,7 @@ class Whereabouts:
 
         return leave
 
-    def _begun(self, path: str, given: Given) -> Pass:
+    def _begun(self, path: str, given: ModelInputs) -> Pass:
         """A call with the tokens, the padding and the cache that came with it."""
         now = Pass(path, given, cached=given.cached or 0, encoded=given.encoded, batch=given.batch)
         stream = self._stream_of(path)
@@ -141,7 +149,7 @@ class Whereabouts:
         other = not same and (left or any(ids is one for one in now.given.whole))
         if known is not None and (other or (left and reader == path)):
             # another text within one call of the model, as siamese towers read them
-            given = Given.of(module, arguments)
+            given = ModelInputs.of(module, arguments)
             given.whole = now.given.whole
             self.now = now = Pass(now.path, given, cached=given.cached or 0, batch=given.batch)
         elif same:

@@ -13,7 +13,7 @@ from regard.recorder.plan import Plan, make_plan
 
 
 @dataclass(frozen=True)
-class Foresight:
+class Estimate:
     """Plans for prompts of any length."""
 
     seen: TrialRun  # every attention of the model
@@ -28,11 +28,11 @@ class Foresight:
         return self.seen.seconds(tokens, generate)
 
 
-def foresee(model: Any, ids: Tensor, choice: Choice) -> Foresight:
+def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     """Run the first tokens and see; InputError where a chosen layer or head does not exist."""
     seen = survey(model, ids)
     choice.check_layers(max(seen.layers, default=-1) + 1)
     heard = zip(seen.layers, seen.sizes, strict=True)
     sizes = [size for layer, size in heard if choice.has_layer(layer)]
     kept = tuple(replace(size, heads=len(choice.heads_of(size.heads))) for size in sizes)
-    return Foresight(seen, replace(seen, sizes=kept))
+    return Estimate(seen, replace(seen, sizes=kept))

@@ -49,7 +49,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Page:
+class SliceNumbers:
     """One call's part of one prompt: n rows against m keys. H recorded heads, K key heads."""
 
     count: int  # n
@@ -71,7 +71,7 @@ class Page:
     causal_step: bool  # a single row that sees every key: a causal mask says the same
 
 
-class Ledger:
+class LayerWriter:
     """Gathers pages, keeps the sums, writes pieces."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Ledger:
         self._totals: dict[str, _Array] = {}
         self._arrays: list[_Array] = []  # of masks and score rules, each written once
 
-    def take(self, page: Page) -> None:
+    def take(self, page: SliceNumbers) -> None:
         """One more page."""
         if page.count:
             self._take_rows(page)
@@ -101,7 +101,7 @@ class Ledger:
         if self.place.segments:  # a place of which no row is ever recorded leaves nothing behind
             self._write(last=False)
 
-    def _take_rows(self, page: Page) -> None:
+    def _take_rows(self, page: SliceNumbers) -> None:
         self._enter(page, page.count)
         for name in page.bins | page.rows:
             if name == "lse" and self._plan.row_bin > 1 and not self.place.exact:
@@ -146,7 +146,7 @@ class Ledger:
 
     # ── the place itself ─────────────────────────────────────────────────────────────────────
 
-    def _enter(self, page: Page, rows: int) -> None:
+    def _enter(self, page: SliceNumbers, rows: int) -> None:
         """Rows, keys and the segment they belong to."""
         start, stop = page.row_start, page.row_start + rows
         key_stop = page.key_start + page.received.shape[1]
@@ -171,7 +171,7 @@ class Ledger:
         if changed or rows >= self._plan.write_rows:
             self.note()
 
-    def _segment(self, page: Page, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
+    def _segment(self, page: SliceNumbers, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
         mask = encode(Causal()) if page.causal_step else page.rules.mask
         names = tuple(self._named(array) for array in page.rules.arrays)
         return Segment(rows, keys, mask, page.rules.score, names)
@@ -188,7 +188,7 @@ class Ledger:
 
     # ── sums ─────────────────────────────────────────────────────────────────────────────────
 
-    def _sum(self, page: Page) -> None:
+    def _sum(self, page: SliceNumbers) -> None:
         stop = page.key_start + page.received.shape[1]
         self._received = grown(self._received, len(self._received), stop)
         self._received[:, page.key_start : stop] += page.received
@@ -230,7 +230,7 @@ class Ledger:
         self._store.add(name, array, {"what": what}, dtype=dtype)
 
 
-def _joined(last: Segment, made: Segment, page: Page) -> bool:
+def _joined(last: Segment, made: Segment, page: SliceNumbers) -> bool:
     """Whether two segments are one: a growing cache, looked at backwards from the end."""
     return (
         (page.joins or page.causal_step)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from regard.recorder.ledger import Store
+from regard.recorder.layer_writer import Store
 
 ROOM = 512_000_000  # bytes that may wait
 
 
-class Behind:
+class BackgroundWriter:
     """Takes what a store takes, in the same order. What is added must not change afterwards.
 
     An error of the thread is raised by the next call; whatever came behind it is not written.

@@ -19,7 +19,7 @@ from regard.models import Loaded
 from regard.recorder.choice import Choice
 from regard.recorder.drive import drive
 from regard.recorder.encode import Encoded, check_length, check_reads_text, encode
-from regard.recorder.foresee import Foresight, foresee
+from regard.recorder.estimate import Estimate, estimate
 from regard.recorder.session import record
 from regard.recording import Merged
 from regard.recording.extend import extend
@@ -29,7 +29,7 @@ _SAMPLES = 64  # numbers of a parameter that its model is recognised by
 
 
 @dataclass(frozen=True)
-class Manner:
+class RecordOptions:
     """How each document is recorded."""
 
     chat: bool = False
@@ -57,10 +57,10 @@ class Text(NamedTuple):
 class ShardRecorder:
     """A loaded model that turns documents into files."""
 
-    def __init__(self, loaded: Loaded, manner: Manner) -> None:
+    def __init__(self, loaded: Loaded, options: RecordOptions) -> None:
         check_reads_text(loaded.model, loaded.name)
-        self._loaded, self._manner = loaded, manner
-        self._foresight: Foresight | None = None
+        self._loaded, self._options = loaded, options
+        self._estimate: Estimate | None = None
 
     @cached_property
     def model(self) -> dict[str, str]:
@@ -75,19 +75,19 @@ class ShardRecorder:
     def tokens(self, text: str) -> int:
         """How many a document has; InputError where it cannot be recorded."""
         encoded = self._encoded(text)
-        rows = self._manner.choice().rows(0, encoded.tokens, encoded.tokens)
+        rows = self._options.choice().rows(0, encoded.tokens, encoded.tokens)
         if not rows:
             raise InputError(
-                f"{encoded.tokens} tokens, so no row is among --queries {self._manner.queries}"
+                f"{encoded.tokens} tokens, so no row is among --queries {self._options.queries}"
             )
         return encoded.tokens
 
-    def foresight(self, text: str) -> Foresight:
+    def estimate(self, text: str) -> Estimate:
         """Plans for documents of any length; the text is for a first look at the model."""
-        if self._foresight is None:
+        if self._estimate is None:
             ids = self._encoded(text).ids
-            self._foresight = foresee(self._loaded.model, ids, self._manner.choice())
-        return self._foresight
+            self._estimate = estimate(self._loaded.model, ids, self._options.choice())
+        return self._estimate
 
     def write(
         self,
@@ -125,24 +125,24 @@ class ShardRecorder:
         note: Mapping[str, Any],
         advanced: Callable[[float], None],
     ) -> None:
-        manner, loaded = self._manner, self._loaded
-        foresight = self.foresight(texts[0].text)  # before anybody listens: it runs the model
+        options, loaded = self._options, self._loaded
+        estimated = self.estimate(texts[0].text)  # before anybody listens: it runs the model
         recorder = record(
-            loaded.model, part, tokenizer=loaded.tokenizer, layers=manner.layers,
-            heads=manner.heads, queries=manner.queries, budget=manner.budget,
+            loaded.model, part, tokenizer=loaded.tokenizer, layers=options.layers,
+            heads=options.heads, queries=options.queries, budget=options.budget,
         )  # fmt: skip
         recorder.name = loaded.name
         with recorder:
             recorder.note(shard=note)
             for one in texts:
                 encoded = replace(self._encoded(one.text), title=one.name)
-                tokens = encoded.tokens + manner.generate
-                plan = foresight.plan(tokens, manner.budget // len(texts))
-                drive(recorder, encoded, generate=manner.generate, plan=plan, advanced=advanced)
+                tokens = encoded.tokens + options.generate
+                plan = estimated.plan(tokens, options.budget // len(texts))
+                drive(recorder, encoded, generate=options.generate, plan=plan, advanced=advanced)
 
     def _encoded(self, text: str) -> Encoded:
-        found = encode(self._loaded.tokenizer, text, self._manner.chat)
-        check_length(self._loaded.model, found.tokens, self._manner.generate)
+        found = encode(self._loaded.tokenizer, text, self._options.chat)
+        check_length(self._loaded.model, found.tokens, self._options.generate)
         return found
 
 

@@ -25,7 +25,7 @@ _DEEPEST = 8  # containers inside one another
 
 
 @dataclass
-class Given:
+class ModelInputs:
     """The arguments of one call, as far as they tell of sequences."""
 
     ids: Tensor | None = None  # (B, L), by their name; else the only integers (m, n) there are
@@ -39,7 +39,7 @@ class Given:
     threefold: list[ref[Tensor]] = field(default_factory=list)  # of three axes; not held on to
 
     @classmethod
-    def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> Given:
+    def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> ModelInputs:
         """Look through everything."""
         made = cls()
         main = _main_inputs(module)

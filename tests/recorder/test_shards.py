@@ -12,8 +12,8 @@ from recorder.models import tiny
 from recorder.texts import documents
 from regard.errors import FileError, InputError
 from regard.models import load
-from regard.recorder import shardwise
-from regard.recorder.shardwise import Manner, ShardRecorder, Text, fingerprint
+from regard.recorder import shards
+from regard.recorder.shards import RecordOptions, ShardRecorder, Text, fingerprint
 from regard.recording import STATISTICS
 from regard.recording.merged import merge_prompts, read_merged
 
@@ -31,7 +31,9 @@ def test_a_file_holds_its_documents_as_prompts_with_their_names(loaded, tmp_path
     given = texts(3)
     path = tmp_path / "shard-00000.regard"
     steps: list[float] = []
-    merged = ShardRecorder(loaded, Manner()).write(path, given, {"digest": "x"}, steps.append)
+    merged = ShardRecorder(loaded, RecordOptions()).write(
+        path, given, {"digest": "x"}, steps.append
+    )
     assert list(tmp_path.iterdir()) == [path]  # nothing unfinished is left
     with regard.open(path) as rec:
         assert [one.title for one in rec.prompts] == ["d0", "d1", "d2"]
@@ -49,7 +51,7 @@ def test_a_file_holds_its_documents_as_prompts_with_their_names(loaded, tmp_path
 
 def test_the_same_documents_alone_or_in_company(loaded, tmp_path):
     given = texts(4)
-    recorder = ShardRecorder(loaded, Manner())
+    recorder = ShardRecorder(loaded, RecordOptions())
     recorder.write(tmp_path / "shard-0.regard", given, {})
     recorder.write(tmp_path / "shard-1.regard", given[2:3], {})
     with (
@@ -70,10 +72,10 @@ def test_a_failure_leaves_nothing_behind(loaded, tmp_path, monkeypatch):
             raise OSError("the machine is on fire")
         real(*given, **more)
 
-    real = shardwise.drive
-    monkeypatch.setattr(shardwise, "drive", drive)
+    real = shards.drive
+    monkeypatch.setattr(shards, "drive", drive)
     with pytest.raises(OSError, match="on fire"):
-        ShardRecorder(loaded, Manner()).write(tmp_path / "shard-0.regard", texts(3), {})
+        ShardRecorder(loaded, RecordOptions()).write(tmp_path / "shard-0.regard", texts(3), {})
     assert not list(tmp_path.iterdir())
 
 
@@ -85,9 +87,9 @@ def test_an_earlier_file_stays_until_the_new_one_is_whole(loaded, tmp_path, monk
         assert path.read_text() == "before"
         raise FileError("no room")
 
-    recorder = ShardRecorder(loaded, Manner())
+    recorder = ShardRecorder(loaded, RecordOptions())
     with monkeypatch.context() as patched:
-        patched.setattr(shardwise, "extend", extend)
+        patched.setattr(shards, "extend", extend)
         with pytest.raises(FileError, match="no room"):
             recorder.write(path, texts(1), {})
     assert path.read_text() == "before"
@@ -97,7 +99,7 @@ def test_an_earlier_file_stays_until_the_new_one_is_whole(loaded, tmp_path, monk
 
 
 def test_documents_that_cannot_be_recorded_say_why(loaded):
-    recorder = ShardRecorder(loaded, Manner(queries="10:20", generate=4))
+    recorder = ShardRecorder(loaded, RecordOptions(queries="10:20", generate=4))
     assert recorder.tokens("the sea " * 10) == 20
     with pytest.raises(InputError, match="64 positions: shorten it by 10"):
         recorder.tokens("the sea " * 35)
@@ -106,8 +108,8 @@ def test_documents_that_cannot_be_recorded_say_why(loaded):
 
 
 def test_some_of_it_and_what_is_written_on(loaded, tmp_path):
-    manner = Manner(generate=3, layers="0,2", heads="1", budget=10**6)
-    ShardRecorder(loaded, manner).write(tmp_path / "shard-0.regard", texts(2), {})
+    options = RecordOptions(generate=3, layers="0,2", heads="1", budget=10**6)
+    ShardRecorder(loaded, options).write(tmp_path / "shard-0.regard", texts(2), {})
     with regard.open(tmp_path / "shard-0.regard") as rec:
         assert rec.prompt(1).labels() == ["L0H1", "L2H1"]
         assert [one.generated for one in rec.prompts] == [3, 3]
@@ -116,9 +118,9 @@ def test_some_of_it_and_what_is_written_on(loaded, tmp_path):
 
 def test_wrong_words_end_before_a_model_is_loaded():
     with pytest.raises(InputError, match="0,5-10"):
-        Manner(layers="x")
+        RecordOptions(layers="x")
     with pytest.raises(InputError, match="range of rows"):
-        Manner(queries="9:3")
+        RecordOptions(queries="9:3")
 
 
 def test_other_weights_have_another_fingerprint():
