@@ -13,7 +13,7 @@ from regard.engine.observers import editing
 from regard.errors import UnavailableError
 from regard.intervene.here import Here, has_parts, is_hugging_face
 from regard.mask import Mask
-from regard.recorder.layer_names import Spot
+from regard.recorder.hooks import Spot
 
 
 class Note:

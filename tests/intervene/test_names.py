@@ -7,7 +7,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.intervene.names import Heads, read_heads
-from regard.recorder.layer_names import Spot
+from regard.recorder.hooks import Spot
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import regard
 from recorder.actors import map_batches
 from recorder.texts import arrays_of, documents, recorded, write_jsonl
 from regard.errors import InputError
-from regard.recorder import BatchRecorder, batches
+from regard.recorder import BatchRecorder
+from regard.recorder import documents as running
 from regard.recorder.documents import CorpusRequest
 from regard.recorder.shards import RecordOptions
 from regard.recording import STATISTICS
@@ -67,7 +68,7 @@ def test_a_batch_that_is_tried_again_is_not_recorded_twice(words_model, tmp_path
     def never(*_: object) -> None:
         raise AssertionError("it is there already")
 
-    monkeypatch.setattr(batches.ShardRecorder, "write", never)
+    monkeypatch.setattr(running.ShardRecorder, "write", never)
     again = mapped(words_model, tmp_path)
     assert before == {one.name: one.stat().st_mtime_ns for one in tmp_path.iterdir()}
     for a, b in zip(found, again, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regard.errors import InputError
-from regard.recorder.choice import Choice, parse_numbers, parse_queries
+from regard.recorder.plan import Choice, parse_numbers, parse_queries
 
 
 def test_numbers_and_ranges() -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from regard.errors import FileError, InputError
-from regard.recorder.corpus import read_corpus, shards_of
+from regard.recorder.shards import read_corpus, shards_of
 
 
 def test_a_folder_of_files_in_order(tmp_path):

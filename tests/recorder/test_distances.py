@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.recorder.distances import Profile
+from regard.recorder.bins import Profile
 
 
 def diagonals(weights: np.ndarray) -> np.ndarray:

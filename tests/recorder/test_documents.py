@@ -15,8 +15,8 @@ import regard
 from recorder.texts import Inline, arrays_of, documents, recorded, save_model, write_jsonl
 from regard.errors import FileError, InputError
 from regard.recorder import documents as running
-from regard.recorder.documents import CorpusRequest, ModelSpec, carry_out, claimed, gather, prepare
-from regard.recorder.shards import RecordOptions
+from regard.recorder.documents import CorpusRequest, carry_out, claimed, gather, prepare
+from regard.recorder.shards import ModelSpec, RecordOptions
 from regard.recording.shards import MANIFEST
 
 

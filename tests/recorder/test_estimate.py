@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from recorder.models import tiny, tokens
 from regard.errors import InputError
-from regard.recorder.choice import Choice
-from regard.recorder.estimate import estimate
-from regard.recorder.plan import make_plan
+from regard.recorder.drive import estimate
+from regard.recorder.plan import Choice, make_plan
 
 
 def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
@@ -16,10 +17,13 @@ def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
     every = estimate(model, tokens(20), Choice())
     some = estimate(model, tokens(20), Choice.of("0,2", "1", None))
     assert every.plan(100, 10**9).places == 3
-    assert every.plan(100, 10**9) == make_plan(10**9, every.seen.scaled(100))
-    assert [size.heads for size in some.chosen.sizes] == [1, 1]
+    long = [replace(size, queries=100, keys=100) for size in every.every]
+    assert every.plan(100, 10**9) == make_plan(10**9, long)
+    assert [(s.heads, s.key_heads, s.dim) for s in every.chosen] == [(4, 2, 8)] * 3
+    assert [size.heads for size in some.chosen] == [1, 1]
     assert some.plan(100, 10**9).total_bytes < every.plan(100, 10**9).total_bytes
-    assert 0 < every.seconds(100) < every.seconds(1000)
+    assert 0 < every.seconds(100) < every.seconds(1000) < every.seconds(1000, generate=50)
+    assert model.config._attn_implementation == "sdpa"
 
 
 def test_what_does_not_exist_is_told_before_anything_runs() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.recorder.host import bring, send
+from regard.recorder.background_writer import bring, send
 
 
 def test_on_the_host_an_array_is_the_tensor_itself() -> None:

@@ -17,13 +17,19 @@ from regard.declare import decode
 from regard.errors import InputError, ShapeError
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
-from regard.recorder.compare import compare_with_eager
-from regard.recorder.encode import check_length, check_reads_text, encode, positions_of
-from regard.recorder.hooks import Caller
-from regard.recorder.layer_names import LayerNames, Spot, part_of
-from regard.recorder.marks import matchings
-from regard.recorder.rules import as_heads, follows, rules_for
-from regard.recorder.tokens import flags_of, reader_of, texts_of
+from regard.recorder.drive import compare_with_eager
+from regard.recorder.hooks import Caller, LayerNames, Spot, part_of
+from regard.recorder.layer_writer import as_heads, follows, rules_for
+from regard.recorder.measure import matchings
+from regard.recorder.tokens import (
+    check_length,
+    check_reads_text,
+    encode,
+    flags_of,
+    positions_of,
+    reader_of,
+    texts_of,
+)
 from regard.score import ALiBi, ScoreRule
 from regard.shapes import AttentionShape
 

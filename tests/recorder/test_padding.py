@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.mask.base import Both
-from regard.recorder.padding import margin, real_in, real_tokens, without_padding
+from regard.recorder.inputs import margin, real_in, real_tokens, without_padding
 
 ALL = range(4)
 

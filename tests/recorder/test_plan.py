@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.recorder.plan import Plan, Size, human, make_plan, parse_budget
+from regard.recorder.plan import Size, human, make_plan, parse_budget
 
 SMALL = Size(9, 3, 64, 2048, 2048)
 LARGE = Size(32, 8, 128, 131_072, 131_072, itemsize=2)
@@ -88,7 +88,7 @@ def test_bytes_for_people() -> None:
 
 
 def test_a_plan_says_which_places_are_exact() -> None:
-    plan = Plan(10, 3, 1, 1, 1, 16, 0, frozenset({1}), 5, 5)
+    plan = replace(make_plan(10**9, [SMALL] * 3), exact=frozenset({1}))
     assert [plan.is_exact(n) for n in range(3)] == [False, True, False]
     assert "q and k of 1 of 3 attention layers" in plan.lines()[1]
     assert "q and k of no attention layers" in replace(plan, exact=frozenset()).lines()[1]

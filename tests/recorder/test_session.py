@@ -440,8 +440,8 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From then on every page is entered late, as if it came from a GPU."""
     real = Prompts.take
 
-    def take(self: Prompts, spot: Any, pages: Any, late: bool) -> None:
-        real(self, spot, pages, late=True)
+    def take(self: Prompts, *given: Any, late: bool) -> None:
+        real(self, *given, late=True)
 
     return lambda: monkeypatch.setattr(Prompts, "take", take)
 

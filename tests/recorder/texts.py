@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import regard
-from regard.recorder.documents import CorpusRequest, ModelSpec, carry_out, claimed, gather, prepare
+from regard.recorder.documents import CorpusRequest, carry_out, claimed, gather, prepare
 from regard.recorder.jobs import Task
-from regard.recorder.shards import ShardRecorder
+from regard.recorder.shards import ModelSpec, ShardRecorder
 
 __all__ = ["Inline", "WORDS", "arrays_of", "documents", "recorded", "save_model", "write_jsonl"]
 

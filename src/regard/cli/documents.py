@@ -11,9 +11,9 @@ from regard.cli.terminal import ascii_only, print_lines, results, status, write,
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
-    from regard.recorder.documents import CorpusRequest, ModelSpec, Run
+    from regard.recorder.documents import CorpusRequest, Run
     from regard.recorder.jobs import Workers
-    from regard.recorder.shards import ShardRecorder
+    from regard.recorder.shards import ModelSpec, ShardRecorder
 
 _PER_FILE = 16
 _TOLD = 3  # documents that are left out
@@ -40,8 +40,8 @@ def record_documents(spec: ModelSpec, many: Many, plan_only: bool, as_json: bool
     jobs = 1 if many.jobs is None else many.jobs
     _check(many)
     asked = CorpusRequest(
-        many.documents, many.folder, spec.options, many.per_file or _PER_FILE,
-        many.field or "text", many.skip_bad, many.overwrite,
+        many.documents, many.folder, spec.options, per_file=many.per_file or _PER_FILE,
+        field=many.field or "text", skip_bad=many.skip_bad, overwrite=many.overwrite,
     )  # fmt: skip
     found, bad = gather(asked)
     run: Run | None = None

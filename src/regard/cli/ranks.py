@@ -17,9 +17,9 @@ from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.models import Loaded
-    from regard.recorder.documents import ModelSpec
-    from regard.recorder.encode import Encoded
     from regard.recorder.over_ranks import Reading
+    from regard.recorder.shards import ModelSpec
+    from regard.recorder.tokens import Encoded
     from regard.recording import Recording
 
 _PATIENCE = timedelta(minutes=30)  # that a rank waits for another, layer by layer
@@ -134,8 +134,8 @@ def _prepared(
     ranks: Ranks, spec: ModelSpec, prompts: Callable[[], list[str]]
 ) -> tuple[Loaded, Encoded, Reading]:
     """Model, prompt and plan."""
-    from regard.recorder.encode import check_length, check_reads_text, encode
     from regard.recorder.over_ranks import prepare
+    from regard.recorder.tokens import check_length, check_reads_text, encode
 
     options, texts = spec.options, prompts()
     if len(texts) > 1:

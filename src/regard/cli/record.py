@@ -20,11 +20,10 @@ from regard.files import check_regular, open_file, reason, shown
 
 if TYPE_CHECKING:
     from regard.recorder import Recorder
-    from regard.recorder.compare import Agreement
-    from regard.recorder.documents import ModelSpec
-    from regard.recorder.encode import Encoded
+    from regard.recorder.drive import Agreement
     from regard.recorder.plan import Plan
-    from regard.recorder.shards import RecordOptions
+    from regard.recorder.shards import ModelSpec, RecordOptions
+    from regard.recorder.tokens import Encoded
     from regard.recording import Recording
 
 
@@ -93,9 +92,8 @@ def record(
     With --documents, writes a folder of files with several documents each; each file is written
     completely or not at all. To resume an interrupted run, repeat the command.
     """
-    from regard.recorder.documents import ModelSpec
     from regard.recorder.plan import parse_budget
-    from regard.recorder.shards import RecordOptions
+    from regard.recorder.shards import ModelSpec, RecordOptions
 
     options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
     spec = ModelSpec(model, options, dtype, device)
@@ -132,7 +130,7 @@ def _record_prompts(
     """A few prompts into one file."""
     from regard.recorder import record as recorder_for
     from regard.recorder.drive import check_writes, drive
-    from regard.recorder.encode import check_length, check_reads_text, encode
+    from regard.recorder.tokens import check_length, check_reads_text, encode
 
     if not plan_only:
         _check_output(output, overwrite)
@@ -226,7 +224,7 @@ def _check_output(path: Path, overwrite: bool) -> None:
 
 def _plans(model: Any, encoded: list[Encoded], options: RecordOptions) -> tuple[list[Plan], float]:
     """What is kept of each prompt, and about how long it takes."""
-    from regard.recorder.estimate import estimate
+    from regard.recorder.drive import estimate
 
     estimated = estimate(model, encoded[0].ids, options.choice())
     room = options.budget // len(encoded)
@@ -295,7 +293,7 @@ def _compare(recorder: Recorder, encoded: list[Encoded]) -> Agreement | None:
     """Replayed weights against eager ones, noted in the recording."""
     from dataclasses import asdict
 
-    from regard.recorder.compare import compare_with_eager
+    from regard.recorder.drive import compare_with_eager
 
     with recorder.so_far() as found:
         agreement = compare_with_eager(recorder.model, found, encoded[0].ids)

@@ -6,9 +6,8 @@ from torch import nn
 
 from regard.engine.call import Call
 from regard.errors import UnavailableError
-from regard.recorder.hooks import Caller, ModelHooks
-from regard.recorder.layer_names import LayerNames, Spot, is_cross
-from regard.recorder.sequences import sequences
+from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, is_cross
+from regard.recorder.inputs import sequences
 
 
 class Here(ModelHooks):

@@ -12,8 +12,7 @@ from regard.errors import InputError, UnavailableError
 from regard.intervene.here import has_parts, is_hugging_face
 from regard.intervene.names import Heads
 from regard.nn import MultiHeadAttention, SelfAttention
-from regard.recorder.hooks import Caller
-from regard.recorder.layer_names import LayerNames, Spot, part_of
+from regard.recorder.hooks import Caller, LayerNames, Spot, part_of
 
 
 @dataclass(frozen=True)

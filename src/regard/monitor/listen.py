@@ -13,14 +13,12 @@ from torch import Tensor, nn
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listening, unheard
+from regard.engine.observers import Request, listening, unheard
 from regard.errors import InputError
 from regard.monitor.sample import AttentionSite, RealTokens, Tally, measure, wanted
-from regard.recorder.hooks import ModelHooks, Pass
-from regard.recorder.layer_names import LayerNames, part_of
-from regard.recorder.sdpa import TorchIntercept
-from regard.recorder.sequences import sequences
-from regard.summary import Summary
+from regard.recorder.hooks import LayerNames, ModelHooks, Pass, part_of
+from regard.recorder.inputs import sequences
+from regard.recorder.intercept import TorchIntercept
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,16 @@ class StepListener:
 
     # ── the engine's listener protocol ───────────────────────────────────────────────────────
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """The summaries to compute in the forward itself, where the implementation can."""
-        return () if self._where.caller() is None else wanted(call)
+        return Request(() if self._where.caller() is None else wanted(call))
 
-    def heard(self, attention: Attention, ours: bool = True) -> None:
-        """Measure an attention of the model; `ours`: regard computed it."""
+    def heard(self, attention: Attention, request: Request[None]) -> None:
+        """Measure an attention of the model."""
+        self._measure(attention, ours=True)
+
+    def _measure(self, attention: Attention, ours: bool) -> None:
+        """`ours`: regard computed it."""
         caller, now = self._where.caller(), self._where.now
         if caller is None or now is None or attention._call.shape.queries == 0:
             return
@@ -116,7 +118,7 @@ class StepListener:
         self._where.called(caller)
 
     def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
-        self.heard(attention, ours=False)
+        self._measure(attention, ours=False)
 
     def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
         """Which rows are not padding, where the model was given a padding mask."""

@@ -1,35 +1,54 @@
-"""One call of attention, laid out: whose rows and keys it holds, and what to measure in it."""
+"""Which rows and keys of a call belong to which prompt, and what is measured of them.
+
+Everything here is computed from values and changes nothing:
+call + progress → `CallSlice` per sequence → `CallPlan`, from which the numbers are made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.engine.api import replay
-from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import unheard
-from regard.mask import Extent, Mask
-from regard.mask.base import Part
-from regard.recorder.host import bring
-from regard.recorder.layer_writer import SliceNumbers
-from regard.recorder.measure import CallMeasures, Measured, matched, measured
-from regard.recorder.padding import without_padding
-from regard.recorder.plan import Plan
-from regard.recorder.reduce import in_bins, totals
-from regard.recorder.rules import Rules, as_heads, follows, rules_for
-from regard.score import PartBias, ScoreRule
+from regard.errors import InputError
+from regard.recorder.hooks import Caller, Pass, Spot, part_of
+from regard.recorder.inputs import margin, real_in
+from regard.recorder.measure import CallMeasures, matchings
+from regard.recorder.plan import Choice, Plan
+from regard.summary import Matching, Summary
 
-_Array = NDArray[Any]
+_Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far the calls of one layer have come in one sequence."""
+
+    rows: int  # shown so far
+    kept: int  # those of them that are recorded
+    keys: int
+    length: int  # rows of the first call, or those that were announced
+    last_key: Tensor | None  # (K, D)
+
+
+@dataclass(frozen=True)
+class OpenSequence:
+    """A sequence that is being read: its number, tokens by stream, and how far each layer is."""
+
+    number: int
+    ids: Mapping[str, _Ids]
+    progress: Mapping[Spot, Progress]
+    first_key: int = 0  # keys before it are in another recording
+
+
+@dataclass(frozen=True, kw_only=True)
 class CallSlice:
     """One prompt's part of a call: batch entries first … first + count − 1, and of each the rows
     and keys that are real tokens."""
@@ -47,116 +66,138 @@ class CallSlice:
     kind: Literal["self", "cross"]
     exact: bool
     whole: bool  # every real row is recorded, and no other row saw anything
+    length: int  # of the prompt, as far as known
+
+    @property
+    def entries(self) -> slice:
+        """In the batch."""
+        return slice(self.first, self.first + self.count)
+
+    @property
+    def fresh(self) -> slice:
+        """The keys of the call that earlier calls have not shown."""
+        new = min(self.key_start + len(self.keys) - self.known_keys, len(self.keys))
+        return slice(self.keys.stop - max(new, 0), self.keys.stop)
+
+    def is_aligned(self, cell: int) -> bool:
+        """Whether the sweep's own cells are the prompt's: nothing cut off in front, and both begin
+        with a whole cell."""
+        return (
+            self.rows.start == self.keys.start == 0
+            and self.row_start % cell == 0
+            and self.key_start % cell == 0
+        )
+
+    def after(self, before: Progress | None, key: Tensor) -> Progress:
+        """How far the layer is when this call is done."""
+        kept, keys, last = (before.kept, before.keys, before.last_key) if before else (0, 0, None)
+        if len(self.keys) and self.kind == "self":
+            last = _entry(key, self.first)[:, self.keys.stop - 1].clone()
+        return Progress(
+            rows=self.row_start + len(self.rows),
+            kept=kept + len(self.kept),
+            keys=max(keys, self.key_start + len(self.keys)),
+            length=self.length,
+            last_key=last,
+        )
 
 
 @dataclass(frozen=True)
-class Coming:
-    """A page whose numbers are on their way to the host."""
+class CallPlan:
+    """What a recorder decides about a call before it is computed."""
 
-    rows: int
-    arrived: Callable[[], SliceNumbers]  # waits for them
+    caller: Caller
+    spot: Spot
+    slices: tuple[CallSlice, ...]  # one per sequence
+    measures: CallMeasures
+    plan: Plan
+
+    def summaries(self) -> tuple[Summary, ...]:
+        """What the engine is to measure on its way."""
+        if not any(part.kept for part in self.slices):
+            return ()
+        whole = all(part.whole for part in self.slices)
+        return self.measures.summaries() if whole else tuple(self.measures.matches.values())
 
 
-def read_pages(
-    attention: Attention,
-    output: Tensor,
-    value: Tensor,
-    wanted: CallMeasures,
-    shares: list[CallSlice],
+def slice_call(
+    call: Call,
+    caller: Caller,
+    spot: Spot,
+    now: Pass,
+    sequences: list[OpenSequence],
+    *,
+    cross: bool,
+    choice: Choice,
     plan: Plan,
-) -> list[Coming]:
-    """What to write down for each prompt. Nothing of the attention itself is held."""
-    call = attention._call
-    pages: list[Coming] = []
-    everything: Measured | None = None
-    with unheard(), torch.no_grad():
-        for share in shares:
-            if not share.kept:
-                pages.append(_keys_alone(call, value, share))
-            elif share.whole:
-                if everything is None:
-                    everything = measured(attention, wanted, output, value)
-                pages.append(_page(attention, everything, share, plan, 0))
-            else:
-                part, numbers = _part(attention, output, value, wanted, share)
-                alone = replace(share, first=0, count=1)
-                pages.append(_page(part, numbers, alone, plan, share.kept.start))
-    return pages
+    exact: bool,
+    announced: int | None,
+) -> tuple[CallSlice, ...]:
+    """Each sequence's part of the call; `announced` is the length of the prompts, where known."""
+    per = math.prod(call.shape.batch) // len(sequences)
+    heads = choice.heads_of(call.shape.query_heads * per)
+    made = []
+    for number, one in enumerate(sequences):
+        rows, keys, hidden = _laid_out(one, caller, now, call, cross, number, per)
+        before = one.progress.get(spot)
+        behind = 0 if cross else max(len(keys) - len(rows), 0)
+        start = behind if before is None else before.rows
+        if before is None:
+            is_main = stream_of(one.ids, caller) == _main_stream(one.ids)
+            length = max((announced if is_main else None) or 0, start + len(rows))
+        else:
+            length = before.length
+        kept = choice.rows(start, start + len(rows), length)
+        local = range(kept.start - start + rows.start, kept.stop - start + rows.start)
+        done = 0 if before is None else before.kept
+        made.append(
+            CallSlice(
+                first=number * per,
+                count=per,
+                rows=rows,
+                keys=keys,
+                row_start=start,
+                key_start=0 if cross else max(start + len(rows) - len(keys), 0),
+                known_keys=one.first_key if before is None else before.keys,
+                kept=local,
+                begins=done % math.lcm(plan.row_bin, plan.top_every) == 0,
+                heads=heads,
+                kind="cross" if cross else "self",
+                exact=exact,
+                whole=local == rows and hidden,
+                length=length,
+            )
+        )
+        if not cross:
+            _check_cache(before, call.key, made[-1])
+    return tuple(made)
 
 
-def _part(
-    attention: Attention, output: Tensor, value: Tensor, wanted: CallMeasures, share: CallSlice
-) -> tuple[Attention, Measured]:
-    """The recorded rows alone, in numbers."""
-    part = _narrowed(attention._call, share)
-    rows = slice(share.kept.start, share.kept.stop)
-    entries = slice(share.first, share.first + share.count)
-    outputs, values = (_flat(t)[entries].flatten(0, 1) for t in (output, value))
-    plain = replace(wanted, cell=0, duplicate=None, prefix=None)
-    numbers = measured(part, plain, outputs[:, rows], values)
-    # which key is earlier is known to all the rows together
-    for name, found in matched(attention, wanted).items():
-        numbers.rows[name] = found[entries, :, rows]
-    return part, numbers
+def matches_in(
+    call: Call, caller: Caller, sequences: list[OpenSequence], slices: tuple[CallSlice, ...]
+) -> tuple[Matching | None, Matching | None]:
+    """Earlier copies of each token, and what followed them; nothing without tokens."""
+    names = [stream_of(one.ids, caller) for one in sequences]
+    if not all(names) or any(s.count > 1 or s.kind == "cross" for s in slices):
+        return None, None
+    ids = [one.ids[name] for one, name in zip(sequences, names, strict=True)]
+    if any(len(i) != s.row_start + len(s.rows) for i, s in zip(ids, slices, strict=True)):
+        return None, None
+    rows, keys = [s.rows for s in slices], [s.keys for s in slices]
+    return matchings(ids, rows, keys, call.shape, call.query.device)
 
 
-def _keys_alone(call: Call, value: Tensor, share: CallSlice) -> Coming:
-    """No row of a call is recorded, but rows that are may look at its keys."""
-    entries = slice(share.first, share.first + share.count)
-    fresh = _fresh(share)
-    norm = _flat(value)[entries, :, fresh].float().norm(dim=-1).flatten(0, 1)
-    words = _words(call.key, entries, fresh, None) if share.exact else None
-    coming = bring({"value_norm": norm} | ({} if words is None else {"k": words[0]}))
-    kind = None if words is None else words[1]
-    heads = len(share.heads)
-    none = np.zeros((heads, 0), np.float32)
-
-    def arrived() -> SliceNumbers:
-        found = coming()
-        return SliceNumbers(
-            0, {}, {}, {}, none, none, 0, none[:, :, None],
-            found["value_norm"], None, (found["k"], kind) if "k" in found else None,
-            share.row_start, share.key_start, fresh.stop - fresh.start, Rules("null", "", ()),
-            False, False,
-        )  # fmt: skip
-
-    return Coming(0, arrived)
-
-
-def _fresh(share: CallSlice) -> slice:
-    """The keys of a call that earlier calls have not shown."""
-    new = min(share.key_start + len(share.keys) - share.known_keys, len(share.keys))
-    return slice(share.keys.stop - max(new, 0), share.keys.stop)
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    """(*batch, H, N, D) → (E, H, N, D); what has no heads gets one."""
-    wide = tensor.unsqueeze(0) if tensor.ndim == 2 else tensor
-    return wide.reshape(-1, *wide.shape[-3:])
-
-
-def _narrowed(call: Call, share: CallSlice) -> Attention:
-    """The attention of the recorded rows alone, windows as heads."""
-    entries = slice(share.first, share.first + share.count)
-    rows = slice(share.kept.start, share.kept.stop)
-    place = (share.kept.start, 0, call.shape.queries, call.shape.keys)
-    mask, score = _alone(call, share)
-    mask = None if mask is None else Part(mask, *place)
-    bias = None if score.bias is None else PartBias(score.bias, *place)
-    query, key = (_flat(t)[entries].flatten(0, 1) for t in (call.query, call.key))
-    return replay(
-        query[:, rows], key, mask=mask, bias=bias, scale=score.scale, softcap=score.softcap,
-        sink=score.sink,
-    )  # fmt: skip
-
-
-def _alone(call: Call, share: CallSlice) -> tuple[Mask | None, ScoreRule]:
-    """The rules of one prompt's entry, or of its windows as heads."""
-    if share.count == 1:
-        entry = entry_of(call, share.first)
-        return None if call.mask is None else call.mask.select(entry), call.score.select(entry)
-    entries = range(share.first, share.first + share.count)
-    return as_heads(call.mask, call.score, call.shape.extent, [entry_of(call, n) for n in entries])
+def looks_across(now: Pass, call: Call) -> bool:
+    """Whether a call's keys are another sequence's, judged by its size alone. Fewer queries than
+    keys are a step behind a cache of the model's own, where it was given as many tokens; else they
+    are a probe that pools what it looks at."""
+    queries, keys, given = call.shape.queries, call.shape.keys, now.given.data
+    if now.cached or queries == keys:
+        return False
+    if queries > keys:
+        return not now.padding
+    tokens = [s[0] if len(s) == 2 and not whole else s[1] for s, whole in given]
+    return bool(given) and queries not in tokens
 
 
 def entry_of(call: Call, number: int) -> tuple[int, ...]:
@@ -165,199 +206,93 @@ def entry_of(call: Call, number: int) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(number, batch)) if batch else ()
 
 
-def _page(
-    attention: Attention, numbers: Measured, share: CallSlice, plan: Plan, down: int
-) -> Coming:
-    """`down` is the call's row that stands first in `numbers`."""
-    call = attention._call
-    rows = slice(share.kept.start - down, share.kept.stop - down)
-    per_head, per_row = _picker(numbers, share), _picker(numbers, share, rows)
-    keys = slice(share.keys.start, share.keys.stop)
-    row_start = share.row_start + (share.kept.start - share.rows.start)
-    queries = numbers.normalized.shape[-1]
-    shift = row_start - rows.start - share.key_start + keys.start + queries - 1
-    fresh = _fresh(share)
-    kept = {name: per_row(value) for name, value in numbers.rows.items()}
-    kept["first"] = per_row(_first(attention, numbers, share))
-    even, seen = per_row(numbers.normalized), _seen(numbers, share)[:, rows]
-    mass, summed = _pooled(attention, numbers, share, plan.pool_cell, rows, row_start)
-    words = _all_words(call, share, rows, fresh)
-    names, sums = totals(kept, even, seen)
-    fields = {
-        "totals": sums,
-        "received": per_head(numbers.received)[:, keys],
-        "offsets": per_head(numbers.offsets),
-        "pooled": mass,
-        "value_norm": numbers.value_norm[_entries(share)].flatten(0, 1)[:, fresh],
-    }
-    kept["top_weights"] = per_row(numbers.top_weights)
-    kept["top_keys"] = _moved(per_row(numbers.top_keys), share.key_start - keys.start)
-    if plan.row_bin > 1 and not share.exact:
-        del kept["lse"]  # of use with q and k only, and large
-    bins, loose = map(bring, in_bins(kept, plan, share.begins))
-    others = bring(fields | {name: tensor for name, (tensor, _) in words.items()})
-    kinds = {name: kind for name, (_, kind) in words.items()}
-    rules, joins, step = _rules(call, share, down)
+def real_part(padding: Tensor | None, number: int, count: int) -> range:
+    """Which of the last `count` tokens of a sequence are real: all but a margin of padding."""
+    if padding is None or padding.shape[1] < count:
+        return range(count)
+    return margin(padding[number, padding.shape[1] - count :].cpu().numpy())
 
-    def arrived() -> SliceNumbers:  # holds no tensor of a GPU
-        found = others()
-        return SliceNumbers(
-            count=len(share.kept),
-            bins=bins(),
-            rows=loose(),
-            totals=dict(zip(names, found["totals"].T, strict=True)),
-            received=found["received"],
-            offsets=found["offsets"],
-            offset_shift=shift,
-            pooled=summed(found["pooled"]),
-            value_norm=found["value_norm"],
-            query=(found["query"], kinds["query"]) if kinds else None,
-            key=(found["key"], kinds["key"]) if kinds else None,
-            row_start=row_start,
-            key_start=share.key_start,
-            new_keys=fresh.stop - fresh.start,
-            rules=rules,
-            joins=joins,
-            causal_step=step,
+
+def stream_of(names: Collection[str], caller: Caller) -> str:
+    """Which of these tokens the queries of a place may stand for."""
+    if part_of(caller.path) in ("vision", "image", "audio"):
+        return ""
+    in_encoder = any("encoder" in piece for piece in caller.path.split(".")[:-2])
+    if in_encoder and "encoder" in names:
+        return "encoder"
+    return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""
+
+
+def streams_of(ids: Mapping[str, _Ids], caller: Caller, part: CallSlice) -> tuple[str, str]:
+    """Which tokens the queries and the keys of a place stand for: as many as there are."""
+    own = stream_of(ids, caller)
+    if own and len(ids[own]) != part.row_start + len(part.rows):
+        own = ""
+    if part.kind == "self":
+        return own, own
+    read = ids.get("encoder")
+    return own, "encoder" if read is not None and len(read) == len(part.keys) else ""
+
+
+def _main_stream(names: Collection[str]) -> str:
+    return "tokens" if "tokens" in names else next(iter(names), "")
+
+
+def _laid_out(
+    one: OpenSequence, caller: Caller, now: Pass, call: Call, cross: bool, number: int, per: int
+) -> tuple[range, range, bool]:
+    """Which rows and keys of a call are real tokens of one sequence, and whether the mask keeps
+    the other rows from seeing anything."""
+    shape = call.shape
+    told = real_in(call.mask, entry_of(call, number * per), shape.queries, shape.keys)
+    given = now.padding.get(stream_of({*one.ids, *now.padding}, caller))
+    if given is not None and not _is_about(given, shape.queries, now.cached):
+        given = None
+    if given is not None:
+        rows = real_part(given, number, shape.queries)
+    else:
+        rows = range(shape.queries) if told.queries is None else margin(told.queries)
+    if told.keys is not None:
+        keys = margin(told.keys)
+    elif cross:
+        keys = range(shape.keys)
+    else:  # not the empty rest of a cache of fixed size
+        filled = min(shape.keys, now.cached + shape.queries) if now.cached else shape.keys
+        keys = real_part(given, number, filled)
+    hidden = rows == range(shape.queries)
+    if told.queries is not None and not hidden:
+        outside = told.queries.copy()
+        outside[rows.start : rows.stop] = False
+        hidden = not outside.any()
+    return rows, keys, hidden
+
+
+def _check_cache(before: Progress | None, key: Tensor, part: CallSlice) -> None:
+    """The keys of earlier calls are still where they were: beam search moves them about."""
+    keys = part.keys
+    if part.key_start + len(keys) != part.row_start + len(part.rows):
+        raise InputError(
+            f"{len(keys)} keys and {part.row_start + len(part.rows)} tokens so far: there is "
+            "padding between them; pad prompts on the left"
+        )
+    if before is None or before.last_key is None:
+        return
+    place = before.keys - 1 - part.key_start + keys.start
+    if 0 <= place < keys.stop - 1 and not torch.equal(
+        _entry(key, part.first)[:, place], before.last_key
+    ):
+        raise InputError(
+            "the cache holds other keys than were recorded: sequences were reordered or the "
+            "cache was changed; generate with num_beams=1, and begin each prompt anew"
         )
 
-    return Coming(len(share.kept), arrived)
+
+def _entry(key: Tensor, number: int) -> Tensor:
+    """(K, S, D) of one batch entry."""
+    return key.reshape(-1, *key.shape[-3:])[number].detach()
 
 
-def _entries(share: CallSlice) -> slice:
-    return slice(share.first, share.first + share.count)
-
-
-def _picker(
-    numbers: Measured, share: CallSlice, rows: slice | None = None
-) -> Callable[[Tensor], Tensor]:
-    """(E, H, …) → recorded heads of this prompt; of (E, H, L, …) these rows where given."""
-    entries, total, queries = numbers.normalized.shape
-    heads = None if share.heads == tuple(range(share.count * total)) else list(share.heads)
-    some = None if rows == slice(0, queries) else rows
-
-    # as few calls as can be: for a single row they cost more than what they do
-    def pick(tensor: Tensor) -> Tensor:
-        every = tensor[0] if entries == 1 else tensor[_entries(share)].flatten(0, 1)
-        every = every if heads is None else every[heads]
-        return every if some is None else every[:, some]
-
-    return pick
-
-
-def _first(attention: Attention, numbers: Measured, share: CallSlice) -> Tensor:
-    """(E, H, L): the weight of the prompt's first key in every row; 0 where it is gone from a
-    sliding cache."""
-    if share.key_start > 0 or not len(share.keys):
-        return torch.zeros_like(numbers.normalized)
-    if numbers.normalized.shape[-1] == 1:  # what the keys received is the row itself
-        return numbers.received[..., share.keys.start, None]
-    return attention[..., share.keys.start].float().reshape(numbers.normalized.shape)
-
-
-def _seen(numbers: Measured, share: CallSlice) -> Tensor:
-    """(H or 1, L): how many keys the rows of this prompt may see."""
-    visible = numbers.visible
-    if share.count == 1 and visible.shape[1] == 1:
-        return visible[share.first if len(visible) > 1 else 0]
-    return _picker(numbers, share)(visible.expand_as(numbers.normalized))
-
-
-def _moved(keys: Tensor, ahead: int) -> Tensor:
-    """Keys of the call as keys of the prompt; −1 is none."""
-    # nearly never, and a pass over the largest array there is
-    return torch.where(keys < 0, -1, keys + ahead) if ahead else keys
-
-
-def _all_words(
-    call: Call, share: CallSlice, rows: slice, fresh: slice
-) -> dict[str, tuple[Tensor, str | None]]:
-    """q of the recorded rows and heads, k of the new keys, where they are kept."""
-    if not share.exact:
-        return {}
-    entries = _entries(share)
-    return {
-        "query": _words(call.query, entries, rows, list(share.heads)),
-        "key": _words(call.key, entries, fresh, None),
-    }
-
-
-def _words(
-    tensor: Tensor, entries: slice, tokens: slice, heads: list[int] | None
-) -> tuple[Tensor, str | None]:
-    """(heads, tokens, D), bf16 as its 16-bit words."""
-    flat = _flat(tensor)[entries, :, tokens].flatten(0, 1).detach()
-    every = heads is None or heads == list(range(len(flat)))
-    plain = (flat if every else flat[heads]).contiguous()
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.uint16), "BF16"
-    return plain, None
-
-
-@dataclass(frozen=True)
-class _CellSums:
-    """Sums of what lies in one cell: those that begin at `starts` of an axis, or all are made."""
-
-    starts: _Array | None = None
-    axis: int = 0
-
-    def __call__(self, mass: _Array) -> _Array:
-        return mass if self.starts is None else np.add.reduceat(mass, self.starts, axis=self.axis)
-
-
-def _pooled(
-    attention: Attention,
-    numbers: Measured,
-    share: CallSlice,
-    cell: int,
-    rows: slice,
-    row_start: int,
-) -> tuple[Tensor, _CellSums]:
-    """(H, R, C): mass in cells that are counted from the prompt's first row and key, or in parts
-    of such, and how they become whole on the host."""
-    per_head = _picker(numbers, share)
-    if numbers.pooled is not None:
-        tall, wide = -(-len(share.rows) // cell), -(-len(share.keys) // cell)
-        return per_head(numbers.pooled)[:, :tall, :wide], _CellSums()
-    keys = slice(share.keys.start, share.keys.stop)
-    if attention._call.shape.queries == 1 and len(share.keys):
-        received = per_head(numbers.received)[:, None, keys]
-        return received, _CellSums(_starts(share.key_start, len(share.keys), cell), 2)
-    columns = (np.arange(len(share.keys)) + share.key_start) // cell - share.key_start // cell
-    indicator = np.zeros((attention.shape[-1], columns[-1] + 1 if len(columns) else 0))
-    indicator[np.arange(keys.start, keys.stop), columns] = 1
-    mass = attention @ torch.as_tensor(indicator, dtype=attention.dtype, device=attention.device)
-    by_row = mass.reshape(-1, attention._call.shape.query_heads, *mass.shape[-2:])
-    picked = _picker(numbers, share, rows)(by_row.float())
-    return picked, _CellSums(_starts(row_start, len(share.kept), cell), 1)
-
-
-def _starts(first: int, count: int, cell: int) -> _Array:
-    """Where cells begin among so many tokens, at least one, from the `first` on."""
-    return np.append(0, np.arange(cell - first % cell, count, cell))
-
-
-def _rules(call: Call, share: CallSlice, down: int) -> tuple[Rules, bool, bool]:
-    """The rules of the rows that are recorded, and whether they go on where others stopped."""
-    whole = (call.shape.queries, call.shape.keys)
-    rows = range(share.kept.start - down, share.kept.stop - down)
-    cut = (len(rows), len(share.keys)) != whole
-    mask, score = _alone(call, share)
-    mask = without_padding(mask, rows, share.keys)
-    joins = follows(mask, len(rows)) and share.kind == "self"
-    same_end = whole[0] - rows.stop == whole[1] - share.keys.stop
-    place = (rows.start, share.keys.start, *whole)
-    if cut and not (joins and same_end) and mask is not None:
-        mask = Part(mask, *place)
-    if cut and score.bias is not None:
-        score = replace(score, bias=PartBias(score.bias, *place))
-    heads = call.shape.query_heads * share.count
-    found = rules_for(mask, score, Extent(len(rows), len(share.keys), (), heads))
-    step = (
-        mask is None
-        and len(rows) == 1
-        and share.kind == "self"
-        and share.key_start == 0
-        and len(share.keys) == share.row_start + (rows.start - (share.rows.start - down)) + 1
-    )
-    return found, joins and (not cut or same_end), step
+def _is_about(padding: Tensor, queries: int, cached: int) -> bool:
+    """Whether padding (B, N) can be that of a call's rows: of all tokens, or of the last ones
+    where a cache holds the others."""
+    return padding.shape[1] == queries or (cached > 0 and padding.shape[1] > queries)

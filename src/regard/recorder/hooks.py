@@ -1,4 +1,5 @@
-"""Which module is at work, and with which tokens: hooks on every module of a model.
+"""Hooks on every module of a model: which one is at work, with which tokens, and what its place
+is called.
 
 The name of the calling module is the name of the place, whoever calls `attend` from inside it:
 a Hugging Face layer, a layer of regard's own, or somebody's module around torch's function.
@@ -6,9 +7,10 @@ a Hugging Face layer, a layer of regard's own, or somebody's module around torch
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -23,8 +25,8 @@ from regard.recorder.inputs import (
     by_name,
     cached_in,
     is_ids,
+    real_tokens,
 )
-from regard.recorder.padding import real_tokens
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Pass:
 
     path: str  # "" for the model itself; else the part that was called alone, such as its encoder
     given: ModelInputs  # what it was called with
+    _: KW_ONLY
     streams: dict[str, Tensor] = field(default_factory=dict)  # token ids (B, L) by stream
     padding: dict[str, Tensor] = field(default_factory=dict)  # (B, ≥ L) booleans, True = real
     readers: dict[str, str] = field(default_factory=dict)  # by stream: the module that was given it
@@ -192,3 +195,73 @@ def _is_inside(path: str, outer: str) -> bool:
 def _is_whole_part(path: str) -> bool:
     """Parts that a model's own methods run alone: `generate` runs the encoder first."""
     return path.split(".")[-1] == "encoder"
+
+
+# ── names of stacks and layers ─────────────────────────────────────────────────────────────────
+
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_CROSS = re.compile(r"cross|encoder_?attn|enc_?dec|encoder_?decoder|multihead_attn", re.IGNORECASE)
+_PARTS = ("vision", "image", "audio", "text", "encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a caller stands: its stack, and its layer within it."""
+
+    stack: str
+    layer: int
+
+
+class LayerNames:
+    """Gives every caller a stack and a layer, the same ones each time.
+
+    All paths that differ in their numbers only make one stack. The only stack of a model, or the
+    first one heard, has no name; those of encoder-decoders and of models with several towers are
+    called by their part: encoder, decoder, cross, vision, text.
+    """
+
+    def __init__(self, named: bool) -> None:
+        self._named = named  # whether the first stack has a name too
+        self._stacks: dict[str, str] = {}  # pattern → name
+        self._spots: dict[Caller, Spot] = {}
+
+    def spot(self, caller: Caller) -> Spot:
+        """Where this caller stands."""
+        found = self._spots.get(caller)
+        if found is None:
+            stack = self._stack(_NUMBER.sub("*", caller.path.replace("._orig_mod", "")))  # compiled
+            found = self._spots[caller] = Spot(stack, self._layer(stack, caller))
+        return found
+
+    def _stack(self, pattern: str) -> str:
+        if pattern not in self._stacks:
+            name = part_of(pattern) if self._named or self._stacks else ""
+            if name in self._stacks.values():
+                name = pattern.replace("/", "_")
+            self._stacks[pattern] = name
+        return self._stacks[pattern]
+
+    def _layer(self, stack: str, caller: Caller) -> int:
+        """The number in the path, where that is plain and free; else the order of hearing."""
+        numbers = _NUMBER.findall(caller.path)
+        taken = {spot.layer for spot in self._spots.values() if spot.stack == stack}
+        if len(numbers) == 1 and caller.occurrence == 0 and int(numbers[0]) not in taken:
+            return int(numbers[0])
+        return max(taken, default=-1) + 1
+
+
+def is_cross(path: str) -> bool:
+    """Whether a path says that its queries look at another sequence."""
+    return any(_CROSS.search(piece) for piece in path.split(".")[-2:])
+
+
+def part_of(path: str) -> str:
+    """`cross`, or the part of a model a path lies in; "" where it does not say."""
+    if is_cross(path):
+        return "cross"
+    for piece in path.lower().split("."):
+        for word in _PARTS:
+            if word in piece:
+                return word
+    return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +42,7 @@ class PlaceSums:
     layer: int
     heads: tuple[int, ...]
     total_heads: int
+    _: KW_ONLY
     masses: Array  # (S, H) float64: sums over rows; of max_… the largest
     counts: Array  # (S, H) float64: over how many rows; 0 where a text does not know
 
@@ -159,8 +160,9 @@ def _sums_of(prompt: PromptView) -> Merged:
     for label, place in prompt.places.items():
         masses, counts = _sums(prompt.statistics(label), names)
         places[label] = PlaceSums(
-            names, place.stack, place.layer, place.heads, place.total_heads, masses, counts
-        )
+            names, place.stack, place.layer, place.heads, place.total_heads,
+            masses=masses, counts=counts,
+        )  # fmt: skip
     keys = max((place.keys for place in prompt.places.values()), default=0)
     return Merged(1, prompt.note.tokens, keys, places, prompt.statistic_kinds)
 
@@ -227,7 +229,7 @@ def _place(store: Store, facts: Mapping[str, Any], names: tuple[str, ...]) -> Pl
     if entry is None or entry.dtype != "F64" or entry.shape != (2, len(names), len(heads)):
         raise FileError(f"{label}: its merged statistics are gone, or of another shape")
     masses, counts = store.array(entry.name)
-    return PlaceSums(names, facts["stack"], layer, heads, total, masses, counts)
+    return PlaceSums(names, facts["stack"], layer, heads, total, masses=masses, counts=counts)
 
 
 def _count(value: Any) -> int:

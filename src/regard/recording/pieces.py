@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import numpy as np
@@ -51,6 +51,7 @@ class Run:
     bin: int
     pieces: tuple[Listed, ...]
     starts: tuple[int, ...]
+    _: KW_ONLY
     inner: tuple[int, ...]  # the axes behind heads and bins
     most: int | None  # whole numbers from −1 to below it; None: any number
     _views: dict[int, Array] = field(default_factory=dict, repr=False, compare=False)
@@ -83,7 +84,8 @@ class Run:
             starts.append(start)
             reached = start + piece.shape[1] * bin
         stop = min(reached, limit)
-        return cls(store, origin, stop, bin, tuple(taken), tuple(starts), inner, most)
+        found = tuple(taken), tuple(starts)
+        return cls(store, origin, stop, bin, *found, inner=inner, most=most)
 
     def __len__(self) -> int:
         """Rows (or keys) covered."""

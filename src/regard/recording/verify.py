@@ -18,7 +18,7 @@ from regard.recording.source import Source, lock
 _SILENT = (INDX, VOID)  # frames that say nothing which others do not say
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a file holds and what is wrong with it."""
 
