@@ -48,6 +48,10 @@ class Asked:
         self.room: int = size
     def begin(self):
         self.count = 0
+    @property
+    def order(self):
+        self._calls.append(1)
+        return self._order.setdefault("x", 3)
 """
 
 
@@ -72,8 +76,10 @@ def test_questions_that_change_something_are_found(plant):
     root = plant({"fake/__init__.py": "", "fake/asked.py": ASKED})
     found = constructors.changing_questions(root / "fake")
     assert [line.split(": ")[1] for line in found] == [
-        "Asked.size reads like a question and assigns self.count",
-        "Asked.is_open reads like a question and assigns self._seen",
-        "Asked.wants reads like a question and assigns self._asked",
-        "Asked._has_room reads like a question and assigns self.room",
+        "Asked.size reads like a question and changes self.count",
+        "Asked.is_open reads like a question and changes self._seen",
+        "Asked.wants reads like a question and changes self._asked",
+        "Asked._has_room reads like a question and changes self.room",
+        "Asked.order reads like a question and changes self._calls",
+        "Asked.order reads like a question and changes self._order",
     ]

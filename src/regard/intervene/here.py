@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.engine.call import Call
 from regard.errors import UnavailableError
-from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, is_cross
+from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, has_parts, is_cross
 from regard.recorder.inputs import sequences
 
 
@@ -68,10 +68,3 @@ def is_hugging_face(model: nn.Module) -> bool:
         for module in model.modules()
         for kind in type(module).__mro__
     )
-
-
-def has_parts(model: nn.Module) -> bool:
-    """Whether the model has several stacks, each of which has a name."""
-    config = getattr(model, "config", None)
-    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
-    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1

@@ -9,10 +9,10 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError, UnavailableError
-from regard.intervene.here import has_parts, is_hugging_face
+from regard.intervene.here import is_hugging_face
 from regard.intervene.names import Heads
 from regard.nn import MultiHeadAttention, SelfAttention
-from regard.recorder.hooks import Caller, LayerNames, Spot, part_of
+from regard.recorder.hooks import Caller, LayerNames, Spot, has_parts, part_of
 
 
 @dataclass(frozen=True)

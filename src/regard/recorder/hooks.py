@@ -230,7 +230,7 @@ class LayerNames:
         """Where this caller stands."""
         found = self._spots.get(caller)
         if found is None:
-            stack = self._stack(_NUMBER.sub("*", caller.path.replace("._orig_mod", "")))  # compiled
+            stack = self._stack(without_numbers(caller.path.replace("._orig_mod", "")))  # compiled
             found = self._spots[caller] = Spot(stack, self._layer(stack, caller))
         return found
 
@@ -265,3 +265,15 @@ def part_of(path: str) -> str:
             if word in piece:
                 return word
     return ""
+
+
+def has_parts(model: nn.Module) -> bool:
+    """Whether the model has several stacks, each of which has a name."""
+    config = getattr(model, "config", None)
+    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
+    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1
+
+
+def without_numbers(path: str) -> str:
+    """The same for every layer of a stack: layers.3.attention → layers.*.attention."""
+    return _NUMBER.sub("*", path)

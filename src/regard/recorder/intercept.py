@@ -12,7 +12,6 @@ a hook on the module puts the numbers there before each forward and takes them a
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,6 +31,7 @@ from regard.engine.api import replay
 from regard.engine.attention import Attention
 from regard.errors import InputError
 from regard.mask import Causal
+from regard.recorder.hooks import without_numbers
 
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 
@@ -215,7 +215,6 @@ def _is_our_own(frame: FrameType | None) -> bool:
 
 
 _WORD = "Attention"
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def missed_modules(
@@ -241,7 +240,7 @@ def why_missed(model: nn.Module, missed: dict[str, nn.Module]) -> tuple[list[str
     """The modules in words, layers alike together; and a sentence for a warning."""
     groups: dict[str, int] = {}
     for path, module in missed.items():
-        name = f"{_NUMBER.sub('*', path) or 'the model'} ({type(module).__name__})"
+        name = f"{without_numbers(path) or 'the model'} ({type(module).__name__})"
         groups[name] = groups.get(name, 0) + 1
     said = [name if count == 1 else f"{name}, {count} of them" for name, count in groups.items()]
     return said, "; ".join(

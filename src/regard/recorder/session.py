@@ -26,7 +26,7 @@ from regard.engine.observers import Request, listeners, listening
 from regard.errors import FileError, InputError, RegardWarning
 from regard.recorder.background_writer import BackgroundWriter, Store
 from regard.recorder.call_slice import CallPlan, looks_across, matches_in, slice_call
-from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Pass, is_cross
+from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Pass, has_parts, is_cross
 from regard.recorder.intercept import (
     check_weights,
     device_of,
@@ -107,7 +107,7 @@ class Recorder:
         self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
         self.tokenizer = reader_of(tokenizer)
         self._choice, self._overwrite, self._statistics = choice, overwrite, statistics
-        self._names = LayerNames(named=_has_parts(model))
+        self._names = LayerNames(named=has_parts(model))
         self._expected: int | None = None
         self._planned: Plan | None = None
         self._stack = ExitStack()
@@ -131,6 +131,7 @@ class Recorder:
             self._store: Store = BackgroundWriter(self._kept) if on_gpu else self._kept
             self._prompts = Prompts(self._store, self.tokenizer)
             stack.callback(self._close)
+            self._made = _made_now()
             self._store.note(self._facts())
             stack.enter_context(listening(self))
             self._stack = stack.pop_all()
@@ -404,12 +405,6 @@ class Recorder:
             "dtype": str(one.dtype).removeprefix("torch."),
             "device": str(device_of(self.model)),
         }
-        self._made = {
-            "regard": _version("regard"),
-            "torch": torch.__version__,
-            "transformers": _version("transformers"),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
         declared = {
             one.name: {
                 "words": one.words or one.name,
@@ -431,14 +426,18 @@ def _unwatched() -> AbstractContextManager[None]:
     return torch._C.DisableTorchFunction()
 
 
+def _made_now() -> dict[str, str]:
+    """With which software, and when."""
+    return {
+        "regard": _version("regard"),
+        "torch": torch.__version__,
+        "transformers": _version("transformers"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
 def _version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _has_parts(model: nn.Module) -> bool:
-    config = getattr(model, "config", None)
-    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
-    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from house.checks.source import decorators, modules
 
 MOST_POSITIONAL = 6
+MUTATORS = ("add", "append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update")
 QUESTIONS = ("is_", "has_", "can_", "may_", "needs_", "wants")  # and every property
 
 
@@ -27,8 +28,8 @@ def long_constructors(package: Path, units: tuple[str, ...]) -> list[str]:
 
 
 def changing_questions(package: Path) -> list[str]:
-    """Properties and methods named like a question that assign to attributes of self. What is
-    assigned under an `if` that looks at the same attribute is a cache."""
+    """Properties and methods named like a question that change attributes of self. What is changed
+    under an `if` that looks at the same attribute is a cache."""
     wrong = []
     for module in modules(package):
         for node in ast.walk(module.tree):
@@ -38,7 +39,7 @@ def changing_questions(package: Path) -> list[str]:
                 if isinstance(method, ast.FunctionDef) and _is_question(method):
                     wrong += [
                         f"{module.name}:{line}: {node.name}.{method.name} reads like a question "
-                        f"and assigns self.{name}"
+                        f"and changes self.{name}"
                         for name, line in _assigned(method, frozenset())
                     ]
     return wrong
@@ -75,7 +76,7 @@ def _is_question(method: ast.FunctionDef) -> bool:
 
 
 def _assigned(node: ast.AST, looked_at: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """(attribute, line) of each assignment to self.…, self.…[…] included."""
+    """(attribute, line) of each change to self.…: assigned, self.…[…] included, or mutated."""
     if isinstance(node, ast.If):
         looked_at |= {name for one in ast.walk(node.test) if (name := _of_self(one))}
     targets: list[ast.expr] = []
@@ -83,6 +84,8 @@ def _assigned(node: ast.AST, looked_at: frozenset[str]) -> Iterator[tuple[str, i
         targets = node.targets
     elif isinstance(node, ast.AugAssign | ast.AnnAssign):
         targets = [node.target]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        targets = [node.func.value] if node.func.attr in MUTATORS else []
     for target in targets:
         for one in target.elts if isinstance(target, ast.Tuple) else [target]:
             name = _of_self(one.value if isinstance(one, ast.Subscript) else one)
