@@ -63,9 +63,10 @@ def _write_layer(
     n = ids.size
     segment = Segment((0, n), (0, n), encode(Causal()), encode(ScoreRule(_DIM**-0.5)))
     place = Place(
-        "model", "", layer, "self", tuple(range(heads)), heads, heads, _DIM, _DIM, (0, n), n, n,
-        (segment,), exact, "" if exact else "it did not fit", row_bin=row_bin, top_every=row_bin,
-        pool_cell=_cell(n),
+        name="model", stack="", layer=layer, kind="self", heads=tuple(range(heads)),
+        total_heads=heads, key_heads=heads, dim=_DIM, value_dim=_DIM, rows=(0, n), queries=n,
+        keys=n, segments=(segment,), exact=exact, why_not="" if exact else "it did not fit",
+        row_bin=row_bin, top_every=row_bin, pool_cell=_cell(n),
     )  # fmt: skip
     store.note({f"{PLACE_NOTE}0/L{layer}": place.to_json()})
     made = [_head(_KINDS[(layer + h) % len(_KINDS)], ids, dice) for h in range(heads)]

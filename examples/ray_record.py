@@ -24,7 +24,7 @@ from typer import Argument, Option
 
 import regard
 from regard.recorder import BatchRecorder
-from regard.recorder.corpus import read_corpus
+from regard.recorder.shards import read_corpus
 from regard.study import outliers
 
 

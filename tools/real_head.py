@@ -15,9 +15,8 @@ import torch
 import regard
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listening
+from regard.engine.observers import Request, listening
 from regard.models import load
-from regard.summary import Summary
 
 FILE = Path(__file__).resolve().parents[1] / "src" / "regard" / "viewer" / "real_head.json"
 MODEL: Final = "smollm2"
@@ -37,13 +36,13 @@ class Ear:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """Nothing needs to be measured."""
-        self.calls.append(call)
-        return ()
+        return Request()
 
-    def heard(self, attention: Attention) -> None:
+    def heard(self, attention: Attention, request: Request[None]) -> None:
         """The tensors are enough."""
+        self.calls.append(attention._call)
 
 
 def made() -> dict[str, Any]:

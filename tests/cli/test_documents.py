@@ -18,7 +18,7 @@ import regard
 from forked import fork_workers
 from recorder.texts import arrays_of, documents, recorded, save_model, write_jsonl
 from regard.recorder.documents import CorpusRequest
-from regard.recorder.shardwise import Manner
+from regard.recorder.shards import RecordOptions
 
 DOCUMENTS = 60
 FILES = 30  # two documents each
@@ -45,7 +45,7 @@ def whole(model, source, tmp_path_factory) -> dict[str, dict[str, bytes]]:
 
 def go_on(model: Path, source: Path, folder: Path) -> list[str]:
     """The same command again, in this process."""
-    return recorded(model, CorpusRequest(source, folder, Manner(), per_file=2))
+    return recorded(model, CorpusRequest(source, folder, RecordOptions(), per_file=2))
 
 
 @pytest.fixture

@@ -291,12 +291,12 @@ def _failing(real, room):
 LONG = " ".join(WORDS * 3)
 SLOW = """
 import sys, time
-from regard.recorder import ledger
-real = ledger.Ledger.take
+from regard.recorder import layer_writer
+real = layer_writer.LayerWriter.take
 def take(self, page):
     real(self, page)
     time.sleep(0.2)
-ledger.Ledger.take = take
+layer_writer.LayerWriter.take = take
 from regard.cli import main
 main()
 """

@@ -12,7 +12,7 @@ import torch
 import regard
 from real_models import smollm2
 from regard.recorder.drive import drive
-from regard.recorder.encode import Encoded
+from regard.recorder.tokens import Encoded
 from regard.study import make_report, report_markdown
 from regard.study.words import knock_out_sentence
 

@@ -11,8 +11,7 @@ import regard
 from regard.engine import api
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listening
-from regard.summary import Summary
+from regard.engine.observers import Request, listening
 
 QKV = [torch.randn(2, 4, 6, 8, generator=torch.Generator().manual_seed(n)) for n in range(3)]
 COUNTED = torch.tensor([[True] * 6, [False, True, True, False, True, True]])
@@ -40,10 +39,10 @@ def test_listeners_are_given_the_rows_that_count() -> None:
     heard: list[Attention] = []
 
     class Listener:
-        def wants(self, call: Call) -> tuple[Summary, ...]:
-            return (regard.Entropy(), regard.Received())
+        def wants(self, call: Call) -> Request[None]:
+            return Request((regard.Entropy(), regard.Received()))
 
-        def heard(self, attention: Attention) -> None:
+        def heard(self, attention: Attention, request: Request[None]) -> None:
             heard.append(attention)
 
     q = QKV[0].clone().requires_grad_()

@@ -7,8 +7,8 @@ import torch
 
 import regard
 from regard.engine.call import Call
-from regard.engine.observers import listeners, listening, unheard
-from regard.summary import Entropy, Summary
+from regard.engine.observers import Request, listeners, listening, unheard
+from regard.summary import Entropy
 
 
 class Ear:
@@ -18,11 +18,11 @@ class Ear:
         self.shapes: list[tuple[int, ...]] = []
         self.entropies: list[torch.Tensor] = []
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """Entropy."""
-        return (Entropy(),)
+        return Request((Entropy(),))
 
-    def heard(self, attention: regard.Attention) -> None:
+    def heard(self, attention: regard.Attention, request: Request[None]) -> None:
         """Its shape and entropy."""
         self.shapes.append(attention.shape)
         with torch.no_grad():

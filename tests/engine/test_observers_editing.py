@@ -10,10 +10,9 @@ from torch import Tensor
 
 import regard
 from regard.engine.call import Call
-from regard.engine.observers import editing, editors, listening
+from regard.engine.observers import Request, editing, editors, listening
 from regard.errors import ShapeError, UnavailableError
 from regard.mask import Mask, Table
-from regard.summary import Summary
 
 
 class Hand:
@@ -41,11 +40,11 @@ class Ear:
     def __init__(self) -> None:
         self.outputs: list[Tensor] = []
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """Nothing."""
-        return ()
+        return Request()
 
-    def heard(self, attention: regard.Attention) -> None:
+    def heard(self, attention: regard.Attention, request: Request[None]) -> None:
         """The output."""
         self.outputs.append(attention.output)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import regard
 from regard.engine import api, plan
-from regard.engine.observers import editing, listening
+from regard.engine.observers import Request, editing, listening
 
 
 @pytest.fixture(autouse=True)
@@ -183,10 +183,10 @@ def test_listeners_hear_of_calls_that_were_settled() -> None:
     heard: list[regard.Attention] = []
 
     class Ear:
-        def wants(self, call: Any) -> Any:
-            return (regard.Entropy(), regard.Top(2))
+        def wants(self, call: Any) -> Request[None]:
+            return Request((regard.Entropy(), regard.Top(2)))
 
-        def heard(self, attention: regard.Attention) -> None:
+        def heard(self, attention: regard.Attention, request: Request[None]) -> None:
             assert {regard.Entropy(), regard.Top(2)} <= attention._known.values.keys()
             heard.append(attention)
 

@@ -16,7 +16,7 @@ from examples.scripts import call, load
 from recorder.actors import map_batches
 from recorder.texts import arrays_of, documents, recorded, save_model, write_jsonl
 from regard.recorder.documents import CorpusRequest
-from regard.recorder.shardwise import Manner
+from regard.recorder.shards import RecordOptions
 
 ray_record = load("ray_record")
 
@@ -53,7 +53,7 @@ def check(folder: Path, model: Path, source: Path, tmp_path: Path) -> None:
         assert rec.merged().documents == len(rec.prompts) == 7
         assert len(rec.files) == 3
         np.testing.assert_allclose(np.asarray(rec.prompt(3)["L0H0"]).sum(-1), 1, atol=1e-5)
-    recorded(model, CorpusRequest(source, tmp_path / "command", Manner(), per_file=3))
+    recorded(model, CorpusRequest(source, tmp_path / "command", RecordOptions(), per_file=3))
     assert arrays_of(folder) == arrays_of(tmp_path / "command")
 
 

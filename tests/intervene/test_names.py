@@ -7,7 +7,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.intervene.names import Heads, read_heads
-from regard.recorder.atlas import Spot
+from regard.recorder.hooks import Spot
 
 
 @pytest.mark.parametrize(

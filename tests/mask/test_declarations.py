@@ -12,7 +12,7 @@ import regard
 from regard.mask import Extent, Mask, Part, Window
 from regard.nn.decode import sees_everything
 from regard.nn.prefix import sees_prefix
-from regard.recorder.rules import follows
+from regard.recorder.layer_writer import follows
 from regard.score import ALiBi, PartBias
 
 

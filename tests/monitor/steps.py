@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import regard
 from regard.engine.call import Call
-from regard.engine.observers import listening
+from regard.engine.observers import Request, listening
 
 __all__ = ["Observer", "batch", "calls_of", "hooks", "train", "truth"]
 
@@ -38,11 +38,11 @@ class Observer:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def wants(self, call: Call) -> tuple[Any, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """Nothing."""
-        return ()
+        return Request()
 
-    def heard(self, attention: regard.Attention) -> None:
+    def heard(self, attention: regard.Attention, request: Request[None]) -> None:
         """q, k and the rules."""
         self.calls.append(attention._call.map(lambda tensor: tensor.detach().clone()))
 

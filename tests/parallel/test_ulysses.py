@@ -227,15 +227,15 @@ def test_what_was_asked_beforehand_is_known() -> None:
 
 
 def _heard() -> tuple[int, list[str]]:
-    from regard.engine.observers import listening
+    from regard.engine.observers import Request, listening
 
     class Ear:
         heads = 0
 
-        def wants(self, call: Any) -> tuple[Any, ...]:
-            return ()
+        def wants(self, call: Any) -> Request[None]:
+            return Request()
 
-        def heard(self, attention: Any) -> None:
+        def heard(self, attention: Any, request: Request[None]) -> None:
             self.heads += 1
 
     ear = Ear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,29 +14,19 @@ from real_models import smollm2
 from recorder.models import tiny, tokens
 from regard.errors import InputError, ShapeError
 from regard.recorder import drive as driving
-from regard.recorder.compare import compare_with_eager
-from regard.recorder.drive import drive, survey
-from regard.recorder.encode import (
+from regard.recorder.drive import compare_with_eager, drive, estimate
+from regard.recorder.plan import Choice, make_plan
+from regard.recorder.tokens import (
     Encoded,
     check_length,
     check_reads_text,
     encode,
     positions_of,
 )
-from regard.recorder.plan import make_plan
 
 
 def encoded(count: int) -> Encoded:
     return Encoded(tokens(count), "", "some tokens")
-
-
-def test_a_survey_finds_every_attention() -> None:
-    model = tiny("llama", num_key_value_heads=2, num_hidden_layers=3)
-    found = survey(model, tokens(40))
-    assert [(s.heads, s.key_heads, s.dim) for s in found.sizes] == [(4, 2, 8)] * 3
-    assert {(s.queries, s.keys) for s in found.scaled(100)} == {(100, 100)}
-    assert found.seconds(100) < found.seconds(1000) < found.seconds(1000, generate=50)
-    assert model.config._attn_implementation == "sdpa"
 
 
 def test_a_model_that_only_reads_is_not_asked_to_write() -> None:
@@ -50,7 +41,7 @@ def test_chunks_and_generation_are_one_prompt(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(driving, "CHUNK", 64)
     model = tiny("llama", num_key_value_heads=2)
     prompt, heard = encoded(150), []
-    plan = make_plan(10**9, survey(model, prompt.ids).scaled(158))
+    plan = estimate(model, prompt.ids, Choice()).plan(158, 10**9)
     with regard.record(model) as rec:
         written = drive(rec, prompt, generate=8, plan=plan, advanced=heard.append)
     assert len(heard) == 3 * 2 + len(written)  # two layers a chunk, then token by token
@@ -79,8 +70,8 @@ def test_the_last_rows_are_those_of_the_whole_prompt(monkeypatch: pytest.MonkeyP
 def test_layers_of_a_translator_are_those_of_all_its_stacks() -> None:
     options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 2}
     model = tiny("t5", decoder_start_token_id=0, **options)
-    found = survey(model, tokens(9))
-    assert sorted(found.layers) == [0, 0, 0, 1, 1, 1]
+    assert len(estimate(model, tokens(9), Choice()).every) == 6
+    assert len(estimate(model, tokens(9), Choice.of("1", None, None)).chosen) == 3
     with regard.record(model, layers=[1]) as rec:
         drive(rec, encoded(9), generate=2)
     assert all(rec[f"{stack}.L1H0"].exact for stack in ("encoder", "decoder", "cross"))
@@ -182,3 +173,28 @@ def test_a_chat_is_put_into_the_template() -> None:
     text = tokenizer.decode(found.ids[0])
     assert "<|im_start|>user\nHello<|im_end|>" in text
     assert text.endswith("<|im_start|>assistant\n")
+
+
+# ── plans for prompts of any length, from one short run ────────────────────────────────────────
+
+
+def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
+    model = tiny("llama", num_key_value_heads=2, num_hidden_layers=3)
+    every = estimate(model, tokens(20), Choice())
+    some = estimate(model, tokens(20), Choice.of("0,2", "1", None))
+    assert every.plan(100, 10**9).places == 3
+    long = [replace(size, queries=100, keys=100) for size in every.every]
+    assert every.plan(100, 10**9) == make_plan(10**9, long)
+    assert [(s.heads, s.key_heads, s.dim) for s in every.chosen] == [(4, 2, 8)] * 3
+    assert [size.heads for size in some.chosen] == [1, 1]
+    assert some.plan(100, 10**9).total_bytes < every.plan(100, 10**9).total_bytes
+    assert 0 < every.seconds(100) < every.seconds(1000) < every.seconds(1000, generate=50)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_what_does_not_exist_is_told_before_anything_runs() -> None:
+    model = tiny("llama")
+    with pytest.raises(InputError, match="layer 7 does not exist"):
+        estimate(model, tokens(20), Choice.of("7", None, None))
+    with pytest.raises(InputError, match="head 9 does not exist"):
+        estimate(model, tokens(20), Choice.of(None, "9", None))

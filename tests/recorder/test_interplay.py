@@ -24,8 +24,11 @@ _COUNT = 75
 
 def forced(bins: int, cell: int = 16, distances: int = 0, exact: Sequence[int] = ()) -> Plan:
     """A plan as a budget might make it, with pieces small enough that many are written."""
-    kept = frozenset(exact)
-    return Plan(10**9, 2, bins, bins, bins, cell, distances, kept, 0, 0, write_rows=8)
+    return Plan(
+        budget=10**9, places=2, row_bin=bins, key_bin=bins, top_every=bins, pool_cell=cell,
+        distances=distances, exact=frozenset(exact), statistics_bytes=0, exact_bytes=0,
+        write_rows=8,
+    )  # fmt: skip
 
 
 def read_in(model: Any, ids: torch.Tensor, cuts: Sequence[int], plan: Plan, **options: Any) -> Any:

@@ -17,13 +17,19 @@ from regard.declare import decode
 from regard.errors import InputError, ShapeError
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
-from regard.recorder.atlas import Atlas, Spot, part_of
-from regard.recorder.compare import compare_with_eager
-from regard.recorder.encode import check_length, check_reads_text, encode, positions_of
-from regard.recorder.marks import matchings
-from regard.recorder.rules import as_heads, follows, rules_for
-from regard.recorder.tokens import flags_of, reader_of, texts_of
-from regard.recorder.whereabouts import Caller
+from regard.recorder.drive import compare_with_eager
+from regard.recorder.hooks import Caller, LayerNames, Spot, part_of
+from regard.recorder.layer_writer import as_heads, follows, rules_for
+from regard.recorder.measure import matchings
+from regard.recorder.tokens import (
+    check_length,
+    check_reads_text,
+    encode,
+    flags_of,
+    positions_of,
+    reader_of,
+    texts_of,
+)
 from regard.score import ALiBi, ScoreRule
 from regard.shapes import AttentionShape
 
@@ -73,7 +79,7 @@ def test_rows_that_were_not_recorded_are_not_compared() -> None:
 
 
 def test_stacks_of_one_part_keep_their_paths_apart() -> None:
-    atlas = Atlas(named=True)
+    atlas = LayerNames(named=True)
     first = atlas.spot(Caller("encoder.near.0.attn"))
     second = atlas.spot(Caller("encoder.far.0.attn"))
     assert first == Spot("encoder", 0) and second == Spot("encoder.far.*.attn", 0)
@@ -81,7 +87,7 @@ def test_stacks_of_one_part_keep_their_paths_apart() -> None:
 
 @given(st.permutations([f"model.layers.{n}.attn" for n in range(6)]))
 def test_numbers_in_paths_count_whoever_is_heard_first(paths: list[str]) -> None:
-    atlas = Atlas(named=False)
+    atlas = LayerNames(named=False)
     found = {path: atlas.spot(Caller(path)) for path in paths}
     assert all(found[f"model.layers.{n}.attn"] == Spot("", n) for n in range(6))
     assert all(atlas.spot(Caller(path)) == spot for path, spot in found.items())
@@ -89,7 +95,7 @@ def test_numbers_in_paths_count_whoever_is_heard_first(paths: list[str]) -> None
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b.0", "c.0.d.1", "e.0.f.0"]), st.integers(0, 3))))
 def test_no_two_callers_share_a_place(callers: list[tuple[str, int]]) -> None:
-    atlas = Atlas(named=False)
+    atlas = LayerNames(named=False)
     spots = {caller: atlas.spot(Caller(*caller)) for caller in callers}
     assert len(set(spots.values())) == len(spots)
 

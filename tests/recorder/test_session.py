@@ -65,12 +65,12 @@ def test_matrices_are_float32() -> None:
 
 
 def test_long_pieces_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.recorder import ledger
+    from regard.recorder import layer_writer
 
     model, ids = tiny("llama"), tokens(300)
     with torch.no_grad(), regard.record(model) as whole:
         model(ids)
-    monkeypatch.setattr(ledger, "_LARGEST_PIECE", 64)
+    monkeypatch.setattr(layer_writer, "_LARGEST_PIECE", 64)
     with torch.no_grad(), regard.record(model) as rec:
         model(ids)
     assert sum(name.startswith("P0/L0/q/") for name in rec.recording.store.entries) == 5
@@ -440,8 +440,8 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From then on every page is entered late, as if it came from a GPU."""
     real = Prompts.take
 
-    def take(self: Prompts, spot: Any, pages: Any, late: bool) -> None:
-        real(self, spot, pages, late=True)
+    def take(self: Prompts, *given: Any, late: bool) -> None:
+        real(self, *given, late=True)
 
     return lambda: monkeypatch.setattr(Prompts, "take", take)
 

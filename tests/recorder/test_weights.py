@@ -17,7 +17,7 @@ import regard
 from recorder.models import Stack, tiny, tokens
 from regard.errors import InputError
 from regard.intervene import Probe
-from regard.recorder.weights import device_of
+from regard.recorder.intercept import device_of
 
 
 def to_disk(model: Any, folder: Path) -> None:

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import InputError
-from regard.recorder.choice import Choice, parse_numbers, parse_queries
-from regard.recorder.plan import Size, human, make_plan, parse_budget
+from regard.recorder.plan import (
+    Choice,
+    Size,
+    human,
+    make_plan,
+    parse_budget,
+    parse_numbers,
+    parse_queries,
+)
 
 NUMBERS = st.integers(0, 99_999)
 SPANS = st.tuples(NUMBERS, st.integers(0, 30)).map(lambda one: (one[0], one[0] + one[1]))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import regard
-from regard.recorder.documents import CorpusRequest, Maker, carry_out, claimed, gather, prepare
+from regard.recorder.documents import CorpusRequest, carry_out, claimed, gather, prepare
 from regard.recorder.jobs import Task
-from regard.recorder.shardwise import ShardRecorder
+from regard.recorder.shards import ModelSpec, ShardRecorder
 
 __all__ = ["Inline", "WORDS", "arrays_of", "documents", "recorded", "save_model", "write_jsonl"]
 
@@ -71,7 +71,7 @@ class Inline:
 def recorded(model: Path, asked: CorpusRequest) -> list[str]:
     """The files that a run makes, in this process."""
     found, bad = gather(asked)
-    workers: Any = Inline(Maker(str(model), asked.manner))
+    workers: Any = Inline(ModelSpec(str(model), asked.options))
     with claimed(asked.folder):
         run = prepare(asked, found, bad, workers)
         return list(carry_out(run, asked, workers))

@@ -16,7 +16,7 @@ from regard import study
 from regard.errors import InputError
 from regard.mask.kinds import Table
 from regard.recorder.drive import drive
-from regard.recorder.encode import Encoded
+from regard.recorder.tokens import Encoded
 from regard.recording import Memory, Recording, Writer
 from regard.recording.schema import CONTENTS
 from regard.score import ScoreRule

@@ -11,9 +11,9 @@ from regard.cli.terminal import show_lines, status, write, write_json
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
-    from regard.recorder.documents import CorpusRequest, Maker, Run
+    from regard.recorder.documents import CorpusRequest, Run
     from regard.recorder.jobs import Workers
-    from regard.recorder.shardwise import ShardRecorder
+    from regard.recorder.shards import ModelSpec, ShardRecorder
 
 _PER_FILE = 16
 _TOLD = 3  # documents that are left out
@@ -32,7 +32,7 @@ class Many:
     overwrite: bool = False
 
 
-def record_documents(maker: Maker, many: Many, plan_only: bool, as_json: bool) -> None:
+def record_documents(spec: ModelSpec, many: Many, plan_only: bool, as_json: bool) -> None:
     """Record what is not recorded yet, or only say what that would be."""
     from regard.recorder.documents import CorpusRequest, claimed, gather, prepare
     from regard.recorder.jobs import Workers
@@ -40,20 +40,20 @@ def record_documents(maker: Maker, many: Many, plan_only: bool, as_json: bool) -
     jobs = 1 if many.jobs is None else many.jobs
     _check(many)
     asked = CorpusRequest(
-        many.documents, many.folder, maker.manner, many.per_file or _PER_FILE,
-        many.field or "text", many.skip_bad, many.overwrite,
+        many.documents, many.folder, spec.options, per_file=many.per_file or _PER_FILE,
+        field=many.field or "text", skip_bad=many.skip_bad, overwrite=many.overwrite,
     )  # fmt: skip
     found, bad = gather(asked)
     run: Run | None = None
     try:
         with (
             nullcontext() if plan_only else claimed(many.folder),
-            status().status(f"{maker.model}: loading, and looking at the documents") as waiting,
-            Workers(jobs, maker) as workers,
+            status().status(f"{spec.model}: loading, and looking at the documents") as waiting,
+            Workers(jobs, spec) as workers,
         ):
             run = prepare(asked, found, bad, workers)
             waiting.stop()
-            _tell(run, maker.model, jobs)
+            _tell(run, spec.model, jobs)
             if not plan_only:
                 _carry_out(run, asked, workers)
     except (KeyboardInterrupt, RegardError) as end:  # by now every worker has ended

@@ -17,9 +17,9 @@ from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.models import Loaded
-    from regard.recorder.documents import Maker
-    from regard.recorder.encode import Encoded
     from regard.recorder.over_ranks import Reading
+    from regard.recorder.shards import ModelSpec
+    from regard.recorder.tokens import Encoded
     from regard.recording import Recording
 
 _PATIENCE = timedelta(minutes=30)  # that a rank waits for another, layer by layer
@@ -46,7 +46,7 @@ class Ranks:
 
 def record_over_ranks(
     ranks: Ranks,
-    maker: Maker,
+    spec: ModelSpec,
     prompts: Callable[[], list[str]],
     folder: Path,
     overwrite: bool,
@@ -56,13 +56,13 @@ def record_over_ranks(
     """Record one prompt, each rank some of its tokens. `prompts` reads what was given."""
     from regard.recorder.over_ranks import read
 
-    with _group(ranks, maker) as device:
+    with _group(ranks, spec) as device:
         if not plan_only:  # before a model is loaded
             _first(ranks, lambda: _check_folder(folder, overwrite))
-        mine = replace(maker, device=device)
+        mine = replace(spec, device=device)
         loaded, one, reading = _alike(ranks, lambda: _prepared(ranks, mine, prompts))
         if ranks.rank == 0:
-            _tell(maker.model, one, reading)
+            _tell(spec.model, one, reading)
         if plan_only:
             if as_json and ranks.rank == 0:
                 write_json(reading.plan.to_dict() | {"tokens": reading.before.shards.lengths})
@@ -87,12 +87,12 @@ def record_over_ranks(
 
 
 @contextmanager
-def _group(ranks: Ranks, maker: Maker) -> Iterator[str | None]:
+def _group(ranks: Ranks, spec: ModelSpec) -> Iterator[str | None]:
     """A process group while it lasts; the device of this rank's model."""
     import torch
     import torch.distributed as dist
 
-    device = maker.device
+    device = spec.device
     if device == "cuda":
         device = f"cuda:{ranks.local}"
     on_gpu = device is not None and device.startswith("cuda")
@@ -131,22 +131,22 @@ def _first(ranks: Ranks, act: Callable[[], None]) -> None:
 
 
 def _prepared(
-    ranks: Ranks, maker: Maker, prompts: Callable[[], list[str]]
+    ranks: Ranks, spec: ModelSpec, prompts: Callable[[], list[str]]
 ) -> tuple[Loaded, Encoded, Reading]:
     """Model, prompt and plan."""
-    from regard.recorder.encode import check_length, check_reads_text, encode
     from regard.recorder.over_ranks import prepare
+    from regard.recorder.tokens import check_length, check_reads_text, encode
 
-    manner, texts = maker.manner, prompts()
+    options, texts = spec.options, prompts()
     if len(texts) > 1:
         raise InputError(f"{len(texts)} prompts; over several ranks give one, a long one")
-    if manner.generate or manner.queries is not None:
+    if options.generate or options.queries is not None:
         raise InputError("--generate and --queries are not offered over several ranks")
-    loaded = maker.load(ranks.local)
-    check_reads_text(loaded.model, maker.model)
-    one = encode(loaded.tokenizer, texts[0], manner.chat)
+    loaded = spec.load(ranks.local)
+    check_reads_text(loaded.model, spec.model)
+    one = encode(loaded.tokenizer, texts[0], options.chat)
     check_length(loaded.model, one.tokens, 0)
-    return loaded, one, prepare(loaded.model, one.ids, manner.choice(), manner.budget)
+    return loaded, one, prepare(loaded.model, one.ids, options.choice(), options.budget)
 
 
 def _check_folder(folder: Path, overwrite: bool) -> None:

@@ -20,11 +20,10 @@ from regard.files import check_regular, open_file, reason, shown
 
 if TYPE_CHECKING:
     from regard.recorder import Recorder
-    from regard.recorder.compare import Agreement
-    from regard.recorder.documents import Maker
-    from regard.recorder.encode import Encoded
+    from regard.recorder.drive import Agreement
     from regard.recorder.plan import Plan
-    from regard.recorder.shardwise import Manner
+    from regard.recorder.shards import ModelSpec, RecordOptions
+    from regard.recorder.tokens import Encoded
     from regard.recording import Recording
 
 
@@ -93,19 +92,18 @@ def record(
     With --documents, writes a folder of files with several documents each; each file is written
     completely or not at all. To resume an interrupted run, repeat the command.
     """
-    from regard.recorder.documents import Maker
     from regard.recorder.plan import parse_budget
-    from regard.recorder.shardwise import Manner
+    from regard.recorder.shards import ModelSpec, RecordOptions
 
-    manner = Manner(chat, generate, layers, heads, queries, parse_budget(budget))
-    maker = Maker(model, manner, dtype, device)
+    options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
+    spec = ModelSpec(model, options, dtype, device)
     if documents is not None:
         if text or file or stdin:
             raise InputError("--documents is for many texts, --text, --file and --stdin for a few")
         if Ranks.here() is not None:
             raise InputError("--documents starts its own processes; give --jobs N, not torchrun")
         many = Many(documents, output or Path("run"), jobs, per_file, field, skip_bad, overwrite)
-        record_documents(maker, many, plan_only, as_json)
+        record_documents(spec, many, plan_only, as_json)
         return
     given = {"--jobs": jobs, "--documents-per-file": per_file, "--field": field}
     given |= {"--skip-bad": skip_bad or None}
@@ -115,14 +113,14 @@ def record(
     if ranks is not None:
         read = partial(_prompts, text, file, stdin)
         folder = output or Path("run")
-        record_over_ranks(ranks, maker, read, folder, overwrite, plan_only, as_json)
+        record_over_ranks(ranks, spec, read, folder, overwrite, plan_only, as_json)
         return
     words = _prompts(text, file, stdin)
-    _record_prompts(maker, words, output or Path("run.regard"), overwrite, plan_only, as_json)
+    _record_prompts(spec, words, output or Path("run.regard"), overwrite, plan_only, as_json)
 
 
 def _record_prompts(
-    maker: Maker,
+    spec: ModelSpec,
     prompts: list[str],
     output: Path,
     overwrite: bool,
@@ -132,33 +130,33 @@ def _record_prompts(
     """A few prompts into one file."""
     from regard.recorder import record as recorder_for
     from regard.recorder.drive import check_writes, drive
-    from regard.recorder.encode import check_length, check_reads_text, encode
+    from regard.recorder.tokens import check_length, check_reads_text, encode
 
     if not plan_only:
         _check_output(output, overwrite)
-    manner = maker.manner
-    with status().status(f"loading {maker.model}"):
-        loaded = maker.load()
-    check_reads_text(loaded.model, maker.model)
-    encoded = [encode(loaded.tokenizer, one, manner.chat) for one in prompts]
+    options = spec.options
+    with status().status(f"loading {spec.model}"):
+        loaded = spec.load()
+    check_reads_text(loaded.model, spec.model)
+    encoded = [encode(loaded.tokenizer, one, options.chat) for one in prompts]
     for one in encoded:
-        check_length(loaded.model, one.tokens, manner.generate)
-    plans, seconds = _plans(loaded.model, encoded, manner)
-    check_writes(loaded.model, maker.model, manner.generate)
-    _tell_plan(maker.model, encoded, plans, seconds)
+        check_length(loaded.model, one.tokens, options.generate)
+    plans, seconds = _plans(loaded.model, encoded, options)
+    check_writes(loaded.model, spec.model, options.generate)
+    _tell_plan(spec.model, encoded, plans, seconds)
     if plan_only:
         _print_plan(plans, seconds, as_json)
         return
     recorder = recorder_for(
-        loaded.model, output, tokenizer=loaded.tokenizer, layers=manner.layers, heads=manner.heads,
-        queries=manner.queries, budget=manner.budget, overwrite=overwrite,
+        loaded.model, output, tokenizer=loaded.tokenizer, layers=options.layers,
+        heads=options.heads, queries=options.queries, budget=options.budget, overwrite=overwrite,
     )  # fmt: skip
     recorder.name = loaded.name
-    total = sum(one.tokens + manner.generate for one in encoded)
+    total = sum(one.tokens + options.generate for one in encoded)
     try:
         with _progress(total, lambda: recorder.written_bytes) as advanced, recorder:
             for one, plan in zip(encoded, plans, strict=True):
-                drive(recorder, one, generate=manner.generate, plan=plan, advanced=advanced)
+                drive(recorder, one, generate=options.generate, plan=plan, advanced=advanced)
             recorder.finish()
             agreement = _compare(recorder, encoded)
     except KeyboardInterrupt:
@@ -169,7 +167,7 @@ def _record_prompts(
 
 
 def _what_is_left(left: Path | None, output: Path) -> str:
-    """Behind a recording that was stopped."""
+    """BackgroundWriter a recording that was stopped."""
     words = f"what was read so far is in {left}" if left else "nothing was recorded"
     return words if left == output or not output.exists() else f"{words}; {output} is as it was"
 
@@ -224,14 +222,14 @@ def _check_output(path: Path, overwrite: bool) -> None:
 # ── the plan ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _plans(model: Any, encoded: list[Encoded], manner: Manner) -> tuple[list[Plan], float]:
+def _plans(model: Any, encoded: list[Encoded], options: RecordOptions) -> tuple[list[Plan], float]:
     """What is kept of each prompt, and about how long it takes."""
-    from regard.recorder.foresee import foresee
+    from regard.recorder.drive import estimate
 
-    foresight = foresee(model, encoded[0].ids, manner.choice())
-    room = manner.budget // len(encoded)
-    plans = [foresight.plan(one.tokens + manner.generate, room) for one in encoded]
-    return plans, sum(foresight.seconds(one.tokens, manner.generate) for one in encoded)
+    estimated = estimate(model, encoded[0].ids, options.choice())
+    room = options.budget // len(encoded)
+    plans = [estimated.plan(one.tokens + options.generate, room) for one in encoded]
+    return plans, sum(estimated.seconds(one.tokens, options.generate) for one in encoded)
 
 
 def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: float) -> None:
@@ -295,7 +293,7 @@ def _compare(recorder: Recorder, encoded: list[Encoded]) -> Agreement | None:
     """Replayed weights against eager ones, noted in the recording."""
     from dataclasses import asdict
 
-    from regard.recorder.compare import compare_with_eager
+    from regard.recorder.drive import compare_with_eager
 
     with recorder.so_far() as found:
         agreement = compare_with_eager(recorder.model, found, encoded[0].ids)

@@ -94,10 +94,11 @@ def attend(
         if alike is not None:
             keep(alike, Settled.of(call, summaries, chosen))
     heard = () if torch.compiler.is_compiling() else LISTENERS.get()
+    requests = [listener.wants(call) for listener in heard]
     if isinstance(chosen, Swept) and (heard or later):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
         # same tensors in the graph
-        aside = dict.fromkeys(one for listener in heard for one in listener.wants(call))
+        aside = dict.fromkeys(one for request in requests for one in request.summaries)
         answers = chosen.attend(call, summaries, tuple(aside), later)
     elif alike is not None and isinstance(chosen, Swept) and not call.dropout:
         answers = chosen.attend_now(call, summaries)
@@ -106,8 +107,8 @@ def attend(
     if changing:
         answers = answers._replace(output=edited_output(call, answers.output, changing))
     found = Attention(call, answers, chosen)
-    for listener in heard:
-        listener.heard(found)
+    for listener, request in zip(heard, requests, strict=True):
+        listener.heard(found, request)
     return found
 
 
@@ -126,10 +127,10 @@ def attend_counting(
     found._rows_counted = counted
     for listener in listeners():
         twin = found._counting()
-        wanted = listener.wants(twin._call)
+        request = listener.wants(twin._call)
         with torch.no_grad():  # aside, as in `attend`
-            twin._ask_all(wanted)
-        listener.heard(twin)
+            twin._ask_all(request.summaries)
+        listener.heard(twin, request)
     return found
 
 

@@ -1,10 +1,10 @@
 """Who observes attention while it is computed, and who changes it.
 
-A listener says beforehand what it wants measured and gets the attention afterwards. It is called
-by `attend`, so it observes Hugging Face models, regard's own layers and any other caller, in the
-thread (and context) that listens. Measuring never changes the output, nor what autograd keeps: the
-implementation is chosen as if there were no listener, and what that one does not measure on its way
-is asked afterwards.
+A listener says beforehand what it wants measured; afterwards it gets the attention together with
+what it said, so it keeps nothing between the two. It is called by `attend`, so it observes Hugging
+Face models, regard's own layers and any other caller, in the thread (and context) that listens.
+Measuring never changes the output, nor what autograd keeps: the implementation is chosen as if
+there were no listener, and what that one does not measure on its way is asked afterwards.
 
 An editor changes who may see whom before an implementation is chosen, so an edited call is as exact
 and as fast as any with that mask, and questions are answered under it; and the output after it was
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,28 +32,40 @@ if TYPE_CHECKING:
     from regard.engine.attention import Attention
 
 
-class Listener(Protocol):
+_Plan = TypeVar("_Plan")
+
+
+@dataclass(frozen=True)
+class Request(Generic[_Plan]):
+    """What a listener decides about a call before it is computed, and is handed back with it."""
+
+    summaries: tuple[Summary, ...] = ()  # to measure during the call
+    plan: _Plan | None = None  # the listener's own
+
+
+class Listener(Protocol[_Plan]):
     """Hears of attention."""
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
-        """What to measure during this call."""
+    def wants(self, call: Call) -> Request[_Plan]:
+        """What to do about this call. Asked again before `heard`, the answer is the same."""
         ...
 
-    def heard(self, attention: Attention) -> None:
-        """The finished attention. It must not be kept beyond this call without `clone()`."""
+    def heard(self, attention: Attention, request: Request[_Plan]) -> None:
+        """The finished attention, with what `wants` returned for it. The attention must not be
+        kept beyond this call without `clone()`."""
         ...
 
 
-LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("regard_listeners", default=())
+LISTENERS: ContextVar[tuple[Listener[Any], ...]] = ContextVar("regard_listeners", default=())
 
 
-def listeners() -> tuple[Listener, ...]:
+def listeners() -> tuple[Listener[Any], ...]:
     """Who listens here and now."""
     return LISTENERS.get()
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener[Any]) -> Iterator[None]:
     """Within the block, the listener hears of every attention."""
     token = LISTENERS.set((*LISTENERS.get(), listener))
     try:

@@ -17,7 +17,7 @@ from regard.errors import InputError
 from regard.intervene.effects import Probe
 from regard.intervene.names import Heads
 from regard.recorder import record
-from regard.recorder.weights import device_of
+from regard.recorder.intercept import device_of
 
 
 def told_twice(

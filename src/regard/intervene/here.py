@@ -6,17 +6,16 @@ from torch import nn
 
 from regard.engine.call import Call
 from regard.errors import UnavailableError
-from regard.recorder.atlas import Atlas, Spot, is_cross
-from regard.recorder.sequences import sequences
-from regard.recorder.whereabouts import Caller, Whereabouts
+from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, has_parts, is_cross
+from regard.recorder.inputs import sequences
 
 
-class Here(Whereabouts):
+class Here(ModelHooks):
     """Follows a model and names its places as a recorder does."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
-        self._atlas = Atlas(named=has_parts(model))
+        self._names = LayerNames(named=has_parts(model))
         self._grows = is_hugging_face(model)  # transformers says how much its cache holds
         self._heard: set[Caller] = set()
 
@@ -37,7 +36,7 @@ class Here(Whereabouts):
     def spot(self) -> Spot | None:
         """The stack and layer that is at work; None outside the model."""
         caller = self.caller()
-        return None if caller is None else self._atlas.spot(caller)
+        return None if caller is None else self._names.spot(caller)
 
     def done(self) -> None:
         """The attention of this place is computed."""
@@ -69,10 +68,3 @@ def is_hugging_face(model: nn.Module) -> bool:
         for module in model.modules()
         for kind in type(module).__mro__
     )
-
-
-def has_parts(model: nn.Module) -> bool:
-    """Whether the model has several stacks, each of which has a name."""
-    config = getattr(model, "config", None)
-    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
-    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1

@@ -18,7 +18,7 @@ from regard.intervene.here import Here, is_hugging_face
 from regard.intervene.names import HeadNames, Heads, read_heads
 from regard.intervene.survey import Survey, check_model, listed
 from regard.mask import Mask
-from regard.recorder.atlas import Spot
+from regard.recorder.hooks import Spot
 
 
 def knock_out(

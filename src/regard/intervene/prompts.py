@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.errors import DTypeError, InputError, ShapeError
 from regard.intervene.edges import Places, TokenPositions
-from regard.recorder.weights import device_of
+from regard.recorder.intercept import device_of
 
 
 def as_ids(given: Tensor | Sequence[int], model: nn.Module) -> Tensor:

@@ -23,11 +23,10 @@ from torch import Tensor, nn
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listening
+from regard.engine.observers import Request, listening
 from regard.errors import InputError, ShapeError, UnavailableError
 from regard.intervene.edges import Places
 from regard.intervene.prompts import as_ids, as_rows
-from regard.summary import Summary
 
 _Array: TypeAlias = NDArray[Any]
 
@@ -40,7 +39,7 @@ _MIXES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Residual:
     """One prompt inside a model; N tokens of width D.
 
@@ -139,11 +138,11 @@ class _Watch:
         """One layer's share."""
         return self._layers[number]
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """Nothing on the way."""
-        return ()
+        return Request()
 
-    def heard(self, attention: Attention) -> None:
+    def heard(self, attention: Attention, request: Request[None]) -> None:
         """The weights of the rows, and the values they fall on."""
         if not self.rows:
             return

@@ -9,11 +9,10 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError, UnavailableError
-from regard.intervene.here import has_parts, is_hugging_face
+from regard.intervene.here import is_hugging_face
 from regard.intervene.names import Heads
 from regard.nn import MultiHeadAttention, SelfAttention
-from regard.recorder.atlas import Atlas, Spot, part_of
-from regard.recorder.whereabouts import Caller
+from regard.recorder.hooks import Caller, LayerNames, Spot, has_parts, part_of
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class Survey:
     @classmethod
     def of(cls, model: nn.Module) -> Survey:
         """Look at a model's attention modules."""
-        atlas, attention = Atlas(has_parts(model)), _attention(model)
-        spots = {atlas.spot(Caller(path)): _heads_of(one) for path, one in attention.items()}
+        names, attention = LayerNames(has_parts(model)), _attention(model)
+        spots = {names.spot(Caller(path)): _heads_of(one) for path, one in attention.items()}
         layers = getattr(getattr(model, "config", None), "num_hidden_layers", None)
         if len(spots) == 1 and isinstance(layers, int):  # one module may serve many layers
             ((first, heads),) = spots.items()

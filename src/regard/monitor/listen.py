@@ -13,14 +13,12 @@ from torch import Tensor, nn
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listening, unheard
+from regard.engine.observers import Request, listening, unheard
 from regard.errors import InputError
 from regard.monitor.sample import AttentionSite, RealTokens, Tally, measure, wanted
-from regard.recorder.atlas import Atlas, part_of
-from regard.recorder.sdpa import SeeTorch
-from regard.recorder.sequences import sequences
-from regard.recorder.whereabouts import Pass, Whereabouts
-from regard.summary import Summary
+from regard.recorder.hooks import LayerNames, ModelHooks, Pass, part_of
+from regard.recorder.inputs import sequences
+from regard.recorder.intercept import TorchIntercept
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class StepListener:
         self.is_open = False
         self._model, self._evaluation, self._snapshots = model, evaluation, snapshots
         self._takes_maps = False
-        self._atlas = Atlas(named=_has_parts(model))
+        self._names = LayerNames(named=_has_parts(model))
         self._hooks = ExitStack()
         self._forward = ExitStack()
         self._depth = 0  # of a model that calls itself
@@ -67,7 +65,7 @@ class StepListener:
         self.tally, self.maps = Tally(), {}
         self._takes_maps = self._snapshots is not None and step % self._snapshots.every == 0
         with ExitStack() as stack:
-            self._where = stack.enter_context(Whereabouts(self._model))
+            self._where = stack.enter_context(ModelHooks(self._model))
             enter = self._model.register_forward_pre_hook(self._entering)
             stack.callback(enter.remove)
             leave = self._model.register_forward_hook(self._leaving, always_call=True)
@@ -85,7 +83,7 @@ class StepListener:
         counts = (self._evaluation or torch.is_grad_enabled()) and not _in_backward()
         if self._depth == 1 and counts:
             self._forward.enter_context(listening(self))
-            self._forward.enter_context(SeeTorch(self._from_torch))
+            self._forward.enter_context(TorchIntercept(self._from_torch))
 
     def _leaving(self, *_: Any) -> None:
         self._depth = max(self._depth - 1, 0)
@@ -94,16 +92,20 @@ class StepListener:
 
     # ── the engine's listener protocol ───────────────────────────────────────────────────────
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
+    def wants(self, call: Call) -> Request[None]:
         """The summaries to compute in the forward itself, where the implementation can."""
-        return () if self._where.caller() is None else wanted(call)
+        return Request(() if self._where.caller() is None else wanted(call))
 
-    def heard(self, attention: Attention, ours: bool = True) -> None:
-        """Measure an attention of the model; `ours`: regard computed it."""
+    def heard(self, attention: Attention, request: Request[None]) -> None:
+        """Measure an attention of the model."""
+        self._measure(attention, ours=True)
+
+    def _measure(self, attention: Attention, ours: bool) -> None:
+        """`ours`: regard computed it."""
         caller, now = self._where.caller(), self._where.now
         if caller is None or now is None or attention._call.shape.queries == 0:
             return
-        spot, shape = self._atlas.spot(caller), attention._call.shape
+        spot, shape = self._names.spot(caller), attention._call.shape
         if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
             sequences(now.given, attention._call, now.batch, caller.path, ours=ours)
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
@@ -116,7 +118,7 @@ class StepListener:
         self._where.called(caller)
 
     def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
-        self.heard(attention, ours=False)
+        self._measure(attention, ours=False)
 
     def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
         """Which rows are not padding, where the model was given a padding mask."""

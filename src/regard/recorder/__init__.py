@@ -1,32 +1,30 @@
-"""From a model that runs to a recording.
+"""From a model that runs to a recording. Data flows one way:
 
-whereabouts  hooks: which module is at work, with which tokens (given: what it was called with)
-sequences    how many sequences a call holds
-atlas        module paths as stacks and layers
-choice       which layers, heads and queries somebody asked for
-plan         what is kept and how many bytes it takes, before anything runs
-measure      one attention in numbers
-turn         one call laid out: whose rows and keys it holds
-padding      which tokens of a padded batch are real (marks: which are copies of each other)
-rules        masks and score rules as a recording writes them
-ledger       the book of one place in one prompt (bins, distances: its sums)
-prompt       the sequences being read (tokens: their texts)
-sdpa         modules that call torch's own function (missed: those that attend otherwise)
-weights      where a model's numbers are (offloaded ones)
-session      `regard.record`
+    intercept        what was called: in `attend`, and in torch's own function
+    call_slice       whose rows and keys the call holds          → CallSlice, CallPlan
+    measure          the whole call in numbers, on the device    → Measured
+    reduce           each prompt's bins and sums, on the host    → SliceNumbers
+    layer_writer     one layer of one prompt, piece by piece     → the file's bytes (bins: its sums)
 
-encode       a text as the model's tokens
-drive        a prompt through the model (foresee: what will be kept; compare: against eager)
-corpus       many documents, by where they stand
-shardwise    some documents → one file
-jobs         processes that do that
-documents    a folder of such files: begun, resumed, finished
-batches      the same as an actor of Ray Data
+`session` (`regard.record`) decides about a call in `wants`, gets that back in `heard`, and hands
+the numbers to `prompt`, which knows the sequences that are being read. Around them:
+
+    hooks            which module is at work, and what its layer is called
+    inputs           what it was called with: tokens, padding, how many sequences
+    plan             which layers, heads and rows are kept, and how many bytes that takes
+    tokens           texts as tokens, tokens as texts
+    background_writer  copies from a GPU and writing, while the model goes on
+
+    drive            a prompt through the model; an estimate before, a comparison with eager after
+    shards           documents → files, each whole or not there
+    jobs             processes that do that
+    documents        a folder of such files: begun, resumed, finished; and an actor of Ray Data
+    over_ranks       one long prompt over many ranks
 """
 
 from __future__ import annotations
 
-from regard.recorder.batches import BatchRecorder
+from regard.recorder.documents import BatchRecorder
 from regard.recorder.session import Recorder, record
 
 __all__ = ["BatchRecorder", "Recorder", "record"]

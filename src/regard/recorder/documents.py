@@ -14,23 +14,38 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from regard import recording
 from regard.errors import FileError, InputError, RegardError
-from regard.models import Loaded, load
-from regard.recorder.corpus import Bad, Document, Shard, read_corpus, shards_of
-from regard.recorder.foresee import Foresight
+from regard.models import load
+from regard.recorder.drive import Estimate
 from regard.recorder.jobs import Task, Workers
-from regard.recorder.plan import human
-from regard.recorder.shardwise import Manner, ShardRecorder, Text, sync_folder
-from regard.recorder.staging import PARTIAL, move_in
-from regard.recording import Reader
+from regard.recorder.plan import human, parse_budget
+from regard.recorder.shards import (
+    PARTIAL,
+    Bad,
+    Document,
+    RecordOptions,
+    Shard,
+    ShardRecorder,
+    Text,
+    digest_of,
+    move_in,
+    read_corpus,
+    shards_of,
+    sync_folder,
+    text_digest,
+)
+from regard.recording import Merged, Reader
 from regard.recording.format.frames import lock
 from regard.recording.shards import MANIFEST, SHARD_NOTE, shard_files
 
@@ -45,36 +60,15 @@ class CorpusRequest:
 
     documents: Path
     folder: Path
-    manner: Manner
+    options: RecordOptions
+    _: KW_ONLY
     per_file: int = 16
     field: str = "text"
     skip_bad: bool = False
     overwrite: bool = False
 
 
-@dataclass(frozen=True)
-class Maker:
-    """Which model, where it runs, and what is recorded of it; called in a worker, it loads it."""
-
-    model: str
-    manner: Manner
-    dtype: str | None = None
-    device: str | None = None
-
-    def load(self, worker: int = 0) -> Loaded:
-        """The model; `cuda` without a number is shared out over all devices."""
-        import torch
-
-        place, devices = self.device, torch.cuda.device_count()
-        if place == "cuda" and devices > 1:
-            place = f"cuda:{worker % devices}"
-        return load(self.model, dtype=self.dtype, device=place)
-
-    def __call__(self, worker: int) -> ShardRecorder:
-        return ShardRecorder(self.load(worker), self.manner)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """What is to be done, known before any of it is."""
 
@@ -131,42 +125,50 @@ def _clear(folder: Path) -> None:
 # ── before ───────────────────────────────────────────────────────────────────────────────────
 
 
-def gather(asked: CorpusRequest) -> tuple[list[Document], list[Bad]]:
+def gather(request: CorpusRequest) -> tuple[list[Document], list[Bad]]:
     """The documents and those that are none, which are an error unless they may be left out."""
-    found, bad = read_corpus(asked.documents, asked.field)
-    _refuse_bad(bad, asked)
+    found, bad = read_corpus(request.documents, request.field)
+    _refuse_bad(bad, request)
     return found, bad
 
 
 def prepare(
-    asked: CorpusRequest,
+    request: CorpusRequest,
     found: Sequence[Document],
     broken: Sequence[Bad],
     workers: Workers[ShardRecorder],
 ) -> Run:
     """See what the model makes of each document, and what is in the folder already."""
     tokens, too_long = _tokens(found, workers)
-    _refuse_bad(too_long, asked)
+    _refuse_bad(too_long, request)
     bad = [*broken, *too_long]
     good = [one for one in found if one.name in tokens]
     if not good:
-        raise InputError(f"{asked.documents}: no document can be recorded; the first: {bad[0]}")
-    shards = shards_of(good, asked.per_file)
+        raise InputError(f"{request.documents}: no document can be recorded; the first: {bad[0]}")
+    shards = shards_of(good, request.per_file)
     first = Task("looking at the model", _look, good[0])
-    _, (model, foresight) = next(iter(workers.run([first])))
-    manifest = _manifest(asked, model, shards, bad)
-    done, stale, place = _compared(asked, manifest)
+    _, (model, estimated) = next(iter(workers.run([first])))
+    manifest = _manifest(request, model, shards, bad)
+    done, stale, place = _compared(request, manifest)
     todo = [shard for shard in shards if shard.file not in done]
     counts = [(tokens[one.name], len(shard.documents)) for shard in todo for one in shard.documents]
-    size, seconds = _foreseen(asked.manner, foresight, counts)
+    size, seconds = _estimated(request.options, estimated, counts)
     return Run(
-        manifest, tuple(todo), tuple(stale), tuple(bad), len(good), len(done), place,
-        sum(count + asked.manner.generate for count, _ in counts), size, seconds,
-    )  # fmt: skip
+        manifest=manifest,
+        todo=tuple(todo),
+        stale=tuple(stale),
+        skipped=tuple(bad),
+        documents=len(good),
+        done=len(done),
+        place=place,
+        tokens=sum(count + request.options.generate for count, _ in counts),
+        size=size,
+        seconds=seconds,
+    )
 
 
-def _refuse_bad(bad: Sequence[Bad], asked: CorpusRequest) -> None:
-    if bad and not asked.skip_bad:
+def _refuse_bad(bad: Sequence[Bad], request: CorpusRequest) -> None:
+    if bad and not request.skip_bad:
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         raise InputError(f"{bad[0]}{more}; mend it, or leave such documents out with --skip-bad")
 
@@ -204,22 +206,22 @@ def _count(
 
 def _look(
     recorder: ShardRecorder, document: Document, _: Callable[[float], None]
-) -> tuple[dict[str, str], Foresight]:
+) -> tuple[dict[str, str], Estimate]:
     """In a worker: what the model is, and what it takes."""
-    return recorder.model, recorder.foresight(document.text())
+    return recorder.model, recorder.estimate(document.text())
 
 
-def _foreseen(
-    manner: Manner, foresight: Foresight, counts: Sequence[tuple[int, int]]
+def _estimated(
+    options: RecordOptions, estimated: Estimate, counts: Sequence[tuple[int, int]]
 ) -> tuple[int, float]:
     """Bytes and seconds of documents, given as (tokens, documents in its file)."""
     size, seconds, known = 0, 0.0, dict[tuple[int, int], int]()
     for tokens, together in counts:
         if (tokens, together) not in known:
-            plan = foresight.plan(tokens + manner.generate, manner.budget // together)
+            plan = estimated.plan(tokens + options.generate, options.budget // together)
             known[tokens, together] = plan.total_bytes
         size += known[tokens, together]
-        seconds += foresight.seconds(tokens, manner.generate)
+        seconds += estimated.seconds(tokens, options.generate)
     return size, seconds
 
 
@@ -227,7 +229,7 @@ def _foreseen(
 
 
 def _manifest(
-    asked: CorpusRequest, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
+    request: CorpusRequest, model: dict[str, str], shards: Sequence[Shard], bad: Sequence[Bad]
 ) -> dict[str, Any]:
     return {
         "contents": "documents/1",
@@ -235,9 +237,9 @@ def _manifest(
             "regard": metadata.version("regard"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         },
-        "documents": str(asked.documents),
+        "documents": str(request.documents),
         "model": model,
-        "options": asdict(asked.manner),
+        "options": asdict(request.options),
         "skipped": [asdict(one) for one in bad],
         "shards": [
             {"file": one.file, "documents": len(one.documents), "digest": one.digest}
@@ -246,20 +248,20 @@ def _manifest(
     }
 
 
-def _compared(asked: CorpusRequest, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
+def _compared(request: CorpusRequest, wanted: dict[str, Any]) -> tuple[set[str], list[Path], Path]:
     """Files that are done; files of another run, which are an error unless they may go; and where
     the files to do are written."""
-    done, stale = _sorted(asked.folder, wanted)
-    if stale and not asked.overwrite:
+    done, stale = _sorted(request.folder, wanted)
+    if stale and not request.overwrite:
         some = "; ".join(f"{file.name}: {why}" for file, why in list(stale.items())[:_TOLD])
         more = f"; and {len(stale) - _TOLD} files more" if len(stale) > _TOLD else ""
         raise FileError(
-            f"{asked.folder} holds files of another run: {some}{more}. Give another folder with "
+            f"{request.folder} holds files of another run: {some}{more}. Give another folder with "
             "-o, or --overwrite to record these anew"
         )
     if not stale:
-        return done, [], asked.folder
-    place = asked.folder / PARTIAL
+        return done, [], request.folder
+    place = request.folder / PARTIAL
     return done | _sorted(place, wanted)[0], list(stale), place
 
 
@@ -303,21 +305,21 @@ def _unlike(there: dict[str, Any], now: dict[str, Any], names: Any) -> list[str]
 
 def carry_out(
     run: Run,
-    asked: CorpusRequest,
+    request: CorpusRequest,
     workers: Workers[ShardRecorder],
     advanced: Callable[[float], None] = lambda _: None,
 ) -> Iterator[str]:
     """Record what is to do; the name of each file as it is done."""
-    _check_room(run, asked.folder)
+    _check_room(run, request.folder)
     if not run.stale:
-        _write_manifest(asked.folder / MANIFEST, run.manifest)
+        _write_manifest(request.folder / MANIFEST, run.manifest)
     about = {key: run.manifest[key] for key in ("model", "options")}
     run.place.mkdir(exist_ok=True)
     tasks = (Task(one.file, _write, (run.place, one, about)) for one in run.todo)
     for task, _ in workers.run(tasks, advanced):
         yield task.name
     if run.stale:
-        _write_manifest(asked.folder / MANIFEST, run.manifest)
+        _write_manifest(request.folder / MANIFEST, run.manifest)
         ours = {one["file"] for one in run.manifest["shards"]}
         there = {file.name for file in shard_files(run.place)}
         move_in(run.place, ours & there, run.stale)
@@ -359,3 +361,102 @@ def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
         sync_folder(path.parent)
     except OSError as error:
         raise FileError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+# ── the same as an actor of Ray Data ───────────────────────────────────────────────────────────
+
+
+class BatchRecorder:
+    """Records batches of documents: an actor for Ray Data's `map_batches`.
+
+        documents.map_batches(BatchRecorder, fn_constructor_args=("smollm2", "/shared/out"),
+                              batch_size=16, concurrency=4, num_cpus=2)
+
+    The model is loaded once per actor. Each batch becomes one file in `folder`, which every machine
+    must reach. The file is named after what is in it: a batch that is tried again after a failure,
+    or in a second run, is not recorded twice. `regard.open(folder)` opens them all.
+
+    texts, names   the columns with the documents and with what they are called; without names a
+                   document is called by the beginning of its digest
+    """
+
+    def __init__(
+        self,
+        model: str,
+        folder: str | os.PathLike[str],
+        *,
+        texts: str = "text",
+        names: str | None = None,
+        chat: bool = False,
+        generate: int = 0,
+        layers: str | None = None,
+        heads: str | None = None,
+        queries: str | None = None,
+        budget: str | int = "2GB",
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> None:
+        options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._texts, self._names = texts, names
+        self._recorder = ShardRecorder(load(model, dtype=dtype, device=device), options)
+        self._options = asdict(options)
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """One file; a row for each head: `file`, `head`, `documents`, `tokens`, and its statistics
+        over the batch. `rows` is how many rows of attention they are means of."""
+        documents = self._documents(batch)
+        if not documents:
+            return _as_columns("", Merged())
+        note = self._note(documents)
+        path = self._folder / f"shard-{text_digest(json.dumps(note))[:24]}.regard"
+        if path.exists():  # recorded before, with the same options
+            with recording.open(path) as found:
+                return _as_columns(path.name, found.merged())
+        merged = self._recorder.write(path, documents, note)
+        return _as_columns(path.name, merged)
+
+    def _documents(self, batch: Mapping[str, Any]) -> list[Text]:
+        for column in filter(None, (self._texts, self._names)):
+            if column not in batch:
+                have = ", ".join(map(repr, batch)) or "none"
+                raise InputError(f"the batch has no column {column!r}; its columns are {have}")
+        texts = list(batch[self._texts])
+        names = [f"document {n}" for n in range(len(texts))]
+        if self._names is not None:
+            names = [str(one) for one in batch[self._names]]
+        for name, text in zip(names, texts, strict=True):
+            self._check(name, text)
+        if self._names is None:
+            names = [text_digest(text)[:12] for text in texts]
+        return [Text(name, str(text)) for name, text in zip(names, texts, strict=True)]
+
+    def _check(self, name: str, text: Any) -> None:
+        """InputError where it cannot be recorded; before any of its batch is."""
+        if not isinstance(text, str):
+            raise InputError(f"{name}: a {type(text).__name__} in {self._texts!r}; give a text")
+        if not text.strip():
+            raise InputError(f"{name}: the text is empty; leave it out")
+        try:
+            self._recorder.tokens(text)
+        except RegardError as error:
+            raise InputError(f"{name}: {error}") from error
+
+    def _note(self, documents: Sequence[Text]) -> dict[str, Any]:
+        digest = digest_of([(one.name, text_digest(one.text)) for one in documents])
+        names = {} if self._names is None else {"names": [one.name for one in documents]}
+        facts = {"digest": digest, "model": self._recorder.model, "options": self._options}
+        return facts | {"documents": len(documents)} | names
+
+
+def _as_columns(file: str, merged: Merged) -> dict[str, Any]:
+    """As Ray Data takes a batch: columns of one length, a row a head."""
+    labels = merged.labels()
+    count = len(labels)
+    facts: dict[str, Any] = {
+        "file": np.array([file] * count, str), "head": np.array(labels, str),
+        "documents": np.full(count, merged.documents), "tokens": np.full(count, merged.tokens),
+        "rows": merged.counted("entropy"),
+    }  # fmt: skip
+    return facts | merged.numbers()

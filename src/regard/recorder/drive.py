@@ -5,93 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listening
+from regard.engine.observers import Request, listening, unheard
 from regard.errors import InputError
-from regard.recorder.atlas import Atlas
-from regard.recorder.encode import Encoded
-from regard.recorder.hearing import audible
-from regard.recorder.plan import Plan, Size
+from regard.recorder.hooks import LayerNames, ModelHooks
+from regard.recorder.intercept import device_of, intercepted
+from regard.recorder.plan import Choice, Plan, Size, make_plan
 from regard.recorder.session import Recorder
-from regard.recorder.tokens import texts_of
-from regard.recorder.weights import device_of
-from regard.recorder.whereabouts import Whereabouts
-from regard.summary import Summary
+from regard.recorder.tokens import Encoded, texts_of
+from regard.recording import Recording
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
 _PROBE = 128
 _GUESSES = 5
-
-
-@dataclass(frozen=True)
-class TrialRun:
-    """What a short run shows: the attentions of a model in order, and how fast it is."""
-
-    sizes: tuple[Size, ...]
-    layers: tuple[int, ...]  # the layer of each: an encoder-decoder has several of a number
-    parameters: int
-    rate: float  # floating-point operations a second
-
-    def scaled(self, tokens: int) -> list[Size]:
-        """The sizes of a prompt of so many tokens."""
-        return [Size(s.heads, s.key_heads, s.dim, tokens, tokens, s.itemsize) for s in self.sizes]
-
-    def seconds(self, tokens: int, generate: int = 0) -> float:
-        """About how long the recording of a prompt will take."""
-        cells = tokens * tokens / 2 * sum(s.heads * s.dim for s in self.sizes)
-        steps = generate * self.parameters * 8  # one token at a time waits for memory
-        return (2 * self.parameters * tokens + 10 * cells + steps) / self.rate
-
-
-class Ear:
-    """Hears how large each attention is, and in which layer."""
-
-    def __init__(self, where: Whereabouts, atlas: Atlas) -> None:
-        self._where, self._atlas = where, atlas
-        self.sizes: list[Size] = []
-        self.layers: list[int] = []
-
-    def wants(self, call: Call) -> tuple[Summary, ...]:
-        """Nothing."""
-        return ()
-
-    def heard(self, attention: Attention) -> None:
-        """One more place."""
-        call = attention._call
-        s = call.shape
-        itemsize = call.query.element_size()
-        caller = self._where.caller()
-        if caller is not None:
-            self.sizes.append(Size(s.query_heads, s.key_heads, s.dim, s.queries, s.keys, itemsize))
-            self.layers.append(self._atlas.spot(caller).layer)
-            self._where.called(caller)
-
-    def saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
-        """One more place, of torch's function."""
-        self.heard(attention)
-
-
-def survey(model: Any, ids: Tensor) -> TrialRun:
-    """Run the first tokens and see."""
-    first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
-    where = Whereabouts(model)
-    ear = Ear(where, Atlas(named=True))
-    with torch.inference_mode(), audible(model, ear.saw):
-        with where, listening(ear):
-            _once(model, first[:, :2])
-        _once(model, first)
-        begun = time.perf_counter()
-        _once(model, first)
-        took = max(time.perf_counter() - begun, 1e-4)
-    count = sum(p.numel() for p in model.parameters())
-    return TrialRun(tuple(ear.sizes), tuple(ear.layers), count, 2 * count * first.shape[1] / took)
 
 
 def _once(model: Any, ids: Tensor) -> Any:
@@ -238,3 +172,128 @@ def eager(model: Any) -> Iterator[None]:
         yield
     finally:
         model.set_attn_implementation(before)
+
+
+# ── what will be kept, and about how long it takes ─────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Plans for prompts of any length, from a short run of the model."""
+
+    every: tuple[Size, ...]  # all attentions of the model, in order
+    chosen: tuple[Size, ...]  # those that are to be recorded, with the heads that are
+    parameters: int
+    rate: float  # floating-point operations a second
+
+    def plan(self, tokens: int, budget: int) -> Plan:
+        """What is kept of a prompt of so many tokens, generated ones included."""
+        sizes = [replace(size, queries=tokens, keys=tokens) for size in self.chosen]
+        return make_plan(budget, sizes)
+
+    def seconds(self, tokens: int, generate: int = 0) -> float:
+        """About how long the recording of a prompt takes."""
+        cells = tokens * tokens / 2 * sum(s.heads * s.dim for s in self.every)
+        steps = generate * self.parameters * 8  # one token at a time waits for memory
+        return (2 * self.parameters * tokens + 10 * cells + steps) / self.rate
+
+
+class SizeListener:
+    """Hears how large each attention is, and in which layer."""
+
+    def __init__(self, where: ModelHooks) -> None:
+        self._where, self._names = where, LayerNames(named=True)
+        self.sizes: list[tuple[int, Size]] = []  # with the layer of each, in order
+
+    def wants(self, call: Call) -> Request[None]:
+        """Nothing."""
+        return Request()
+
+    def heard(self, attention: Attention, request: Request[None]) -> None:
+        """One more place."""
+        self._count(attention._call)
+
+    def saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
+        """One more place, of torch's function."""
+        self._count(attention._call)
+
+    def _count(self, call: Call) -> None:
+        s, caller = call.shape, self._where.caller()
+        if caller is not None:
+            size = Size(
+                s.query_heads, s.key_heads, s.dim, s.queries, s.keys,
+                itemsize=call.query.element_size(),
+            )  # fmt: skip
+            self.sizes.append((self._names.spot(caller).layer, size))
+            self._where.called(caller)
+
+    def chosen(self, choice: Choice) -> tuple[Size, ...]:
+        """Those of the chosen layers with the chosen heads; InputError where one does not exist."""
+        choice.check_layers(max((layer for layer, _ in self.sizes), default=-1) + 1)
+        return tuple(
+            replace(size, heads=len(choice.heads_of(size.heads)))
+            for layer, size in self.sizes
+            if choice.has_layer(layer)
+        )
+
+
+def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
+    """Run the first tokens and see; InputError where a chosen layer or head does not exist."""
+    first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
+    where = ModelHooks(model)
+    listener = SizeListener(where)
+    with torch.inference_mode(), intercepted(model, listener.saw):
+        with where, listening(listener):
+            _once(model, first[:, :2])
+        _once(model, first)
+        begun = time.perf_counter()
+        _once(model, first)
+        took = max(time.perf_counter() - begun, 1e-4)
+    count = sum(p.numel() for p in model.parameters())
+    every = tuple(size for _, size in listener.sizes)
+    return Estimate(every, listener.chosen(choice), count, 2 * count * first.shape[1] / took)
+
+
+# ── against transformers' eager attention ──────────────────────────────────────────────────────
+
+
+FIRST = 256  # tokens
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well replayed weights agree with eager ones."""
+
+    rows: int
+    heads: int
+    max_error: float
+
+    def line(self) -> str:
+        """In words."""
+        return (
+            f"replay against eager on the first {self.rows} tokens: max error "
+            f"{self.max_error:.1e} ({self.heads} heads)"
+        )
+
+
+def compare_with_eager(
+    model: Any, recording: Recording, ids: Tensor, prompt: int = 0
+) -> Agreement | None:
+    """Every exact head, on the first tokens; None where nothing can be compared: no exact head,
+    a model whose early rows depend on later tokens and a longer prompt, or one that cannot be
+    switched to eager attention."""
+    from regard.huggingface.families import calls_torch
+
+    if calls_torch(model) or (ids.shape[1] > FIRST and not is_causal_model(model)):
+        return None
+    first = ids[:, :FIRST].to(device_of(model))
+    with torch.inference_mode(), unheard(), eager(model):
+        weights = model(input_ids=first, output_attentions=True).attentions
+    count, errors = first.shape[1], []
+    for head in recording.prompts[prompt]:
+        rows = range(head.recorded.start, min(head.recorded.stop, count))
+        if head.exact and rows:
+            truth = weights[head.layer][0, head.head, rows.start : rows.stop]
+            mine = head[rows.start : rows.stop, :count]
+            errors.append(float(np.abs(mine - truth.float().cpu().numpy()).max()))
+    return Agreement(count, len(errors), max(errors)) if errors else None

@@ -1,7 +1,9 @@
 """One attention in numbers: what a recording keeps of it, where the attention itself is.
 
-`wanted` names what the forward sweep brings along, so that nearly all of it costs no sweep of its
-own; `measured` reads it. Shapes: E batch entries, H query heads, K key heads, L queries, S keys.
+`CallMeasures` names what the forward sweep brings along, so that nearly all of it costs no sweep of
+its own; `measured` reads it.
+
+Shapes: E batch entries, H query heads, K key heads, L queries, S keys.
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.errors import InputError
 from regard.mask.spans import spans_of
-from regard.recorder.host import send
+from regard.recorder.background_writer import send
 from regard.recording.measures import KINDS
 from regard.recording.schema import STATISTIC_NAME, TAKEN
+from regard.shapes import AttentionShape
 from regard.summary import (
     Entropy,
     Matching,
@@ -64,7 +68,7 @@ class CallMeasures:
         return (*asked, *self.more, *self.matches.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """Everything about one call, in float32 or whole numbers."""
 
@@ -100,17 +104,18 @@ def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: 
         if wanted.cell:
             kind = Pooled(wanted.cell)
             pooled = found[kind] * kind.area(call.shape, found[kind])
-        entries = -1, call.shape.query_heads
+        shape, per_head = call.shape, (-1, call.shape.query_heads)
+        per_row = *per_head, shape.queries
         return Measured(
-            {name: _plain(value, *entries, call.shape.queries) for name, value in rows.items()},
-            _plain(even, *entries, call.shape.queries),
-            seen.reshape(-1, *seen.shape[-2:]),
-            _plain(top.weights, *entries, call.shape.queries, wanted.top),
-            _plain(top.keys.to(torch.int32), *entries, call.shape.queries, wanted.top),
-            _plain(found[Received()], *entries, call.shape.keys),
-            _plain(found[Offsets()], *entries, max(call.shape.queries + call.shape.keys - 1, 0)),
-            None if pooled is None else _plain(pooled, *entries, *pooled.shape[-2:]),
-            _plain(value.float().norm(dim=-1), -1, call.shape.key_heads, call.shape.keys),
+            rows={name: _plain(value, *per_row) for name, value in rows.items()},
+            normalized=_plain(even, *per_row),
+            visible=seen.reshape(-1, *seen.shape[-2:]),
+            top_weights=_plain(top.weights, *per_row, wanted.top),
+            top_keys=_plain(top.keys.to(torch.int32), *per_row, wanted.top),
+            received=_plain(found[Received()], *per_head, shape.keys),
+            offsets=_plain(found[Offsets()], *per_head, max(shape.queries + shape.keys - 1, 0)),
+            pooled=None if pooled is None else _plain(pooled, *per_head, *pooled.shape[-2:]),
+            value_norm=_plain(value.float().norm(dim=-1), -1, shape.key_heads, shape.keys),
         )
 
 
@@ -169,3 +174,42 @@ def _plain(tensor: Tensor, *shape: int) -> Tensor:
     """In float32 (or as whole numbers), with the batch as one axis."""
     plain = tensor.detach()
     return (plain.float() if plain.is_floating_point() else plain).reshape(shape)
+
+
+# ── earlier copies of each token ───────────────────────────────────────────────────────────────
+
+
+_Ids = NDArray[np.int64]
+
+
+def matchings(
+    ids: list[_Ids],
+    rows: list[range],
+    keys: list[range],
+    shape: AttentionShape,
+    device: torch.device,
+) -> tuple[Matching | None, Matching | None]:
+    """For each sequence its token ids up to its last row; which rows and keys of the call are
+    real. Nothing where the ids are not those of the keys."""
+    made = [_marks(*one, shape) for one in zip(ids, rows, keys, strict=True)]
+    if any(marks is None for marks in made):
+        return None, None
+    queries, copies, after = (
+        send(torch.from_numpy(np.stack(marks)).reshape(*shape.batch, -1), device)
+        for marks in zip(*(m for m in made if m is not None), strict=True)
+    )
+    return Matching(queries, copies), Matching(queries, after)
+
+
+def _marks(ids: _Ids, rows: range, keys: range, shape: Any) -> tuple[_Ids, _Ids, _Ids] | None:
+    """Ids of queries and keys, and of the token before each key; below 0 where there is none."""
+    if len(keys) > len(ids) or len(rows) > len(ids):
+        return None
+    known = ids[len(ids) - len(keys) :]
+    before = np.concatenate([[-1], ids])[len(ids) - len(keys) : len(ids)]
+    marks = [np.full(count, -1, np.int64) for count in (shape.queries, shape.keys, shape.keys)]
+    marks[0] -= 1  # a query that is no token has no copy among keys that are none
+    marks[0][rows.start : rows.stop] = ids[len(ids) - len(rows) :]
+    marks[1][keys.start : keys.stop] = known
+    marks[2][keys.start : keys.stop] = before
+    return marks[0], marks[1], marks[2]

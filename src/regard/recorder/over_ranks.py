@@ -29,15 +29,12 @@ from regard.files import reason, shown
 from regard.parallel import Peers
 from regard.parallel.prefill import Before, balanced
 from regard.parallel.transport import reporting_lost_rank
-from regard.recorder.atlas import Atlas
-from regard.recorder.choice import Choice
-from regard.recorder.drive import Ear, guesses, is_causal_model, keeps_last_logits
-from regard.recorder.hearing import is_hugging_face
-from regard.recorder.plan import Plan, Size, make_plan, parse_budget
+from regard.recorder.drive import SizeListener, guesses, is_causal_model, keeps_last_logits
+from regard.recorder.hooks import ModelHooks
+from regard.recorder.intercept import device_of, is_hugging_face
+from regard.recorder.plan import Choice, Plan, make_plan, parse_budget
 from regard.recorder.session import record
-from regard.recorder.staging import PARTIAL, move_in
-from regard.recorder.weights import device_of
-from regard.recorder.whereabouts import Whereabouts
+from regard.recorder.shards import PARTIAL, move_in
 
 _PROBE = 2  # tokens
 
@@ -91,17 +88,11 @@ def prepare(
         )
     if ids.ndim != 2 or ids.shape[0] != 1:
         raise InputError(f"ids has shape {tuple(ids.shape)}; give one prompt: (1, tokens)")
-    seen = _sizes(model, ids)
-    choice.check_layers(max((layer for layer, _ in seen), default=-1) + 1)
-    tokens = ids.shape[1]
-    kept = [
-        replace(size, heads=len(choice.heads_of(size.heads)), queries=tokens, keys=tokens)
-        for layer, size in seen
-        if choice.has_layer(layer)
-    ]
+    seen, tokens = _sizes(model, ids), ids.shape[1]
+    kept = [replace(size, queries=tokens, keys=tokens) for size in seen.chosen(choice)]
     plan = make_plan(budget, kept)
     parameters = sum(p.numel() for p in model.parameters())
-    cells = sum(size.heads * size.dim for _, size in seen)
+    cells = sum(size.heads * size.dim for _, size in seen.sizes)
     align = math.lcm(plan.row_bin, plan.key_bin, plan.top_every, max(plan.pool_cell, 1))
     # operations a token: twice the parameters, and some ten for each key and dimension of a head
     shards = balanced(tokens, peers.world, 2.0 * parameters, 10.0 * cells, align)
@@ -215,8 +206,8 @@ def _is_causal(model: nn.Module) -> bool:
     return is_causal_model(model) if is_hugging_face(model) else isinstance(model, LanguageModel)
 
 
-def _sizes(model: nn.Module, ids: Tensor) -> list[tuple[int, Size]]:
-    """The attentions of a model, in order: the layer and the size of each."""
+def _sizes(model: nn.Module, ids: Tensor) -> SizeListener:
+    """The attentions of a model."""
     first = ids[:, :_PROBE].to(device_of(model))
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode())
@@ -224,8 +215,8 @@ def _sizes(model: nn.Module, ids: Tensor) -> list[tuple[int, Size]]:
             from regard.huggingface import using
 
             stack.enter_context(using(model))
-        where = stack.enter_context(Whereabouts(model))
-        ear = Ear(where, Atlas(named=True))
-        stack.enter_context(listening(ear))
+        where = stack.enter_context(ModelHooks(model))
+        listener = SizeListener(where)
+        stack.enter_context(listening(listener))
         model(first)
-    return list(zip(ear.layers, ear.sizes, strict=True))
+    return listener

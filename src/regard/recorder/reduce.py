@@ -1,16 +1,39 @@
-"""Rows become bins and sums where they are measured, so that a GPU hands over little.
+"""What was measured of a call → the numbers of each prompt's part of it, on the host.
 
-Shapes: H recorded heads, n rows.
+Rows become bins and sums where they are measured, so that a GPU hands over little.
+
+Shapes: H recorded heads, n rows. E batch entries, L queries of the call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.engine.api import replay
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import unheard
+from regard.mask import Extent, Mask
+from regard.mask.base import Part
+from regard.recorder.background_writer import bring
 from regard.recorder.bins import folded, grain
+from regard.recorder.call_slice import CallPlan, CallSlice, entry_of
+from regard.recorder.inputs import without_padding
+from regard.recorder.layer_writer import Rules, SliceNumbers, as_heads, follows, rules_for
+from regard.recorder.measure import CallMeasures, Measured, matched, measured
 from regard.recorder.plan import Plan
 from regard.recording.measures import KINDS, TOTALS
+from regard.score import PartBias, ScoreRule
+
+_Array = NDArray[Any]
+Arriving: TypeAlias = Callable[[], SliceNumbers]  # waits for the copies from the GPU
 
 SHARP = 0.99  # a row is, whose heaviest weight is above this
 
@@ -76,3 +99,288 @@ def _whole(join: str, numbers: Tensor) -> Tensor:
 
 def _sum(numbers: Tensor) -> Tensor:
     return numbers.sum(dim=1, dtype=torch.float64)
+
+
+# ── each prompt's part of a call ───────────────────────────────────────────────────────────────
+
+
+def reduced(
+    attention: Attention, output: Tensor, value: Tensor, decided: CallPlan
+) -> list[Arriving]:
+    """The numbers of each slice. Nothing of the attention itself is held."""
+    call, measures, plan = attention._call, decided.measures, decided.plan
+    made: list[Arriving] = []
+    everything: Measured | None = None
+    with unheard(), torch.no_grad():
+        for part in decided.slices:
+            if not part.kept:
+                made.append(_keys_alone(call, value, part))
+            elif part.whole:
+                if everything is None:
+                    everything = measured(attention, measures, output, value)
+                made.append(_numbers(attention, everything, part, plan, 0))
+            else:
+                rows, numbers = _some_rows(attention, output, value, measures, part)
+                alone = replace(part, first=0, count=1)
+                made.append(_numbers(rows, numbers, alone, plan, part.kept.start))
+    return made
+
+
+def _some_rows(
+    attention: Attention, output: Tensor, value: Tensor, measures: CallMeasures, part: CallSlice
+) -> tuple[Attention, Measured]:
+    """The recorded rows alone, in numbers."""
+    alone = _narrowed(attention._call, part)
+    rows = slice(part.kept.start, part.kept.stop)
+    outputs, values = (_flat(t)[part.entries].flatten(0, 1) for t in (output, value))
+    plain = replace(measures, cell=0, duplicate=None, prefix=None)
+    numbers = measured(alone, plain, outputs[:, rows], values)
+    # which key is earlier is known to all the rows together
+    for name, found in matched(attention, measures).items():
+        numbers.rows[name] = found[part.entries, :, rows]
+    return alone, numbers
+
+
+def _keys_alone(call: Call, value: Tensor, part: CallSlice) -> Arriving:
+    """No row of a call is recorded, but rows that are may look at its keys."""
+    norm = _flat(value)[part.entries, :, part.fresh].float().norm(dim=-1).flatten(0, 1)
+    words = {"k": _words(call.key, part.entries, part.fresh, None)} if part.exact else {}
+    coming = bring({"value_norm": norm} | {name: tensor for name, (tensor, _) in words.items()})
+    kinds = {name: kind for name, (_, kind) in words.items()}
+    none = np.zeros((len(part.heads), 0), np.float32)
+    row_start, key_start = part.row_start, part.key_start
+
+    def arrived() -> SliceNumbers:
+        found = coming()
+        return SliceNumbers(
+            count=0,
+            row_start=row_start,
+            key_start=key_start,
+            bins={},
+            rows={},
+            totals={},
+            received=none,
+            offsets=none,
+            offset_shift=0,
+            pooled=none[:, :, None],
+            value_norm=found["value_norm"],
+            words={name: (found[name], kind) for name, kind in kinds.items()},
+            rules=Rules("null", "", ()),
+        )
+
+    return arrived
+
+
+def _numbers(
+    attention: Attention, numbers: Measured, part: CallSlice, plan: Plan, down: int
+) -> Arriving:
+    """`down` is the call's row that stands first in `numbers`."""
+    call = attention._call
+    rows = slice(part.kept.start - down, part.kept.stop - down)
+    per_head, per_row = _picker(numbers, part), _picker(numbers, part, rows)
+    keys = slice(part.keys.start, part.keys.stop)
+    row_start = part.row_start + (part.kept.start - part.rows.start)
+    queries = numbers.normalized.shape[-1]
+    shift = row_start - rows.start - part.key_start + keys.start + queries - 1
+    kept = {name: per_row(value) for name, value in numbers.rows.items()}
+    kept["first"] = per_row(_first(attention, numbers, part))
+    even, seen = per_row(numbers.normalized), _seen(numbers, part)[:, rows]
+    mass, summed = _pooled(attention, numbers, part, plan.pool_cell, rows, row_start)
+    words = _all_words(call, part, rows)
+    names, sums = totals(kept, even, seen, plan)
+    fields = {
+        "totals": sums,
+        "received": per_head(numbers.received)[:, keys],
+        "offsets": per_head(numbers.offsets),
+        "pooled": mass,
+        "value_norm": numbers.value_norm[part.entries].flatten(0, 1)[:, part.fresh],
+    }
+    kept["top_weights"] = per_row(numbers.top_weights)
+    kept["top_keys"] = _moved(per_row(numbers.top_keys), part.key_start - keys.start)
+    if plan.row_bin > 1 and not part.exact:
+        del kept["lse"]  # of use with q and k only, and large
+    bins, loose = map(bring, in_bins(kept, plan, part.begins))
+    others = bring(fields | {name: tensor for name, (tensor, _) in words.items()})
+    kinds = {name: kind for name, (_, kind) in words.items()}
+    rules = _rules(call, part, down)
+
+    def arrived() -> SliceNumbers:  # holds no tensor of a GPU
+        found = others()
+        return SliceNumbers(
+            count=len(part.kept),
+            row_start=row_start,
+            key_start=part.key_start,
+            bins=bins(),
+            rows=loose(),
+            totals=dict(zip(names, found["totals"].T, strict=True)),
+            received=found["received"],
+            offsets=found["offsets"],
+            offset_shift=shift,
+            pooled=summed(found["pooled"]),
+            value_norm=found["value_norm"],
+            words={name: (found[name], kind) for name, kind in kinds.items()},
+            rules=rules,
+        )
+
+    return arrived
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """(*batch, H, N, D) → (E, H, N, D); what has no heads gets one."""
+    wide = tensor.unsqueeze(0) if tensor.ndim == 2 else tensor
+    return wide.reshape(-1, *wide.shape[-3:])
+
+
+def _narrowed(call: Call, part: CallSlice) -> Attention:
+    """The attention of the recorded rows alone, windows as heads."""
+    rows = slice(part.kept.start, part.kept.stop)
+    place = (part.kept.start, 0, call.shape.queries, call.shape.keys)
+    mask, score = _alone(call, part)
+    mask = None if mask is None else Part(mask, *place)
+    bias = None if score.bias is None else PartBias(score.bias, *place)
+    query, key = (_flat(t)[part.entries].flatten(0, 1) for t in (call.query, call.key))
+    return replay(
+        query[:, rows], key, mask=mask, bias=bias, scale=score.scale, softcap=score.softcap,
+        sink=score.sink,
+    )  # fmt: skip
+
+
+def _alone(call: Call, part: CallSlice) -> tuple[Mask | None, ScoreRule]:
+    """The rules of one prompt's entry, or of its windows as heads."""
+    if part.count == 1:
+        entry = entry_of(call, part.first)
+        return None if call.mask is None else call.mask.select(entry), call.score.select(entry)
+    entries = range(part.first, part.first + part.count)
+    return as_heads(call.mask, call.score, call.shape.extent, [entry_of(call, n) for n in entries])
+
+
+def _picker(
+    numbers: Measured, part: CallSlice, rows: slice | None = None
+) -> Callable[[Tensor], Tensor]:
+    """(E, H, …) → recorded heads of this prompt; of (E, H, L, …) these rows where given."""
+    entries, total, queries = numbers.normalized.shape
+    heads = None if part.heads == tuple(range(part.count * total)) else list(part.heads)
+    some = None if rows == slice(0, queries) else rows
+
+    # as few calls as can be: for a single row they cost more than what they do
+    def pick(tensor: Tensor) -> Tensor:
+        every = tensor[0] if entries == 1 else tensor[part.entries].flatten(0, 1)
+        every = every if heads is None else every[heads]
+        return every if some is None else every[:, some]
+
+    return pick
+
+
+def _first(attention: Attention, numbers: Measured, part: CallSlice) -> Tensor:
+    """(E, H, L): the weight of the prompt's first key in every row; 0 where it is gone from a
+    sliding cache."""
+    if part.key_start > 0 or not len(part.keys):
+        return torch.zeros_like(numbers.normalized)
+    if numbers.normalized.shape[-1] == 1:  # what the keys received is the row itself
+        return numbers.received[..., part.keys.start, None]
+    return attention[..., part.keys.start].float().reshape(numbers.normalized.shape)
+
+
+def _seen(numbers: Measured, part: CallSlice) -> Tensor:
+    """(H or 1, L): how many keys the rows of this prompt may see."""
+    visible = numbers.visible
+    if part.count == 1 and visible.shape[1] == 1:
+        return visible[part.first if len(visible) > 1 else 0]
+    return _picker(numbers, part)(visible.expand_as(numbers.normalized))
+
+
+def _moved(keys: Tensor, ahead: int) -> Tensor:
+    """Keys of the call as keys of the prompt; −1 is none."""
+    # nearly never, and a pass over the largest array there is
+    return torch.where(keys < 0, -1, keys + ahead) if ahead else keys
+
+
+def _all_words(call: Call, part: CallSlice, rows: slice) -> dict[str, tuple[Tensor, str | None]]:
+    """q of the recorded rows and heads, k of the new keys, where they are kept."""
+    if not part.exact:
+        return {}
+    return {
+        "q": _words(call.query, part.entries, rows, list(part.heads)),
+        "k": _words(call.key, part.entries, part.fresh, None),
+    }
+
+
+def _words(
+    tensor: Tensor, entries: slice, tokens: slice, heads: list[int] | None
+) -> tuple[Tensor, str | None]:
+    """(heads, tokens, D), bf16 as its 16-bit words."""
+    flat = _flat(tensor)[entries, :, tokens].flatten(0, 1).detach()
+    every = heads is None or heads == list(range(len(flat)))
+    plain = (flat if every else flat[heads]).contiguous()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.uint16), "BF16"
+    return plain, None
+
+
+@dataclass(frozen=True)
+class _CellSums:
+    """Sums of what lies in one cell: those that begin at `starts` of an axis, or all are made."""
+
+    starts: _Array | None = None
+    axis: int = 0
+
+    def __call__(self, mass: _Array) -> _Array:
+        return mass if self.starts is None else np.add.reduceat(mass, self.starts, axis=self.axis)
+
+
+def _pooled(
+    attention: Attention,
+    numbers: Measured,
+    part: CallSlice,
+    cell: int,
+    rows: slice,
+    row_start: int,
+) -> tuple[Tensor, _CellSums]:
+    """(H, R, C): mass in cells that are counted from the prompt's first row and key, or in parts
+    of such, and how they become whole on the host."""
+    per_head = _picker(numbers, part)
+    if numbers.pooled is not None:
+        tall, wide = -(-len(part.rows) // cell), -(-len(part.keys) // cell)
+        return per_head(numbers.pooled)[:, :tall, :wide], _CellSums()
+    keys = slice(part.keys.start, part.keys.stop)
+    if attention._call.shape.queries == 1 and len(part.keys):
+        received = per_head(numbers.received)[:, None, keys]
+        return received, _CellSums(_starts(part.key_start, len(part.keys), cell), 2)
+    columns = (np.arange(len(part.keys)) + part.key_start) // cell - part.key_start // cell
+    indicator = np.zeros((attention.shape[-1], columns[-1] + 1 if len(columns) else 0))
+    indicator[np.arange(keys.start, keys.stop), columns] = 1
+    mass = attention @ torch.as_tensor(indicator, dtype=attention.dtype, device=attention.device)
+    by_row = mass.reshape(-1, attention._call.shape.query_heads, *mass.shape[-2:])
+    picked = _picker(numbers, part, rows)(by_row.float())
+    return picked, _CellSums(_starts(row_start, len(part.kept), cell), 1)
+
+
+def _starts(first: int, count: int, cell: int) -> _Array:
+    """Where cells begin among so many tokens, at least one, from the `first` on."""
+    return np.append(0, np.arange(cell - first % cell, count, cell))
+
+
+def _rules(call: Call, part: CallSlice, down: int) -> Rules:
+    """The rules of the rows that are recorded, and whether they go on where others stopped."""
+    whole = (call.shape.queries, call.shape.keys)
+    rows = range(part.kept.start - down, part.kept.stop - down)
+    cut = (len(rows), len(part.keys)) != whole
+    mask, score = _alone(call, part)
+    mask = without_padding(mask, rows, part.keys)
+    joins = follows(mask, len(rows)) and part.kind == "self"
+    same_end = whole[0] - rows.stop == whole[1] - part.keys.stop
+    place = (rows.start, part.keys.start, *whole)
+    if cut and not (joins and same_end) and mask is not None:
+        mask = Part(mask, *place)
+    if cut and score.bias is not None:
+        score = replace(score, bias=PartBias(score.bias, *place))
+    heads = call.shape.query_heads * part.count
+    found = rules_for(mask, score, Extent(len(rows), len(part.keys), (), heads))
+    step = (
+        mask is None
+        and len(rows) == 1
+        and part.kind == "self"
+        and part.key_start == 0
+        and len(part.keys) == part.row_start + (rows.start - (part.rows.start - down)) + 1
+    )
+    return replace(found, joins=joins and (not cut or same_end), causal_step=step)

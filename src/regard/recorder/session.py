@@ -22,21 +22,23 @@ from regard import recording
 from regard.display import as_html
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import listeners, listening
+from regard.engine.observers import Request, listeners, listening
 from regard.errors import FileError, InputError, RegardWarning
-from regard.recorder.atlas import Atlas, Spot, is_cross
-from regard.recorder.behind import Behind
-from regard.recorder.choice import Choice
-from regard.recorder.hearing import audible
-from regard.recorder.ledger import Store
+from regard.recorder.background_writer import BackgroundWriter, Store
+from regard.recorder.call_slice import CallPlan, looks_across, matches_in, slice_call
+from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Pass, has_parts, is_cross
+from regard.recorder.intercept import (
+    check_weights,
+    device_of,
+    intercepted,
+    missed_modules,
+    why_missed,
+)
 from regard.recorder.measure import CallMeasures, recordable
-from regard.recorder.missed import missed_modules, why_missed
-from regard.recorder.plan import TOP, Plan, Size, human, make_plan, parse_budget
+from regard.recorder.plan import TOP, Choice, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
+from regard.recorder.reduce import reduced
 from regard.recorder.tokens import reader_of
-from regard.recorder.turn import Share, read_pages
-from regard.recorder.weights import check_weights, device_of
-from regard.recorder.whereabouts import Caller, Whereabouts
 from regard.recording import Memory, Recording, Writer
 from regard.recording.measures import join_of
 from regard.recording.schema import CONTENTS, STATISTICS_NOTE, statistics_note
@@ -78,7 +80,9 @@ def record(
     """
     choice = Choice.of(layers, heads, queries)
     more = recordable(statistics)
-    return Recorder(model, path, tokenizer, choice, parse_budget(budget), overwrite, more)
+    return Recorder(
+        model, path, tokenizer, choice, parse_budget(budget), overwrite=overwrite, statistics=more
+    )
 
 
 class Recorder:
@@ -91,6 +95,7 @@ class Recorder:
         tokenizer: Any,
         choice: Choice,
         budget: int,
+        *,
         overwrite: bool = False,
         statistics: tuple[RowStatistic, ...] = (),
     ) -> None:
@@ -103,11 +108,9 @@ class Recorder:
         self.name: str = getattr(config, "name_or_path", "") or type(model).__name__
         self.tokenizer = reader_of(tokenizer)
         self._choice, self._overwrite, self._statistics = choice, overwrite, statistics
-        self._atlas = Atlas(named=_has_parts(model))
+        self._names = LayerNames(named=has_parts(model))
         self._expected: int | None = None
         self._planned: Plan | None = None
-        self._asked: Call | None = None  # the call that `_turn` is about
-        self._turn: _PendingCall | None = None
         self._stack = ExitStack()
         self._recording: Recording | None = None
         self._entered = False
@@ -121,14 +124,15 @@ class Recorder:
         check_weights(self.model)
         self._entered = True
         with ExitStack() as stack:
-            self._where = stack.enter_context(Whereabouts(self.model))
+            self._where = stack.enter_context(ModelHooks(self.model))
             # before the file: where nothing can be heard, none is made
-            stack.enter_context(audible(self.model, self._saw, self._missed))
+            stack.enter_context(intercepted(self.model, self._saw, self._missed))
             self._kept = self._open()
             on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
-            self._store: Store = Behind(self._kept) if on_gpu else self._kept
+            self._store: Store = BackgroundWriter(self._kept) if on_gpu else self._kept
             self._prompts = Prompts(self._store, self.tokenizer)
             stack.callback(self._close)
+            self._made = _made_now()
             self._store.note(self._facts())
             stack.enter_context(listening(self))
             self._stack = stack.pop_all()
@@ -231,7 +235,7 @@ class Recorder:
     def so_far(self) -> Recording:
         """What is written already, while the recording goes on."""
         self._prompts.settle()
-        if isinstance(self._store, Behind):
+        if isinstance(self._store, BackgroundWriter):
             self._store.flush()
         if isinstance(self._kept, Memory):
             return Recording(self._kept)
@@ -264,33 +268,21 @@ class Recorder:
 
     # ── listening ────────────────────────────────────────────────────────────────────────────
 
-    def wants(self, call: Call) -> tuple[Summary, ...]:
-        """What the engine is to measure on its way."""
+    def wants(self, call: Call) -> Request[CallPlan]:
+        """What the engine is to measure on its way, and whose rows the call holds."""
         with _unwatched():
-            self._asked, self._turn = call, self._arrange(call)
-        if self._turn is None or not any(share.kept for share in self._turn.shares):
-            return ()
-        wanted = self._turn.wanted
-        whole = all(share.whole for share in self._turn.shares)
-        return wanted.summaries() if whole else tuple(wanted.matches.values())
+            decided = self._decided(call)
+        return Request() if decided is None else Request(decided.summaries(), decided)
 
-    def heard(self, attention: Attention) -> None:
+    def heard(self, attention: Attention, request: Request[CallPlan]) -> None:
         """An attention of the model."""
-        call = attention._call
         with _unwatched():
-            # a call is arranged once: that counts its rows
-            turn = self._turn if self._asked is call else self._arrange(call)
-            self._asked = self._turn = None
-            if turn is not None:
-                self._take(attention, attention.output, call.value, turn)
-        self._pass_on()
+            self._take(attention, attention._call, attention.output, request.plan)
 
     def _saw(self, attention: Attention, output: Tensor, value: Tensor) -> None:
         """An attention that torch computed."""
-        turn = self._arrange(attention._call.with_value(value), ours=False)
-        if turn is not None:
-            self._take(attention, output, value, turn)
-        self._pass_on()
+        call = attention._call.with_value(value)
+        self._take(attention, call, output, self._decided(call, ours=False))
 
     def _missed(self) -> None:
         """An attention that was computed by other means, while somebody listens."""
@@ -307,55 +299,66 @@ class Recorder:
             self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
             warnings.warn(said, RegardWarning, stacklevel=3)
 
-    def _pass_on(self) -> None:
+    def _take(
+        self, attention: Attention, call: Call, output: Tensor, decided: CallPlan | None
+    ) -> None:
+        """What was decided about a call, done; the caller's next call is another one."""
+        if decided is not None:
+            numbers = reduced(attention, output, call.value, decided)
+            # what comes from a GPU is a copy, which nobody changes behind our back
+            self._prompts.take(call, decided, numbers, late=attention.device.type == "cuda")
+            if self.watcher is not None:
+                self.watcher()
         caller = self._where.caller()
         if caller is not None:
             self._where.called(caller)
 
-    def _take(
-        self, attention: Attention, output: Tensor, value: Tensor, turn: _PendingCall
-    ) -> None:
-        pages = read_pages(attention, output, value, turn.wanted, turn.shares, turn.plan)
-        # what comes from a GPU is a copy, which nobody changes behind our back
-        self._prompts.take(turn.spot, pages, late=attention.device.type == "cuda")
-        if self.watcher is not None:
-            self.watcher()
-
-    def _arrange(self, call: Call, ours: bool = True) -> _PendingCall | None:
-        """Whose call this is; None where nobody wants it. `ours`: regard computes it."""
+    def _decided(self, call: Call, ours: bool = True) -> CallPlan | None:
+        """What is recorded of a call, None for nothing; no row of it is counted before it is
+        taken. `ours`: regard computes it."""
         caller = self._where.caller()
         now = self._where.now
         if caller is None or now is None:
             return None
-        spot = self._atlas.spot(caller)
-        cross = is_cross(caller.path) or self._prompts.is_cross(now, call)
-        self._check_layers(caller)
-        self._prompts.begin(now, call, caller.path, ours)
+        spot = self._names.spot(caller)
+        self._begin(now, call, caller, ours)
         if not self._choice.has_layer(spot.layer):
             return None
-        plan = self._plan(call, caller)
-        shares = self._prompts.shares(caller, spot, now, call, cross, self._choice, plan)
-        aligned = all(share.whole and _is_aligned(share, plan.pool_cell) for share in shares)
-        copies, prefix = self._prompts.matches(caller, call, shares)
+        plan, prompts = self._prompts.plan or self._begin_plan(call, caller), self._prompts
+        sequences = prompts.sequences()
+        slices = slice_call(
+            call, caller, spot, now, sequences,
+            cross=is_cross(caller.path) or looks_across(now, call),
+            choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
+            announced=prompts.expected,
+        )  # fmt: skip
+        aligned = all(part.whole and part.is_aligned(plan.pool_cell) for part in slices)
+        copies, prefix = matches_in(call, caller, sequences, slices)
         cell = plan.pool_cell if aligned else 0
         measures = CallMeasures(TOP, cell, copies, prefix, self._statistics)
-        return _PendingCall(spot, shares, measures, plan)
+        return CallPlan(caller, spot, slices, measures, plan)
 
-    def _plan(self, call: Call, caller: Caller) -> Plan:
-        """Made when a prompt's first attention is heard: the model's other layers are like it."""
-        if self._prompts.plan is None:
-            count, chosen = self._places_like(caller), self._choice.layers
-            if chosen is not None:  # the same layers of every stack
-                stacks = -(-count // (self._config_layers() or count))
-                count = min(count, len(chosen) * stacks)
-            size = self._size(call)
-            left = self.budget - self._prompts.spent
-            share = max(left, 1) // self._prompts.count
-            plan = self._planned or self._planned_in(share, [size] * count)
-            joins = {one.name: join_of(one) for one in self._statistics}
-            self._prompts.plan, self._planned = (plan := replace(plan, joins=joins)), None
-            self._store.note({"plan": json.dumps(plan.to_dict())})
-        return self._prompts.plan
+    def _begin(self, now: Pass, call: Call, caller: Caller, ours: bool) -> None:
+        """With the first attention of a pass its prompts begin; with the first of all it shows
+        whether the layers asked for exist."""
+        if not self.heard_anything:
+            self._choice.check_layers(self._places_like(caller))
+            self.heard_anything = True
+        self._prompts.begin(now, call, caller.path, ours)
+
+    def _begin_plan(self, call: Call, caller: Caller) -> Plan:
+        """Made with the first attention of a prompt: the model's other layers are like it."""
+        count, chosen = self._places_like(caller), self._choice.layers
+        if chosen is not None:  # the same layers of every stack
+            stacks = -(-count // (self._config_layers() or count))
+            count = min(count, len(chosen) * stacks)
+        share = max(self.budget - self._prompts.spent, 1) // self._prompts.count
+        plan = self._planned or self._planned_in(share, [self._size(call)] * count)
+        plan = replace(plan, joins={one.name: join_of(one) for one in self._statistics})
+        self._planned = None
+        self._prompts.keep_by(plan)
+        self._store.note({"plan": json.dumps(plan.to_dict())})
+        return plan
 
     def _planned_in(self, share: int, sizes: list[Size]) -> Plan:
         try:
@@ -375,7 +378,7 @@ class Recorder:
         heads = len(self._choice.heads_of(shape.query_heads))
         return Size(
             heads, shape.key_heads, shape.dim, longer, max(longer, shape.keys),
-            call.query.element_size(), len(self._statistics),
+            itemsize=call.query.element_size(), more=len(self._statistics),
         )  # fmt: skip
 
     def _places_like(self, caller: Caller) -> int:
@@ -386,12 +389,6 @@ class Recorder:
     def _config_layers(self) -> int:
         layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", 0)
         return layers if isinstance(layers, int) else 0
-
-    def _check_layers(self, caller: Caller) -> None:
-        """Once, when the model begins to speak: the layers asked for exist."""
-        if not self.heard_anything:
-            self._choice.check_layers(self._places_like(caller))
-            self.heard_anything = True
 
     def _facts(self) -> dict[str, str]:
         """About the model and about how the recording was made."""
@@ -410,12 +407,6 @@ class Recorder:
             "dtype": str(one.dtype).removeprefix("torch."),
             "device": str(device_of(self.model)),
         }
-        self._made = {
-            "regard": _version("regard"),
-            "torch": torch.__version__,
-            "transformers": _version("transformers"),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
         return {
             "contents": CONTENTS,
             "model": json.dumps(about),
@@ -424,26 +415,19 @@ class Recorder:
         }
 
 
-class _PendingCall:
-    """A call that is about to be computed, and what will be written about it."""
-
-    def __init__(self, spot: Spot, shares: list[Share], wanted: CallMeasures, plan: Plan) -> None:
-        self.spot, self.shares, self.wanted, self.plan = spot, shares, wanted, plan
-
-
 def _unwatched() -> AbstractContextManager[None]:
     """Within the block nobody watches what torch is asked for, which takes time for each call."""
     return torch._C.DisableTorchFunction()
 
 
-def _is_aligned(share: Share, cell: int) -> bool:
-    """Whether the sweep's own cells are the prompt's: nothing cut off in front, and both begin
-    with a whole cell."""
-    return (
-        share.rows.start == share.keys.start == 0
-        and share.row_start % cell == 0
-        and share.key_start % cell == 0
-    )
+def _made_now() -> dict[str, str]:
+    """With which software, and when."""
+    return {
+        "regard": _version("regard"),
+        "torch": torch.__version__,
+        "transformers": _version("transformers"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def _version(package: str) -> str:
@@ -451,9 +435,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _has_parts(model: nn.Module) -> bool:
-    config = getattr(model, "config", None)
-    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
-    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +42,7 @@ class PlaceSums:
     layer: int
     heads: tuple[int, ...]
     total_heads: int
+    _: KW_ONLY
     masses: Array  # (S, H) float64: sums over rows, or what else their kinds join to
     counts: Array  # (S, H) float64: over how many rows; 0 where a text does not know
 
@@ -168,8 +169,9 @@ def _sums_of(prompt: PromptView) -> Merged:
     for label, place in prompt.places.items():
         kinds, masses, counts = _sums(prompt.statistics(label), prompt.statistic_kinds)
         places[label] = PlaceSums(
-            kinds, place.stack, place.layer, place.heads, place.total_heads, masses, counts
-        )
+            kinds, place.stack, place.layer, place.heads, place.total_heads,
+            masses=masses, counts=counts,
+        )  # fmt: skip
     keys = max((place.keys for place in prompt.places.values()), default=0)
     return Merged(1, prompt.note.tokens, keys, places, prompt.statistic_kinds)
 
@@ -232,7 +234,7 @@ def _place(store: Store, facts: Mapping[str, Any], kinds: tuple[Kind, ...]) -> P
     if entry is None or entry.dtype != "F64" or entry.shape != (2, len(kinds), len(heads)):
         raise FileError(f"{label}: its merged statistics are gone, or of another shape")
     masses, counts = store.array(entry.name)
-    return PlaceSums(kinds, facts["stack"], layer, heads, total, masses, counts)
+    return PlaceSums(kinds, facts["stack"], layer, heads, total, masses=masses, counts=counts)
 
 
 def _count(value: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ class Run:
     bin: int
     pieces: tuple[Listed, ...]
     starts: tuple[int, ...]
+    _: KW_ONLY
     inner: tuple[int, ...]  # the axes behind heads and bins
     most: int | None  # whole numbers from −1 to below it; None: any number
     is_sum: bool = False  # bins hold sums
@@ -88,7 +89,8 @@ class Run:
             starts.append(start)
             reached = start + piece.shape[1] * bin
         stop = min(reached, limit)
-        return cls(store, origin, stop, bin, tuple(taken), tuple(starts), inner, most, is_sum)
+        found = tuple(taken), tuple(starts)
+        return cls(store, origin, stop, bin, *found, inner=inner, most=most, is_sum=is_sum)
 
     def __len__(self) -> int:
         """Rows (or keys) covered."""

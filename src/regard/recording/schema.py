@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
@@ -64,7 +64,7 @@ class Segment:
     arrays: tuple[str, ...] = ()  # names of tensors: the mask's, then the score rule's
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Place:
     """One attention module in one prompt."""
 
@@ -118,6 +118,7 @@ class Prompt:
     title: str = ""
     bos: str = ""  # which token was put in front of the text; "" for none
     next: tuple[tuple[str, float], ...] = ()  # the model's own next tokens and probabilities
+    _: KW_ONLY
     streams: tuple[str, ...] = ("tokens",)
     finished: bool = False  # every place is complete
     facts: dict[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from regard.recording.schema import PROMPT_NOTE, Prompt
 _SILENT = (INDX, VOID)  # frames that say nothing which others do not say
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a file holds and what is wrong with it."""
 

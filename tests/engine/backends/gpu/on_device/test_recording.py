@@ -51,8 +51,6 @@ def test_on_a_gpu_as_on_the_host(tmp_path: Path, budget: int) -> None:
 def test_late_or_at_once(tmp_path: Path, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(tmp_path / "late", DEVICE, budget=budget).close()
     plain = Prompts.take
-    monkeypatch.setattr(
-        Prompts, "take", lambda self, spot, pages, late: plain(self, spot, pages, late=False)
-    )
+    monkeypatch.setattr(Prompts, "take", lambda self, *given, late: plain(self, *given, late=False))
     recorded(tmp_path / "at once", DEVICE, budget=budget).close()
     assert words(tmp_path / "late") == words(tmp_path / "at once")

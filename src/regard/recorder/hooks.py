@@ -1,4 +1,5 @@
-"""Which module is at work, and with which tokens: hooks on every module of a model.
+"""Hooks on every module of a model: which one is at work, with which tokens, and what its place
+is called.
 
 The name of the calling module is the name of the place, whoever calls `attend` from inside it:
 a Hugging Face layer, a layer of regard's own, or somebody's module around torch's function.
@@ -6,17 +7,26 @@ a Hugging Face layer, a layer of regard's own, or somebody's module around torch
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.recorder.given import IDS, MASK, Given, argument_names, by_name, cached_in, is_ids
-from regard.recorder.padding import real_tokens
+from regard.recorder.inputs import (
+    IDS,
+    MASK,
+    ModelInputs,
+    argument_names,
+    by_name,
+    cached_in,
+    is_ids,
+    real_tokens,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,8 @@ class Pass:
     """One call of the model from outside, until it returns or goes on to another text."""
 
     path: str  # "" for the model itself; else the part that was called alone, such as its encoder
-    given: Given  # what it was called with
+    given: ModelInputs  # what it was called with
+    _: KW_ONLY
     streams: dict[str, Tensor] = field(default_factory=dict)  # token ids (B, L) by stream
     padding: dict[str, Tensor] = field(default_factory=dict)  # (B, ≥ L) booleans, True = real
     readers: dict[str, str] = field(default_factory=dict)  # by stream: the module that was given it
@@ -53,7 +64,7 @@ class Pass:
             self.padding[stream] = real
 
 
-class Whereabouts:
+class ModelHooks:
     """Follows a model while it runs; `now` is the pass that is under way."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -65,7 +76,7 @@ class Whereabouts:
         self.ran: set[str] = set()  # paths of modules that were at work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
 
-    def __enter__(self) -> Whereabouts:
+    def __enter__(self) -> ModelHooks:
         for path, module in self._model.named_modules():
             enter = module.register_forward_pre_hook(self._entering(path), with_kwargs=True)
             leave = module.register_forward_hook(self._leaving(path), always_call=True)
@@ -102,7 +113,7 @@ class Whereabouts:
             nonlocal names
             names = names or argument_names(module)
             if not self._stack and (path == "" or _is_whole_part(path)):
-                self.now = self._begun(path, Given.of(module, by_name(names, args, kwargs)))
+                self.now = self._begun(path, ModelInputs.of(module, by_name(names, args, kwargs)))
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
@@ -121,7 +132,7 @@ class Whereabouts:
 
         return leave
 
-    def _begun(self, path: str, given: Given) -> Pass:
+    def _begun(self, path: str, given: ModelInputs) -> Pass:
         """A call with the tokens, the padding and the cache that came with it."""
         now = Pass(path, given, cached=given.cached or 0, encoded=given.encoded, batch=given.batch)
         stream = self._stream_of(path)
@@ -141,7 +152,7 @@ class Whereabouts:
         other = not same and (left or any(ids is one for one in now.given.whole))
         if known is not None and (other or (left and reader == path)):
             # another text within one call of the model, as siamese towers read them
-            given = Given.of(module, arguments)
+            given = ModelInputs.of(module, arguments)
             given.whole = now.given.whole
             self.now = now = Pass(now.path, given, cached=given.cached or 0, batch=given.batch)
         elif same:
@@ -184,3 +195,85 @@ def _is_inside(path: str, outer: str) -> bool:
 def _is_whole_part(path: str) -> bool:
     """Parts that a model's own methods run alone: `generate` runs the encoder first."""
     return path.split(".")[-1] == "encoder"
+
+
+# ── names of stacks and layers ─────────────────────────────────────────────────────────────────
+
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_CROSS = re.compile(r"cross|encoder_?attn|enc_?dec|encoder_?decoder|multihead_attn", re.IGNORECASE)
+_PARTS = ("vision", "image", "audio", "text", "encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a caller stands: its stack, and its layer within it."""
+
+    stack: str
+    layer: int
+
+
+class LayerNames:
+    """Gives every caller a stack and a layer, the same ones each time.
+
+    All paths that differ in their numbers only make one stack. The only stack of a model, or the
+    first one heard, has no name; those of encoder-decoders and of models with several towers are
+    called by their part: encoder, decoder, cross, vision, text.
+    """
+
+    def __init__(self, named: bool) -> None:
+        self._named = named  # whether the first stack has a name too
+        self._stacks: dict[str, str] = {}  # pattern → name
+        self._spots: dict[Caller, Spot] = {}
+
+    def spot(self, caller: Caller) -> Spot:
+        """Where this caller stands."""
+        found = self._spots.get(caller)
+        if found is None:
+            stack = self._stack(without_numbers(caller.path.replace("._orig_mod", "")))  # compiled
+            found = self._spots[caller] = Spot(stack, self._layer(stack, caller))
+        return found
+
+    def _stack(self, pattern: str) -> str:
+        if pattern not in self._stacks:
+            name = part_of(pattern) if self._named or self._stacks else ""
+            if name in self._stacks.values():
+                name = pattern.replace("/", "_")
+            self._stacks[pattern] = name
+        return self._stacks[pattern]
+
+    def _layer(self, stack: str, caller: Caller) -> int:
+        """The number in the path, where that is plain and free; else the order of hearing."""
+        numbers = _NUMBER.findall(caller.path)
+        taken = {spot.layer for spot in self._spots.values() if spot.stack == stack}
+        if len(numbers) == 1 and caller.occurrence == 0 and int(numbers[0]) not in taken:
+            return int(numbers[0])
+        return max(taken, default=-1) + 1
+
+
+def is_cross(path: str) -> bool:
+    """Whether a path says that its queries look at another sequence."""
+    return any(_CROSS.search(piece) for piece in path.split(".")[-2:])
+
+
+def part_of(path: str) -> str:
+    """`cross`, or the part of a model a path lies in; "" where it does not say."""
+    if is_cross(path):
+        return "cross"
+    for piece in path.lower().split("."):
+        for word in _PARTS:
+            if word in piece:
+                return word
+    return ""
+
+
+def has_parts(model: nn.Module) -> bool:
+    """Whether the model has several stacks, each of which has a name."""
+    config = getattr(model, "config", None)
+    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
+    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1
+
+
+def without_numbers(path: str) -> str:
+    """The same for every layer of a stack: layers.3.attention → layers.*.attention."""
+    return _NUMBER.sub("*", path)

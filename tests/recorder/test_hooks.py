@@ -7,19 +7,18 @@ import torch
 
 import regard
 from recorder.models import tiny, tokens
-from regard.recorder.atlas import Atlas, Spot, is_cross
-from regard.recorder.whereabouts import Caller, Whereabouts
+from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, is_cross
 
 
 def test_a_stack_is_all_paths_that_differ_in_their_number() -> None:
-    atlas = Atlas(named=False)
+    atlas = LayerNames(named=False)
     first = [atlas.spot(Caller(f"model.layers.{n}.self_attn")) for n in (0, 5, 2)]
     assert first == [Spot("", 0), Spot("", 5), Spot("", 2)]
     assert atlas.spot(Caller("vision.blocks.1.attn")) == Spot("vision", 1)
 
 
 def test_parts_of_an_encoder_decoder_have_names() -> None:
-    atlas = Atlas(named=True)
+    atlas = LayerNames(named=True)
     paths = {
         "encoder.block.1.layer.0.SelfAttention": "encoder",
         "decoder.block.1.layer.0.SelfAttention": "decoder",
@@ -32,7 +31,7 @@ def test_parts_of_an_encoder_decoder_have_names() -> None:
 
 
 def test_several_numbers_count_in_the_order_of_hearing() -> None:
-    atlas = Atlas(named=False)
+    atlas = LayerNames(named=False)
     paths = ["layers.0.blocks.0.attn", "layers.0.blocks.1.attn", "layers.1.blocks.0.attn"]
     assert [atlas.spot(Caller(path)).layer for path in paths] == [0, 1, 2]
     assert [atlas.spot(Caller(path)).layer for path in paths] == [0, 1, 2]
@@ -47,7 +46,7 @@ def test_a_shared_layer_is_many_places() -> None:
 
 def test_hooks_are_gone_after_an_error() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    with pytest.raises(RuntimeError), Whereabouts(model):
+    with pytest.raises(RuntimeError), ModelHooks(model):
         model(torch.zeros(1, 3))
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
@@ -75,7 +74,7 @@ def test_an_error_in_the_middle_is_forgotten() -> None:
 
     seen: list[Caller | None] = []
     model = torch.nn.Sequential(torch.nn.Sequential(Fragile()))
-    with Whereabouts(model) as where:
+    with ModelHooks(model) as where:
         with pytest.raises(RuntimeError, match="three"):
             model(torch.zeros(3, 1))
         model(torch.zeros(2, 1))

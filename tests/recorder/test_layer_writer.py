@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.declare import decode
 from regard.mask import Extent, Mask
-from regard.recorder.rules import follows, rules_for
+from regard.recorder.layer_writer import follows, rules_for
 from regard.recording.schema import UNKNOWN
 from regard.score import BiasTable, ScoreRule
 

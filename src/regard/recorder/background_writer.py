@@ -1,8 +1,12 @@
-"""A store that writes in a thread of its own, a bounded way behind.
+"""What goes on while the model does: copies from a GPU to its host, and writing to the file.
 
 A GPU makes numbers faster than a host can checksum and write them. Both at once take the longer of
 the two times instead of their sum. A process that dies loses what had not been written yet, at
 most `ROOM` bytes; all before it is whole, as always.
+
+Copies go by way of memory that is kept for them, since fresh pages cost more than the copy itself:
+torch keeps pinned ones and gives them out again when the last array over them is gone. From there
+the GPU copies while its host goes on.
 """
 
 from __future__ import annotations
@@ -11,14 +15,68 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from regard.recorder.ledger import Store
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 ROOM = 512_000_000  # bytes that may wait
+_FRAME = 448  # bytes of a file besides the numbers of a tensor or the text of a note, about
 
 
-class Behind:
+class Store(Protocol):
+    """Where a recording goes: a file's Writer, or memory."""
+
+    def add(
+        self,
+        name: str,
+        array: Any,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        dtype: str | None = None,
+    ) -> None:
+        """One tensor."""
+        ...
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """Facts about the whole."""
+        ...
+
+    def close(self) -> None:
+        """No more."""
+        ...
+
+
+class CountingStore:
+    """A store that counts the bytes which went into it; who made the store closes it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.spent = 0
+
+    def add(
+        self,
+        name: str,
+        array: Any,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        dtype: str | None = None,
+    ) -> None:
+        """One tensor."""
+        self._store.add(name, array, metadata, dtype=dtype)
+        self.spent += int(array.nbytes) + _FRAME
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """Facts about the whole."""
+        self._store.note(metadata)
+        self.spent += _FRAME + sum(map(len, metadata.values()))
+
+    def close(self) -> None:
+        """Nothing: see above."""
+
+
+class BackgroundWriter:
     """Takes what a store takes, in the same order. What is added must not change afterwards.
 
     An error of the thread is raised by the next call; whatever came behind it is not written.
@@ -107,3 +165,37 @@ class Behind:
             with self._changed:
                 self._held = max(self._held - size, 0)
                 self._changed.notify_all()
+
+
+# ── from a GPU to its host ─────────────────────────────────────────────────────────────────────
+
+
+def bring(tensors: Mapping[str, Tensor]) -> Callable[[], dict[str, NDArray[Any]]]:
+    """Tensors without gradients as arrays. From a GPU the copies begin now, and whoever calls what
+    is returned waits for them; on the host the arrays are the tensors themselves."""
+    copies: dict[str, Tensor] = {}
+    gpus: set[torch.device] = set()
+    for name, tensor in tensors.items():
+        device = tensor.device
+        if device.type == "cuda":
+            gpus.add(device)
+            there = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+            copies[name] = there.copy_(tensor.contiguous(), non_blocking=True)
+        else:
+            copies[name] = tensor if device.type == "cpu" else tensor.cpu()
+    # behind the copies, which run in the current stream of the GPU they come from
+    done = [torch.cuda.current_stream(gpu).record_event() for gpu in gpus]
+
+    def arrived() -> dict[str, NDArray[Any]]:
+        for event in done:
+            event.synchronize()
+        return {name: copy.numpy() for name, copy in copies.items()}
+
+    return arrived
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """A host's tensor on a device; a GPU does not have to stop for it."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -1,25 +1,28 @@
-"""The book of one place in one prompt: what was measured, written out piece by piece."""
+"""One layer of one prompt: what was measured, written out piece by piece."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from regard.declare import encode
-from regard.mask import Causal
-from regard.recorder.bins import Gathered, binned, grain, grown
-from regard.recorder.distances import Profile
+from regard.declare import encode, is_portable
+from regard.errors import InputError
+from regard.mask import Causal, Extent, Mask, Table
+from regard.recorder.background_writer import Store
+from regard.recorder.bins import Gathered, Profile, binned, grain, grown
 from regard.recorder.plan import Plan
-from regard.recorder.rules import Rules
 from regard.recording.measures import Kind
-from regard.recording.schema import PLACE_NOTE, Place, Segment, tensor_name
+from regard.recording.schema import PLACE_NOTE, UNKNOWN, Place, Segment, tensor_name
 from regard.recording.sinks import heaviest
+from regard.score import BiasTable, ScoreRule
 
 _Array = NDArray[Any]
 
@@ -27,34 +30,13 @@ _LARGEST_PIECE = 8192  # rows: whoever reads one cell checks the piece it lies i
 _HEAVY = ("heavy_keys", "heavy_received")  # where keys are binned: sinks are among them
 
 
-class Store(Protocol):
-    """Where a recording goes: a file's Writer, or memory."""
-
-    def add(
-        self,
-        name: str,
-        array: Any,
-        metadata: Mapping[str, str] | None = None,
-        *,
-        dtype: str | None = None,
-    ) -> None:
-        """One tensor."""
-        ...
-
-    def note(self, metadata: Mapping[str, str]) -> None:
-        """Facts about the whole."""
-        ...
-
-    def close(self) -> None:
-        """No more."""
-        ...
-
-
-@dataclass(frozen=True)
-class Page:
+@dataclass(frozen=True, kw_only=True)
+class SliceNumbers:
     """One call's part of one prompt: n rows against m keys. H recorded heads, K key heads."""
 
     count: int  # n
+    row_start: int
+    key_start: int
     bins: dict[str, _Array]  # (H, b, …) by name: the whole bins of the rows, where made already
     rows: dict[str, _Array]  # (H, r, …) by name: the rows behind them, where there are any
     totals: dict[str, _Array]  # (H,) by name: of all n rows
@@ -62,18 +44,14 @@ class Page:
     offsets: _Array  # (H, diagonals)
     offset_shift: int  # entry e of offsets has distance shift − e
     pooled: _Array  # (H, R, C): sums over cells, from cell (row_start, key_start) // cell on
-    value_norm: _Array  # (K, new keys)
-    query: tuple[_Array, str | None] | None  # (H, n, D) and the format's name of its dtype
-    key: tuple[_Array, str | None] | None  # (K, new keys, D)
-    row_start: int
-    key_start: int
-    new_keys: int  # the last so many of the m keys had not been seen before
+    value_norm: _Array  # (K, new keys): of the last of the m keys, which had not been seen before
+    words: dict[str, tuple[_Array, str | None]]
+    """q (H, n, D) and k (K, new keys, D), where they are kept, and the format's names of their
+    dtypes."""
     rules: Rules
-    joins: bool  # can be joined with the rows before
-    causal_step: bool  # a single row that sees every key: a causal mask says the same
 
 
-class Ledger:
+class LayerWriter:
     """Gathers pages, keeps the sums, writes pieces."""
 
     def __init__(
@@ -90,20 +68,20 @@ class Ledger:
         self._totals: dict[str, _Array] = {}
         self._arrays: list[_Array] = []  # of masks and score rules, each written once
 
-    def take(self, page: Page) -> None:
+    def take(self, page: SliceNumbers) -> None:
         """One more page."""
         if page.count:
             self._take_rows(page)
-        if page.new_keys:
+        if page.value_norm.shape[1]:
             self._gather("value_norm", self._plan.key_bin, "sum").put(page.value_norm)
-        for name, held in (("q", page.query), ("k", page.key)):
-            if held is not None and self.place.exact and held[0].shape[1]:
-                self._gather(name, 1, "every").put(held[0])
-                self._dtypes[name] = held[1]
+        for name, (words, dtype) in page.words.items():
+            if self.place.exact and words.shape[1]:
+                self._gather(name, 1, "every").put(words)
+                self._dtypes[name] = dtype
         if self.place.segments:  # a place of which no row is ever recorded leaves nothing behind
             self._write(last=False)
 
-    def _take_rows(self, page: Page) -> None:
+    def _take_rows(self, page: SliceNumbers) -> None:
         self._enter(page, page.count)
         for name in page.bins | page.rows:
             if name == "lse" and self._plan.row_bin > 1 and not self.place.exact:
@@ -148,7 +126,7 @@ class Ledger:
 
     # ── the place itself ─────────────────────────────────────────────────────────────────────
 
-    def _enter(self, page: Page, rows: int) -> None:
+    def _enter(self, page: SliceNumbers, rows: int) -> None:
         """Rows, keys and the segment they belong to."""
         start, stop = page.row_start, page.row_start + rows
         key_stop = page.key_start + page.received.shape[1]
@@ -173,8 +151,8 @@ class Ledger:
         if changed or rows >= self._plan.write_rows:
             self.note()
 
-    def _segment(self, page: Page, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
-        mask = encode(Causal()) if page.causal_step else page.rules.mask
+    def _segment(self, page: SliceNumbers, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
+        mask = encode(Causal()) if page.rules.causal_step else page.rules.mask
         names = tuple(self._named(array) for array in page.rules.arrays)
         return Segment(rows, keys, mask, page.rules.score, names)
 
@@ -190,7 +168,7 @@ class Ledger:
 
     # ── sums ─────────────────────────────────────────────────────────────────────────────────
 
-    def _sum(self, page: Page) -> None:
+    def _sum(self, page: SliceNumbers) -> None:
         stop = page.key_start + page.received.shape[1]
         self._received = grown(self._received, len(self._received), stop)
         self._received[:, page.key_start : stop] += page.received
@@ -242,13 +220,105 @@ class Ledger:
         self._store.add(name, array, {"what": what, **facts}, dtype=dtype)
 
 
-def _joined(last: Segment, made: Segment, page: Page) -> bool:
+def _joined(last: Segment, made: Segment, page: SliceNumbers) -> bool:
     """Whether two segments are one: a growing cache, looked at backwards from the end."""
     return (
-        (page.joins or page.causal_step)
+        (page.rules.joins or page.rules.causal_step)
         and last.rows[1] == made.rows[0]
         and (last.mask, last.score, last.arrays) == (made.mask, made.score, made.arrays)
         and last.keys[0] == made.keys[0]
         and last.keys[1] == last.rows[1]
         and made.keys[1] == made.rows[1]
     )
+
+
+# ── masks and score rules, as text and arrays ──────────────────────────────────────────────────
+
+
+_MOST_TABLE = 64 * 2**20  # bytes of one mask or bias table that a recording takes in
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A mask and a score rule as text and arrays; `why_not` where they cannot be written down."""
+
+    mask: str
+    score: str
+    arrays: tuple[NDArray[Any], ...]
+    why_not: str = ""
+    joins: bool = False  # these rows can be joined with the rows before
+    causal_step: bool = False  # a single row that sees every key: a causal mask says the same
+
+
+def as_heads(
+    mask: Mask | None, score: ScoreRule, extent: Extent, entries: list[tuple[int, ...]]
+) -> tuple[Mask | None, ScoreRule]:
+    """The rules of several batch entries that stand beside each other as heads."""
+    import torch
+
+    i, j = torch.arange(extent.queries), torch.arange(extent.keys)
+    alone = replace(extent, batch=())
+    one = (extent.heads, extent.queries, extent.keys)
+
+    def together(tile: Callable[[tuple[int, ...]], Any]) -> Tensor:
+        return torch.cat([tile(entry).expand(one) for entry in entries])
+
+    if mask is not None and (any(True for _ in mask.arrays()) or not is_portable(mask)):
+        held = mask.map(lambda array: torch.as_tensor(array).cpu())
+        mask = Table(together(lambda entry: held.select(entry).allows(i, j, alone)))
+    bias, sink = score.bias, score.sink
+    if bias is not None:
+        held_bias = bias.map(lambda array: torch.as_tensor(array).cpu())
+        bias = BiasTable(together(lambda entry: held_bias.select(entry).tile(i, j, alone)))
+    if sink is not None:
+        sink = torch.as_tensor(sink).repeat(len(entries))
+    return mask, replace(score, bias=bias, sink=sink)
+
+
+def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent) -> Rules:
+    """What one batch entry's rows were computed by."""
+    mask = None if mask is None else mask.map(_numpy)
+    score = score.map(_numpy)
+    why_not = ""
+    if mask is not None and not is_portable(mask):
+        mask, why_not = _spelt_out(mask, extent)
+    if score.bias is not None and not is_portable(score.bias):
+        why_not = f"its bias, a {type(score.bias).__name__}, has no tag that a file could name"
+    elif score.bias is not None:
+        size = sum(array.nbytes for array in score.bias.arrays())
+        if size > _MOST_TABLE:
+            why_not = f"its bias is a table of {size / 1e6:.0f} MB, too large to keep"
+    if why_not:
+        return Rules(UNKNOWN, encode(ScoreRule(score.scale, score.softcap)), (), why_not)
+    held = [] if mask is None else list(mask.arrays())
+    return Rules(encode(mask), encode(score), (*held, *score.arrays()))
+
+
+def _numpy(array: Any) -> NDArray[Any]:
+    if not isinstance(array, Tensor):
+        return np.asarray(array)
+    plain = array.detach().cpu()
+    return (plain.float() if plain.is_floating_point() and plain.itemsize == 2 else plain).numpy()
+
+
+def _spelt_out(mask: Mask, extent: Extent) -> tuple[Mask | None, str]:
+    """A function cannot be written down, but what it allows can, where that is small."""
+    if math.prod(extent.full[-2:]) > _MOST_TABLE:
+        return None, "its mask is a function, and too large as a table"
+    import torch
+
+    i, j = torch.arange(extent.queries), torch.arange(extent.keys)
+    seen = mask.map(torch.as_tensor).allows(i, j, extent)
+    table = np.broadcast_to(seen.numpy(), np.broadcast_shapes(seen.shape, extent.full[-2:]))
+    if table.ndim > 3:
+        raise InputError("a mask of one batch entry speaks of several")
+    return Table(np.ascontiguousarray(table)), ""
+
+
+def follows(mask: Mask | None, queries: int) -> bool:
+    """Whether rows under this mask can be joined with the rows before them: it looks backwards
+    from each row's own position and holds no array."""
+    if mask is None:
+        return queries == 1
+    windows = [one.as_window() for one in mask.conditions()]
+    return all(w is not None and w.align == "end" and w.right == 0 for w in windows)

@@ -1,0 +1,298 @@
+"""Which rows and keys of a call belong to which prompt, and what is measured of them.
+
+Everything here is computed from values and changes nothing:
+call + progress → `CallSlice` per sequence → `CallPlan`, from which the numbers are made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.engine.call import Call
+from regard.errors import InputError
+from regard.recorder.hooks import Caller, Pass, Spot, part_of
+from regard.recorder.inputs import margin, real_in
+from regard.recorder.measure import CallMeasures, matchings
+from regard.recorder.plan import Choice, Plan
+from regard.summary import Matching, Summary
+
+_Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the calls of one layer have come in one sequence."""
+
+    rows: int  # shown so far
+    kept: int  # those of them that are recorded
+    keys: int
+    length: int  # rows of the first call, or those that were announced
+    last_key: Tensor | None  # (K, D)
+
+
+@dataclass(frozen=True)
+class OpenSequence:
+    """A sequence that is being read: its number, tokens by stream, and how far each layer is."""
+
+    number: int
+    ids: Mapping[str, _Ids]
+    progress: Mapping[Spot, Progress]
+    first_key: int = 0  # keys before it are in another recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallSlice:
+    """One prompt's part of a call: batch entries first … first + count − 1, and of each the rows
+    and keys that are real tokens."""
+
+    first: int
+    count: int  # more than one where a module looks at several windows: they become heads
+    rows: range  # in the call
+    keys: range
+    row_start: int  # of rows[0] in the prompt
+    key_start: int  # of keys[0]
+    known_keys: int  # keys of the prompt that earlier calls have shown
+    kept: range  # those of `rows` that are recorded
+    begins: bool  # the first of them begins a bin
+    heads: tuple[int, ...]  # recorded, of count × heads
+    kind: Literal["self", "cross"]
+    exact: bool
+    whole: bool  # every real row is recorded, and no other row saw anything
+    length: int  # of the prompt, as far as known
+
+    @property
+    def entries(self) -> slice:
+        """In the batch."""
+        return slice(self.first, self.first + self.count)
+
+    @property
+    def fresh(self) -> slice:
+        """The keys of the call that earlier calls have not shown."""
+        new = min(self.key_start + len(self.keys) - self.known_keys, len(self.keys))
+        return slice(self.keys.stop - max(new, 0), self.keys.stop)
+
+    def is_aligned(self, cell: int) -> bool:
+        """Whether the sweep's own cells are the prompt's: nothing cut off in front, and both begin
+        with a whole cell."""
+        return (
+            self.rows.start == self.keys.start == 0
+            and self.row_start % cell == 0
+            and self.key_start % cell == 0
+        )
+
+    def after(self, before: Progress | None, key: Tensor) -> Progress:
+        """How far the layer is when this call is done."""
+        kept, keys, last = (before.kept, before.keys, before.last_key) if before else (0, 0, None)
+        if len(self.keys) and self.kind == "self":
+            last = _entry(key, self.first)[:, self.keys.stop - 1].clone()
+        return Progress(
+            rows=self.row_start + len(self.rows),
+            kept=kept + len(self.kept),
+            keys=max(keys, self.key_start + len(self.keys)),
+            length=self.length,
+            last_key=last,
+        )
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """What a recorder decides about a call before it is computed."""
+
+    caller: Caller
+    spot: Spot
+    slices: tuple[CallSlice, ...]  # one per sequence
+    measures: CallMeasures
+    plan: Plan
+
+    def summaries(self) -> tuple[Summary, ...]:
+        """What the engine is to measure on its way."""
+        if not any(part.kept for part in self.slices):
+            return ()
+        whole = all(part.whole for part in self.slices)
+        return self.measures.summaries() if whole else tuple(self.measures.matches.values())
+
+
+def slice_call(
+    call: Call,
+    caller: Caller,
+    spot: Spot,
+    now: Pass,
+    sequences: list[OpenSequence],
+    *,
+    cross: bool,
+    choice: Choice,
+    plan: Plan,
+    exact: bool,
+    announced: int | None,
+) -> tuple[CallSlice, ...]:
+    """Each sequence's part of the call; `announced` is the length of the prompts, where known."""
+    per = math.prod(call.shape.batch) // len(sequences)
+    heads = choice.heads_of(call.shape.query_heads * per)
+    made = []
+    for number, one in enumerate(sequences):
+        rows, keys, hidden = _laid_out(one, caller, now, call, cross, number, per)
+        before = one.progress.get(spot)
+        behind = 0 if cross else max(len(keys) - len(rows), 0)
+        start = behind if before is None else before.rows
+        if before is None:
+            is_main = stream_of(one.ids, caller) == _main_stream(one.ids)
+            length = max((announced if is_main else None) or 0, start + len(rows))
+        else:
+            length = before.length
+        kept = choice.rows(start, start + len(rows), length)
+        local = range(kept.start - start + rows.start, kept.stop - start + rows.start)
+        done = 0 if before is None else before.kept
+        made.append(
+            CallSlice(
+                first=number * per,
+                count=per,
+                rows=rows,
+                keys=keys,
+                row_start=start,
+                key_start=0 if cross else max(start + len(rows) - len(keys), 0),
+                known_keys=one.first_key if before is None else before.keys,
+                kept=local,
+                begins=done % math.lcm(plan.row_bin, plan.top_every) == 0,
+                heads=heads,
+                kind="cross" if cross else "self",
+                exact=exact,
+                whole=local == rows and hidden,
+                length=length,
+            )
+        )
+        if not cross:
+            _check_cache(before, call.key, made[-1])
+    return tuple(made)
+
+
+def matches_in(
+    call: Call, caller: Caller, sequences: list[OpenSequence], slices: tuple[CallSlice, ...]
+) -> tuple[Matching | None, Matching | None]:
+    """Earlier copies of each token, and what followed them; nothing without tokens."""
+    names = [stream_of(one.ids, caller) for one in sequences]
+    if not all(names) or any(s.count > 1 or s.kind == "cross" for s in slices):
+        return None, None
+    ids = [one.ids[name] for one, name in zip(sequences, names, strict=True)]
+    if any(len(i) != s.row_start + len(s.rows) for i, s in zip(ids, slices, strict=True)):
+        return None, None
+    rows, keys = [s.rows for s in slices], [s.keys for s in slices]
+    return matchings(ids, rows, keys, call.shape, call.query.device)
+
+
+def looks_across(now: Pass, call: Call) -> bool:
+    """Whether a call's keys are another sequence's, judged by its size alone. Fewer queries than
+    keys are a step behind a cache of the model's own, where it was given as many tokens; else they
+    are a probe that pools what it looks at."""
+    queries, keys, given = call.shape.queries, call.shape.keys, now.given.data
+    if now.cached or queries == keys:
+        return False
+    if queries > keys:
+        return not now.padding
+    tokens = [s[0] if len(s) == 2 and not whole else s[1] for s, whole in given]
+    return bool(given) and queries not in tokens
+
+
+def entry_of(call: Call, number: int) -> tuple[int, ...]:
+    """Where a batch entry stands among the batch's axes."""
+    batch = call.shape.batch
+    return tuple(int(n) for n in np.unravel_index(number, batch)) if batch else ()
+
+
+def real_part(padding: Tensor | None, number: int, count: int) -> range:
+    """Which of the last `count` tokens of a sequence are real: all but a margin of padding."""
+    if padding is None or padding.shape[1] < count:
+        return range(count)
+    return margin(padding[number, padding.shape[1] - count :].cpu().numpy())
+
+
+def stream_of(names: Collection[str], caller: Caller) -> str:
+    """Which of these tokens the queries of a place may stand for."""
+    if part_of(caller.path) in ("vision", "image", "audio"):
+        return ""
+    in_encoder = any("encoder" in piece for piece in caller.path.split(".")[:-2])
+    if in_encoder and "encoder" in names:
+        return "encoder"
+    return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""
+
+
+def streams_of(ids: Mapping[str, _Ids], caller: Caller, part: CallSlice) -> tuple[str, str]:
+    """Which tokens the queries and the keys of a place stand for: as many as there are."""
+    own = stream_of(ids, caller)
+    if own and len(ids[own]) != part.row_start + len(part.rows):
+        own = ""
+    if part.kind == "self":
+        return own, own
+    read = ids.get("encoder")
+    return own, "encoder" if read is not None and len(read) == len(part.keys) else ""
+
+
+def _main_stream(names: Collection[str]) -> str:
+    return "tokens" if "tokens" in names else next(iter(names), "")
+
+
+def _laid_out(
+    one: OpenSequence, caller: Caller, now: Pass, call: Call, cross: bool, number: int, per: int
+) -> tuple[range, range, bool]:
+    """Which rows and keys of a call are real tokens of one sequence, and whether the mask keeps
+    the other rows from seeing anything."""
+    shape = call.shape
+    told = real_in(call.mask, entry_of(call, number * per), shape.queries, shape.keys)
+    given = now.padding.get(stream_of({*one.ids, *now.padding}, caller))
+    if given is not None and not _is_about(given, shape.queries, now.cached):
+        given = None
+    if given is not None:
+        rows = real_part(given, number, shape.queries)
+    else:
+        rows = range(shape.queries) if told.queries is None else margin(told.queries)
+    if told.keys is not None:
+        keys = margin(told.keys)
+    elif cross:
+        keys = range(shape.keys)
+    else:  # not the empty rest of a cache of fixed size
+        filled = min(shape.keys, now.cached + shape.queries) if now.cached else shape.keys
+        keys = real_part(given, number, filled)
+    hidden = rows == range(shape.queries)
+    if told.queries is not None and not hidden:
+        outside = told.queries.copy()
+        outside[rows.start : rows.stop] = False
+        hidden = not outside.any()
+    return rows, keys, hidden
+
+
+def _check_cache(before: Progress | None, key: Tensor, part: CallSlice) -> None:
+    """The keys of earlier calls are still where they were: beam search moves them about."""
+    keys = part.keys
+    if part.key_start + len(keys) != part.row_start + len(part.rows):
+        raise InputError(
+            f"{len(keys)} keys and {part.row_start + len(part.rows)} tokens so far: there is "
+            "padding between them; pad prompts on the left"
+        )
+    if before is None or before.last_key is None:
+        return
+    place = before.keys - 1 - part.key_start + keys.start
+    if 0 <= place < keys.stop - 1 and not torch.equal(
+        _entry(key, part.first)[:, place], before.last_key
+    ):
+        raise InputError(
+            "the cache holds other keys than were recorded: sequences were reordered or the "
+            "cache was changed; generate with num_beams=1, and begin each prompt anew"
+        )
+
+
+def _entry(key: Tensor, number: int) -> Tensor:
+    """(K, S, D) of one batch entry."""
+    return key.reshape(-1, *key.shape[-3:])[number].detach()
+
+
+def _is_about(padding: Tensor, queries: int, cached: int) -> bool:
+    """Whether padding (B, N) can be that of a call's rows: of all tokens, or of the last ones
+    where a cache holds the others."""
+    return padding.shape[1] == queries or (cached > 0 and padding.shape[1] > queries)

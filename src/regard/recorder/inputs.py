@@ -1,0 +1,356 @@
+"""What a model was called with: its tensors by name, its padding, and how many sequences.
+
+Models are called with tensors, with one dict (sentence-transformers), with a dataclass, with lists
+of such. A tensor's name is its key, its field or the argument it came as.
+
+Queries come as (B, H, L, D): the batch is q's own first axis. What the model was given has to agree
+with it. Tokens count sequences beyond doubt (`ModelInputs.batch`); then a batch of q that is a
+multiple holds several windows, frames or chunks of each. Whatever could be read in two ways is
+refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import reduce
+from inspect import Parameter, signature
+from operator import and_
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.arrays import host, is_bool
+from regard.engine.call import Call
+from regard.errors import InputError
+from regard.mask import Mask, Padding
+
+IDS = ("input_ids", "ids")
+MASK = "attention_mask"
+_CACHES = ("past_key_values", "cache")
+_NO_TOKENS = ("token_type", "position", "segment", "label", "targets")  # names of other integers
+_DEEPEST = 8  # containers inside one another
+
+
+@dataclass(kw_only=True)
+class ModelInputs:
+    """The arguments of one call, as far as they tell of sequences."""
+
+    ids: Tensor | None = None  # (B, L), by their name; else the only integers (m, n) there are
+    mask: Any = None  # the attention mask, as it was given
+    cached: int | None = None  # tokens in the cache
+    encoded: bool = False  # what an encoder gave is there already
+    batch: int | None = None  # sequences, where an argument whose name says what it is has them
+    data: list[tuple[tuple[int, ...], bool]] = field(default_factory=list)
+    """Shapes of tensors with several axes, and whether each holds whole numbers."""
+    whole: list[Tensor] = field(default_factory=list)  # all that may be tokens, (m, n)
+    threefold: list[ref[Tensor]] = field(default_factory=list)  # of three axes; not held on to
+
+    @classmethod
+    def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> ModelInputs:
+        """Look through everything."""
+        made = cls()
+        main = _main_inputs(module)
+        counts: dict[str, int] = {}
+        unnamed: list[Tensor] = []
+        for name, value in _walk("", arguments, _DEEPEST, set()):
+            made.encoded |= name == "encoder_outputs" and value is not None
+            if name == MASK:
+                made.mask = value if made.mask is None else made.mask
+            elif (length := _length(name, value)) is not None:
+                made.cached = length
+            elif isinstance(value, Tensor):
+                made._take(name, value, main, counts, unnamed)
+        if (real := real_tokens(made.mask)) is not None:
+            counts[MASK] = len(real)
+        order = (*IDS, "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds", MASK, *main)
+        made.batch = next((counts[name] for name in order if name in counts), None)
+        if made.ids is None and len(unnamed) == 1:
+            made.ids = unnamed[0]
+        return made
+
+    def holds(self, query: Tensor) -> bool:
+        """Whether queries (H, L, D) are what the model was given, as they are."""
+        given = (one() for one in self.threefold)
+        return any(
+            t is not None and t.shape == query.shape and t.data_ptr() == query.data_ptr()
+            for t in given
+        )
+
+    def _take(
+        self,
+        name: str,
+        value: Tensor,
+        main: tuple[str, ...],
+        counts: dict[str, int],
+        unnamed: list[Tensor],
+    ) -> None:
+        if value.ndim < 2 or "mask" in name or "bias" in name:
+            return
+        self.data.append((tuple(value.shape), not value.is_floating_point()))
+        if value.ndim == 3:
+            self.threefold.append(ref(value))
+        if is_ids(value):
+            self.whole.append(value)
+        if is_ids(value) and name in IDS:
+            self.ids = value if self.ids is None else self.ids
+        elif is_ids(value) and not any(word in name for word in _NO_TOKENS):
+            unnamed.append(value)
+        is_named = name in (*IDS, "decoder_input_ids") and is_ids(value)
+        embedded = name in ("inputs_embeds", "decoder_inputs_embeds") and value.ndim == 3
+        if is_named or embedded or (name in main and value.is_floating_point()):
+            counts.setdefault(name, value.shape[0])
+
+
+def _main_inputs(module: nn.Module) -> tuple[str, ...]:
+    """As models of transformers declare them: a name, or several (OneFormer)."""
+    named = getattr(module, "main_input_name", None) or ()
+    return (named,) if isinstance(named, str) else tuple(named)
+
+
+def argument_names(module: nn.Module) -> tuple[str, ...]:
+    """What `forward` calls its positional arguments; those of *args are called by its name."""
+    fixed, rest = [], ""
+    for one in signature(module.forward).parameters.values():
+        if one.kind is Parameter.VAR_POSITIONAL:
+            rest = one.name
+        elif one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+            fixed.append(one.name)
+    return (*fixed, rest)
+
+
+def by_name(
+    names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call, in order; those of *args together."""
+    fixed, rest = names[:-1], args[len(names) - 1 :]
+    found = dict(zip(fixed, args, strict=False)) | kwargs
+    return found | {names[-1]: rest} if rest else found
+
+
+def is_ids(value: Any) -> bool:
+    """Whether something can be token ids (B, L)."""
+    return (
+        isinstance(value, Tensor)
+        and value.ndim == 2
+        and not value.is_floating_point()
+        and value.dtype != torch.bool
+    )
+
+
+def cached_in(arguments: Mapping[str, Any]) -> int:
+    """How many tokens the cache among these arguments holds."""
+    return max((_length(name, arguments.get(name)) or 0 for name in _CACHES), default=0)
+
+
+def _length(name: str, value: Any) -> int | None:
+    """How many tokens a cache holds, of transformers or of regard.nn."""
+    if name not in _CACHES:
+        return None
+    if hasattr(value, "get_seq_length"):
+        return int(value.get_seq_length())
+    length = getattr(value, "length", None)
+    return length if isinstance(length, int) else None
+
+
+def _walk(name: str, value: Any, deep: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Everything that holds nothing else, by name; masks, caches and encodings as they are."""
+    parts = _parts(value) if deep and name not in (MASK, *_CACHES) else None
+    if parts is None or id(value) in seen or name == "encoder_outputs":
+        yield name, value
+    if parts is None or id(value) in seen:
+        return
+    seen.add(id(value))
+    for inner, one in parts:
+        yield from _walk(inner or name, one, deep - 1, seen)
+
+
+def _parts(value: Any) -> list[tuple[str, Any]] | None:
+    """What a container holds; None where it is none."""
+    if isinstance(value, Tensor | nn.Module | type | str | bytes) or value is None:
+        return None
+    if isinstance(value, Mapping):
+        return [(key if isinstance(key, str) else "", one) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        if not value or isinstance(value[0], int | float | str):
+            return None
+        names = getattr(value, "_fields", [""] * len(value))
+        return list(zip(names, value, strict=True))
+    if is_dataclass(value):
+        return [(one.name, getattr(value, one.name)) for one in fields(value)]
+    return list(vars(value).items()) if hasattr(value, "__dict__") else None
+
+
+# ── which tokens of a padded batch are real ────────────────────────────────────────────────────
+
+
+_Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Real:
+    """What a mask says of one batch entry's tokens; None: nothing, so that all are real."""
+
+    queries: _Flags | None
+    keys: _Flags | None
+
+
+def margin(flags: _Flags) -> range:
+    """From the first real token to the last; holes inside are left to the mask."""
+    real = np.flatnonzero(flags)
+    return range(int(real[0]), int(real[-1]) + 1) if len(real) else range(0)
+
+
+def real_in(mask: Mask | None, entry: tuple[int, ...], queries: int, keys: int) -> Real:
+    """The padding that is one of a mask's conditions."""
+    found: list[_Flags | None] = [None, None]
+    for one in () if mask is None else mask.conditions():
+        alone = one.select(entry).as_padding()
+        if alone is None:
+            continue
+        for at, (flags, count) in enumerate(((alone.queries, queries), (alone.keys, keys))):
+            if flags is not None:
+                real, before = _flags(flags, count), found[at]
+                found[at] = real if before is None else before & real
+    return Real(*found)
+
+
+def without_padding(mask: Mask | None, rows: range, keys: range) -> Mask | None:
+    """One entry's mask less the padding that lies outside these rows and keys."""
+    held = () if mask is None else mask.conditions()
+    kept = [one for one in held if not _is_outside(one.as_padding(), rows, keys)]
+    return mask if len(kept) == len(held) else reduce(and_, kept) if kept else None
+
+
+def _is_outside(padding: Padding | None, rows: range, keys: range) -> bool:
+    if padding is None:
+        return False
+    inside = ((padding.queries, rows), (padding.keys, keys))
+    return all(f is None or _flags(f, at.stop)[at.start :].all() for f, at in inside)
+
+
+def real_tokens(given: Any) -> Tensor | None:
+    """(B, ≥ L) booleans from what a model is given as its attention_mask: a tensor (B, S), or the
+    masks that `generate` has made of one already."""
+    if isinstance(given, dict):
+        found = (real_tokens(one) for one in given.values())
+        return next((one for one in found if one is not None), None)
+    if isinstance(given, Tensor):
+        return given.detach() != 0 if given.ndim == 2 else None
+    return getattr(given, "counted", None)
+
+
+def _flags(given: Any, count: int) -> _Flags:
+    """(count,): flags as they are, a length as flags."""
+    if is_bool(given):
+        return np.asarray(host(given)).reshape(-1)
+    return np.arange(count) < int(given)
+
+
+# ── how many sequences a call holds ────────────────────────────────────────────────────────────
+
+
+def sequences(
+    given: ModelInputs, call: Call, known: int | None, path: str, *, ours: bool = False
+) -> int:
+    """The number of sequences; `known` where tokens, or earlier calls, have told it.
+
+    ours   the call is one of `regard.attend`, for which (H, L, D) are heads: where the model was
+           given these queries themselves, they are one sequence
+    """
+    batch, path = call.shape.batch, path or "the model"
+    if not batch and ours and known is None and given.holds(call.query):
+        return 1
+    if not batch:
+        return _without_batch(given, call, known, path)
+    if known is None:
+        known = _fitting(given, call) or _folded(given, call)
+    if known is None:
+        raise InputError(
+            f"{path} attends over {_shape(call)}, and none of what the model was given has "
+            f"{batch[0]} sequences: {_said(given)}; give token ids as input_ids, or embeddings as "
+            "inputs_embeds (batch, tokens, dim), so that the sequences can be counted"
+        )
+    if known == 1:
+        return 1
+    entries = math.prod(batch)
+    if known != entries and batch[0] % known:
+        raise InputError(
+            f"{path} attends over {entries} batch entries, the model was given {known} sequences; "
+            "record them one by one"
+        )
+    if known not in (entries, batch[0]) and not _is_shared_out(given, call, known):
+        raise InputError(
+            f"{path} attends over {_shape(call)}, the model was given {known} sequences "
+            f"({_said(given)}): which entries are whose cannot be known; record them one by one"
+        )
+    return known
+
+
+def _without_batch(given: ModelInputs, call: Call, known: int | None, path: str) -> int:
+    """(L, D) and (H, L, D), where the first axis could also be the batch, or both in one."""
+    if known == 1 or (known is None and _is_alone(given, call)):
+        return 1
+    told = "" if known is None else f"{known} sequences, "
+    raise InputError(
+        f"{path} attends over {_shape(call)}, which has no axis for the batch, and the model was "
+        f"given {told}{_said(given)}: sequences and heads cannot be told apart; call attention "
+        "with (batch, heads, tokens, dim), or record one sequence by its input_ids (1, tokens)"
+    )
+
+
+def _is_alone(given: ModelInputs, call: Call) -> bool:
+    """Whether all that was given is one sequence: (1, L, …), or (L, features) without a batch."""
+    lengths = (call.shape.queries, call.shape.keys)
+    alone = all(shape[0] == 1 for shape, _ in given.data) and call.shape.queries > 1
+    plain = all(len(s) == 2 and not whole and s[0] in lengths for s, whole in given.data)
+    return alone or plain
+
+
+def _fitting(given: ModelInputs, call: Call) -> int | None:
+    """q's own batch, where something that was given has as many."""
+    lengths = (call.shape.queries, call.shape.keys)
+    for count in dict.fromkeys((call.shape.batch[0], math.prod(call.shape.batch))):
+        for shape, whole in given.data:
+            last = shape[1] == count and shape[0] in lengths  # tokens first, then the batch
+            alone = count == 1 and len(shape) == 2 and not whole  # (L, features) of one sequence
+            if shape[0] == count or last or alone:
+                return count
+        if not given.data:
+            return count
+    return None
+
+
+def _folded(given: ModelInputs, call: Call) -> int | None:
+    """The only number of sequences that what was given allows, each of several batch entries."""
+    first = call.shape.batch[0]
+    every: set[int] | None = None
+    for shape, whole in given.data:
+        if len(shape) == 2 and not whole:
+            continue
+        some = {shape[0]} if len(shape) > 3 else {a for a, b in (shape[:2], shape[1::-1]) if b > 1}
+        some = {count for count in some if first % count == 0}
+        every = some if every is None else every & some
+    return every.pop() if every is not None and len(every) == 1 else None
+
+
+def _is_shared_out(given: ModelInputs, call: Call, known: int) -> bool:
+    """Whether each sequence has the same number of entries beside each other: not where heads
+    may be among them, nor where pictures are counted by themselves."""
+    media = [shape for shape, whole in given.data if len(shape) > 2 and not whole]
+    windows = call.shape.query_heads > 1 or any(len(shape) > 3 for shape in media)
+    return windows and all(shape[0] in (1, known) for shape in media)
+
+
+def _shape(call: Call) -> str:
+    shape = call.shape
+    return f"queries {(*shape.batch, shape.query_heads, shape.queries, shape.dim)}"
+
+
+def _said(given: ModelInputs) -> str:
+    return "tensors " + ", ".join(str(s) for s, _ in given.data) if given.data else "no tensors"
