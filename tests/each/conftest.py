@@ -2,8 +2,9 @@
 
     REGARD_TEST_DEVICE=cuda pytest tests/each
 
-An implementation may refuse a case, and says why. How many cases each one served, and why it
-refused others, stands at the end of the run: a matrix that nobody serves is no proof.
+An implementation may refuse a case, and says why. Such a case counts as refused, not as passed.
+How many cases each one served, and why it refused others, stands at the end of the run: a matrix
+that nobody serves is no proof.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import pytest
 import torch
 
 import regard
+from outcomes import REFUSED
 from regard.engine import api
 from regard.engine.backends.cpu.load import Kernels, _find
 from regard.engine.call import Call
-from regard.engine.plan import CANDIDATES
+from regard.engine.plan import CANDIDATES, MEASURING, choose
 from regard.mask import Causal, Rule
 from regard.testing import CASES, Case, Inputs, Yardstick
 
@@ -33,6 +35,8 @@ DEFAULT = "default"  # the one a caller gets who names none
 ON_CPU = ("cpu", "cpu/generic", "cpu/avx2", "tiled", "library")
 ON_GPU = (*(name for name in CANDIDATES if name != "cpu"), DEFAULT)
 IMPLEMENTATIONS = ON_CPU if DEVICE == "cpu" else ON_GPU
+# those with sweeps of their own, and whoever is chosen
+SWEEPING = tuple(n for n in IMPLEMENTATIONS if n.partition("/")[0] in (*MEASURING, DEFAULT))
 
 
 def _narrow_bias(case: Case, dice: torch.Generator, _: torch.dtype) -> dict[str, Any]:
@@ -174,15 +178,16 @@ def attend(inputs: Inputs, implementation: str, **more: Any) -> regard.Attention
 _MAY_REFUSE = {"library": "", "hopper": "", "triton": "Rule"}
 
 
-def serves(implementation: str, inputs: Inputs) -> bool:
-    """Whether it can; one that may say no says why."""
+def must_serve(implementation: str, inputs: Inputs) -> None:
+    """Ends the test as refused where the implementation cannot and may say so. It is asked by
+    shapes, dtypes and rules alone, as a call would ask it: nothing is computed."""
+    name = None if implementation == DEFAULT else implementation
     try:
-        attend(inputs, implementation)
+        choose(call_of(inputs).problem(), name)
     except regard.errors.UnavailableError as error:
         assert implementation in _MAY_REFUSE, error
         assert error.reasons[implementation]
         assert _MAY_REFUSE[implementation] in str(error), error
         _said.append((implementation, error.reasons[implementation][0]))
-        return False
+        pytest.skip(f"{REFUSED}{implementation}: {error.reasons[implementation][0]}")
     _said.append((implementation, ""))
-    return True

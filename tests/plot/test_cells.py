@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import in_memory
 from plot.pictures import sight
-from recording.synthetic import Chunk
 from regard.draw.pages.picture import make_picture
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal, Table, Window
 from regard.plot.cells import Cells, even_mass, fitting_cell, make_cells
 from regard.recording.sight import Sight
+from regard.testing.recordings import Chunk, in_memory
 
 N = 50
 MASKS = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import WORDS, in_memory
-from recording.synthetic import Chunk
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal
 from regard.plot.row_data import make_row, pooled_row
 from regard.recording.sight import Sight
+from regard.testing.recordings import WORDS, Chunk, in_memory
 
 N = 50
 

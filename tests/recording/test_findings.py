@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recording.synthetic import Chunk, write_prompt, write_recording
 from recording.test_statistics import sinking
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import STATISTICS, Memory, Recording, most_surprising, surprise
 from regard.recording.findings import standing_out
+from regard.testing.recordings import Chunk, write_prompt, write_recording
 
 
 class Grids:

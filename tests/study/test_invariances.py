@@ -18,7 +18,7 @@ from regard.study.divergence import js_distance, js_of_masses
 from regard.study.reach import Reach
 from regard.study.rollout import roll_out
 from regard.study.sinks import SINK, few_rows, from_columns
-from study.planted import mixed, record_planted, targets, text
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
 
 MASSES = arrays.arrays(np.float64, 6, elements=st.floats(0, 10))
 SHARES = MASSES.map(lambda m: (m + 1e-3) / (m + 1e-3).sum())

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.score import BiasTable, ScoreRule
 from regard.study.reach import reach_of
+from regard.testing.recordings import Chunk, write_recording
 
 MASKS = {
     "none": None,

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
 from regard.recording.heavy import SINK, Heavy, few_rows, heaviest
@@ -22,7 +21,8 @@ from regard.study.sinks import (
     from_columns,
     from_lists,
 )
-from study.planted import causal, record_planted, text
+from regard.testing.recordings import Chunk, write_recording
+from regard.testing.recordings.planted import causal, record_planted, text
 
 N = 200
 SEEN = N - np.arange(N)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.draw.pages.sight import seen_cells
 from regard.mask import Causal, Window
 from regard.recording.sight import Sight
+from regard.testing.recordings import Chunk, in_memory
 from regard.viewer.sightlines import sightlines_of
 
 

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from recording.synthetic import write_recording
 from recording.test_head import CASES
 from regard.draw.pages.picture import make_picture
 from regard.errors import InputError, UnavailableError
 from regard.recording import Recording
 from regard.recording.replay import Replay
+from regard.testing.recordings import write_recording
 from regard.viewer import tiles
 from regard.viewer.cache import Cache
 from regard.viewer.pixels import HIDDEN, TILE, encode_times

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
-from recording.synthetic import write_recording
 from recording.test_head import CASES
 from regard.recording import Recording
+from regard.testing.recordings import in_memory, write_recording
 from regard.viewer.tracks import MOST_POINTS, Track, tracks_of
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import Look, make_head
 from regard.draw.pages.words import CAVEAT
 from regard.draw.spelling import cells
 from regard.recording import STATISTICS
+from regard.testing.recordings import HOSTILE, WORDS, in_memory
 
 PAPERS = {
     "colour": Paper(80, 40, "true"),

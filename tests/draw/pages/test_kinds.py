@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import Look, make_head, make_overview, make_region, make_row
 from regard.draw.spelling import cells
 from regard.mask import Causal, Documents, Padding, Window
 from regard.score import ALiBi, ScoreRule
+from regard.testing.recordings import Chunk, in_memory
 
 N = 24
 SLOPES = torch.tensor([0.5, 0.25, 0.125, 0.0625])

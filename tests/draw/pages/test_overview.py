@@ -7,8 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, in_memory
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import make_overview
 from regard.draw.spelling import cells
@@ -16,6 +14,7 @@ from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import STATISTICS, Finding, Memory, Recording
 from regard.recording.statistics import PlaceStatistics
+from regard.testing.recordings import HOSTILE, Chunk, in_memory, write_prompt, write_recording
 
 PAPER = Paper()
 

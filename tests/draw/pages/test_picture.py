@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import WORDS, in_memory
-from recording.synthetic import Chunk
 from regard.draw import Paper, plain
 from regard.draw.pages.picture import Look, draw_picture, fitting_cell, make_picture, pooling
 from regard.errors import UnavailableError
 from regard.mask import Causal
+from regard.testing.recordings import WORDS, Chunk, in_memory
 
 N = 50
 

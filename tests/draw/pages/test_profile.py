@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.draw.pages.profile import Bins, _widening, distances, entropies, received
+from regard.testing.recordings import Chunk, in_memory
 
 N = 40
 

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import Look, make_region
 from regard.draw.pages import region as module
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
+from regard.testing.recordings import HOSTILE, WORDS, in_memory
 
 MONO, COLOUR = Paper(), Paper(100, 40, "true")
 LONG = [f" t{n}" for n in range(90)]

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.colour import shades as colours
 from regard.draw import Paper, finished, palette, plain
 from regard.draw.pages import Look, find_row, make_row
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
+from regard.testing.recordings import HOSTILE, WORDS, in_memory
 
 MONO, SIMPLE, COLOUR = Paper(), Paper(60, is_ascii=True), Paper(80, 40, "true")
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.draw.pages import sight as module
 from regard.draw.pages.picture import sight_of
 from regard.draw.pages.sight import seen_cells, uniform_cells
 from regard.mask import Causal, Documents, Prefix, Window
 from regard.score import BiasTable, ScoreRule
+from regard.testing.recordings import Chunk, in_memory
 
 N = 30
 HIDING = torch.zeros(N, N).masked_fill(torch.arange(N) % 3 == 1, -torch.inf)
