@@ -2,6 +2,7 @@
 
     run(script, *words)                     a path, or source text as after `python -c`
     run(script, *words, interpret=True)     with TRITON_INTERPRET=1, which Triton reads on import
+    run(script, *words, package=False)      other packages alone are there, nothing of regard
 
 A process that starts with nothing takes two seconds to import torch, and as long again for Triton
 and what the package needs of it. Each script still has modules of its own, argv, streams, folder
@@ -26,23 +27,38 @@ from typing import Any
 
 __all__ = ["run"]
 
-_IMPORTED = (
-    "json", "numpy", "torch", "triton", "regard.engine.api", "regard.testing",
-    "regard.engine.backends.dense", "regard.engine.backends.cpu.sweeps",
-    "regard.engine.backends.gpu.sweeps", "regard.summary",
+_KERNELS = (
+    "triton", "regard.engine.api", "regard.testing", "regard.engine.backends.dense",
+    "regard.engine.backends.cpu.sweeps", "regard.engine.backends.gpu.sweeps",
+)  # fmt: skip
+_OTHERS = (
+    "numpy", "torch", "torch._dynamo", "rich.console", "typer",
+    "transformers.models.llama.modeling_llama",
 )  # fmt: skip
 
 
 def run(
-    script: Path | str, *words: str, interpret: bool = False, timeout: float = 600, **env: str
+    script: Path | str,
+    *words: str,
+    interpret: bool = False,
+    package: bool = True,
+    input: str = "",
+    cwd: Path | None = None,
+    searched: str | None = None,
+    timeout: float = 600,
+    **env: str,
 ) -> subprocess.CompletedProcess[str]:
-    """What `subprocess.run([python, script, *words], env=…)` gives, with text output."""
-    parent = _parent(interpret)
+    """What `subprocess.run([python, script, *words], input=…, cwd=…, env=…)` gives, as text.
+    `searched` stands first in sys.path instead of the script's folder."""
+    parent = _parent(interpret, package)
     with tempfile.TemporaryDirectory() as folder:
-        source = {"path": str(script)} if isinstance(script, Path) else {"text": script}
-        told = {"words": words, "folder": folder, "env": env, "cwd": str(Path.cwd()), **source}
+        (Path(folder) / "in").write_text(input)
+        told = {"words": words, "folder": folder, "env": env, "timeout": timeout,
+                "cwd": str(cwd or Path.cwd()), "searched": searched,
+                "package": package}  # fmt: skip
+        told |= {"path": str(script)} if isinstance(script, Path) else {"text": script}
         assert parent.stdin is not None and parent.stdout is not None
-        parent.stdin.write(json.dumps(told | {"timeout": timeout}) + "\n")
+        parent.stdin.write(json.dumps(told) + "\n")
         parent.stdin.flush()
         status = parent.stdout.readline()
         assert status, "the parent of warm processes ended"
@@ -51,10 +67,10 @@ def run(
 
 
 @cache
-def _parent(interpret: bool) -> subprocess.Popen[str]:
+def _parent(interpret: bool, package: bool) -> subprocess.Popen[str]:
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env |= {"OMP_NUM_THREADS": "1"} | ({"TRITON_INTERPRET": "1"} if interpret else {})
-    command = [sys.executable, __file__]
+    command = [sys.executable, __file__, *(_KERNELS if package else _OTHERS)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True)
 
@@ -63,8 +79,12 @@ def _parent(interpret: bool) -> subprocess.Popen[str]:
 
 
 def _serve() -> None:
-    for name in _IMPORTED:
+    for name in sys.argv[1:]:
         __import__(name)
+    if "TRITON_INTERPRET" in os.environ:
+        from engine.backends.gpu.hasten import hasten
+
+        hasten()
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         told = json.loads(line)
@@ -81,11 +101,12 @@ def _child(told: dict[str, Any]) -> None:
     import signal
 
     signal.alarm(int(told["timeout"]))
-    streams = {0: (os.devnull, os.O_RDONLY)}
+    streams = {0: (f"{told['folder']}/in", os.O_RDONLY)}
     for number, name in ((1, "out"), (2, "err")):
         streams[number] = f"{told['folder']}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND
     for number, (path, flags) in streams.items():
         os.dup2(os.open(path, flags, 0o600), number)
+    sys.stdin = os.fdopen(0, closefd=False)
     os.environ.update(told["env"])
     os.chdir(told["cwd"])
     status = 0
@@ -104,10 +125,12 @@ def _child(told: dict[str, Any]) -> None:
 
 
 def _run(told: dict[str, Any]) -> None:
-    sys.path[0:1] = []  # this file's folder
+    here = sys.path.pop(0)
+    if told["package"]:
+        sys.path.append(here)  # scripts of ours find the tests' modules
     if "path" in told:
         sys.argv = [told["path"], *told["words"]]
-        sys.path.insert(0, str(Path(told["path"]).parent))
+        sys.path.insert(0, told["searched"] or str(Path(told["path"]).parent))
         runpy.run_path(told["path"], run_name="__main__")
     else:
         sys.argv = ["-c", *told["words"]]

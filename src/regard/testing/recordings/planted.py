@@ -16,10 +16,6 @@ from torch import Tensor, nn
 
 import regard
 
-__all__ = [
-    "KINDS", "Planted", "Words", "causal", "expected", "mixed", "record_planted", "targets", "text",
-]  # fmt: skip
-
 _NOTHING = -40.0  # a score that leaves no weight
 _DELIMITER = 1
 

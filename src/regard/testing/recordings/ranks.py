@@ -12,8 +12,6 @@ import numpy as np
 from regard.recording import Writer
 from regard.testing.recordings.synthetic import Chunk, write_recording
 
-__all__ = ["write_rank"]
-
 
 def write_rank(
     folder: Path, rank: int, chunks: Sequence[Chunk], *, close: bool = True, **options: Any

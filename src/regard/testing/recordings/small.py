@@ -14,8 +14,6 @@ from regard.recording import Memory, Recording, Writer
 from regard.recording.contents import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
 from regard.testing.recordings.synthetic import Chunk, WrittenPlace, write_prompt
 
-__all__ = ["HOSTILE", "WORDS", "causal", "in_memory", "on_disk", "write"]
-
 WORDS = ["<s>", "The", " cat", " sat", " on", " the", " mat", ".", "\n", "It", " slept", " the"]
 HOSTILE = [
     "<s>", "\x1b[2J", "\x9b31m", "\u202eabc", "\x00", "a\rb", "\x07", "猫", "\ud800", "[red]", "\t",

@@ -13,8 +13,6 @@ from regard.recording.contents import CONTENTS
 from regard.testing.recordings.small import WORDS, write
 from regard.testing.recordings.synthetic import Chunk, write_prompt
 
-__all__ = ["STATES", "growing", "make_state", "tear"]
-
 _TOKENS = [WORDS[n % len(WORDS)] for n in range(120)]
 
 

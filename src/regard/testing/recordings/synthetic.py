@@ -36,8 +36,6 @@ from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.testing.budget import Yardstick
 
-__all__ = ["Chunk", "WrittenPlace", "DenseTruth", "numpy_rule", "write_prompt", "write_recording"]
-
 
 @dataclass(frozen=True, eq=False)
 class Chunk:

@@ -12,8 +12,6 @@ from regard.recording import Alarm, Limit
 from regard.recording.contents import CONTENTS
 from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
 
-__all__ = ["write_training"]
-
 
 def write_training(
     store: Any,
