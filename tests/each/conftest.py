@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +24,11 @@ import regard
 from outcomes import REFUSED
 from regard.engine import api
 from regard.engine.backends.cpu.load import Kernels, _find
+from regard.engine.backends.dense import Steps
 from regard.engine.call import Call
 from regard.engine.plan import CANDIDATES, MEASURING, choose
 from regard.mask import Causal, Rule
-from regard.testing import CASES, Case, Inputs, Yardstick
+from regard.testing import CASES, Budget, Case, Inputs, Yardstick
 
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
 DEFAULT = "default"  # the one a caller gets who names none
@@ -88,9 +90,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On a GPU compiling takes longest: what is used most comes first, so that a run cut short
-    has seen it, and our own kernels before those who ask them questions and find them compiled."""
+    has seen it, and our own kernels before those who ask them questions and find them compiled.
+    Elsewhere the definition takes longest: those who are compared with it over the same numbers
+    follow each other, and find it worked out."""
     if DEVICE == "cuda":
         items.sort(key=_rank)
+        return
+    places = [n for n, item in enumerate(items) if Path(__file__).parent in item.path.parents]
+    groups: dict[Any, list[pytest.Item]] = {}
+    for n in places:
+        groups.setdefault(_numbers(items[n]), []).append(items[n])
+    together = [item for group in groups.values() for item in group]
+    for n, item in zip(places, together, strict=True):
+        items[n] = item
+
+
+def _numbers(item: Any) -> tuple[Any, ...]:
+    """A test without its implementation; one without any is alone."""
+    if "implementation" not in getattr(item, "fixturenames", ()):
+        return (item.nodeid,)
+    given = item.callspec.indices.items()
+    return item.path, item.originalname, *((k, v) for k, v in given if k != "implementation")
 
 
 def _rank(item: pytest.Item) -> tuple[int, int]:
@@ -157,11 +177,25 @@ def call_of(inputs: Inputs) -> Call:
     return api._call(inputs.query, inputs.key, inputs.value, *options.values(), 0.0)
 
 
-@lru_cache(maxsize=64)
-def inputs_and_truth(case: Case, dtype: torch.dtype) -> tuple[Inputs, Yardstick]:
+class Truth(Yardstick):
+    """Whose budgets are worked out once for all implementations."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._budgets: dict[Any, Budget] = {}
+
+    def once(self, what: Any, measure: Callable[[Steps], torch.Tensor]) -> Budget:
+        """The budget of `measure`, which is the same whenever `what` is."""
+        if what not in self._budgets:
+            self._budgets[what] = self.budget(measure)
+        return self._budgets[what]
+
+
+@lru_cache(maxsize=16)
+def inputs_and_truth(case: Case, dtype: torch.dtype) -> tuple[Inputs, Truth]:
     """The numbers of a case and what is right about them; implementations share both."""
     inputs = case.inputs(dtype, device=DEVICE)
-    return inputs, Yardstick(call_of(inputs))
+    return inputs, Truth(call_of(inputs))
 
 
 def attend(inputs: Inputs, implementation: str, **more: Any) -> regard.Attention:

@@ -60,7 +60,7 @@ def test_mass_from_the_backward(case: Case, dtype: torch.dtype, implementation: 
     with nothing_swept():
         found = a.summarize(*HEADS_JOINED)
     for summary, value in found.items():
-        budget = right.budget(lambda steps, s=summary: s.define(steps, right.call.shape))
+        budget = right.once(summary, lambda steps, s=summary: s.define(steps, right.call.shape))
         budget.check(value.detach(), repr(summary))
     if a.implementation in ("cpu", "tiled"):  # which add up in one order wherever they add up
         assert torch.equal(found[Received()], plain.received()), "other bits"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ HALF = (torch.bfloat16, torch.float16)
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
+@lru_cache(maxsize=16)
 def marks(case: Case) -> tuple[Matching, Matching]:
     """The same marks for all batch entries, and others for each."""
     q, k = (torch.arange(count, device=DEVICE) for count in (case.queries, case.keys))
@@ -56,13 +58,17 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
         products = a @ x, a.T @ y
     assert a.output.dtype == dtype
     assert a.lse.dtype == torch.promote_types(dtype, torch.float32)
-    right.budget(lambda steps: steps.context).check(a.output, "output")
-    right.budget(lambda steps: steps.lse).check(a.lse, "lse")
+    right.once("output", lambda steps: steps.context).check(a.output, "output")
+    right.once("lse", lambda steps: steps.lse).check(a.lse, "lse")
     for summary, value in found.items():
-        budget = right.budget(lambda steps, s=summary: s.define(steps, shape))
+        budget = right.once(summary, lambda steps, s=summary: s.define(steps, shape))
         budget.check(value, repr(summary))
-    right.budget(lambda s: s.weights @ x.to(s.weights.dtype)).check(products[0], "a @ x")
-    right.budget(lambda s: s.weights.mT @ y.to(s.weights.dtype)).check(products[1], "a.T @ y")
+    budgets = (
+        right.once("a @ x", lambda s: s.weights @ x.to(s.weights.dtype)),
+        right.once("a.T @ y", lambda s: s.weights.mT @ y.to(s.weights.dtype)),
+    )
+    for budget, product, name in zip(budgets, products, ("a @ x", "a.T @ y"), strict=True):
+        budget.check(product, name)
 
 
 # in half precision, as heads of this width are used
@@ -86,8 +92,8 @@ def test_top_keys(case: Case, implementation: str) -> None:
     shape = right.call.shape
     a = attend(inputs, implementation)
     top, peak = a.top(5), a.peak()
-    right.budget(lambda s: Top(5).define(s, shape).weights).check(top.weights, "top")
-    right.budget(lambda s: Peak().define(s, shape).weights).check(peak.weights, "peak")
+    right.once("top", lambda s: Top(5).define(s, shape).weights).check(top.weights, "top")
+    right.once("peak", lambda s: Peak().define(s, shape).weights).check(peak.weights, "peak")
     # in float64 no two scores are near enough to swap places
     exact = Top(5).define(right.exact, shape)
     assert torch.equal(top.keys, exact.keys)
@@ -109,4 +115,4 @@ def test_cells_agree_to_the_bit(case: Case, implementation: str) -> None:
     assert torch.equal(a[..., middle], every[..., middle])
     assert torch.equal(a[..., ::3, 1::2], every[..., ::3, 1::2])
     assert torch.equal(a.scores[..., last, middle], a.scores[...][..., last, middle])
-    right.budget(lambda steps: steps.weights).check(every, "dense")
+    right.once("dense", lambda steps: steps.weights).check(every, "dense")
