@@ -31,6 +31,10 @@ _KERNELS = (
     "triton", "regard.engine.api", "regard.testing", "regard.engine.backends.dense",
     "regard.engine.backends.cpu.sweeps", "regard.engine.backends.gpu.sweeps",
 )  # fmt: skip
+_INTERPRETED = (
+    *_KERNELS, "torch._inductor", "each.test_brought", "each.test_definition",
+    "each.test_gradients", "each.test_infinities", "each.test_stranger",
+)  # fmt: skip
 _OTHERS = (
     "numpy", "torch", "torch._dynamo", "rich.console", "typer",
     "transformers.models.llama.modeling_llama",
@@ -70,7 +74,8 @@ def run(
 def _parent(interpret: bool, package: bool) -> subprocess.Popen[str]:
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env |= {"OMP_NUM_THREADS": "1"} | ({"TRITON_INTERPRET": "1"} if interpret else {})
-    command = [sys.executable, __file__, *(_KERNELS if package else _OTHERS)]
+    names = (_INTERPRETED if interpret else _KERNELS) if package else _OTHERS
+    command = [sys.executable, __file__, *names]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True)
 
