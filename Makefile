@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: demo lesson page test test-families test-gpu sanitize check format docs pictures clean help
+.PHONY: demo lesson page test test-fast test-families test-gpu sanitize check format docs pictures clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -36,12 +36,17 @@ page: $(READY)  ## build the page into the package
 demo.regard:
 	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@
 
-# one thread per worker: two workers that spin for each other on two cores take ten times as long;
-# worksteal: each worker goes through folders of its own, so that what a file's tests share is made
-# once, and neither waits for the other at the end
+# one worker per core, and one thread per worker: workers that spin for each other take ten times as
+# long; worksteal: each worker goes through folders of its own, so that what a file's tests share is
+# made once, and none waits for another at the end
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
 test: page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+test-fast: $(READY)  ## without browsers, real models and long sweeps: every folder of the package
+	@$(PYTEST) --fast $(ARGS)
 
 # about ten minutes on two idle cores; `make test` has forty of them
 test-families: $(READY)  ## every model type of transformers against regard; writes docs/families.md

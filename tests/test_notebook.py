@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import regard
-from draw.recorded import in_memory
 from regard.learn import Options, make_lesson
 from regard.notebook import html_of, recording_of
+from regard.testing.recordings import in_memory
 from viewer.shell import Elements, use_small_page
 
 

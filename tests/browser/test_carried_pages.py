@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import regard
-from draw.recorded import on_disk
 from regard.recording import open
+from regard.testing.recordings import on_disk
 from regard.viewer.notebook import recording_page
 
 WORDS = [f"w{n % 20}" for n in range(64)]

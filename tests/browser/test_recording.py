@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from browser.reading import figures, overflow, pixel, value
-from draw.recorded import WORDS
 from regard.colour import palette
 from regard.recording import Writer
 from regard.recording import open as open_recording
 from regard.recording.schema import PROMPT_NOTE, Prompt
 from regard.study import compare_recordings, make_report
+from regard.testing.recordings import WORDS, growing, make_state, write
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
 from regard.viewer.opened import Opened
-from study.planted import mixed, record_planted, targets, text
-from viewer.states import growing, make_state, write
 
 VALUES = "all => all.map(one => +one.dataset.value)"
 KINDS = ("previous", "uniform", "self")

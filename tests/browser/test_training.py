@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -16,11 +15,9 @@ from browser.reading import figures, overflow, pixel, value
 from recorder.models import Stack
 from regard.colour import palette
 from regard.monitor import STATISTICS, Limits, Snapshots
-from regard.recording import Writer
-from regard.recording.schema import CONTENTS
-from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from regard.recording import Alarm, Writer
+from regard.testing.recordings import make_state, write_training
 from regard.viewer.notebook import recording_page
-from viewer.states import make_state
 
 LOWEST, HIGHEST = 1e-4, 1.0  # of the colours of a map, on a log scale
 
@@ -44,21 +41,17 @@ def _train(path, steps=30):
     return path
 
 
-def _write(writer, start, values, every=1, places=("L0", "L1")):
+def _write(writer, values, every=1, start=0, **options):
     """A piece of a run, whose numbers are the same for every statistic."""
+    steps = np.arange(start, start + len(values)) * every
     words = {"peak": "heaviest", "grad_w_q": "norm"}
-    writer.note({TRAINING_NOTE: json.dumps({"places": places, "statistics": words})})
-    writer.add(series_name("steps", start), np.arange(start, start + len(values)) * every)
-    for name in words:
-        writer.add(series_name(name, start), values)
+    write_training(writer, values, words, steps=steps, start=start, **options)
 
 
 def _long(path):
     """More steps than a strip has bins."""
-    values = np.random.default_rng(0).random((5000, 2, 3), np.float32)
     with Writer(path) as writer:
-        writer.note({"contents": CONTENTS})
-        _write(writer, 0, values)
+        _write(writer, np.random.default_rng(0).random((5000, 2, 3), np.float32))
     return path
 
 
@@ -289,11 +282,8 @@ def test_who_was_over_for_a_moment_is_marked_without_an_alarm(tab, view, tmp_pat
     values = np.full((6, 2, 2), 0.5, np.float32)
     values[2, 1, 0] = 0.9
     path = tmp_path / "moment.regard"
-    told = {"kind": "k", "head": "L0H0", "step": 5, "statistic": "peak", "value": 0.8,
-            "threshold": 0.75}  # fmt: skip
     with Writer(path) as writer:
-        writer.note({"contents": CONTENTS, ALARMS_NOTE: json.dumps([told])})
-        _write(writer, 0, values, every=10)
+        _write(writer, values, every=10, alarms=[Alarm("k", "L0H0", 5, "peak", 0.8, 0.75)])
     page = tab(view(path))
     page.wait_for_selector("html[data-ready=training]")
     mark = page.locator("[data-statistic=peak] [data-part=over-mark][data-head=L1H0]")
@@ -443,13 +433,11 @@ def test_a_run_that_goes_on_is_followed(tab, view, tmp_path):
     path = tmp_path / "live.regard"
     values = np.random.default_rng(1).random((8, 2, 3), np.float32)
     with Writer(path) as writer:
-        writer.note({"contents": CONTENTS})
-        _write(writer, 0, values[:5])
+        _write(writer, values[:5])
         page = tab(view(path))
         page.wait_for_selector("html[data-ready=training]")
         assert value(page, "[data-part=training-live] [data-value]") == 5
-        _write(writer, 5, values[5:])
-        writer.add(map_name("L0H0", 5), np.eye(4, dtype=np.float32))
+        _write(writer, values[5:], start=5, maps=[("L0H0", 5, np.eye(4))])
         page.wait_for_selector("[data-part=training-live] [data-value='8']")
         page.wait_for_selector("[data-statistic=peak] [data-bins='8']")
         page.keyboard.press("End")

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, on_disk
-from study.planted import mixed, record_planted, targets, text
+from regard.testing.recordings import HOSTILE, on_disk
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
 
 
 def planted(path, strength, ids, **options):

@@ -13,9 +13,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from draw.recorded import HOSTILE, WORDS, causal, on_disk, write
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.recording import STATISTICS, Writer, open
+from regard.testing.recordings import (
+    HOSTILE,
+    WORDS,
+    Chunk,
+    causal,
+    on_disk,
+    write_prompt,
+    write_recording,
+)
 
 
 @pytest.fixture
@@ -151,8 +158,7 @@ def test_one_prompt_or_all(export, tmp_path):
 def test_a_folder_of_ranks(export, tmp_path):
     folder = tmp_path / "ranks"
     folder.mkdir()
-    with Writer(folder / "rank-0000.regard") as writer:
-        write(writer)
+    on_disk(folder / "rank-0000.regard")
     assert export(folder, "--to", "csv")[0] == 0
     assert len(table(tmp_path / "ranks.statistics.csv")) == 8
 

@@ -11,10 +11,9 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.image import imread
 
-from draw.recorded import HOSTILE, WORDS, on_disk, write
-from recording.synthetic import Chunk, write_prompt
 from regard.mask import Causal
 from regard.recording import Writer
+from regard.testing.recordings import HOSTILE, WORDS, Chunk, on_disk, write, write_prompt
 
 SCALE = "one token a cell; × uniform, log 0.1–100"
 PICTURES = {

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from draw.recorded import on_disk
 from regard.recording import Writer
 from regard.recording.schema import CONTENTS
+from regard.testing.recordings import on_disk
 from viewer.shell import Elements
 
 

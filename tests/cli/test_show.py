@@ -14,10 +14,18 @@ from functools import partial
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, WORDS, causal, on_disk, write
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.recording import Writer, open
 from regard.recording.schema import Prompt
+from regard.testing.recordings import (
+    HOSTILE,
+    WORDS,
+    Chunk,
+    causal,
+    on_disk,
+    write,
+    write_prompt,
+    write_recording,
+)
 
 VIEWS = {
     "overview": [],
@@ -126,8 +134,7 @@ def test_another_prompt(show, file):
 
 
 def test_a_folder_of_ranks(show, tmp_path):
-    with Writer(tmp_path / "rank-0000.regard") as writer:
-        write(writer)
+    on_disk(tmp_path / "rank-0000.regard")
     status, out, err = show(tmp_path, "L0H1")
     assert (status, err) == (0, "") and out.startswith("L0H1 ")
 

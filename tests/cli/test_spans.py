@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from draw.recorded import in_memory
 from regard.cli.spans import parse_span, pick_prompt
 from regard.errors import InputError
 from regard.recording import Memory, Recording
+from regard.testing.recordings import in_memory
 
 
 @pytest.mark.parametrize(

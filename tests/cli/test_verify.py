@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
 
 import regard
+import warm
 from regard.recording import Reader, Writer
 
 
@@ -69,7 +68,7 @@ with torch.no_grad(), regard.record(model, sys.argv[1]):
 @pytest.mark.parametrize("prompts", [0, 1, 2, 3])
 def test_a_killed_recording_tells_what_is_there_and_what_is_not(verify, tmp_path, prompts):
     path = tmp_path / "run.regard"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(prompts)], env=_paths())
+    done = warm.run(KILLED, str(path), str(prompts))
     assert done.returncode == (9 if prompts < 3 else 0)
     status, out, err = verify(path)
     if prompts == 3:
@@ -89,10 +88,6 @@ def test_a_killed_recording_tells_what_is_there_and_what_is_not(verify, tmp_path
     assert out.endswith(
         f", {prompts} of {begun} prompt{'' if begun == 1 else 's'} read to the end\n"
     )
-
-
-def _paths():
-    return os.environ | {"PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
 
 
 def test_a_recording_that_goes_on_is_no_finding(verify, tmp_path):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from draw.recorded import HOSTILE
 from regard.draw import Paper, finished, plain, wrapped
 from regard.draw.spelling import cells
+from regard.testing.recordings import HOSTILE
 
 NARROW = Paper(20)
 

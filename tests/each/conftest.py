@@ -2,29 +2,33 @@
 
     REGARD_TEST_DEVICE=cuda pytest tests/each
 
-An implementation may refuse a case, and says why. How many cases each one served, and why it
-refused others, stands at the end of the run: a matrix that nobody serves is no proof.
+An implementation may refuse a case, and says why. Such a case counts as refused, not as passed.
+How many cases each one served, and why it refused others, stands at the end of the run: a matrix
+that nobody serves is no proof.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import regard
+from outcomes import REFUSED
 from regard.engine import api
 from regard.engine.backends.cpu.load import Kernels, _find
+from regard.engine.backends.dense import Steps
 from regard.engine.call import Call
-from regard.engine.plan import CANDIDATES
+from regard.engine.plan import CANDIDATES, MEASURING, choose
 from regard.mask import Causal, Rule
-from regard.testing import CASES, Case, Inputs, Yardstick
+from regard.testing import CASES, Budget, Case, Inputs, Yardstick
 
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
 DEFAULT = "default"  # the one a caller gets who names none
@@ -33,6 +37,8 @@ DEFAULT = "default"  # the one a caller gets who names none
 ON_CPU = ("cpu", "cpu/generic", "cpu/avx2", "tiled", "library")
 ON_GPU = (*(name for name in CANDIDATES if name != "cpu"), DEFAULT)
 IMPLEMENTATIONS = ON_CPU if DEVICE == "cpu" else ON_GPU
+# those with sweeps of their own, and whoever is chosen
+SWEEPING = tuple(n for n in IMPLEMENTATIONS if n.partition("/")[0] in (*MEASURING, DEFAULT))
 
 
 def _narrow_bias(case: Case, dice: torch.Generator, _: torch.dtype) -> dict[str, Any]:
@@ -84,9 +90,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On a GPU compiling takes longest: what is used most comes first, so that a run cut short
-    has seen it, and our own kernels before those who ask them questions and find them compiled."""
+    has seen it, and our own kernels before those who ask them questions and find them compiled.
+    Elsewhere the definition takes longest: those who are compared with it over the same numbers
+    follow each other, and find it worked out."""
     if DEVICE == "cuda":
         items.sort(key=_rank)
+        return
+    places = [n for n, item in enumerate(items) if Path(__file__).parent in item.path.parents]
+    groups: dict[Any, list[pytest.Item]] = {}
+    for n in places:
+        groups.setdefault(_numbers(items[n]), []).append(items[n])
+    together = [item for group in groups.values() for item in group]
+    for n, item in zip(places, together, strict=True):
+        items[n] = item
+
+
+def _numbers(item: Any) -> tuple[Any, ...]:
+    """A test without its implementation; one without any is alone."""
+    if "implementation" not in getattr(item, "fixturenames", ()):
+        return (item.nodeid,)
+    given = item.callspec.indices.items()
+    return item.path, item.originalname, *((k, v) for k, v in given if k != "implementation")
 
 
 def _rank(item: pytest.Item) -> tuple[int, int]:
@@ -153,11 +177,25 @@ def call_of(inputs: Inputs) -> Call:
     return api._call(inputs.query, inputs.key, inputs.value, *options.values(), 0.0)
 
 
-@lru_cache(maxsize=64)
-def inputs_and_truth(case: Case, dtype: torch.dtype) -> tuple[Inputs, Yardstick]:
+class Truth(Yardstick):
+    """Whose budgets are worked out once for all implementations."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._budgets: dict[Any, Budget] = {}
+
+    def once(self, what: Any, measure: Callable[[Steps], torch.Tensor]) -> Budget:
+        """The budget of `measure`, which is the same whenever `what` is."""
+        if what not in self._budgets:
+            self._budgets[what] = self.budget(measure)
+        return self._budgets[what]
+
+
+@lru_cache(maxsize=16)
+def inputs_and_truth(case: Case, dtype: torch.dtype) -> tuple[Inputs, Truth]:
     """The numbers of a case and what is right about them; implementations share both."""
     inputs = case.inputs(dtype, device=DEVICE)
-    return inputs, Yardstick(call_of(inputs))
+    return inputs, Truth(call_of(inputs))
 
 
 def attend(inputs: Inputs, implementation: str, **more: Any) -> regard.Attention:
@@ -174,15 +212,16 @@ def attend(inputs: Inputs, implementation: str, **more: Any) -> regard.Attention
 _MAY_REFUSE = {"library": "", "hopper": "", "triton": "Rule"}
 
 
-def serves(implementation: str, inputs: Inputs) -> bool:
-    """Whether it can; one that may say no says why."""
+def must_serve(implementation: str, inputs: Inputs) -> None:
+    """Ends the test as refused where the implementation cannot and may say so. It is asked by
+    shapes, dtypes and rules alone, as a call would ask it: nothing is computed."""
+    name = None if implementation == DEFAULT else implementation
     try:
-        attend(inputs, implementation)
+        choose(call_of(inputs).problem(), name)
     except regard.errors.UnavailableError as error:
         assert implementation in _MAY_REFUSE, error
         assert error.reasons[implementation]
         assert _MAY_REFUSE[implementation] in str(error), error
         _said.append((implementation, error.reasons[implementation][0]))
-        return False
+        pytest.skip(f"{REFUSED}{implementation}: {error.reasons[implementation][0]}")
     _said.append((implementation, ""))
-    return True

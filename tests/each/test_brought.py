@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 import regard
-from each.conftest import DEFAULT, HERE, attend, inputs_and_truth, serves
+from each.conftest import HERE, SWEEPING, attend, inputs_and_truth, must_serve
 from regard.engine.answers import Swept
-from regard.engine.plan import MEASURING
 from regard.summary import Received
 from regard.testing import Case, Inputs, poisoned_memory
 
@@ -47,10 +46,10 @@ def learned(
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
+@pytest.mark.parametrize("implementation", SWEEPING, indirect=True)
 def test_mass_from_the_backward(case: Case, dtype: torch.dtype, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, dtype)
-    if implementation not in (*MEASURING, DEFAULT) or not serves(implementation, inputs):
-        return
+    must_serve(implementation, inputs)
     with poisoned_memory():
         a, grads = learned(inputs, implementation, in_backward=(Received(),))
     plain, expected = learned(inputs, a.implementation)
@@ -61,7 +60,7 @@ def test_mass_from_the_backward(case: Case, dtype: torch.dtype, implementation: 
     with nothing_swept():
         found = a.summarize(*HEADS_JOINED)
     for summary, value in found.items():
-        budget = right.budget(lambda steps, s=summary: s.define(steps, right.call.shape))
+        budget = right.once(summary, lambda steps, s=summary: s.define(steps, right.call.shape))
         budget.check(value.detach(), repr(summary))
     if a.implementation in ("cpu", "tiled"):  # which add up in one order wherever they add up
         assert torch.equal(found[Received()], plain.received()), "other bits"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
 import torch
 
-from each.conftest import DEVICE, HERE, WIDE, attend, inputs_and_truth, serves
+from each.conftest import DEVICE, HERE, WIDE, attend, inputs_and_truth, must_serve
 from regard.summary import (
     Concentration,
     Distance,
@@ -32,6 +33,7 @@ HALF = (torch.bfloat16, torch.float16)
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
+@lru_cache(maxsize=16)
 def marks(case: Case) -> tuple[Matching, Matching]:
     """The same marks for all batch entries, and others for each."""
     q, k = (torch.arange(count, device=DEVICE) for count in (case.queries, case.keys))
@@ -46,8 +48,7 @@ def marks(case: Case) -> tuple[Matching, Matching]:
 @pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, dtype)
-    if not serves(implementation, inputs):
-        return
+    must_serve(implementation, inputs)
     shape = right.call.shape
     with poisoned_memory():
         a = attend(inputs, implementation)
@@ -57,13 +58,17 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
         products = a @ x, a.T @ y
     assert a.output.dtype == dtype
     assert a.lse.dtype == torch.promote_types(dtype, torch.float32)
-    right.budget(lambda steps: steps.context).check(a.output, "output")
-    right.budget(lambda steps: steps.lse).check(a.lse, "lse")
+    right.once("output", lambda steps: steps.context).check(a.output, "output")
+    right.once("lse", lambda steps: steps.lse).check(a.lse, "lse")
     for summary, value in found.items():
-        budget = right.budget(lambda steps, s=summary: s.define(steps, shape))
+        budget = right.once(summary, lambda steps, s=summary: s.define(steps, shape))
         budget.check(value, repr(summary))
-    right.budget(lambda s: s.weights @ x.to(s.weights.dtype)).check(products[0], "a @ x")
-    right.budget(lambda s: s.weights.mT @ y.to(s.weights.dtype)).check(products[1], "a.T @ y")
+    budgets = (
+        right.once("a @ x", lambda s: s.weights @ x.to(s.weights.dtype)),
+        right.once("a.T @ y", lambda s: s.weights.mT @ y.to(s.weights.dtype)),
+    )
+    for budget, product, name in zip(budgets, products, ("a @ x", "a.T @ y"), strict=True):
+        budget.check(product, name)
 
 
 # in half precision, as heads of this width are used
@@ -76,8 +81,6 @@ NATIVE = "cpu" if DEVICE == "cpu" else "hopper"
 def test_wide_heads(case: Case, dtype: torch.dtype, implementation: str) -> None:
     test_output_and_statistics(case, dtype, implementation)
     inputs, right = inputs_and_truth(case, dtype)
-    if not serves(implementation, inputs):
-        return
     top = attend(inputs, implementation).top(5)
     right.budget(lambda s: Top(5).define(s, right.call.shape).weights).check(top.weights, "top")
 
@@ -85,13 +88,12 @@ def test_wide_heads(case: Case, dtype: torch.dtype, implementation: str) -> None
 @pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_top_keys(case: Case, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, torch.float64)
-    if not serves(implementation, inputs):
-        return
+    must_serve(implementation, inputs)
     shape = right.call.shape
     a = attend(inputs, implementation)
     top, peak = a.top(5), a.peak()
-    right.budget(lambda s: Top(5).define(s, shape).weights).check(top.weights, "top")
-    right.budget(lambda s: Peak().define(s, shape).weights).check(peak.weights, "peak")
+    right.once("top", lambda s: Top(5).define(s, shape).weights).check(top.weights, "top")
+    right.once("peak", lambda s: Peak().define(s, shape).weights).check(peak.weights, "peak")
     # in float64 no two scores are near enough to swap places
     exact = Top(5).define(right.exact, shape)
     assert torch.equal(top.keys, exact.keys)
@@ -101,8 +103,7 @@ def test_top_keys(case: Case, implementation: str) -> None:
 @pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_cells_agree_to_the_bit(case: Case, implementation: str) -> None:
     inputs, right = inputs_and_truth(case, torch.float32)
-    if not serves(implementation, inputs):
-        return
+    must_serve(implementation, inputs)
     a = attend(inputs, implementation)
     every = a.dense()
     assert every.shape == a.shape
@@ -114,4 +115,4 @@ def test_cells_agree_to_the_bit(case: Case, implementation: str) -> None:
     assert torch.equal(a[..., middle], every[..., middle])
     assert torch.equal(a[..., ::3, 1::2], every[..., ::3, 1::2])
     assert torch.equal(a.scores[..., last, middle], a.scores[...][..., last, middle])
-    right.budget(lambda steps: steps.weights).check(every, "dense")
+    right.once("dense", lambda steps: steps.weights).check(every, "dense")

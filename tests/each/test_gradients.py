@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from each.conftest import DEVICE, HERE, attend, inputs_and_truth, serves
+from each.conftest import DEVICE, HERE, attend, inputs_and_truth, must_serve
 from regard.testing import Case, Inputs
 
 QUESTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
@@ -52,8 +52,7 @@ def _right(case: Case, question: str) -> list[torch.Tensor]:
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.name)
 def test_gradients(case: Case, implementation: str) -> None:
     inputs, _ = inputs_and_truth(case, torch.float64)
-    if not serves(implementation, inputs):
-        return
+    must_serve(implementation, inputs)
     for question in QUESTIONS:
         found = _gradients(inputs, implementation, question)
         for name, mine, exact in zip("qkv", found, _right(case, question), strict=True):

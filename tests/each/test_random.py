@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from each.conftest import DEVICE, attend, inputs_and_truth, serves
+from each.conftest import DEVICE, attend, inputs_and_truth, must_serve
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
 from regard.score import ALiBi
 from regard.summary import Concentration, Distance, Entropy, MaxScore, Pooled, Received, Visible
@@ -97,8 +97,7 @@ def problem(seed: int) -> tuple[Case, torch.dtype]:
 def test_right_or_refused(seed: int, name: str) -> None:
     case, dtype = problem(seed)
     inputs, right = inputs_and_truth(case, dtype)
-    if not serves(name, inputs):
-        return
+    must_serve(name, inputs)
     shape, dice = right.call.shape, random.Random(seed)
     columns = [Received(), Received(dice.choice((1, 9, 64))), Pooled(dice.choice((7, 16)))]
     asked = [*dice.sample(NUMBERS, 2), dice.choice(columns)]

@@ -13,7 +13,8 @@ import torch
 
 import regard
 from each import conftest
-from each.conftest import DEVICE, inputs_and_truth, serves
+from each.conftest import DEVICE, inputs_and_truth, must_serve
+from outcomes import status_of
 from regard.testing import CASES
 
 
@@ -31,17 +32,18 @@ def named(name: str) -> Any:
 
 
 def test_serving_and_refusing_are_written_down(said: list[tuple[str, str]]) -> None:
-    assert serves("tiled", named("sink"))
-    assert not serves("library", named("sink"))
+    must_serve("tiled", named("sink"))
+    with pytest.raises(BaseException, match="refused by library: "):
+        must_serve("library", named("sink"))
     assert said[0] == ("tiled", "")
     assert said[1][0] == "library" and said[1][1]
 
 
 def refusing(name: str, reason: str) -> Any:
-    def attend(*_: Any, **__: Any) -> Any:
+    def choose(*_: Any) -> Any:
         raise regard.errors.UnavailableError("cannot:", {name: [reason]})
 
-    return attend
+    return choose
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,26 @@ def refusing(name: str, reason: str) -> Any:
     [("tiled", "it is tired"), ("default", "nobody can"), ("triton", "head dim 5 is odd")],
 )
 def test_who_may_not_refuse_fails(monkeypatch: pytest.MonkeyPatch, name: str, reason: str) -> None:
-    monkeypatch.setattr(conftest, "attend", refusing(name, reason))
+    monkeypatch.setattr(conftest, "choose", refusing(name, reason))
     with pytest.raises(AssertionError):
-        serves(name, named("plain"))
+        must_serve(name, named("plain"))
 
 
 def test_a_reason_that_is_allowed_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, reason in (("triton", "of masks it knows no Rule"), ("hopper", "it is no Hopper")):
-        monkeypatch.setattr(conftest, "attend", refusing(name, reason))
-        assert not serves(name, named("plain"))
+        monkeypatch.setattr(conftest, "choose", refusing(name, reason))
+        with pytest.raises(BaseException, match=reason):
+            must_serve(name, named("plain"))
+
+
+def test_a_refused_case_is_neither_passed_nor_skipped() -> None:
+    def told(outcome: str, why: Any = None) -> Any:
+        return SimpleNamespace(skipped=outcome == "skipped", longrepr=why)
+
+    refused = ("a.py", 3, "Skipped: refused by library: it has no sink")
+    assert status_of(told("skipped", refused)) == ("refused", "r", "REFUSED")
+    assert status_of(told("skipped", ("a.py", 3, "Skipped: there is no avx2"))) is None
+    assert status_of(told("passed")) is None and status_of(told("failed", "E  assert 0")) is None
 
 
 class Reporter:

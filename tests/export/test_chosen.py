@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.errors import InputError, UnavailableError
 from regard.export.chosen import Chosen, by_place, check_exact, matching
 from regard.mask import Causal
 from regard.recording import Recording
+from regard.testing.recordings import Chunk, in_memory, write_prompt, write_recording
 
 LAYER = [f"L0H{n}" for n in range(4)]
 

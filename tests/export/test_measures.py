@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
 from regard.errors import UnavailableError
 from regard.export import measures
 from regard.export.chosen import Chosen
@@ -18,6 +17,7 @@ from regard.export.measures import (
     row_edges,
     row_numbers,
 )
+from regard.testing.recordings import in_memory
 
 N = 40
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
 from plot.pictures import ABOUT, axes_names, covered, outside, ticks
 from regard.plot import CAVEAT, entropy
 from regard.plot.curves import spread
 from regard.plot.theme import DARK, LIGHT
+from regard.testing.recordings import in_memory
 
 RNG = np.random.default_rng(5)
 

@@ -10,16 +10,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from draw.recorded import WORDS, in_memory
 from plot.pictures import read
 from regard.errors import InputError
 from regard.plot import CAVEAT, FORMATS, format_of, write_picture
+from regard.testing.recordings import WORDS, in_memory
 
 MEANING = "one token a cell; × uniform, log 0.1–100"
 AGAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from draw.recorded import in_memory
+from regard.testing.recordings import in_memory
 from pathlib import Path
 from regard.plot import write_picture
 rec, _ = in_memory()

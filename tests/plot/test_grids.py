@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
 from plot.pictures import ABOUT, axes_names, covered, image, outside, texts, ticks
 from regard.colour.shades import codes, is_light, palette
 from regard.errors import InputError
 from regard.plot import CAVEAT, grid
 from regard.plot.theme import LIGHT
 from regard.recording import STATISTICS
+from regard.testing.recordings import in_memory
 
 
 @pytest.fixture(scope="module")

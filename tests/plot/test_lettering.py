@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draw.recorded import HOSTILE
 from regard.draw.paper import Paper
 from regard.draw.spelling import visible as on_terminal
 from regard.plot import lettering
@@ -20,6 +19,7 @@ from regard.plot.lettering import (
     width,
     wrapped,
 )
+from regard.testing.recordings import HOSTILE
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from plot.pictures import axes_names, covered, image, outside, texts, ticks
-from recording.synthetic import Chunk
 from regard.colour.scale import TIMES_UNIFORM
 from regard.colour.shades import codes, palette
 from regard.mask import Causal
@@ -16,6 +14,7 @@ from regard.plot import CAVEAT
 from regard.plot.maps import shade
 from regard.plot.sheet import Sheet, settings
 from regard.plot.theme import DARK, LIGHT
+from regard.testing.recordings import HOSTILE, WORDS, Chunk, in_memory
 
 SIZES = [(2.5, 2.5), (3.3, 3.3), (4.0, 8.0), (8.0, 8.0), (14.0, 4.0)]
 

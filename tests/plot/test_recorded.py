@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from draw.recorded import WORDS, in_memory, write
 from plot.pictures import axes_names, image, texts, ticks
-from recording.synthetic import Chunk, write_prompt
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal
 from regard.recording import Memory, Recording
+from regard.testing.recordings import WORDS, Chunk, in_memory, write, write_prompt
 
 
 @pytest.fixture(scope="module")

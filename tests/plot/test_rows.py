@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, in_memory
 from plot.pictures import axes_names, covered, outside, texts, ticks
 from regard.plot import CAVEAT
 from regard.plot.theme import DARK, LIGHT
+from regard.testing.recordings import HOSTILE, in_memory
 
 SIZES = [(2.5, 2.5), (3.3, 3.3), (8.0, 5.6), (14.0, 3.0)]
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import regard
-from recording.synthetic import Chunk, Made, write_recording
 from regard.errors import DTypeError, InputError, ShapeError, TooLargeError, UnavailableError
 from regard.mask import Causal, Documents, Padding, Prefix, Table, Window
 from regard.mask.base import Part
@@ -30,6 +29,7 @@ from regard.summary import (
     Top,
     Visible,
 )
+from regard.testing.recordings import Chunk, WrittenPlace, write_recording
 
 DICE = np.random.default_rng(3)
 
@@ -135,7 +135,7 @@ MEASURES: dict[str, tuple[Callable[[Head], Any], Callable[..., Any]]] = {
 }
 
 
-def asked(case: Case, **options: Any) -> tuple[Recording, Made]:
+def asked(case: Case, **options: Any) -> tuple[Recording, WrittenPlace]:
     """The recording of a case, without stored answers unless told."""
     given = {"statistics": False} | case.options | options
     store, made = write_recording(chunks=case.chunks, **given)
@@ -143,7 +143,7 @@ def asked(case: Case, **options: Any) -> tuple[Recording, Made]:
 
 
 @pytest.fixture(scope="module", params=list(CASES))
-def recorded(request: pytest.FixtureRequest) -> tuple[Recording, Made]:
+def recorded(request: pytest.FixtureRequest) -> tuple[Recording, WrittenPlace]:
     """Each case once."""
     return asked(CASES[request.param])
 

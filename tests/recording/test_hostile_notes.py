@@ -15,13 +15,13 @@ import pytest
 import torch
 from regard.recording.doubt import check_place
 
-from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError, TooLargeError, UnavailableError
 from regard.mask import Causal, Documents, Padding, Table
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.notes import read_notes
 from regard.score import ALiBi, BiasTable, ScoreRule
 from regard.study import make_report
+from regard.testing.recordings import Chunk, write_recording
 
 NOTE = "place/0/L0"
 FINE = (FileError, UnavailableError, TooLargeError)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recording.synthetic import Chunk, write_recording
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import Head, Recording
+from regard.testing.recordings import Chunk, write_recording
 
 ROWS, KEYS = 90, 130
 DICE = np.random.default_rng(1)

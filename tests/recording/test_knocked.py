@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from draw.recorded import in_memory, on_disk
 from regard.errors import FileError
 from regard.recording import Memory, Recording, open
 from regard.recording.format.write import annotate
 from regard.recording.notes import read_knocked, write_knocked
 from regard.recording.schema import CONTENTS
+from regard.testing.recordings import in_memory, on_disk
 
 NUMBERS = {"delta_logit": -0.5, "delta_logprob": -0.25, "kl": 0.125}
 NUMBERS |= {f"typical_{name}": 0.0 for name in NUMBERS}

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Table, Window
-from regard.recording import Memory, Recording, Writer
+from regard.recording import Memory, Recording
 from regard.score import ALiBi, BiasTable, ScoreRule
+from regard.testing.recordings import Chunk, write_recording
 
 _HEADS = 4
 
@@ -123,8 +123,7 @@ def test_a_file_answers_as_memory_does(
     """Bit for bit, whichever cells are asked for and in whatever pieces they were written."""
     memory, made = write_recording(statistics=False, **given)
     path = tmp_path_factory.mktemp("file") / "a.regard"
-    with Writer(path) as writer:
-        write_recording(writer, statistics=False, **given | {"pieces": 33})
+    write_recording(path, statistics=False, **given | {"pieces": 33})
     one = Recording(memory)[0, 1]
     with regard.open(path) as rec:
         other = rec[0, 1]

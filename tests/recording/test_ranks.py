@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Folder, Recording, Writer
+from regard.testing.recordings import Chunk, write_rank, write_recording
 
 _TOKENS = 80
 
@@ -26,32 +25,6 @@ def chunks_of(cuts: Sequence[int]) -> list[Chunk]:
     ends = [*sorted({cut for cut in cuts if 0 < cut < _TOKENS}), _TOKENS]
     starts = [0, *ends[:-1]]
     return [Chunk((a, b), (0, b), Causal()) for a, b in zip(starts, ends, strict=True)]
-
-
-def write_rank(folder: Path, rank: int, chunks: list[Chunk], close: bool = True) -> Writer:
-    """The rows of one chunk with the keys that are new in it; rank 0 has the tokens."""
-    rows = chunks[rank].rows
-    part, own = write_recording(chunks=chunks, pieces=8, rows=rows)
-    place = json.loads(own.place.to_json())
-    place["segments"] = place["segments"][rank : rank + 1]
-    writer = Writer(folder / f"rank-{rank:04}.regard")
-    writer.note(part.metadata | {"place/0/L0": json.dumps(place)})
-    for name, entry in part.entries.items():
-        what, start = name.split("/")[-2:]
-        if "tokens" in name and rank:
-            continue
-        if what == "k":
-            whole, first = part.words(name), int(start)
-            here = np.arange(first, first + whole.shape[1])
-            new = (here >= rows[0]) & (here < rows[1])
-            if new.any():
-                at = name.rpartition("/")[0] + f"/{here[new][0]}"
-                writer.add(at, np.ascontiguousarray(whole[:, new]), entry.metadata)
-            continue
-        writer.add(name, part.words(name), entry.metadata)
-    if close:
-        writer.close()
-    return writer
 
 
 @settings(max_examples=12, deadline=None)

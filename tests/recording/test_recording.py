@@ -10,11 +10,11 @@ import pytest
 
 import regard
 from recording.conftest import record
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Folder, Memory, Reader, Recording, Writer
 from regard.recording.schema import CONTENTS, Place, Prompt
+from regard.testing.recordings import Chunk, write_prompt, write_rank, write_recording
 
 SMALL = [Chunk((0, 40), (0, 40), Causal())]
 
@@ -246,8 +246,7 @@ def test_rows_behind_a_gap_are_left_out(gone):
 
 def test_a_torn_file_opens_with_what_is_there(tmp_path):
     path = tmp_path / "a.regard"
-    with Writer(path) as writer:
-        write_recording(writer, chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
+    write_recording(path, chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
     size = path.stat().st_size
     whole = [head.dense() for head in regard.open(path)]
     for cut in range(0, size, 997):
@@ -264,8 +263,7 @@ def test_a_torn_file_opens_with_what_is_there(tmp_path):
 
 def test_a_damaged_tensor_is_told_when_asked_for(tmp_path):
     path = tmp_path / "a.regard"
-    with Writer(path) as writer:
-        write_recording(writer, chunks=SMALL)
+    write_recording(path, chunks=SMALL)
     frame = Reader(path).entries["P0/L0/q/0"].frame
     raw = bytearray(path.read_bytes())
     raw[frame.data + 5] ^= 1
@@ -283,17 +281,8 @@ def ranks(folder, **options):
     """Rows 0 … 99 by rank 0 and 100 … 159 by rank 1; each saw its own keys first."""
     chunks = [Chunk((0, 100), (0, 100), Causal()), Chunk((100, 160), (0, 160), Causal())]
     whole, made = write_recording(chunks=chunks, pieces=20, **options)
-    for rank, rows in enumerate(((0, 100), (100, 160))):
-        part, own = write_recording(chunks=chunks, pieces=20, rows=rows, **options)
-        place = json.loads(own.place.to_json())
-        place["segments"] = place["segments"][rank : rank + 1]
-        with Writer(folder / f"rank-{rank:04}.regard") as writer:
-            writer.note(part.metadata | {"place/0/L0": json.dumps(place)})
-            for name, entry in part.entries.items():
-                start = name.rpartition("/")[2]
-                mine = not name.startswith("P0/L0/k/") or (int(start) < 100) == (rank == 0)
-                if mine and (rank == 0 or "tokens" not in name):
-                    writer.add(name, part.words(name), entry.metadata)
+    for rank in range(2):
+        write_rank(folder, rank, chunks, pieces=20, **options)
     return Recording(whole), made
 
 
@@ -329,16 +318,16 @@ def test_arrays_of_masks_are_found_in_their_rank(tmp_path):
     from regard.mask import Table
 
     seen = torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) > 0.4
-    with Writer(tmp_path / "rank-0000.regard") as writer:
-        _, made = write_recording(writer, chunks=[Chunk((0, 40), (0, 40), Table(seen))])
+    _, made = write_recording(
+        tmp_path / "rank-0000.regard", chunks=[Chunk((0, 40), (0, 40), Table(seen))]
+    )
     rec = regard.open(tmp_path)
     np.testing.assert_allclose(rec["L0H0"].dense(), made.truth.weights()[0], atol=1e-6)
 
 
 def test_ranks_that_disagree_are_refused(tmp_path):
     for rank, bin in enumerate((1, 2)):
-        with Writer(tmp_path / f"rank-{rank:04}.regard") as writer:
-            write_recording(writer, chunks=SMALL, row_bin=bin)
+        write_recording(tmp_path / f"rank-{rank:04}.regard", chunks=SMALL, row_bin=bin)
     with pytest.raises(FileError, match="L0: the ranks do not agree about row_bin"):
         regard.open(tmp_path)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recording.synthetic import Chunk, write_recording
 from regard.mask import Causal
 from regard.recording import Recording
 from regard.recording.collect import areas, pool
+from regard.testing.recordings import Chunk, write_recording
 
 SIZES = [1, 2, 63, 64, 123, 256]
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
 from regard.recording.layer import Held
@@ -24,7 +23,8 @@ from regard.recording.sinks import (
     sinks_from_lists,
 )
 from regard.recording.visibility import VisibleSpans
-from study.planted import causal, record_planted, text
+from regard.testing.recordings import Chunk, write_recording
+from regard.testing.recordings.planted import causal, record_planted, text
 
 N = 200
 SEEN = N - np.arange(N)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard.declare import encode
 from regard.errors import FileError, InputError
 from regard.mask import Causal, Table, Window
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.schema import UNKNOWN, statistics_in
+from regard.testing.recordings import Chunk, write_prompt, write_recording
 
 N = 200
 

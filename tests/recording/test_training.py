@@ -9,20 +9,18 @@ import pytest
 
 from regard.errors import FileError, InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Training
+from regard.testing.recordings import write_training
 
 WORDS = {"max_score": "largest score", "peak": "heaviest weight"}
 ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)
 
 
 def _memory(places=("L0", "L1"), pieces=((0, [0, 10]), (2, [20]))):
-    store = Memory()
-    store.note({"contents": "attention/1"})
-    store.note({"training": json.dumps({"places": places, "statistics": WORDS})})
+    store = write_training(Memory(), statistics=WORDS, places=places)
     for start, steps in pieces:
-        store.add(f"training/steps/{start}", np.array(steps, np.int64))
-        for number, name in enumerate(WORDS):
-            values = np.array(steps, np.float32)[:, None, None] + number + np.zeros((2, 3))
-            store.add(f"training/{name}/{start}", values.astype(np.float32))
+        column = np.array(steps, np.float32)[:, None, None] + np.zeros((2, 3))
+        values = {name: column + number for number, name in enumerate(WORDS)}
+        write_training(store, values, WORDS, steps=steps, start=start, places=places)
     return store
 
 

@@ -13,7 +13,6 @@ import pytest
 
 import regard
 from recording.golden.make import HighestScore, unpack
-from recording.synthetic import Chunk, write_recording
 from regard.errors import FileError
 from regard.mask import Causal
 from regard.recording import Head, Memory, PromptView, Recording, check
@@ -27,6 +26,7 @@ from regard.recording.schema import (
     statistics_note,
 )
 from regard.summary import RowStatistic
+from regard.testing.recordings import Chunk, write_recording
 
 FILES = ("fine.regard", "binned.regard", "cut.regard", "ranks", "shards")
 # CONTENTS.md: what versions may differ by, relative to the number

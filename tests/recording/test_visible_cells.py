@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.mask import Causal, Documents, Prefix, Window
 from regard.recording import visibility as module
 from regard.recording.visibility import seen_cells, uniform_cells
 from regard.score import BiasTable, ScoreRule
+from regard.testing.recordings import Chunk, in_memory
 from regard.views.uniform import sight_of
 
 N = 30

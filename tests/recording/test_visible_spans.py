@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.recording.visibility import visible_spans
 from regard.score import BiasTable, ScoreRule
+from regard.testing.recordings import Chunk, write_recording
 
 MASKS = {
     "none": None,

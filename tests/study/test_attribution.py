@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.errors import ShapeError, UnavailableError
 from regard.recording import Recording
+from regard.testing.recordings import Chunk, write_recording
 
 DICE = np.random.default_rng(0)
 

@@ -19,8 +19,8 @@ from regard.study.chance import (
     sign_test,
 )
 from regard.study.facts import PlaceFacts
+from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
 from study.patternless import LENGTHS, MASKS, SHAPES, labels_given
-from study.planted import KINDS, mixed, record_planted, targets, text
 
 
 @pytest.mark.parametrize("rows", [1, 8, 40])

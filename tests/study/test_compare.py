@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import regard
-from recording.synthetic import Chunk, write_prompt, write_recording
 from regard import study
 from regard.errors import InputError
 from regard.recording import Recording
 from regard.score import ScoreRule
 from regard.study import js_distance
-from study.planted import mixed, record_planted, targets, text
+from regard.testing.recordings import Chunk, write_prompt, write_recording
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
 
 N = 140
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.errors import InputError
 from regard.mask import Causal
-from regard.recording import Memory, Recording, Writer
+from regard.recording import Memory, Recording
 from regard.study.finding import Finding, HeadStudy, SeenAt, as_number
 from regard.study.words import in_figures, knock_out_sentence, sentence
-from study.planted import record_planted, text
+from regard.testing.recordings import Chunk, tear, write_recording
+from regard.testing.recordings.planted import record_planted, text
 
 EVIDENCE = {
     "text": {
@@ -63,10 +63,8 @@ def test_a_live_recording_is_told_to_be_live() -> None:
 
 def test_a_torn_recording_is_told_to_be_torn(tmp_path: Any) -> None:
     path = tmp_path / "a.regard"
-    with Writer(path) as writer:
-        write_recording(writer, chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
-    raw = path.read_bytes()
-    path.write_bytes(raw[: int(len(raw) * 0.9)])
+    write_recording(path, chunks=[Chunk((0, 90), (0, 90), Causal())], pieces=30)
+    tear(path, 0.9)
     with regard.open(path) as rec:
         report = study.make_report(rec)
     assert any(doubt.startswith("damaged at byte ") for doubt in report.doubts)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
-from study.planted import KINDS, mixed, record_planted, targets, text
+from regard.testing.recordings import Chunk, write_recording
+from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 MASSES = ("previous", "offset", "self", "local-8", "duplicate-token", "prefix-matching",
           "delimiter")  # fmt: skip

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import regard
-from recording.synthetic import Chunk, Made, write_recording
 from regard import study
 from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.score import ScoreRule
 from regard.study.facts import PlaceFacts
+from regard.testing.recordings import Chunk, WrittenPlace, write_recording
 
 N = 150
 MASKS = {
@@ -28,7 +28,9 @@ MASKS = {
 EVERY_MASK = pytest.mark.parametrize("name", MASKS)
 
 
-def made(mask: Any, score: ScoreRule | None = None, **options: Any) -> tuple[Recording, Made]:
+def made(
+    mask: Any, score: ScoreRule | None = None, **options: Any
+) -> tuple[Recording, WrittenPlace]:
     rule = ScoreRule(0.25) if score is None else score
     chunk = Chunk((0, N), (0, N), mask, rule)
     store, truth = write_recording(chunks=[chunk], spread=3.0, **options)

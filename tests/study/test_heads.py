@@ -11,15 +11,15 @@ import torch
 import regard
 from real_models import smollm2
 from recorder.models import tiny, tokens
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.errors import InputError
 from regard.mask.kinds import Table
 from regard.recorder.drive import drive
 from regard.recorder.tokens import Encoded
-from regard.recording import Memory, Recording, Writer
+from regard.recording import Memory, Recording
 from regard.recording.schema import CONTENTS
 from regard.score import ScoreRule
+from regard.testing.recordings import Chunk, write_recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -107,8 +107,11 @@ def test_heads_with_masks_of_their_own() -> None:
 def test_one_recording_per_rank_is_one_recording(tmp_path: Any) -> None:
     whole = Recording(write_recording(chunks=[Chunk((0, 80), (0, 80), regard.Causal())])[0])
     for rank, rows in enumerate(((0, 48), (48, 80))):
-        with Writer(tmp_path / f"rank-{rank:04d}.regard") as writer:
-            write_recording(writer, chunks=[Chunk((0, 80), (0, 80), regard.Causal())], rows=rows)
+        write_recording(
+            tmp_path / f"rank-{rank:04d}.regard",
+            chunks=[Chunk((0, 80), (0, 80), regard.Causal())],
+            rows=rows,
+        )
     with regard.open(tmp_path) as folder:
         found = study.patterns(folder)
         assert [one.label for one in found] == whole.labels()

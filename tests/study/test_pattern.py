@@ -10,7 +10,15 @@ import pytest
 
 from regard import study
 from regard.study.pattern import LEAST_NON_SINK, every_pattern
-from study.planted import KINDS, causal, expected, mixed, record_planted, targets, text
+from regard.testing.recordings.planted import (
+    KINDS,
+    causal,
+    expected,
+    mixed,
+    record_planted,
+    targets,
+    text,
+)
 
 SINKS = (0.0, 0.5, 0.9, 0.999)
 SEEDS = range(6)

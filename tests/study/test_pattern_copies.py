@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard import study
 from regard.recording import Recording
-from study.planted import mixed, record_planted, targets, text
+from regard.testing.recordings import Chunk, write_recording
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
 
 
 def test_a_sink_whose_token_comes_again_is_no_duplicate_pattern() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import regard
-from recording.synthetic import Chunk, write_recording
 from regard.recording import Recording
 from regard.study.align import align
 from regard.study.divergence import js_distance
 from regard.study.profiles import profile_distances
+from regard.testing.recordings import Chunk, write_recording
 
 N = 120
 

@@ -12,7 +12,7 @@ import regard
 from regard import study
 from regard.errors import InputError, UnavailableError
 from regard.study.rollout import CAUTION
-from study.planted import Words, causal, record_planted, text
+from regard.testing.recordings.planted import Words, causal, record_planted, text
 
 
 class Dense:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "src" / "regard" / "engine" / "backends" / "gpu"
@@ -45,22 +44,15 @@ def test_every_file_of_kernels_has_a_step(sanitize):
     assert {"forward", "columns", "backward"} <= launched()
 
 
-def run(*words: str, interpreted: bool) -> subprocess.CompletedProcess[str]:
-    env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    env |= {"TRITON_INTERPRET": "1"} if interpreted else {"CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, str(TOOL), *words]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
-
-
 def test_steps_run():
     words = ("columns", "backward", "decode")
-    done = run(*words, interpreted=True)
+    done = warm.run(TOOL, *words, interpret=True)
     assert done.returncode == 0, done.stderr
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [[w, "triton"] for w in words]
 
 
 def test_without_a_gpu_it_says_what_is_needed():
-    done = run(interpreted=False)
+    done = warm.run(TOOL, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 2 and not done.stdout
     assert "need a CUDA GPU" in done.stderr and "Traceback" not in done.stderr
 

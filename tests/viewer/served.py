@@ -6,26 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draw.recorded import WORDS, write
-from regard.recording import Memory, Recording, Writer, open
+from regard.recording import Memory, Recording, open
 from regard.recording.schema import CONTENTS
+from regard.testing.recordings import WORDS, on_disk
 from regard.viewer.opened import Opened
 
-__all__ = ["TOKEN", "make_empty", "make_file", "make_opened"]
+__all__ = ["TOKEN", "make_empty", "make_opened"]
 
 TOKEN = "t" * 32
 
 
-def make_file(path: Path, tokens: Sequence[str] = WORDS, **options: Any) -> Path:
-    """Two layers, the first exact; finished."""
-    with Writer(path) as writer:
-        write(writer, tokens, **options)
-    return path
-
-
 def make_opened(folder: Path, tokens: Sequence[str] = WORDS, **options: Any) -> Opened:
-    """The same, open."""
-    return Opened(open(make_file(folder / "run.regard", tokens, **options)))
+    """Two layers, the first exact; finished, and open."""
+    return Opened(open(on_disk(folder / "run.regard", tokens, **options)))
 
 
 def make_empty() -> Opened:

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, WORDS
 from regard.errors import InputError, UnavailableError
 from regard.recording import STATISTICS, Head, open
 from regard.recording.schema import tensor_name
+from regard.testing.recordings import HOSTILE, WORDS, on_disk, tear
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import row as rows_module
 from regard.views.schema import as_text
-from viewer.served import make_empty, make_file, make_opened
+from viewer.served import make_empty, make_opened
 
 
 def _read(value):
@@ -61,9 +61,7 @@ def test_an_empty_recording_has_an_overview():
 
 
 def test_damage_is_said_and_the_rest_is_there(tmp_path):
-    path = make_file(tmp_path / "run.regard")
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) * 2 // 3])
+    path = tear(on_disk(tmp_path / "run.regard"), 2 / 3)
     found = _read(answers.overview(Opened(open(path))))
     assert found["damage"]
     assert all(one["reason"] for one in found["damage"])
@@ -71,7 +69,7 @@ def test_damage_is_said_and_the_rest_is_there(tmp_path):
 
 
 def test_a_damaged_tensor_costs_only_what_needs_it(tmp_path):
-    path = make_file(tmp_path / "run.regard")
+    path = on_disk(tmp_path / "run.regard")
     raw = bytearray(path.read_bytes())
     entry = open(path).store.entries[tensor_name(0, "L0", "totals")]
     raw[entry.frame.data] ^= 255

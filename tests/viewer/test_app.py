@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from draw.recorded import HOSTILE, WORDS, write
-from recording.synthetic import Chunk
 from recording.test_knocked import ONE
 from regard.mask import Window
 from regard.recording import Writer, open
 from regard.recording.format.write import annotate
 from regard.recording.notes import write_knocked
 from regard.recording.schema import CONTENTS
+from regard.testing.recordings import HOSTILE, WORDS, Chunk, on_disk, tear, write
 from regard.viewer import answers, app
 from regard.viewer.app import build_app
 from regard.viewer.files import PageFile
 from regard.viewer.opened import Opened
 from regard.viewer.work import Pool
-from viewer.served import TOKEN, make_file, make_opened
+from viewer.served import TOKEN, make_opened
 
 PORT = 8123
 PAGE = {
@@ -189,16 +188,14 @@ def test_a_live_recording_grows(tmp_path, pool):
 
 
 def test_a_damaged_recording_is_served_with_its_damage(tmp_path, pool):
-    path = make_file(tmp_path / "run.regard")
-    raw = path.read_bytes()
-    path.write_bytes(raw[: len(raw) * 2 // 3])
+    path = tear(on_disk(tmp_path / "run.regard"), 2 / 3)
     client = _client(pool, Opened(open(path)))
     for found in (client.get("/api/recordings").json()[0], client.get("/api/0/overview").json()):
         assert found["damage"][0]["reason"]
 
 
 def test_several_recordings_keep_apart(tmp_path, pool):
-    both = [Opened(open(make_file(tmp_path / f"{n}.regard", layers=n + 1)), n) for n in range(2)]
+    both = [Opened(open(on_disk(tmp_path / f"{n}.regard", layers=n + 1)), n) for n in range(2)]
     client = _client(pool, *both)
     assert [one["name"] for one in client.get("/api/recordings").json()] == ["0.regard", "1.regard"]
     assert [len(client.get(f"/api/{n}/overview").json()["heads"]) for n in range(2)] == [4, 8]
@@ -357,7 +354,7 @@ def test_thumbnails_say_their_size(client):
 
 def test_prompts_are_compared(tmp_path, pool):
     (tmp_path / "b").mkdir()
-    a, b = make_opened(tmp_path, exact=(0, 1)), Opened(open(make_file(tmp_path / "b/b.regard")), 1)
+    a, b = make_opened(tmp_path, exact=(0, 1)), Opened(open(on_disk(tmp_path / "b/b.regard")), 1)
     client = _client(pool, a, b)
     said = client.get("/api/0/compare?other=1").json()
     assert (said["a"]["name"], said["b"]["name"]) == ("run.regard", "b.regard")
@@ -373,7 +370,7 @@ def test_all_findings_are_told(client):
 
 
 def test_knock_outs_that_are_kept_later_are_shown(tmp_path, pool):
-    path = make_file(tmp_path / "run.regard")
+    path = on_disk(tmp_path / "run.regard")
     client = _client(pool, Opened(open(path)))
     before = client.get("/api/0/overview").json()["revision"]
     assert client.get("/api/0/findings").json()["knocked"] == {}

@@ -7,9 +7,9 @@ import base64
 import numpy as np
 import pytest
 
-from draw.recorded import WORDS, in_memory
 from regard.errors import InputError
 from regard.study import make_report
+from regard.testing.recordings import WORDS, in_memory
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording, chosen_labels
 from regard.viewer.opened import Opened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import zlib
@@ -10,10 +9,9 @@ import zlib
 import numpy as np
 import pytest
 
-from draw.recorded import on_disk
 from regard.recording import Memory, Recording, Writer, open
 from regard.recording.format.write import extend
-from regard.recording.schema import CONTENTS
+from regard.testing.recordings import on_disk, write_training
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.carried_training import _rounded, carry_training
@@ -27,20 +25,12 @@ WORDS = {"max_score": "largest score", "peak": "heaviest key"}
 def _noted(store, samples=30, maps=(), heads=4):
     values = np.random.default_rng(0).normal(5, 1, (samples, 2, heads)).astype(np.float32)
     values[:, 1, -1] = np.nan
-    store.note({"training": json.dumps({"places": ["L0", "L1"], "statistics": WORDS})})
-    store.add("training/steps/0", np.arange(samples) * 10)
-    for name in WORDS:
-        store.add(f"training/{name}/0", values)
-    for head, step in maps:
-        pooled = np.random.default_rng(step).random((6, 5), np.float32)
-        store.add(f"training/map/{head}/{step}", pooled)
-    return store
+    pooled = [(*one, np.random.default_rng(one[1]).random((6, 5), np.float32)) for one in maps]
+    return write_training(store, values, WORDS, steps=np.arange(samples) * 10, maps=pooled)
 
 
 def _bare(*given, **options):
-    store = Memory()
-    store.note({"contents": CONTENTS})
-    return Opened(Recording(_noted(store, *given, **options)))
+    return Opened(Recording(_noted(Memory(), *given, **options)))
 
 
 def _strips(run, name, first=1):
@@ -157,7 +147,6 @@ def test_the_page_of_a_notebook(monkeypatch):
 def test_no_server_is_needed(tmp_path):
     path = tmp_path / "run.regard"
     with Writer(path) as writer:
-        writer.note({"contents": CONTENTS})
         _noted(writer)
     program = (
         "import sys; sys.modules['starlette'] = sys.modules['torch'] = None\n"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from draw.recorded import WORDS
 from regard.errors import InputError
 from regard.recording import open
 from regard.study import compare_recordings
+from regard.testing.recordings import WORDS, make_state
 from regard.viewer.answers import comparison
 from regard.viewer.opened import Opened
 from regard.views import comparison as module
 from viewer.served import make_opened
-from viewer.states import make_state
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from draw.recorded import on_disk
-from recording.synthetic import Chunk
 from regard.mask import Causal, Window
 from regard.recording import open
+from regard.testing.recordings import Chunk, on_disk
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from draw.recorded import in_memory
 from regard.learn import Options, make_lesson
+from regard.testing.recordings import in_memory
 from regard.viewer.notebook import (
     frame,
     lesson_page,

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from draw.recorded import WORDS, write
 from regard.errors import InputError
 from regard.recording import Writer, open
 from regard.recording.schema import CONTENTS
+from regard.testing.recordings import WORDS, write
 from regard.viewer import opened as module
 from regard.viewer.opened import Opened
 from viewer.served import make_empty, make_opened

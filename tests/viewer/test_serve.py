@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from regard.errors import FileError, InputError, MissingExtraError, UnavailableError
+from regard.testing.recordings import on_disk
 from regard.viewer import serve as module
 from regard.viewer.loopback import bound
 from regard.viewer.serve import serve
-from viewer.served import make_file
 
 _SCRIPT = """
 import sys
@@ -31,7 +31,7 @@ print("ended well", flush=True)
 @pytest.fixture
 def process(tmp_path):
     """The process and the address it printed."""
-    path = make_file(tmp_path / "run.regard")
+    path = on_disk(tmp_path / "run.regard")
     child = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT, str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -112,7 +112,7 @@ def test_a_taken_port_is_said():
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_ports_that_are_none(tmp_path, port):
     with pytest.raises(InputError, match="give 0 for a free one"):
-        serve([make_file(tmp_path / "run.regard")], port)
+        serve([on_disk(tmp_path / "run.regard")], port)
 
 
 def test_nothing_to_serve():
@@ -121,7 +121,7 @@ def test_nothing_to_serve():
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    made = make_file(tmp_path / "run.regard")
+    made = on_disk(tmp_path / "run.regard")
     with pytest.raises(FileError, match="no such file"):
         serve([made, tmp_path / "none.regard"])
 
@@ -137,7 +137,7 @@ def test_the_browser_is_opened_at_the_address_that_is_said(tmp_path, monkeypatch
     said, seen = [], []
     monkeypatch.setattr(module, "_run", lambda server, listener: None)
     monkeypatch.setattr(module, "open_in_browser", seen.append)
-    serve([make_file(tmp_path / "run.regard")], open_browser=True, say=said.append)
+    serve([on_disk(tmp_path / "run.regard")], open_browser=True, say=said.append)
     assert said == seen
     assert len(said) == 1
 

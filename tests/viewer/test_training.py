@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from draw.recorded import write
 from regard.errors import InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Writer, open
 from regard.recording.schema import CONTENTS
-from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from regard.testing.recordings import write, write_training
 from regard.viewer import answers
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
@@ -33,30 +30,13 @@ def _values(count, seed=0):
     return values
 
 
-def _add(writer, first, values, every=1):
-    steps = np.arange(first, first + len(values)) * every
-    writer.add(series_name("steps", first), steps)
-    for name in WORDS:
-        writer.add(series_name(name, first), values)
+def _write(store, values=None, every=1, start=0, **options):
+    steps = None if values is None else np.arange(start, start + len(values)) * every
+    return write_training(store, values, WORDS, places=PLACES, steps=steps, start=start, **options)
 
 
-def _note(writer, alarms=(), limits=None):
-    said = {"places": PLACES, "statistics": WORDS}
-    if limits is not None:
-        said["limits"] = {name: one.to_dict() for name, one in limits.items()}
-    writer.note({TRAINING_NOTE: json.dumps(said)})
-    if alarms:
-        writer.note({ALARMS_NOTE: json.dumps([one.to_dict() for one in alarms])})
-
-
-def _opened(values, alarms=(), every=1, maps=(), limits=None):
-    store = Memory()
-    store.note({"contents": CONTENTS})
-    _note(store, alarms, limits)
-    _add(store, 0, values, every)
-    for head, step, pooled in maps:
-        store.add(map_name(head, step), pooled)
-    return Opened(Recording(store))
+def _opened(values, alarms=(), every=1, **options):
+    return Opened(Recording(_write(Memory(), values, every, alarms=alarms, **options)))
 
 
 @pytest.fixture
@@ -137,11 +117,10 @@ def test_a_run_that_goes_on_is_followed(tmp_path):
         writer.note({"contents": CONTENTS})
         opened = Opened(open(path))
         assert answers.training(opened)["samples"] == 0
-        _note(writer)
-        _add(writer, 0, values[:4])
+        _write(writer, values[:4])
         first = answers.training(opened)
-        _add(writer, 4, values[4:])
-        _note(writer, [ALARM])
+        _write(writer, values[4:], start=4)
+        _write(writer, alarms=[ALARM])
         second = answers.training(opened)
     assert (first["samples"], second["samples"]) == (4, 9)
     assert second["revision"] > first["revision"]
@@ -154,8 +133,7 @@ def test_training_beside_attention(tmp_path, ask):
     path = tmp_path / "run.regard"
     with Writer(path) as writer:
         write(writer, ["a", "b", "c", "d"])
-        _note(writer)
-        _add(writer, 0, _values(2))
+        _write(writer, _values(2))
     opened = Opened(open(path))
     assert ask(opened, "overview").json()["heads"]
     assert ask(opened, "training").json()["samples"] == 2

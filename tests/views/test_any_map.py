@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recording.synthetic import Chunk, write_recording
 from recording.test_random_problems import masks
 from regard.mask import Causal
 from regard.recording import Recording
 from regard.recording.visibility import Sight, seen_cells
+from regard.testing.recordings import Chunk, write_recording
 from regard.viewer.opened import Opened
 from regard.views.cache import Cache
 from regard.views.pixels import TILE, Pixels
@@ -163,12 +163,10 @@ def test_maps_of_a_growing_recording_are_made_anew(pieces: int) -> None:
 
 def test_a_look_at_a_finished_file_costs_nothing(tmp_path: Any) -> None:
     import regard
-    from regard.recording import Writer
     from regard.recording.format.write import annotate
 
     path = tmp_path / "a.regard"
-    with Writer(path) as writer:
-        write_recording(writer, chunks=[Chunk((0, 20), (0, 20), Causal())])
+    write_recording(path, chunks=[Chunk((0, 20), (0, 20), Causal())])
     served = Opened(regard.open(path))
     assert not served.refresh() and served.revision == 0
     annotate(path, {"check": '{"rows": 3}'})

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk, write_recording
 from recording.test_head import CASES
 from regard.recording import Recording
+from regard.testing.recordings import Chunk, in_memory, write_recording
 from regard.views.profiles import (
     MOST_POINTS,
     Bins,

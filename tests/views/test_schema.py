@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from draw.recorded import on_disk
 from regard.recording import open
 from regard.study import make_report
+from regard.testing.recordings import STATES, make_state, on_disk
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
@@ -24,7 +24,6 @@ from regard.views.region import make_region
 from regard.views.row import make_row
 from regard.views.uniform import Look
 from viewer.shell import facts_of
-from viewer.states import FINISHED, make_state
 
 TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "answers_types.py"))
 
@@ -90,7 +89,7 @@ def test_the_checker_sees_what_is_wrong():
     assert wrong([1, "2"], list[int], "n") == ["n[1]: '2' is no int"]
 
 
-@pytest.fixture(scope="module", params=list(FINISHED))
+@pytest.fixture(scope="module", params=list(STATES))
 def opened(request, tmp_path_factory):
     """A recording of every kind there is."""
     path = make_state(tmp_path_factory.mktemp("schema") / "run.regard", request.param)

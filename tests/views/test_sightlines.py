@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.mask import Causal, Window
 from regard.recording.visibility import Sight, seen_cells
+from regard.testing.recordings import Chunk, in_memory
 from regard.views.sightlines import sightlines_of
 
 

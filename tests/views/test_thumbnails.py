@@ -7,18 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from draw.recorded import WORDS, in_memory, write
-from recording.synthetic import Chunk
 from regard.errors import InputError
 from regard.mask import Causal, Window
 from regard.recording import Memory, Recording, open
+from regard.testing.recordings import STATES, WORDS, Chunk, in_memory, make_state, write
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import thumbnails
 from regard.views.thumbnails import NONE, SAMPLED, WHOLE, thumbnails_of
 from regard.views.uniform import encode_times
 from viewer.served import make_opened
-from viewer.states import FINISHED, make_state
 
 LONG = [WORDS[n % len(WORDS)] for n in range(600)]
 
@@ -102,7 +100,7 @@ def test_heads_without_a_map_are_marked(tmp_path):
     assert found.kinds.tolist() == [[WHOLE, NONE, NONE, WHOLE]] * 2
 
 
-@pytest.mark.parametrize("name", [name for name in FINISHED if name != "empty"])
+@pytest.mark.parametrize("name", [name for name in STATES if name != "empty"])
 def test_every_state_can_be_drawn(tmp_path, name):
     one = Opened(open(make_state(tmp_path / "one.regard", name)))
     for stack in answers.overview(one)["stacks"]:

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from recording.synthetic import write_recording
 from recording.test_head import CASES
 from regard.errors import InputError, UnavailableError
 from regard.recording import Recording
 from regard.recording.replay import Replay
+from regard.testing.recordings import write_recording
 from regard.views import tiles
 from regard.views.cache import Cache
 from regard.views.pixels import TILE

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.errors import UnavailableError
 from regard.mask import Causal, Table, Window
+from regard.testing.recordings import Chunk, in_memory
 from regard.views.uniform import codes_of, even_sums, fitting_cell, make_cells, pooling, sight_of
 
 N = 50

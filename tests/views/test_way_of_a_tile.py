@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import regard
-from draw.recorded import in_memory
+from regard.testing.recordings import in_memory
 from regard.viewer.app import _ANSWERS, Asked
 from regard.viewer.opened import Opened
 from regard.viewer.work import Job

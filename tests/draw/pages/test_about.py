@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from draw.recorded import HOSTILE, in_memory, on_disk, write
 from regard.draw import Paper, finished, plain
 from regard.draw.pages.about import (
     kept_lines,
@@ -16,6 +15,7 @@ from regard.draw.pages.about import (
 )
 from regard.draw.spelling import cells
 from regard.recording import Memory, Recording, Writer, open
+from regard.testing.recordings import HOSTILE, in_memory, on_disk, write
 
 PAPER = Paper()
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import head_lines
 from regard.draw.spelling import cells
 from regard.recording import STATISTICS
+from regard.testing.recordings import HOSTILE, WORDS, in_memory
 from regard.views.head import HeadView, head_answer
 from regard.views.text import CAVEAT
 from regard.views.uniform import Look

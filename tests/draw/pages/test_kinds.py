@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from draw.recorded import in_memory
-from recording.synthetic import Chunk
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import head_lines, overview_lines, region_lines, row_lines
 from regard.draw.spelling import cells
 from regard.mask import Causal, Documents, Padding, Window
 from regard.score import ALiBi, ScoreRule
+from regard.testing.recordings import Chunk, in_memory
 from regard.views.head import HeadView
 from regard.views.overview import whole_overview
 from regard.views.region import make_region

@@ -7,8 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, in_memory
-from recording.synthetic import Chunk, write_prompt, write_recording
 from recording.test_statistics import sinking
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import overview_lines
@@ -18,6 +16,7 @@ from regard.mask import Causal
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.statistics import PlaceStatistics
 from regard.study import make_report
+from regard.testing.recordings import HOSTILE, Chunk, in_memory, write_prompt, write_recording
 from regard.views.overview import whole_overview
 
 PAPER = Paper()

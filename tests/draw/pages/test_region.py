@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import region_lines
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
+from regard.testing.recordings import HOSTILE, WORDS, in_memory
 from regard.views import region as module
 from regard.views.region import RegionView, make_region
 from regard.views.uniform import Look

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import HOSTILE, WORDS, in_memory
 from regard.colour import shades as colours
 from regard.draw import Paper, finished, palette, plain
 from regard.draw.pages import row_lines
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
+from regard.testing.recordings import HOSTILE, WORDS, in_memory
 from regard.views.row import find_row, make_row
 from regard.views.uniform import Look
 

@@ -7,12 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from draw.recorded import on_disk
 from regard.draw import Paper, finished, plain
 from regard.draw.pages import overview_lines, run_lines
-from regard.recording import Alarm, Memory, Recording, open
+from regard.recording import Alarm, Limit, Memory, Recording, open
 from regard.recording.format.write import extend
-from regard.recording.schema import CONTENTS
+from regard.testing.recordings import on_disk, write_training
 from regard.views.overview import whole_overview
 
 WORDS = {"max_score": "largest score", "grad_w_q": "norm"}
@@ -20,25 +19,19 @@ ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)
 
 
 def _noted(store, alarms=()):
-    limits = {"max_score": {"side": "above", "value": 100}}
-    said = {"places": ["L0", "L1"], "statistics": WORDS, "limits": limits}
-    store.note({"training": json.dumps(said)})
-    store.note({"training/alarms": json.dumps([one.to_dict() for one in alarms])})
     values = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
     values[0, 1, 1] = np.nan
-    store.add("training/steps/0", np.array([0, 10, 20], np.int64))
-    store.add("training/max_score/0", values)
-    store.add("training/grad_w_q/0", np.full_like(values, np.nan))
-    store.add("training/map/L0H1/10", np.eye(3, dtype=np.float32))
-    return store
+    return write_training(
+        store, {"max_score": values, "grad_w_q": np.full_like(values, np.nan)}, WORDS,
+        steps=[0, 10, 20], limits={"max_score": Limit("above", 100)}, alarms=alarms,
+        maps=[("L0H1", 10, np.eye(3))],
+    )  # fmt: skip
 
 
 @pytest.fixture
 def bare():
     """A run and nothing else."""
-    store = Memory()
-    store.note({"contents": CONTENTS})
-    return Recording(_noted(store, [ALARM]))
+    return Recording(_noted(Memory(), [ALARM]))
 
 
 def _run(recording):
@@ -73,13 +66,9 @@ def test_as_json(bare):
 
 
 def test_many_alarms_are_counted():
-    store = Memory()
-    store.note({"contents": CONTENTS})
-    lines = _run(Recording(_noted(store, [ALARM] * 14)))
+    lines = _run(Recording(_noted(Memory(), [ALARM] * 14)))
     assert "14 alarms" in lines and "and 2 more" in lines
-    store = Memory()
-    store.note({"contents": CONTENTS})
-    assert "no alarm: no head stayed over a limit" in _run(Recording(_noted(store)))
+    assert "no alarm: no head stayed over a limit" in _run(Recording(_noted(Memory())))
 
 
 def test_the_overview_has_it_with_and_without_a_text(bare, tmp_path):

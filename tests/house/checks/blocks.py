@@ -12,10 +12,10 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import warm
 
 FENCE = re.compile(r"^```(?P<info>[^`\n]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 LEFT_ALONE = ("make", "pip", "git", "cd")  # they change the machine, not the document
@@ -93,15 +93,10 @@ def failures(path: Path, package_root: Path, workplace: Path) -> list[str]:
     if examples.is_dir() and not (workplace / "examples").exists():
         (workplace / "examples").symlink_to(examples)
     searched = os.pathsep.join([str(package_root), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-P", str(RUNNER), path.name],
-        input=json.dumps(todo),
-        cwd=workplace,
-        env=os.environ | {"PYTHONPATH": searched, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = warm.run(
+        RUNNER, path.name, package=False, input=json.dumps(todo), cwd=workplace,
+        searched=str(package_root), timeout=300, PYTHONPATH=searched, NO_COLOR="1",
+    )  # fmt: skip
     return [] if done.returncode == 0 else done.stderr.strip().splitlines()
 
 

@@ -6,7 +6,6 @@ decides on import whether it interprets.
 
 from __future__ import annotations
 
-import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from triton.language import core
-from triton.runtime import interpreter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import few_queries
 from disorder import disordered
+from hasten import hasten
 
 import regard
 from each import (
@@ -78,22 +76,6 @@ MAPS = (
 )  # fmt: skip
 SOME = Received((3, 68), "visible")  # in the first tile and in the last
 QUESTIONS = ("output, lse and entropy", "received")
-
-
-def hasten() -> None:
-    """The interpreter looks through all of Triton's names at every call; once is enough."""
-    builtins: dict[Any, list[str]] = {}
-
-    def patch(module: Any, builder: Any, scope: Any) -> None:
-        if module not in builtins:
-            members = inspect.getmembers(module)
-            builtins[module] = [name for name, it in members if core.is_builtin(it)]
-        for name in builtins[module]:
-            if core.is_builtin(it := getattr(module, name)):
-                interpreter._patch_attr(module, name, it, builder, scope)
-
-    if hasattr(interpreter, "_patch_builtin") and hasattr(interpreter, "_patch_attr"):
-        interpreter._patch_builtin = patch
 
 
 def always_prune() -> None:

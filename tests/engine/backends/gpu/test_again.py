@@ -4,9 +4,6 @@ them but steps."""
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import torch
 from torch import Tensor
 
 import regard
+import warm
 from regard.engine import api
 from regard.engine.backend import RowAnswers
 from regard.engine.backends.gpu import again, steps
@@ -194,10 +192,5 @@ def test_kinds_do_not_pile_up(sweep: Sweeps, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_kernels_that_are_interpreted() -> None:
     """Whole sweeps by steps have the bits that they have without."""
-    run = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("repeated.py"))],
-        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    run = warm.run(Path(__file__).with_name("repeated.py"), interpret=True)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-2000:]}"

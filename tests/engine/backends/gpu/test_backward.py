@@ -4,18 +4,17 @@ GPU; gradients are compared in test_interpreted.py, and on a GPU by tests/each."
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+import warm
 from regard.engine.backends.gpu.launch import room
 
 SCRIPT = """
 import json, sys, torch, regard
+sys.path.insert(0, sys.argv.pop(1))
 from compiled import compiled
 from regard.engine import api
 from regard.engine.backends.gpu import backward
@@ -44,12 +43,8 @@ print(json.dumps(shared))
     ids=str,
 )  # fmt: skip
 def test_tiles_fit(dim: int, dtype: torch.dtype, mass: str) -> None:
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent)}
-    settings.pop("TRITON_INTERPRET", None)
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(dim), str(dtype).removeprefix("torch."), mass],
-        env=settings, capture_output=True, text=True,
-    )  # fmt: skip
+    words = str(Path(__file__).parent), str(dim), str(dtype).removeprefix("torch."), mass
+    run = warm.run(SCRIPT, *words)
     assert run.returncode == 0, run.stderr[-2000:]
     shared = json.loads(run.stdout)
     assert set(shared) == {"_products", "_prepare", "_query_gradient", "_key_gradients"}

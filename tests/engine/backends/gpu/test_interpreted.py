@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import warm
 
 SCRIPT = Path(__file__).with_name("interpreted.py")
 
@@ -35,10 +34,5 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
     ],
 )
 def test_interpreted(check: str) -> None:
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), check],
-        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    run = warm.run(SCRIPT, check, interpret=True)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-2000:]}"

@@ -4,15 +4,13 @@ of it."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 import regard
+import warm
 from engine.backends.gpu.compiled import carried, frozen
 from regard.engine import api
 from regard.engine.backends.gpu.bind import Bound, bind
@@ -102,12 +100,7 @@ def test_scores_of_a_few_queries_are_kept_instead(queries: int, pays: bool) -> N
 def test_what_moves_with_a_loop_moves_in_every_layout(dim: int, queries: int) -> None:
     """Interpreted kernels have no layouts, so nothing else sees this without a GPU. Reading rows
     ahead in the gather, which passes them on, is what Triton 3.6 gets wrong."""
-    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    settings.pop("TRITON_INTERPRET", None)
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), str(dim), str(queries)],
-        env=settings, capture_output=True, text=True,
-    )  # fmt: skip
+    run = warm.run(SCRIPT, str(dim), str(queries))
     assert run.returncode == 0, run.stderr[-2000:]
     told = json.loads(run.stdout)
     assert set(told) == {"_select", "_arrange", "_list", "_gather", "_merge"}

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 import regard
+import warm
 from regard.engine import api
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.launch import stages
 
 SCRIPT = Path(__file__).with_name("room.py")
-TESTS = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(("capability", "dim", "most"), [(90, 128, 227), (80, 128, 163)])
 def test_the_forward_fits(capability: int, dim: int, most: int) -> None:
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
-    settings.pop("TRITON_INTERPRET", None)
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), str(capability), str(dim)],
-        env=settings, capture_output=True, text=True,
-    )  # fmt: skip
+    run = warm.run(SCRIPT, str(capability), str(dim))
     assert run.returncode == 0, run.stderr[-2000:]
     taken = json.loads(run.stdout)
     assert {rule: kib for rule, kib in taken.items() if kib > most} == {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +10,7 @@ import torch
 from torch import Tensor
 
 import regard
+import warm
 from regard.engine import api
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.hopper import forward as page
@@ -180,10 +178,8 @@ for mask in (regard.Padding([7, 200]) & regard.Causal(), regard.Prefix(130), reg
 
 def test_spans_are_worked_out_once_for_every_block_of_rows() -> None:
     """(start, full, partial, end) in tiles of 128 keys; bands need no table."""
-    run = subprocess.run(
-        [sys.executable, "-c", RANGES], capture_output=True, text=True, check=True,
-        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    run = warm.run(RANGES, interpret=True)
+    assert run.returncode == 0, run.stderr[-2000:]
     short = [[0, 0, 0, 1]] * 3
     assert [eval(line) for line in run.stdout.splitlines()] == [
         [short, [[0, 0, 0, 1], [0, 0, 1, 2], [0, 0, 1, 2]]],

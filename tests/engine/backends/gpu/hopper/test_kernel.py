@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import warm
 from regard.engine.backends.gpu.hopper.kernel import SIZES, attention
 
 SCRIPT = Path(__file__).with_name("compiled.py")
@@ -23,11 +21,7 @@ ROOM = 227 * 1024  # shared memory of a block on compute capability 9.0
 
 @cache
 def compiled(variant: str) -> dict[str, Any]:
-    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    settings.pop("TRITON_INTERPRET", None)
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), variant], env=settings, capture_output=True, text=True
-    )
+    run = warm.run(SCRIPT, variant)
     assert run.returncode == 0, run.stderr[-2000:]
     found: dict[str, Any] = json.loads(run.stdout)
     return found

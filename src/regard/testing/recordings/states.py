@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draw.recorded import WORDS, write
-from recording.synthetic import Chunk, write_prompt
 from regard.mask import Causal, Window
 from regard.recording import Writer
 from regard.recording.schema import CONTENTS
-
-__all__ = ["FINISHED", "growing", "make_state"]
+from regard.testing.recordings.small import WORDS, write
+from regard.testing.recordings.synthetic import Chunk, write_prompt
 
 _TOKENS = [WORDS[n % len(WORDS)] for n in range(120)]
 
 
 def make_state(path: Path, name: str) -> Path:
-    """One of `FINISHED`, by its name."""
+    """One of `STATES`, by its name."""
     with Writer(path) as writer:
-        FINISHED[name](writer)
+        STATES[name](writer)
     if name == "damaged":
-        _tear(path)
+        tear(path)
     return path
 
 
@@ -34,10 +33,10 @@ def growing(path: Path) -> Iterator[Writer]:
         yield writer
 
 
-def _tear(path: Path) -> None:
-    """As a power cut leaves it: the last frames gone in the middle of one."""
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * 0.8)])
+def tear(path: Path, share: float = 0.8) -> Path:
+    """As a power cut leaves it: only this share of its bytes, cut in the middle of a frame."""
+    os.truncate(path, int(path.stat().st_size * share))
+    return path
 
 
 def _empty(writer: Writer) -> None:
@@ -76,7 +75,7 @@ def _cross(writer: Writer) -> None:
         )  # fmt: skip
 
 
-FINISHED: dict[str, Callable[[Writer], None]] = {
+STATES: dict[str, Callable[[Writer], None]] = {
     "empty": _empty,
     "exact": _exact,
     "damaged": _exact,

@@ -10,8 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 from regard.declare import encode
 from regard.engine.backends.dense import Steps, attend_densely
 from regard.mask import Mask
-from regard.recording import Memory
+from regard.recording import Memory, Writer
 from regard.recording.measures import ROW_NUMBERS
 from regard.recording.schema import (
     CONTENTS,
@@ -35,8 +36,6 @@ from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.testing.budget import Yardstick
 
-__all__ = ["Chunk", "Made", "Truth", "numpy_rule", "write_prompt", "write_recording"]
-
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
@@ -48,13 +47,13 @@ class Chunk:
     score: ScoreRule = field(default_factory=lambda: ScoreRule(0.25))
 
 
-class Truth(Yardstick):
+class DenseTruth(Yardstick):
     """The dense matrix of all heads in float64, and as eager loses it in float32."""
 
     def __init__(self, query: Tensor, key: Tensor, value: Tensor, chunks: Sequence[Chunk]) -> None:
         wide = query.dtype if query.dtype == torch.float64 else torch.float32
         self.q, self.k, self.v, self.chunks = query.to(wide), key.to(wide), value.to(wide), chunks
-        self.call = SimpleNamespace(query=self.q)
+        self.call = cast(Any, SimpleNamespace(query=self.q))
         self.shape = AttentionShape.of(query.shape, key.shape, value.shape)
 
     @cached_property
@@ -62,7 +61,7 @@ class Truth(Yardstick):
         if self.q.dtype != torch.float64:
             return self._steps(self.q.dtype)
         nudged = self.q * (1 + torch.finfo(torch.float64).eps)
-        return Truth(nudged, self.k, self.v, self.chunks)._steps(torch.float64)
+        return DenseTruth(nudged, self.k, self.v, self.chunks)._steps(torch.float64)
 
     def _steps(self, precision: torch.dtype) -> Steps:
         heads, rows, keys = self.q.shape[0], self.q.shape[1], self.k.shape[1]
@@ -94,11 +93,11 @@ class Truth(Yardstick):
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class WrittenPlace:
     """What was written, and the truth about it."""
 
     place: Place
-    truth: Truth
+    truth: DenseTruth
 
 
 def numpy_rule(given: Any) -> Any:
@@ -106,8 +105,11 @@ def numpy_rule(given: Any) -> Any:
     return None if given is None else given.map(lambda array: np.asarray(array))
 
 
-def write_recording(store: Any = None, **options: Any) -> tuple[Any, Made]:
-    """A recording of one place, in memory unless told."""
+def write_recording(store: Any = None, **options: Any) -> tuple[Any, WrittenPlace]:
+    """A recording of one place, in memory, or in a store or at a path if given; what holds it."""
+    if isinstance(store, Path):
+        with Writer(store) as writer:
+            return store, write_recording(writer, **options)[1]
     store = Memory() if store is None else store
     store.note({"contents": CONTENTS, "model": json.dumps({"name": "synthetic"})})
     made = write_prompt(store, **options)
@@ -136,7 +138,7 @@ def write_prompt(
     query: Tensor | None = None,
     key: Tensor | None = None,
     **fields: Any,
-) -> Made:
+) -> WrittenPlace:
     """One prompt with one place; its rows are those of the chunks, its keys as many as needed."""
     queries = max(one.rows[1] for one in chunks)
     keys = max(one.keys[1] for one in chunks)
@@ -149,7 +151,7 @@ def write_prompt(
     q = draw(heads, queries) * spread if query is None else query
     k = draw(key_heads, keys) if key is None else key
     v = draw(key_heads, keys)
-    truth = Truth(q, k, v, chunks)
+    truth = DenseTruth(q, k, v, chunks)
     place = _place(chunks, truth, recorded, rows, exact, fields)
     _write_rules(store, prompt, place, chunks)
     place = _named(prompt, place, chunks)
@@ -174,11 +176,11 @@ def write_prompt(
         streams = ("tokens",) if tokens else ()
         said = Prompt(max(queries, keys), streams=streams, title="a text", finished=True)
         store.note({f"{PROMPT_NOTE}{prompt}": said.to_json()})
-    return Made(place, truth)
+    return WrittenPlace(place, truth)
 
 
 def _place(
-    chunks: Sequence[Chunk], truth: Truth, recorded: Any, rows: Any, exact: bool, fields: Any
+    chunks: Sequence[Chunk], truth: DenseTruth, recorded: Any, rows: Any, exact: bool, fields: Any
 ) -> Place:
     heads = truth.q.shape[0]
     segments = tuple(
@@ -268,7 +270,7 @@ def _write_tokens(store: Any, prompt: int, count: int, pieces: int) -> None:
             store.add(tensor_name(prompt, "tokens", what, start), array)
 
 
-def _row_numbers(truth: Truth, place: Place) -> dict[str, np.ndarray]:
+def _row_numbers(truth: DenseTruth, place: Place) -> dict[str, np.ndarray]:
     """(H, rows) of the recorded heads and rows."""
     rows, heads = slice(*place.rows), list(place.heads)
     p = truth.weights()[heads][:, rows]
@@ -293,7 +295,7 @@ def _row_numbers(truth: Truth, place: Place) -> dict[str, np.ndarray]:
     }
 
 
-def _write_sums(store: Any, prompt: int, place: Place, truth: Truth) -> None:
+def _write_sums(store: Any, prompt: int, place: Place, truth: DenseTruth) -> None:
     rows, heads = slice(*place.rows), list(place.heads)
     p = truth.weights()[heads].copy()
     p[:, : rows.start] = p[:, rows.stop :] = 0
@@ -326,7 +328,7 @@ def _write_sums(store: Any, prompt: int, place: Place, truth: Truth) -> None:
     _write_totals(add, place, truth)
 
 
-def _write_totals(add: Any, place: Place, truth: Truth) -> None:
+def _write_totals(add: Any, place: Place, truth: DenseTruth) -> None:
     numbers = _row_numbers(truth, place)
     visible = truth.exact.visible.numpy()[list(place.heads)][:, slice(*place.rows)].sum(-1)
     log = np.log(np.maximum(visible, 2))

@@ -16,10 +16,6 @@ from torch import Tensor, nn
 
 import regard
 
-__all__ = [
-    "KINDS", "Planted", "Words", "causal", "expected", "mixed", "record_planted", "targets", "text",
-]  # fmt: skip
-
 _NOTHING = -40.0  # a score that leaves no weight
 _DELIMITER = 1
 
@@ -116,9 +112,11 @@ class Planted(nn.Module):
     def __init__(self, weights: np.ndarray, values: Any = None, raised: float = 0.0) -> None:
         super().__init__()
         logs = np.log(np.maximum(weights, np.exp(_NOTHING))) + raised  # softmax does not mind
-        self.scores = torch.tensor(logs, dtype=torch.float32)
-        self.values = None if values is None else torch.tensor(values, dtype=torch.float32)
-        self.layers = nn.ModuleList(_Layer(self, n) for n in range(len(weights)))
+        self.scores: Tensor = torch.tensor(logs, dtype=torch.float32)
+        self.values: Tensor | None = None
+        if values is not None:
+            self.values = torch.tensor(values, dtype=torch.float32)
+        self.layers = nn.ModuleList(_PlantedLayer(self, n) for n in range(len(weights)))
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """The last layer's outputs."""
@@ -128,7 +126,9 @@ class Planted(nn.Module):
         return out
 
 
-class _Layer(nn.Module):
+class _PlantedLayer(nn.Module):
+    model: Planted
+
     def __init__(self, model: Planted, number: int) -> None:
         super().__init__()
         self.number = number

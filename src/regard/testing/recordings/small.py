@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from recording.synthetic import Chunk, Made, write_prompt
 from regard.mask import Causal
 from regard.recording import Memory, Recording, Writer
 from regard.recording.schema import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
-
-__all__ = ["HOSTILE", "WORDS", "causal", "in_memory", "on_disk", "write"]
+from regard.testing.recordings.synthetic import Chunk, WrittenPlace, write_prompt
 
 WORDS = ["<s>", "The", " cat", " sat", " on", " the", " mat", ".", "\n", "It", " slept", " the"]
 HOSTILE = [
@@ -37,7 +35,7 @@ def write(
     prompts: int = 1,
     chunks: list[Chunk] | None = None,
     **options: Any,
-) -> dict[tuple[int, int], Made]:
+) -> dict[tuple[int, int], WrittenPlace]:
     """Layers 0 … of each prompt; the truth by prompt and layer."""
     model = {"name": "tiny", "layers": layers, "parameters": 1_230_000, "dtype": "float32"}
     store.note({"contents": CONTENTS, "model": json.dumps(model)})
