@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from regard.cli import view as module
+from regard.testing.recordings import on_disk
 from regard.viewer import serve as server
-from viewer.served import make_file
 
 
 @pytest.fixture
@@ -55,6 +55,6 @@ def test_what_is_no_recording(shell, tmp_path):
 
 
 def test_a_port_that_is_none(shell, tmp_path):
-    path = make_file(tmp_path / "run.regard")
+    path = on_disk(tmp_path / "run.regard")
     status, out, err = shell("view", "--no-open", "--port", "70000", path)
     assert (status, out) == (2, "") and "port 70000" in err

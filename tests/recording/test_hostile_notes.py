@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from regard.recording.doubt import check_place
 
 from regard.errors import FileError, TooLargeError, UnavailableError
 from regard.mask import Causal, Documents, Padding, Table
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.notes import read_notes
+from regard.recording.schema import check_place
 from regard.score import ALiBi, BiasTable, ScoreRule
 from regard.study import make_report
 from regard.testing.recordings import Chunk, write_recording

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from regard import study
-from regard.recording import surprise
 from regard.study import Finding, HeadStudy
+from regard.study.surprise import deviations
 
 
 def head(layer: int, number: int, compared: float) -> HeadStudy:
@@ -41,9 +41,9 @@ def test_what_is_not_known_is_left_out() -> None:
     assert ("L0H3", "previous") not in study.surprises(layer)
 
 
-def test_it_is_the_surprise_of_the_statistics(planted: Any) -> None:
+def test_it_is_how_far_the_statistic_lies_from_its_layer(planted: Any) -> None:
     found = study.surprises(study.patterns(planted))
-    grid = surprise(planted, "previous")
+    grid = np.stack([deviations(layer)[0] for layer in planted.recording.grid("previous")])
     mine = np.array([found[label, "previous"] for label in planted.labels()]).reshape(grid.shape)
     np.testing.assert_allclose(mine, grid, rtol=1e-6)
 
