@@ -44,7 +44,10 @@ def pyramid_of(head: Head, sight: Sight, head_map: HeadMap, first: int) -> list[
     if not (is_swept or own):
         return []
     base = min(first, doubled(1, head.shape)[-1]) if is_swept else own
-    sums = np.asarray(head.pooled(base), np.float64) * areas(head.shape, base)
+    kept = None if is_swept else sight.held.pooled_sums(sight.held.slot(head.head))
+    if kept is None:
+        kept = np.asarray(head.pooled(base), np.float64) * areas(head.shape, base)
+    sums = np.asarray(kept, np.float64)
     even = even_sums(sight, base)
     largest = _largest(head_map, base) if is_swept else None
     found, level = [_level(base, sums, even, largest)], base
