@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from regard.export.arrays import Named, write_npz, write_safetensors
 from regard.export.as_arrays import ARRAYS, about, make_arrays
-from regard.export.as_table import TABLES, make_table
+from regard.views.table import TABLES, make_table
 from regard.export.chosen import Chosen, matching
 from regard.export.tables import Table, write_csv, write_parquet
 

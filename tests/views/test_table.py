@@ -9,8 +9,8 @@ import pytest
 
 from draw.recorded import WORDS, in_memory
 from regard.errors import InputError, UnavailableError
-from regard.export import as_table
-from regard.export.as_table import TABLES, make_table
+from regard.views import table as as_table
+from regard.views.table import TABLES, make_table
 from regard.export.chosen import Chosen
 from regard.export.tables import write_csv
 from regard.recording import STATISTICS
