@@ -14,25 +14,31 @@ class Thing:
 
 
 @pytest.fixture
-def painters(monkeypatch):
-    monkeypatch.setattr(display, "_PAINTERS", [])
+def answers(monkeypatch):
+    monkeypatch.setattr(display, "_ANSWERS", {})
 
 
-@pytest.mark.usefixtures("painters")
+@pytest.mark.usefixtures("answers")
 def test_without_a_painter_text_is_shown():
     assert Thing()._repr_html_() is None
 
 
-@pytest.mark.usefixtures("painters")
+@pytest.mark.usefixtures("answers")
 def test_the_last_painter_paints():
     thing = Thing()
-    display.shown_by(lambda _: "first")
-    display.shown_by(lambda value: f"<b>{value is thing}</b>")
+    display.answered_by(html=lambda _: "first")
+    display.answered_by(html=lambda value: f"<b>{value is thing}</b>")
     assert thing._repr_html_() == "<b>True</b>"
 
 
-def test_regard_itself_says_who_paints():
+@pytest.mark.usefixtures("answers")
+def test_questions_are_passed_on():
+    display.answered_by(table=lambda *given, **options: (given, options))
+    assert display.ask("table", 1, "rows", top=3) == ((1, "rows"), {"top": 3})
+
+
+def test_regard_itself_says_who_answers():
     import regard
 
     assert regard.display.__name__ == "regard.display"
-    assert len(display._PAINTERS) == 1
+    assert {"html", "table"} <= set(display._ANSWERS)

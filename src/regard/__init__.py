@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.arrival import announce as _announce
-from regard.display import shown_by as _shown_by
+from regard.display import answered_by as _answered_by
 
 if TYPE_CHECKING:
     from regard import (
@@ -146,5 +146,11 @@ def _in_a_notebook(value: object) -> str:
     return html_of(value)
 
 
+def _as_a_table(value: Any, *given: Any, **options: Any) -> Any:
+    from regard.views.table import make_table
+
+    return make_table(value, *given, **options)
+
+
 _announce()
-_shown_by(_in_a_notebook)
+_answered_by(html=_in_a_notebook, table=_as_a_table)

@@ -1,24 +1,29 @@
-"""How values show themselves in a notebook.
+"""What values are asked and only layers far above them can answer: to show themselves in a
+notebook, to become a table.
 
-A notebook asks a value for `_repr_html_`. What is shown is the page, and the page is made far above
-the values in the layers. So a value knows this hook only (`_repr_html_ = as_html`), and `regard`
-itself, which stands on top and is always imported first, says who answers.
+A value knows the question only (`_repr_html_ = as_html`, `ask("table", …)`). `regard` itself,
+which stands on top and is always imported first, says who answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-_Painter: TypeAlias = Callable[[object], str]
-_PAINTERS: list[_Painter] = []
+_Answer: TypeAlias = Callable[..., Any]
+_ANSWERS: dict[str, _Answer] = {}
 
 
-def shown_by(painter: _Painter) -> None:
-    """From now on, values are shown by this one."""
-    _PAINTERS[:] = [painter]
+def answered_by(**answers: _Answer) -> None:
+    """From now on, these questions are answered so."""
+    _ANSWERS.update(answers)
+
+
+def ask(question: str, value: object, *given: Any, **options: Any) -> Any:
+    """What is said above about a value."""
+    return _ANSWERS[question](value, *given, **options)
 
 
 def as_html(value: object) -> str | None:
     """A value as HTML; None where nobody paints, so that its text is shown."""
-    return _PAINTERS[0](value) if _PAINTERS else None
+    return ask("html", value) if "html" in _ANSWERS else None

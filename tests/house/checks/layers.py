@@ -3,12 +3,12 @@
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
     cli  bench  testing  notebook  __init__  …       the top: may import everything
-    huggingface   recorder   monitor ─ ┐             viewer
-    tokens   embed   models   nn       │             study
-    parallel                           └ ─ ─ ─ ─ ─ ▸ learn   recording
-    engine
+    huggingface   recorder   monitor ─ ┐             viewer   export   draw
+    tokens   embed   models   nn       │             views
+    parallel                           │             study
+    engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
     state
-    ─── errors files display arrays declare shapes   mask   score   running   summary ───
+    ─── errors files display tidy arrays declare shapes   mask   score   running   summary ───
 
 The two columns meet in the bottom row and in the file that recorder and monitor write.
 Names in one row may import one another as long as no circle comes of it.
@@ -22,8 +22,8 @@ from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
 COMMON = (
-    "errors", "files", "display", "arrays", "declare", "shapes", "mask", "score", "running",
-    "summary",
+    "errors", "files", "display", "tidy", "arrays", "declare", "shapes", "mask", "score",
+    "running", "summary",
 )  # fmt: skip
 MAKING = (
     ("state",),
@@ -32,7 +32,10 @@ MAKING = (
     ("tokens", "embed", "models", "nn"),
     ("huggingface", "recorder", "intervene", "monitor"),
 )
-READING = (("colour",), ("plot",), ("learn", "recording"), ("study", "draw", "export"), ("viewer",))
+READING = (
+    ("colour",), ("plot",), ("learn", "recording"), ("study",), ("views",), ("draw", "export"),
+    ("viewer",),
+)  # fmt: skip
 TOP = ("arrival", "notebook", "cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
 
