@@ -102,6 +102,8 @@ def test_ranges(wanted, meant):
         (slice(-99, None), r"rows -99:: not a part"),
         (20, r"rows 20: not a part"),
         (slice(0, 9, 2), "without a step"),
+        ("3:7", r"rows '3:7': give a slice or range"),
+        (slice("a", 3), "give a slice or range"),
     ],
 )
 def test_ranges_that_are_not_there(wanted, said):

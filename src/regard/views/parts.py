@@ -107,17 +107,18 @@ def part_of(name: str, wanted: Span, known: range, count: int | None = None) -> 
     """
     if wanted is None:
         return known
+    spelt = wanted if isinstance(wanted, slice | range) else None
+    ends: list[Any] = [wanted] if spelt is None else [spelt.start, spelt.stop]
+    fine = all(n is None or hasattr(n, "__index__") for n in ends)
+    if not fine or (spelt is not None and spelt.step not in (None, 1)):
+        raise InputError(f"{name} {wanted!r}: give a slice or range without a step, or a number")
     size = known.stop if count is None else count
-    spelt = isinstance(wanted, slice | range)
-    ends = (wanted.start, wanted.stop) if isinstance(wanted, slice | range) else (wanted, None)
-    first, last = (n + size if n is not None and n < 0 else n for n in ends)
+    first, *rest = (n + size if n is not None and n < 0 else n for n in ends)
     first = known.start if first is None else first
-    last = (known.stop if spelt else first + 1) if last is None else last
-    if isinstance(wanted, slice | range) and wanted.step not in (None, 1):
-        raise InputError(f"{name} {wanted}: give every row or key of a range, without a step")
+    last = first + 1 if not rest else known.stop if rest[0] is None else rest[0]
     if not known or first < known.start or last > known.stop or first >= last:
         have = f"{known.start}:{known.stop}" if known else "nothing"
-        asked = ":".join("" if n is None else str(n) for n in ends[: 1 + spelt])
+        asked = ":".join("" if n is None else str(n) for n in ends)
         raise InputError(f"{name} {asked}: not a part of what there is; that is {have}")
     return range(first, last)
 
@@ -158,9 +159,13 @@ def known_rows(part: HeadPart) -> tuple[_Array, dict[str, Callable[[], _Array]]]
     if head.exact:
         ways["lse"] = partial(_taken, lambda: head.lse, own)
         ways["peak"] = partial(_taken, lambda: head.peak().weights, own)
-        for name, one in summaries(part.prompt, head.place.label).items():
-            if one.takes_numpy:
-                ways[name] = partial(_taken, partial(_asked, head, one), own)
+        given = summaries(part.prompt, head.place.label)
+        every = {name: one for name, one in given.items() if one.takes_numpy}
+        asked = tuple(every.values())  # in one sweep, which the head remembers
+        ways |= {
+            name: partial(_taken, partial(_asked, head, one, asked), own)
+            for name, one in every.items()
+        }
     single = [name for name, is_binned in kept.items() if not is_binned]
     ways |= {name: partial(_stored, head, name, own) for name in single}
     return np.arange(part.rows.start, part.rows.stop + 1), {
@@ -176,8 +181,8 @@ def _taken(way: Callable[[], _Array], where: slice) -> _Array:
     return np.asarray(way())[where]
 
 
-def _asked(head: Head, one: RowStatistic) -> _Array:
-    made: _Array = head.summarize(one)[one]
+def _asked(head: Head, one: RowStatistic, every: Sequence[RowStatistic]) -> _Array:
+    made: _Array = head.summarize(*every)[one]
     return made
 
 
