@@ -31,8 +31,14 @@ def test_the_last_to_come_answers():
     assert thing._repr_html_() == "<b>True</b>"
 
 
+@pytest.mark.usefixtures("silent")
+def test_questions_are_passed_on():
+    display.answered_by(table=lambda *given, **options: (given, options))
+    assert display.ask("table", 1, "rows", top=3) == ((1, "rows"), {"top": 3})
+
+
 def test_regard_itself_says_who_answers():
     import regard
 
     assert regard.display.__name__ == "regard.display"
-    assert {"html", "plot_head", "plot_row"} <= display._ANSWERS.keys()
+    assert {"html", "table", "plot_head", "plot_row"} <= display._ANSWERS.keys()

@@ -146,6 +146,12 @@ def _in_a_notebook(value: object) -> str:
     return html_of(value)
 
 
+def _as_a_table(value: Any, *given: Any, **options: Any) -> Any:
+    from regard.views.table import make_table
+
+    return make_table(value, *given, **options)
+
+
 def _drawn(name: str) -> Any:
     """One of a recording's pictures, loaded when it is drawn."""
 
@@ -158,5 +164,6 @@ def _drawn(name: str) -> Any:
 _announce()
 _answered_by(
     html=_in_a_notebook,
+    table=_as_a_table,
     **{name: _drawn(name) for name in ("plot_head", "plot_row", "plot_grid", "plot_entropy")},
 )

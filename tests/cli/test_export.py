@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from regard.recording import STATISTICS, Writer, open
+from regard.recording.format.write import extend
 from regard.testing.recordings import (
     HOSTILE,
     WORDS,
@@ -23,6 +24,8 @@ from regard.testing.recordings import (
     write_prompt,
     write_recording,
 )
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from regard.views.table import TABLES
 
 
 @pytest.fixture
@@ -76,6 +79,46 @@ def test_statistics_as_csv(export, file, tmp_path):
             for name in STATISTICS:
                 wanted = rec.grid(name)[int(line["layer"]), int(line["head"])]
                 assert float(line[name] or "nan") == wanted or np.isnan(wanted)
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory):
+    """Heads that have labels, and a training run."""
+    path, ids = tmp_path_factory.mktemp("rich") / "run.regard", text(40)
+    aims = targets(ids)
+    weights = [[mixed(aims[kind], 0.0, 0.9, 0.2) for kind in ("previous", "self")]]
+    record_planted(np.array(weights), ids, path)
+    note = {"places": ["L0"], "statistics": {"peak": "heaviest weight"}}
+    alarm = {
+        "kind": "score growth", "head": "L0H1", "step": 9, "statistic": "peak", "value": 0.1,
+        "threshold": 0.5,
+    }  # fmt: skip
+    with extend(path) as writer:
+        writer.note({"training": json.dumps(note), "training/alarms": json.dumps([alarm])})
+        writer.add("training/steps/0", np.array([3, 9]))
+        writer.add("training/peak/0", np.array([[[0.25, 0.1]], [[0.3, np.nan]]], np.float32))
+    return path
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_what_is_written_is_what_python_gives(export, rich, tmp_path, what):
+    from pyarrow import parquet
+
+    for to in ("csv", "parquet"):
+        assert export(rich, "--to", to, "--what", what, "-o", tmp_path / f"a.{to}")[0] == 0
+    lines, stored = table(tmp_path / "a.csv"), parquet.read_table(tmp_path / "a.parquet")
+    with open(rich) as rec:
+        wanted = rec.table(what)
+        assert stored.equals(wanted.to_arrow()) and len(lines) == len(wanted) > 0
+        assert stored.schema.equals(wanted.arrow_schema(), check_metadata=True)
+        assert list(lines[0]) == [one.name for one in wanted.schema] == stored.column_names
+        for name, column in wanted.columns.items():
+            cells = [line[name] for line in lines]
+            if column.dtype == object:
+                assert [cell.removeprefix("'") for cell in cells] == column.tolist()
+            else:  # to the bit, in the precision it has
+                read = np.array([cell or "nan" for cell in cells], column.dtype)
+                np.testing.assert_array_equal(read, column)
 
 
 def test_parquet_holds_the_same(export, file, tmp_path):
@@ -239,13 +282,16 @@ def test_without_pyarrow(fails, file, monkeypatch):
         (["--to", "csv", "--what", "qk"], "--to csv takes statistics, rows, top, received"),
         (["--to", "csv", "--what", "rows,top"], "--what rows,top: a table holds one of them"),
         (["--to", "npz", "--what", "magic"], "--to npz takes statistics, rows, lse"),
-        (["--to", "csv", "--heads", "L7"], "--heads 'L7': means no recorded head"),
+        (["--to", "csv", "--heads", "L7"], "heads 'L7': means no recorded head"),
         (["--to", "csv", "--prompt", "3"], "prompt 3 does not exist; this recording has 0"),
         (["--to", "csv", "--rows", "1:2"], "--rows: statistics are of whole heads"),
-        (["--to", "csv", "--what", "rows", "--rows", "9:99"], "that is 0:12"),
+        (["--to", "csv", "--what", "rows", "--rows", "9:99"], "rows 9:99: not a part of"),
+        (["--to", "csv", "--what", "rows", "--rows", "x"], "--rows 'x': give a range such as"),
+        (["--to", "csv", "--what", "rows", "--keys", "1"], "keys: rows cannot be restricted to"),
+        (["--to", "csv", "--what", "training"], "no training was monitored here"),
         (["--to", "csv", "--what", "top", "--top", "0"], "--top 0: give a number of keys ≥ 1"),
-        (["--to", "csv", "--what", "weights"], "name heads of other layers with --heads"),
-        (["--to", "npz", "--what", "qk"], "name heads of other layers with --heads"),
+        (["--to", "csv", "--what", "weights"], "name heads of other layers"),
+        (["--to", "npz", "--what", "qk"], "name heads of other layers"),
     ],
 )
 def test_mistakes_name_the_fix(fails, file, words, message):

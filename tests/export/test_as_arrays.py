@@ -11,21 +11,15 @@ import torch
 from regard.errors import InputError, UnavailableError
 from regard.export import as_arrays
 from regard.export.as_arrays import ARRAYS, KEPT, about, make_arrays
-from regard.export.chosen import Chosen
 from regard.recording import STATISTICS
 from regard.testing.recordings import WORDS, in_memory
+from regard.views.parts import HeadPart, Selection
 
 
 def everything(labels=None, **options):
     """A recording and its heads, all or some."""
     rec, made = in_memory(**options)
-    chosen = [
-        Chosen(prompt, head, head.recorded, range(head.shape[1]))
-        for prompt in rec.prompts
-        for head in prompt
-        if labels is None or head.label in labels
-    ]
-    return rec, chosen, made
+    return rec, list(Selection(rec, labels).parts()), made
 
 
 def arrays(what, chosen, top=3):
@@ -46,6 +40,17 @@ def test_without_a_wish_all_that_was_kept():
         np.testing.assert_array_equal(found[f"P0/{label}/top_keys"], head.top(3).keys)
     np.testing.assert_array_equal(found["P0/tokens/ids"], rec.prompts[0].ids)
     assert set(KEPT) < set(ARRAYS)
+
+
+def test_maps():
+    rec, chosen, made = everything(["L1H1"])
+    wanted = rec["L1H1"].stored["pooled"].values
+    np.testing.assert_array_equal(arrays(["pooled"], chosen)["P0/L1H1/pooled"], wanted)
+    _, chosen, made = everything(["L0H1"], statistics=False)
+    found = arrays(["pooled"], chosen)["P0/L0H1/pooled"]
+    np.testing.assert_allclose(found, made[0, 0].truth.weights()[1], rtol=1e-4, atol=1e-7)
+    with pytest.raises(UnavailableError, match="budget of 1 kB"):
+        arrays(["pooled"], everything(["L1H1"], statistics=False)[1])
 
 
 def test_nothing_is_computed_without_a_wish():
@@ -81,7 +86,7 @@ def test_bf16_comes_as_float32():
 
 def test_a_part():
     rec, _, _ = everything()
-    one = Chosen(rec.prompts[0], rec["L0H1"], range(6, 9), range(2, 5))
+    one = HeadPart(rec.prompts[0], rec["L0H1"], range(6, 9), range(2, 5))
     found = arrays(["lse", "top", "received", "weights", "qk"], [one])
     np.testing.assert_array_equal(found["P0/L0H1/lse"], rec["L0H1"].lse[6:9])
     assert found["P0/L0H1/top_keys"].shape == (3, 3)
@@ -99,16 +104,23 @@ def test_bins_come_with_their_edges():
     assert found["P0/L1H0/entropy"].shape == (3,)
 
 
+def test_one_row_of_a_bin_comes_with_the_edges_of_its_bin():
+    rec, _, _ = everything(row_bin=5)
+    one = HeadPart(rec.prompts[0], rec["L1H0"], range(6, 7), range(12))
+    found = arrays(["rows"], [one])
+    assert found["P0/L1H0/row_edges"].tolist() == [5, 10] and "P0/L1H0/lse" not in found
+
+
 def test_too_many_weights_are_refused(monkeypatch):
     _, chosen, _ = everything(["L0H1"])
     monkeypatch.setattr(as_arrays, "MOST_BYTES", 100)
-    with pytest.raises(InputError, match=r"--what weights: .* GiB, more than"):
+    with pytest.raises(InputError, match=r"weights: .* GiB, more than"):
         make_arrays(["weights"], chosen, 3)
 
 
 @pytest.mark.parametrize("what", ["weights", "qk"])
 def test_single_cells_are_needed(what):
-    with pytest.raises(UnavailableError, match=r"L1H0: it did not fit .* with --heads"):
+    with pytest.raises(UnavailableError, match=r"L1H0: it did not fit .*; name heads of other"):
         make_arrays([what], everything()[1], 3)
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from regard.errors import MissingExtraError
-from regard.export.tables import Table, write_csv, write_parquet
+from regard.export.tables import write_csv, write_parquet
+from regard.tidy import TableColumn, TidyTable
 
 TEXTS = ["plain", "a,b", 'say "x"', "line\nend", "猫", "", "a\rb"]
 
 
-def table(pieces: int = 3) -> Table:
+def table(pieces: int = 3) -> TidyTable:
     """Some pieces of seven rows; a number is missing in each."""
 
     def chunks():
@@ -23,7 +24,12 @@ def table(pieces: int = 3) -> Table:
             numbers[3] = np.nan
             yield {"n": np.arange(7) + 7 * piece, "value": numbers, "text": TEXTS}
 
-    return Table({"n": "whole", "value": "number", "text": "text"}, 7 * pieces, chunks)
+    return made(chunks, n="whole", value="number", text="text")
+
+
+def made(chunks, **kinds) -> TidyTable:
+    """A table of columns of these kinds."""
+    return TidyTable("some", tuple(TableColumn(*one, "words") for one in kinds.items()), chunks)
 
 
 def test_csv_gives_every_value_back(tmp_path):
@@ -42,7 +48,7 @@ def test_csv_gives_every_value_back(tmp_path):
 
 def test_csv_has_no_more_digits_than_a_number_needs(tmp_path):
     path = tmp_path / "a.csv"
-    one = Table({"v": "number"}, 1, lambda: iter([{"v": np.array([0.3], np.float32)}]))
+    one = made(lambda: iter([{"v": np.array([0.3], np.float32)}]), v="number")
     write_csv(one, path)
     assert path.read_text() == "v\n0.3\n"
 
@@ -52,7 +58,9 @@ def test_parquet_gives_every_value_back(tmp_path):
 
     path = tmp_path / "a.parquet"
     write_parquet(table(), path)
-    found = parquet.read_table(path).to_pydict()
+    read = parquet.read_table(path)
+    assert read.schema.equals(table().arrow_schema(), check_metadata=True)
+    found = read.to_pydict()
     assert found["n"] == list(range(21)) and found["text"] == TEXTS * 3
     assert found["value"][3] is None
     wanted = next(table().chunks())["value"]
@@ -80,11 +88,7 @@ def test_no_rows_are_a_line_of_names(tmp_path):
 def test_no_text_is_a_formula_and_every_text_comes_back(tmp_path):
     texts = ["=1+2", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'quoted", "''", "plain", "", "a=b"]
     numbers = [-1.5, 2.0, -3.0] + [0.0] * (len(texts) - 3)
-    table = Table(
-        {"text": "text", "n": "number"},
-        len(texts),
-        lambda: iter([{"text": texts, "n": np.array(numbers)}]),
-    )
+    table = made(lambda: iter([{"text": texts, "n": np.array(numbers)}]), text="text", n="number")
     write_csv(table, tmp_path / "a.csv")
     with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -16,10 +16,12 @@ from recording.test_hostile_notes import BASE, LIES, copied, others, put
 from regard.draw import Paper
 from regard.draw.pages import overview_lines
 from regard.errors import RegardError
-from regard.export import ARRAYS, TABLES, Chosen, make_arrays, make_table, write_csv, write_npz
+from regard.export import ARRAYS, make_arrays, write_csv, write_npz
 from regard.recording import Memory, Recording
 from regard.study import compare_recordings, make_report
 from regard.viewer.carried import carried_recording
+from regard.views.parts import Selection
+from regard.views.table import TABLES
 
 MORE = LIES | {
     "no rows": put(rows=[0, 0]),
@@ -37,16 +39,17 @@ MORE = LIES | {
 
 def exports(rec: Recording, folder: Path) -> None:
     """Every table and every array of every head."""
-    for prompt in rec.prompts:
-        for label in prompt.labels():
-            head = prompt[label]
-            whole = [Chosen(prompt, head, head.recorded, range(head.shape[1]))]
-            for what in TABLES:
+    for what in TABLES:
+        with_error(lambda what=what: write_csv(rec.table(what, top=3), folder / "a.csv"))
+    for prompt in range(len(rec.prompts)):
+        for label in rec.prompts[prompt].labels():
+            for what in ("rows", "top", "received", "weights"):
                 with_error(
-                    lambda what=what, whole=whole: write_csv(
-                        make_table(what, whole, 3), folder / "a.csv", lambda _: None
+                    lambda what=what, label=label, prompt=prompt: write_csv(
+                        rec.table(what, heads=label, prompt=prompt, top=3), folder / "a.csv"
                     )
                 )
+            whole = list(Selection(rec, label, prompt).parts())
             for what in ARRAYS:
                 with_error(
                     lambda what=what, whole=whole: write_npz(

@@ -197,3 +197,15 @@ def test_a_second_view_of_the_same_files(folder):
         again = Recording(rec.store)
         assert len(again.prompts) == len(EVERY)
         assert again.prompts[5].ids.tolist() == rec.prompts[5].ids.tolist()
+
+
+def test_tables_of_all_documents(written):
+    with regard.open(written) as rec, regard.open(written / "whole.regard") as whole:
+        for what in ("statistics", "rows", "merged"):
+            found, wanted = rec.table(what).columns, whole.table(what).columns
+            for name, column in wanted.items():
+                if column.dtype == object:
+                    assert found[name].tolist() == column.tolist()
+                else:
+                    np.testing.assert_allclose(found[name], column, rtol=1e-6, atol=1e-6)
+        assert set(rec.table("rows", prompt=-1).columns["prompt"]) == {len(EVERY) - 1}

@@ -14,32 +14,24 @@ if TYPE_CHECKING:
 _SPAN = re.compile(r"\s*(-?[0-9]{1,12})?\s*(?:(:)\s*(-?[0-9]{1,12})?)?\s*")
 
 
-def parse_span(option: str, text: str | None, known: range, count: int | None = None) -> range:
-    """The part of `known` that is meant; without a text all of it.
-
-    Negative numbers count from `count`, by default the end of `known`. A range that is empty, or
-    of which nothing is known, is an InputError.
-    """
+def read_span(option: str, text: str | None) -> slice | int | None:
+    """What a text means; None without one."""
     if text is None:
-        return known
+        return None
     match = _SPAN.fullmatch(text)
     if match is None or not (match[1] or match[2]):
         raise InputError(f"{option} {text!r}: give a range such as 10:20, :40, -40: or 7")
-    size = known.stop if count is None else count
-    first = known.start if match[1] is None else _place(match[1], size)
-    last = first + 1 if match[2] is None else known.stop
-    last = _place(match[3], size) if match[3] is not None else last
-    if not known or first < known.start or last > known.stop or first >= last:
-        have = f"{known.start}:{known.stop}" if known else "nothing"
-        raise InputError(f"{option} {text}: not a part of what there is; that is {have}")
-    return range(first, last)
+    first, last = (None if one is None else int(one) for one in (match[1], match[3]))
+    return slice(first, last) if match[2] or first is None else first
+
+
+def parse_span(option: str, text: str | None, known: range, count: int | None = None) -> range:
+    """The part of `known` that is meant, see `part_of`; without a text all of it."""
+    from regard.views.parts import part_of
+
+    return part_of(option, read_span(option, text), known, count)
 
 
 def pick_prompt(recording: Recording, number: int) -> PromptView:
     """One of the recorded texts; InputError says which there are."""
     return recording.prompt(number)
-
-
-def _place(text: str, count: int) -> int:
-    number = int(text)
-    return number + count if number < 0 else number

@@ -12,45 +12,40 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError
 from regard.export.arrays import Named
-from regard.export.chosen import Chosen, by_place, check_exact
-from regard.export.measures import (
-    heaviest,
-    is_kept,
-    known_numbers,
-    pooled,
-    received,
-    row_edges,
-    row_numbers,
-)
 from regard.recording import PromptView
 from regard.recording.pieces import Run
+from regard.views.parts import HeadPart, check_exact, heaviest, known_rows, received
 
 _Array: TypeAlias = NDArray[Any]
 
 MOST_BYTES: Final = 8 << 30  # of weights
-KEPT: Final = ("statistics", "rows", "top", "received", "pooled")  # what needs no computation
+# What needs no computation, where a recording holds the tensor of that name.
+KEPT: Final = {
+    "statistics": "", "rows": "lse", "top": "top_weights", "received": "received",
+    "pooled": "pooled",
+}  # fmt: skip
 _F32: Final = np.dtype(np.float32)
 
 
-def make_arrays(what: Sequence[str] | None, chosen: Sequence[Chosen], top: int) -> list[Named]:
+def make_arrays(what: Sequence[str] | None, chosen: Sequence[HeadPart], top: int) -> list[Named]:
     """Everything that was asked for, or all that was kept; ids of tokens come along."""
     found = [
         _array(f"P{prompt.number}/tokens/ids", partial(np.asarray, prompt.ids))
         for prompt in _prompts(chosen)
     ]
     for name in KEPT if what is None else what:
-        heads = [one for one in chosen if what is not None or is_kept(one, name)]
+        heads = [one for one in chosen if what or not KEPT[name] or one.head.has(KEPT[name])]
         found += ARRAYS[name](heads, top)
     return list({one.name: one for one in found}.values())  # lse is among the rows' numbers too
 
 
-def about(chosen: Sequence[Chosen], model: dict[str, Any]) -> dict[str, str]:
+def about(chosen: Sequence[HeadPart], model: dict[str, Any]) -> dict[str, str]:
     """The model and the tokens' texts, as JSON."""
     tokens = {f"P{one.number}/tokens": json.dumps(one.tokens) for one in _prompts(chosen)}
     return {"model": json.dumps(model), **tokens}
 
 
-def _prompts(chosen: Sequence[Chosen]) -> list[PromptView]:
+def _prompts(chosen: Sequence[HeadPart]) -> list[PromptView]:
     return list({one.prompt.number: one.prompt for one in chosen}.values())
 
 
@@ -60,7 +55,7 @@ def _array(name: str, make: Callable[[], _Array]) -> Named:
     return Named(name, made.shape, made.dtype, make)
 
 
-def _statistics(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _statistics(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     for prompt in _prompts(chosen):
         for stack, shape in prompt.stacks.items():
             before = f"P{prompt.number}/{stack}/" if stack else f"P{prompt.number}/"
@@ -69,25 +64,29 @@ def _statistics(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
                 yield Named(f"{before}statistics/{name}", shape, np.dtype(np.float64), make)
 
 
-def _rows(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _rows(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     for one in chosen:
-        edges = row_edges(one)
-        for name in known_numbers(one, edges):
-            yield _array(f"{one.name}/{name}", partial(row_numbers, one, name, edges))
-        if edges.size <= len(one.rows):
+        edges, known = known_rows(one)
+        for name, make in known.items():
+            yield _array(f"{one.name}/{name}", make)
+        if _is_binned(edges, one.rows):
             yield _array(f"{one.name}/row_edges", partial(np.asarray, edges))
 
 
-def _lse(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _is_binned(edges: _Array, span: range) -> bool:
+    return edges.size <= len(span) or edges[0] != span.start or edges[-1] != span.stop
+
+
+def _lse(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     for one in chosen:
         yield _array(f"{one.name}/lse", partial(_lse_of, one))
 
 
-def _lse_of(one: Chosen) -> _Array:
+def _lse_of(one: HeadPart) -> _Array:
     return np.asarray(one.head.lse)[one.own_rows]
 
 
-def _top(chosen: Sequence[Chosen], k: int) -> Iterator[Named]:
+def _top(chosen: Sequence[HeadPart], k: int) -> Iterator[Named]:
     for one in chosen:
         parts = ["keys", "weights"]
         if heaviest(one, k).rows.size < len(one.rows):
@@ -96,32 +95,35 @@ def _top(chosen: Sequence[Chosen], k: int) -> Iterator[Named]:
             yield _array(f"{one.name}/top_{part}", partial(_top_of, one, k, part))
 
 
-def _top_of(one: Chosen, k: int, part: str) -> _Array:
+def _top_of(one: HeadPart, k: int, part: str) -> _Array:
     return np.asarray(getattr(heaviest(one, k), part))
 
 
-def _received(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _received(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     for one in chosen:
-        yield _array(f"{one.name}/received", partial(_received_of, one, 1))
-        if received(one)[0].size <= len(one.keys):
-            yield _array(f"{one.name}/received_edges", partial(_received_of, one, 0))
+        edges, mass = received(one)
+        yield _array(f"{one.name}/received", mass)
+        if _is_binned(edges, one.keys):
+            yield _array(f"{one.name}/received_edges", partial(np.asarray, edges))
 
 
-def _received_of(one: Chosen, which: int) -> _Array:
-    return received(one)[which]
-
-
-def _pooled(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _pooled(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     for one in chosen:
-        yield _array(f"{one.name}/pooled", partial(pooled, one))
+        yield _array(f"{one.name}/pooled", partial(_pooled_of, one))
 
 
-def _weights(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _pooled_of(one: HeadPart) -> _Array:
+    """The map that was kept; else one of at most 512 cells a side."""
+    own = one.head.place.pool_cell
+    return np.asarray(one.head.pooled(own if one.head.has("pooled") and own else None))
+
+
+def _weights(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     size = sum(len(one.rows) * len(one.keys) for one in chosen) * _F32.itemsize
     if size > MOST_BYTES:
         raise InputError(
-            f"--what weights: {size / 2**30:.1f} GiB, more than {MOST_BYTES >> 30}; name fewer "
-            "with --heads, --rows or --keys"
+            f"weights: {size / 2**30:.1f} GiB, more than {MOST_BYTES >> 30}; name fewer heads, "
+            "rows or keys"
         )
     for one in chosen:
         check_exact(one)
@@ -129,13 +131,16 @@ def _weights(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
         yield Named(f"{one.name}/weights", shape, _F32, partial(_weights_of, one))
 
 
-def _weights_of(one: Chosen) -> _Array:
+def _weights_of(one: HeadPart) -> _Array:
     return np.asarray(one.head[one.rows.start : one.rows.stop, one.own_keys])
 
 
-def _qk(chosen: Sequence[Chosen], _: int) -> Iterator[Named]:
+def _qk(chosen: Sequence[HeadPart], _: int) -> Iterator[Named]:
     """Queries of each head, and each key head once: P0/L5H1/q, P0/L5K0/k."""
-    for heads in by_place(chosen).values():
+    modules: dict[tuple[int, str], list[HeadPart]] = {}
+    for one in chosen:
+        modules.setdefault((one.prompt.number, one.head.place.label), []).append(one)
+    for heads in modules.values():
         place = heads[0].head.place
         held = heads[0].prompt.held(place.label)
         for one in heads:
@@ -151,7 +156,7 @@ def _taken(name: str, run: Run, at: int, span: range) -> Named:
     return Named(name, (len(span), dim), _F32, partial(run.take, at, span.start, span.stop))
 
 
-ARRAYS: Final[dict[str, Callable[[Sequence[Chosen], int], Iterator[Named]]]] = {
+ARRAYS: Final[dict[str, Callable[[Sequence[HeadPart], int], Iterator[Named]]]] = {
     "statistics": _statistics,
     "rows": _rows,
     "lse": _lse,

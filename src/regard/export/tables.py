@@ -1,67 +1,41 @@
-"""One table, written piece by piece as CSV or Parquet."""
+"""One table, written chunk by chunk as CSV or Parquet."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.errors import MissingExtraError
-
-Kind: TypeAlias = Literal["whole", "number", "text"]
-Chunk: TypeAlias = Mapping[str, Any]  # column → array or list, all of one length
+from regard.tidy import Kind, TidyTable, chunk_length
 
 _SPECIAL: Final = re.compile(r'[",\r\n]')
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "'")
-_ARROW: Final = {"whole": "int64", "number": "float64", "text": "string"}
 
 
-@dataclass(frozen=True)
-class Table:
-    """Columns by name and kind, the number of rows, and the pieces they come in."""
-
-    columns: Mapping[str, Kind]
-    rows: int
-    chunks: Callable[[], Iterator[Chunk]]
-
-
-def write_csv(table: Table, path: Path, done: Callable[[int], None] = lambda _: None) -> None:
+def write_csv(table: TidyTable, path: Path, done: Callable[[int], None] = lambda _: None) -> None:
     """With a line of names; what is missing is an empty cell. Texts are made `harmless`. `done` is
-    called with the length of each piece."""
+    called with the length of each chunk."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(map(_quoted, table.columns)) + "\n")
+        file.write(",".join(_quoted(one.name) for one in table.schema) + "\n")
         for chunk in table.chunks():
-            cells = [_cells(chunk[name], kind) for name, kind in table.columns.items()]
+            cells = [_cells(chunk[one.name], one.kind) for one in table.schema]
             file.writelines(f"{','.join(line)}\n" for line in zip(*cells, strict=True))
-            done(_length(chunk))
+            done(chunk_length(chunk))
 
 
-def write_parquet(table: Table, path: Path, done: Callable[[int], None] = lambda _: None) -> None:
-    """One row group a piece; what is missing is null."""
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtraError("writing Parquet", "pyarrow", "parquet") from None
-    fields = [(name, getattr(arrow, _ARROW[kind])()) for name, kind in table.columns.items()]
-    schema = arrow.schema(fields)
-    with parquet.ParquetWriter(path, schema) as writer:
-        for chunk in table.chunks():
-            arrays = [
-                arrow.array(_arrow_values(chunk[field.name]), type=field.type, from_pandas=True)
-                for field in schema
-            ]
-            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
-            done(_length(chunk))
-
-
-def _length(chunk: Chunk) -> int:
-    return len(next(iter(chunk.values())))
+def write_parquet(
+    table: TidyTable, path: Path, done: Callable[[int], None] = lambda _: None
+) -> None:
+    """One row group a chunk, with what the columns mean; what is missing is null."""
+    schema = table.arrow_schema()
+    with import_module("pyarrow.parquet").ParquetWriter(path, schema) as writer:
+        for batch in table.batches():
+            writer.write_batch(batch)
+            done(batch.num_rows)
 
 
 def _cells(column: Any, kind: Kind) -> Iterable[str]:
@@ -83,11 +57,3 @@ def _quoted(text: str) -> str:
     """In quotes where it has to be. The csv module leaves a lone carriage return bare, which its
     own reader then takes for the end of the line."""
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
-
-
-def _arrow_values(column: Any) -> NDArray[Any] | list[Any]:
-    return column.astype(np.float64) if _is_float(column) else column
-
-
-def _is_float(column: Any) -> bool:
-    return isinstance(column, np.ndarray) and column.dtype.kind == "f"

@@ -8,12 +8,13 @@ counts for as much as it has rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
+from regard.display import ask
 from regard.errors import FileError, InputError
 from regard.recording.measures import Kind, shown_kinds
 from regard.recording.prompt import PromptView
@@ -27,6 +28,7 @@ from regard.recording.statistics import (
     statistic_kinds,
 )
 from regard.recording.stores import Array, Listed, Store
+from regard.tidy import TidyTable
 
 MERGED_NOTE: Final = "merged"
 _MOST_LAYERS: Final = 4096  # more than so many of these are not believed
@@ -136,6 +138,11 @@ class Merged:
         """(heads,): over how many rows a statistic was taken, in the order of `labels()`."""
         check_statistic(statistic, self.statistic_kinds)
         return _joined([place.rows(statistic) for place in self.places.values()])
+
+    def table(self, *, heads: str | Sequence[str] | None = None) -> TidyTable:
+        """One line a head, as `Recording.table("merged")`."""
+        found: TidyTable = ask("table", self, heads=heads)
+        return found
 
     def _laid_out(self, statistic: str, stack: str | None, of: Any, empty: float) -> Array:
         check_statistic(statistic, self.statistic_kinds)

@@ -22,6 +22,7 @@ from regard.recording.shards import Shards, is_shards
 from regard.recording.statistics import Statistic, statistic_kinds
 from regard.recording.stores import Array, Memory, Store, open_recording
 from regard.recording.training import TRAINING_NOTE, Training
+from regard.tidy import TidyTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,6 +169,32 @@ class Recording:
             have = listed(range(len(self.prompts))) or "none"
             raise InputError(f"prompt {number} does not exist; this recording has {have}")
         return self.prompts[number]
+
+    def table(
+        self,
+        what: str = "statistics",
+        *,
+        heads: str | Sequence[str] | None = None,
+        prompt: int | None = None,
+        rows: slice | range | int | None = None,
+        keys: slice | range | int | None = None,
+        top: int = 8,
+    ) -> TidyTable:
+        """Tidy columns, which Arrow, pandas, polars and numpy read, and `regard export` writes.
+
+        what    statistics  one line a head        rows      … a row of a head
+                top         … a heaviest key       received  … a key
+                weights     … a weight above 0     findings  … a label of a head
+                merged      … a head, over all texts
+                training    … a head, a step and a statistic; alarms: an alarm of the run
+        heads   "L0H0", "L5", "L*H3", several with commas or as a list; all without
+        prompt  the index of a text; all without
+        rows    a slice or range of rows, or one; keys likewise
+        top     heaviest keys of a row
+        """
+        options = {"heads": heads, "prompt": prompt, "rows": rows, "keys": keys, "top": top}
+        found: TidyTable = ask("table", self, what, **options)
+        return found
 
     # ── pictures ─────────────────────────────────────────────────────────────────────────────
 

@@ -9,12 +9,13 @@ head        one head
 row         one row of it, and weights as plain numbers
 region      a part of its matrix
 profiles    who is looked at, how far back, how evenly
-visible     what rows may see, in cells and
-sightlines  … in runs
+sightlines  what rows may see, in runs
 uniform     × uniform, the one colour of attention: cells and codes
 pixels      one tile → tiles a head's map, pyramid a map at several scales
 thumbnails  every head of a stack
 run         a training run
 comparison  two prompts side by side
+parts       which heads, rows and keys of each
+table       tidy columns: `rec.table()`, and what `regard export` writes
 cache       what was computed lately
 """

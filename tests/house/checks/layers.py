@@ -8,7 +8,7 @@
     parallel                           │             study
     engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
     state                                            colour
-    ─── errors files display arrays declare shapes   mask   score   running   summary ───
+    ─── errors files display tidy arrays declare shapes   mask   score   running   summary ───
 
 The two columns meet in the bottom row and in the file that recorder and monitor write.
 Names in one row may import one another as long as no circle comes of it.
@@ -22,8 +22,8 @@ from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
 COMMON = (
-    "errors", "files", "display", "arrays", "declare", "shapes", "mask", "score", "running",
-    "summary",
+    "errors", "files", "display", "tidy", "arrays", "declare", "shapes", "mask", "score",
+    "running", "summary",
 )  # fmt: skip
 MAKING = (
     ("state",),
