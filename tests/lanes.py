@@ -40,7 +40,7 @@ SLOW = (
     "recording/test_hostile.py", "recording/test_hostile_notes.py",
     "recording/test_interrupts.py", "recording/test_lies.py", "recording/test_replay.py",
     "test_state.py", "viewer/test_carried.py", "viewer/test_file_source.py",
-    "viewer/test_tiles.py",
+    "views/test_tiles.py",
     # models that are compiled, trained or real
     "huggingface/test_building.py", "huggingface/test_compile.py", "huggingface/test_masks.py",
     "intervene/test_copying.py", "intervene/test_evidence.py", "intervene/test_knock.py",

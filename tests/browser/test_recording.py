@@ -116,7 +116,7 @@ def test_every_finding_has_its_number(at, files):
         assert card.get_attribute("data-pattern") == one.finding.pattern
         numbers = card.locator("[data-part=score] [data-value]").evaluate_all(VALUES)
         assert min(abs(number - one.finding.score) for number in numbers) < 1e-6
-    assert "not by themselves" in page.locator("[data-part=caveat]").inner_text()
+    assert "not why the model answers" in page.locator("[data-part=caveat]").inner_text()
     page.locator('[data-part=label-chips] [data-label="self"]').click()
     assert {one.get_attribute("data-pattern") for one in cards.all()} == {"self"}
     cards.first.locator("[data-part=evidence] a").first.click()

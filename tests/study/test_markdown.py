@@ -13,7 +13,7 @@ from regard.study import Ranked
 def test_the_page(planted: Any) -> None:
     page = study.report_markdown(study.make_report(planted, top=4))
     assert page.startswith("# What the heads do: ") and page.endswith("\n")
-    assert "> Attention weights say where a head looks" in page and "knock the head out" in page
+    assert "> Weights show where a head looks" in page and "knock the head out" in page
     assert "| previous | 2 | L0H0 0.9" in page
     assert "(4 of " in page and re.search(r"^4\. \*\*", page, re.MULTILINE)
     assert not re.search(r"^5\. ", page, re.MULTILINE)

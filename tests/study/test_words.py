@@ -90,4 +90,4 @@ def test_figures_and_caveats() -> None:
     assert [in_figures(x) for x in (0.834, 0.0123, 0.0, 1.0, 2e-7, math.nan)] == [
         "0.83", "0.012", "0.00", "1.00", "<0.001", "not known"
     ]  # fmt: skip
-    assert "do not explain" in CAVEAT and "knock the head out" in KNOCK_OUT
+    assert "not why the model answers" in CAVEAT and "knock the head out" in KNOCK_OUT

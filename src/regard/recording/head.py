@@ -58,7 +58,7 @@ class Head:
 
     # ── who it is ────────────────────────────────────────────────────────────────────────────
 
-    @property
+    @cached_property
     def label(self) -> str:
         """`L5H1`, `cross.L5H1`."""
         return f"{self.place.label}H{self.head}"

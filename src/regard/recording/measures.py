@@ -8,7 +8,7 @@ its rows join, and which of them it counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -28,13 +28,10 @@ class Kind:
 
     name: str
     words: str = ""  # of the head's number; "" where a head has none
-    of: str = (
-        "rows"  # "rows": a tensor of rows, and a total; "head": a total at most; else a tensor
-    )
+    of: str = "rows"  # "rows": a tensor, and a total; "head": a total at most; else a tensor
+    _: KW_ONLY
     joins: str = "sum"  # rows become one number: "sum", "max", "min"; others are not known here
-    counts: str = (
-        "rows"  # a sum is divided by the number of these rows: a total, or see CONTENTS.md
-    )
+    counts: str = "rows"  # a sum is divided by so many: a total, or see CONTENTS.md
     unit: str = ""
     span: Span = "one"  # how far the head's number ranges: see `surprise`
     text: str = ""  # the statistic, as `regard.declare` writes it

@@ -188,8 +188,8 @@ def statistics_in(metadata: Mapping[str, str]) -> dict[str, Kind]:
             found[name] = replace(KINDS[name], joins=joins, counts=counts)  # as the file has it
             continue
         found[name] = Kind(
-            name, texts["words"] or name, texts["of"] or "rows", joins, counts, texts["unit"],
-            "spread", texts["statistic"],
+            name, texts["words"] or name, texts["of"] or "rows", joins=joins, counts=counts,
+            unit=texts["unit"], span="spread", text=texts["statistic"],
         )  # fmt: skip
     return found
 

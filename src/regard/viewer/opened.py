@@ -71,13 +71,11 @@ class Opened:
     def head_map(self, prompt: int, label: str) -> HeadMap:
         """Its map; kept, for what it knows of its rows."""
         with self.lock:
-            view = self.prompt(prompt)
-            head = view[label]
             name = self.number, self.revision, prompt
             return self._cache.get(
-                (name, head.label, "map"),
-                lambda: HeadMap(view, head, self._cache, name),
-                lambda _: _MAP_BYTES * len(head.recorded) + 1024,
+                (name, label, "map"),
+                lambda: HeadMap(self.prompt(prompt), self.head(prompt, label), self._cache, name),
+                lambda made: _MAP_BYTES * len(made.head.recorded) + 1024,
             )
 
     def remembered(self, what: str, prompt: int, make: Callable[[], _Made], size: int) -> _Made:

@@ -19,6 +19,7 @@ from regard.views.schema import How
 from regard.views.uniform import HIDDEN, Codes, codes_of, mask_kind
 
 _MOST_CELLS: Final = 2**30  # of the matrix in one computed tile: some seconds
+_HOWS: Final[tuple[How, ...]] = ("mean", "max")
 _KEPT_LEVEL: Final = 32  # tokens a pixel of the sums that are kept, from which coarser tiles come
 _Array: TypeAlias = NDArray[Any]
 
@@ -70,6 +71,8 @@ class HeadMap:
         self.head, self.sight = head, Sight(prompt.held(head.place.label), head.head)
         self._replay = Replay(self.sight.held, head.head) if head.exact else None
         self._visible: _Array | None = None
+        self._levels = {how: levels_of(head, how) for how in _HOWS}
+        self._own = head.place.pool_cell if head.has("pooled") else 0  # tokens a stored cell
         self._cache, self._name = cache, name
         self._lock, self._stored_lock = Lock(), Lock()  # what is stored waits for no replay
 
@@ -107,8 +110,8 @@ class HeadMap:
         return self._name, self.head.label, level, y, x, how
 
     def _check(self, level: int, y: int, x: int, how: How) -> None:
-        label, levels = self.head.label, levels_of(self.head, how)
-        if how == "max" and not self.head.exact:
+        label, levels = self.head.label, self._levels[how]
+        if how == "max" and self._replay is None:
             raise UnavailableError(f"{label}: {self.head.why_not}, so there is no map of maxima")
         if level not in levels:
             have = ", ".join(map(str, levels)) or "none: no map was kept"
@@ -127,8 +130,7 @@ class HeadMap:
 
     def _is_stored(self, level: int, how: How) -> bool:
         """Whether the level is the stored map's, or several of its cells are a pixel."""
-        own = self.head.place.pool_cell
-        return how == "mean" and own > 0 and self.head.has("pooled") and level % own == 0
+        return how == "mean" and self._own > 0 and level % self._own == 0
 
     # ── stored ───────────────────────────────────────────────────────────────────────────────
 

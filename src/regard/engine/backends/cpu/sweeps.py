@@ -79,9 +79,29 @@ class CpuSweeps:
         output: bool,
         measures: tuple[Summary, ...],
         given: RowState | None = None,
+        sums: _ColumnBuffers | None = None,
     ) -> RowAnswers:
-        """One pass over the keys for every block of queries; more where there are many maps."""
-        return self._swept(call, output, measures, given)
+        """One pass over the keys for every block of queries; more where there are many maps. Sums
+        over queries come along where they are asked for."""
+        if len(measures) > min(structures.MOST_POOLS, structures.MOST_MATCHES) and (
+            later := _too_many(measures)
+        ):
+            first = tuple(m for m in measures if m not in later)
+            found = self.rows(call, output, first, given, sums)
+            rest = self.rows(call, False, later, given)
+            return found._replace(measured=found.measured | rest.measured)
+        shape, binding = call.shape, Binding(call)
+        rows = (binding.entries, shape.query_heads, shape.queries)
+        made = _RowBuffers(rows, binding.dtype, call, output, measures)
+        kernels = load()
+        if given is not None:
+            keep = [part.to(binding.dtype).contiguous() for part in given]
+            made.ask.given_max, made.ask.given_log = (part.data_ptr() for part in keep)
+        if sums is not None:
+            made.ask.sums, made.ask.turn = sums.ask, sums.turn.data_ptr()
+        for piece in binding.strips():
+            kernels.run("rows", piece, made.ask, binding.wide)
+        return made.answers()
 
     def rows_with_columns(
         self,
@@ -98,35 +118,7 @@ class CpuSweeps:
             found = self.rows(call, output, measures, given)
             return found, self.columns(call, given or found.state, None, None, seen, offsets)
         sums = _ColumnBuffers(call, seen, offsets)
-        return self._swept(call, output, measures, given, sums), sums.answers()
-
-    def _swept(
-        self,
-        call: Call,
-        output: bool,
-        measures: tuple[Summary, ...],
-        given: RowState | None,
-        sums: _ColumnBuffers | None = None,
-    ) -> RowAnswers:
-        if len(measures) > min(structures.MOST_POOLS, structures.MOST_MATCHES) and (
-            later := _too_many(measures)
-        ):
-            first = tuple(m for m in measures if m not in later)
-            found = self._swept(call, output, first, given, sums)
-            rest = self._swept(call, False, later, given)
-            return found._replace(measured=found.measured | rest.measured)
-        shape, binding = call.shape, Binding(call)
-        rows = (binding.entries, shape.query_heads, shape.queries)
-        made = _RowBuffers(rows, binding.dtype, call, output, measures)
-        kernels = load()
-        if given is not None:
-            keep = [part.to(binding.dtype).contiguous() for part in given]
-            made.ask.given_max, made.ask.given_log = (part.data_ptr() for part in keep)
-        if sums is not None:
-            made.ask.sums, made.ask.turn = sums.ask, sums.turn.data_ptr()
-        for piece in binding.strips():
-            kernels.run("rows", piece, made.ask, binding.wide)
-        return made.answers()
+        return self.rows(call, output, measures, given, sums), sums.answers()
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────
 
