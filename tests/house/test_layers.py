@@ -71,6 +71,18 @@ def test_reading_must_not_import_making(plant):
     assert layers.upward_imports(root / "fake") == ["fake.study:2: study may not import engine"]
 
 
+def test_whoever_draws_imports_nobody_else_who_does(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/viewer/__init__.py": "import fake.draw\nimport fake.views\n",
+            "fake/draw/__init__.py": "",
+            "fake/views/__init__.py": "",
+        }
+    )
+    assert layers.upward_imports(root / "fake") == ["fake.viewer:1: viewer may not import draw"]
+
+
 def test_the_package_itself_is_above_its_parts(plant):
     root = plant({"fake/__init__.py": "x = 1\n", "fake/errors.py": "from fake import x\n"})
     assert layers.upward_imports(root / "fake") == ["fake.errors:1: errors may not import __init__"]

@@ -11,7 +11,8 @@
     ─── errors files display tidy arrays declare shapes   mask   score   running   summary ───
 
 The two columns meet in the bottom row and in the file that recorder and monitor write.
-Names in one row may import one another as long as no circle comes of it.
+Names in one row may import one another as long as no circle comes of it, but for those that draw:
+what two of them need is a view.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ READING = (
     ("views",),
     ("draw", "plot", "viewer", "export"),
 )
+FRONTS = READING[-1]
 TOP = ("arrival", "notebook", "cli", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
 
@@ -57,7 +59,8 @@ def may_import() -> dict[str, set[str]]:
         for row in column:
             below |= set(row)
             for unit in row:
-                allowed[unit] = below | BRIDGES.get(unit, set())
+                own = below - ({*FRONTS} - {unit} if unit in FRONTS else set())
+                allowed[unit] = own | BRIDGES.get(unit, set())
     everything = {*allowed, *TOP}
     return allowed | dict.fromkeys(TOP, everything)
 
