@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from types import SimpleNamespace
+from importlib import import_module
 
 import numpy as np
 import pyarrow
@@ -87,9 +87,19 @@ def test_an_error_on_the_way_stops_the_stream():
         pyarrow.table(broken)
 
 
-def test_polars_is_given_the_arrow_table(monkeypatch):
-    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(from_arrow=lambda it: it.num_rows))
-    assert table().to_polars() == 6
+@pytest.mark.parametrize("read", ["to_pandas", "to_polars", "polars", "pandas"])
+def test_pandas_and_polars_read_it(read):
+    if read.startswith("to_"):
+        found = getattr(table(), read)()
+    elif read == "polars":
+        found = import_module("polars").DataFrame(table())  # by the PyCapsule interface
+    else:
+        found = import_module("pandas").DataFrame.from_arrow(table())
+    known = table().columns
+    assert list(found.columns) == list(known) and len(found) == 6
+    assert found["n"].to_list() == known["n"].tolist()
+    assert found["text"].to_list() == known["text"].tolist()
+    np.testing.assert_array_equal(np.array(found["value"].to_list(), float), known["value"])
 
 
 @pytest.mark.parametrize(("package", "ask"), [("pandas", "to_pandas"), ("polars", "to_polars")])
