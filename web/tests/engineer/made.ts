@@ -38,6 +38,7 @@ export function overviewOf(given: Partial<Overview>): Overview {
     stacks: [],
     heads: [],
     problems: [],
+    why_unknown: {},
     ...given,
   };
 }
