@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from regard.recording import Merged, Recording
+from regard.recording import Merged, PromptView, Recording
 from regard.study import Ranked, Report, make_report
+from regard.study.chance import LEAST_TOKENS
 from regard.study.outliers import Outlier, outliers
 from regard.views.schema import (
     FindingAnswer,
@@ -16,7 +17,7 @@ from regard.views.schema import (
     as_json,
     facts_for_json,
 )
-from regard.views.text import CAVEAT
+from regard.views.text import CAVEAT, count
 
 STAND_OUT: Final = 5  # findings on an overview
 
@@ -24,6 +25,14 @@ STAND_OUT: Final = 5  # findings on an overview
 def stands_out(recording: Recording, prompt: int = 0) -> list[Ranked]:
     """The first findings, for an overview."""
     return list(make_report(recording, prompt, top=STAND_OUT).told) if recording.prompts else []
+
+
+def why_nobody(prompt: PromptView) -> str:
+    """Said where no head stands out."""
+    tokens = max(prompt.note.tokens, len(prompt.tokens))
+    if tokens < LEAST_TOKENS:
+        return f"{count(tokens, 'token')} show no pattern; labels need {LEAST_TOKENS}"
+    return "no head shows a pattern beyond chance"
 
 
 def report_answer(report: Report, **told: Any) -> ReportAnswer:

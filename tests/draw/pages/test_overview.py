@@ -66,6 +66,14 @@ def test_heads_that_stand_out_are_those_of_the_report():
     assert [one["sentence"] for one in said] == [one.sentence for one in found]
 
 
+def test_where_no_head_stands_out_it_is_said():
+    assert "12 tokens show no pattern; labels need 16" in text(in_memory()[0], "sink")
+    alike = Recording(
+        write_recording(chunks=[Chunk((0, 40), (0, 40), Causal())], heads=1, key_heads=1)[0]
+    )
+    assert "no head shows a pattern beyond chance" in text(alike, "sink")
+
+
 def test_every_stack_has_its_grid():
     small = [Chunk((0, 12), (0, 12), Causal())]
     store, _ = write_recording(chunks=small, stack="encoder")
