@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -173,18 +173,29 @@ def slice_call(
     return tuple(made)
 
 
+Matches: TypeAlias = tuple[Matching | None, Matching | None]
+
+
 def matches_in(
-    call: Call, caller: Caller, sequences: list[OpenSequence], slices: tuple[CallSlice, ...]
-) -> tuple[Matching | None, Matching | None]:
-    """Earlier copies of each token, and what followed them; nothing without tokens."""
+    call: Call,
+    caller: Caller,
+    sequences: list[OpenSequence],
+    slices: tuple[CallSlice, ...],
+    known: dict[Any, Matches],
+) -> Matches:
+    """Earlier copies of each token, and what followed them; nothing without tokens. `known` are
+    those of other layers, while the tokens stay the same."""
     names = [stream_of(one.ids, caller) for one in sequences]
     if not all(names) or any(s.count > 1 or s.kind == "cross" for s in slices):
         return None, None
     ids = [one.ids[name] for one, name in zip(sequences, names, strict=True)]
     if any(len(i) != s.row_start + len(s.rows) for i, s in zip(ids, slices, strict=True)):
         return None, None
-    rows, keys = [s.rows for s in slices], [s.keys for s in slices]
-    return matchings(ids, rows, keys, call.shape, call.query.device)
+    rows, keys = tuple(s.rows for s in slices), tuple(s.keys for s in slices)
+    where = (*names, rows, keys, call.shape, call.query.device)
+    if where not in known:
+        known[where] = matchings(ids, rows, keys, call.shape, call.query.device)
+    return known[where]
 
 
 def looks_across(now: Pass, call: Call) -> bool:

@@ -9,7 +9,9 @@ Shapes: E batch entries, H query heads, K key heads, L queries, S keys.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from torch import Tensor
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.errors import InputError
+from regard.mask import Extent, Mask
 from regard.mask.spans import spans_of
 from regard.recorder.background_writer import send
 from regard.recording.measures import KINDS
@@ -89,13 +92,13 @@ def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: 
     with torch.no_grad():
         found = attention.summarize(*wanted.summaries())
         entropy = found[Entropy()]
-        seen = send(visible_keys(call), entropy.device)
+        seen = visible_keys(call)
         even = normalize(entropy, seen, call.score.sink is not None)
         top = found[Top(wanted.top)]
         rows = {
             "lse": attention.lse,
             "peak": top.weights[..., 0],
-            "output_norm": output.float().norm(dim=-1),
+            "output_norm": norms(output),
         }
         rows |= {name: found[one] for name, one in _MEASURED.items()}
         rows |= {name: found[match] for name, match in wanted.matches.items()}
@@ -115,8 +118,14 @@ def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: 
             received=_plain(found[Received()], *per_head, shape.keys),
             offsets=_plain(found[Offsets()], *per_head, max(shape.queries + shape.keys - 1, 0)),
             pooled=None if pooled is None else _plain(pooled, *per_head, *pooled.shape[-2:]),
-            value_norm=_plain(value.float().norm(dim=-1), -1, shape.key_heads, shape.keys),
+            value_norm=_plain(norms(value), -1, shape.key_heads, shape.keys),
         )
+
+
+def norms(vectors: Tensor) -> Tensor:
+    """(…, D) → (…), in float32 without a copy in it; torch narrows no doubles here."""
+    exact = torch.promote_types(vectors.dtype, torch.float32)
+    return torch.linalg.vector_norm(vectors, dim=-1, dtype=exact).float()
 
 
 def recordable(given: Any) -> tuple[RowStatistic, ...]:
@@ -148,17 +157,30 @@ def matched(attention: Attention, wanted: CallMeasures) -> dict[str, Tensor]:
 
 def visible_keys(call: Call) -> Tensor:
     """(*batch or 1s, heads or 1, L): how many keys each row may see, from the mask's intervals
-    where it is made of such, and by counting where not."""
-    spans, rest = spans_of(call.mask, call.shape.extent)
-    has_bias_table = call.score.bias is not None and "Table" in type(call.score.bias).__name__
-    if rest is not None or has_bias_table:
+    where it is made of such, and by counting where not. On the device of the call."""
+    mask, bias, extent, device = call.mask, call.score.bias, call.shape.extent, call.query.device
+    found = None
+    if bias is None or "Table" not in type(bias).__name__:
+        by_value = mask is None or mask.is_flat  # layers alike ask once
+        found = (_widths_once if by_value else _widths)(mask, extent, device)
+    if found is None:
         probe = Attention(*_probe(call)).summarize(Visible())[Visible()]
-        return probe.reshape(*call.shape.batch, call.shape.query_heads, -1).cpu()
+        found = probe.reshape(*call.shape.batch, call.shape.query_heads, -1)
+    return found
+
+
+def _widths(mask: Mask | None, extent: Extent, device: torch.device) -> Tensor | None:
+    """From intervals; None where a mask is more than these."""
+    spans, rest = spans_of(mask, extent)
+    if rest is not None:
+        return None
     if spans is None:
-        return torch.full((1, call.shape.queries), call.shape.keys)
-    low, high = (np.clip(side, 0, call.shape.keys) for side in spans)
-    count = torch.from_numpy(np.maximum(high - low, 0))
-    return count.unsqueeze(-2)
+        return torch.full((1, extent.queries), extent.keys, device=device)
+    low, high = (np.clip(side, 0, extent.keys) for side in spans)
+    return send(torch.from_numpy(np.maximum(high - low, 0)), device).unsqueeze(-2)
+
+
+_widths_once = lru_cache(maxsize=8)(_widths)
 
 
 def _probe(call: Call) -> tuple[Any, ...]:
@@ -183,9 +205,9 @@ _Ids = NDArray[np.int64]
 
 
 def matchings(
-    ids: list[_Ids],
-    rows: list[range],
-    keys: list[range],
+    ids: Sequence[_Ids],
+    rows: Sequence[range],
+    keys: Sequence[range],
     shape: AttentionShape,
     device: torch.device,
 ) -> tuple[Matching | None, Matching | None]:

@@ -15,6 +15,7 @@ from regard.recorder.background_writer import CountingStore, Store
 from regard.recorder.call_slice import (
     CallPlan,
     CallSlice,
+    Matches,
     OpenSequence,
     Progress,
     real_part,
@@ -51,6 +52,7 @@ class Prompts:
         self._read = 0  # streams of this pass
         self._order: dict[Spot, int] = {}  # layers, in the order they were first recorded
         self._plan: Plan | None = None
+        self.matches: dict[Any, Matches] = {}  # of the tokens read so far, made once for all layers
         self.expected: int | None = None  # tokens of the prompt itself, where announced
         # of one prompt over several recordings: its tokens that stand before this one's
         self.before: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -124,6 +126,7 @@ class Prompts:
     def _read_tokens(self, now: Pass) -> None:
         """The streams of this pass that were not read yet: a decoder's come after its encoder."""
         self.settle()
+        self.matches.clear()
         for name, ids in list(now.streams.items())[self._read :]:
             rows = _per_sequence(ids, len(self._open))
             for number, (one, row) in enumerate(zip(self._open, rows, strict=False)):
@@ -157,6 +160,7 @@ class Prompts:
             one.prompt = replace(one.prompt, finished=complete)
             self._note(one)
         self._open, self._now = [], None
+        self.matches.clear()
 
     def _note(self, one: _Sequence) -> None:
         self._store.note({f"{PROMPT_NOTE}{one.number}": one.prompt.to_json()})

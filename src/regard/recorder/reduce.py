@@ -27,7 +27,7 @@ from regard.recorder.bins import folded, grain
 from regard.recorder.call_slice import CallPlan, CallSlice, entry_of
 from regard.recorder.inputs import without_padding
 from regard.recorder.layer_writer import Rules, SliceNumbers, as_heads, follows, rules_for
-from regard.recorder.measure import CallMeasures, Measured, matched, measured
+from regard.recorder.measure import CallMeasures, Measured, matched, measured, norms
 from regard.recorder.plan import Plan
 from regard.recording.measures import KINDS, TOTALS
 from regard.score import PartBias, ScoreRule
@@ -43,7 +43,9 @@ def in_bins(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """By name, whole bins (H, b, …) and the rows behind them, which fill none; of each only those
     that are there. Where the first row does not begin a bin, all rows are such."""
-    bins, loose = {}, {}
+    bins: dict[str, Tensor] = {}
+    loose: dict[str, Tensor] = {}
+    alike: dict[Any, dict[str, Tensor]] = {}  # what becomes bins in the same way
     for name, numbers in rows.items():
         size, how = grain(name, plan)
         count = numbers.shape[1]
@@ -51,18 +53,29 @@ def in_bins(
         if whole < count:
             loose[name] = numbers[:, whole:] if whole else numbers
         if whole:
-            bins[name] = _binned(numbers if whole == count else numbers[:, :whole], size, how)
+            way = (size, how, whole, numbers.dtype, numbers.shape)
+            alike.setdefault(way, {})[name] = numbers
+    for (size, how, whole, *_), together in alike.items():
+        bins |= _binned(together, size, how, whole)
     return bins, loose
 
 
-def _binned(numbers: Tensor, size: int, how: str) -> Tensor:
+def _binned(rows: dict[str, Tensor], size: int, how: str, whole: int) -> dict[str, Tensor]:
+    """The first `whole` rows of each, in bins."""
+    some = {name: n if n.shape[1] == whole else n[:, :whole] for name, n in rows.items()}
     if size == 1:
-        return numbers
+        return some
     if how == "every":
-        return numbers[:, ::size]
-    if how != "sum":
-        return folded(numbers, size, torch.maximum if how == "max" else torch.minimum)
-    return folded(numbers.double(), size, torch.add).to(numbers.dtype)  # summed in float64
+        return {name: numbers[:, ::size] for name, numbers in some.items()}
+    together = torch.cat(list(some.values()))
+    if together.device.type == "cuda":
+        together = _over(together.reshape(len(together), -1, size), how, 2)
+    elif how == "sum":
+        together = folded(together.double(), size, torch.add)
+    else:
+        together = folded(together, size, torch.maximum if how == "max" else torch.minimum)
+    made = together.to(next(iter(some.values())).dtype)  # summed in float64
+    return dict(zip(some, made.chunk(len(some)), strict=True))
 
 
 def totals(
@@ -76,29 +89,29 @@ def totals(
     heads, several = len(normalized), visible > 1
     known = rows | {
         "normalized_entropy": torch.where(several, normalized, 0.0),
-        "sharp": rows["peak"] > SHARP,
-    }
-    sums = {
-        name: _whole(plan.join(name), numbers)
-        for name, numbers in known.items()
-        if name not in KINDS or KINDS[name].has_total
+        "sharp": (rows["peak"] > SHARP).to(normalized.dtype),
     }
     for name, which in (("rows", visible > 0), ("normalized_rows", several)):
-        sums[name] = _sum(which).expand(heads)
+        known[name] = which.to(normalized.dtype).expand(heads, -1)
+    alike: dict[str, list[str]] = {}
+    for name in known:
+        if name not in KINDS or KINDS[name].has_total:
+            alike.setdefault(plan.join(name), []).append(name)
+    sums: dict[str, Tensor] = {}
+    for join, same in alike.items():
+        joined = _over(torch.stack([known[name] for name in same]), join, 2)
+        sums |= dict(zip(same, joined, strict=True))
     for name in set(TOTALS) - set(sums):  # 0: what depends on token ids, without them
         sums[name] = normalized.new_zeros(heads, dtype=torch.float64)
     names = tuple(dict.fromkeys((*TOTALS, *sums)))
     return names, torch.stack([sums[name] for name in names], dim=1)
 
 
-def _whole(join: str, numbers: Tensor) -> Tensor:
+def _over(numbers: Tensor, join: str, axis: int) -> Tensor:
+    """An axis joined, in float64."""
     if join == "sum":
-        return _sum(numbers)
-    return (numbers.amax(dim=1) if join == "max" else numbers.amin(dim=1)).double()
-
-
-def _sum(numbers: Tensor) -> Tensor:
-    return numbers.sum(dim=1, dtype=torch.float64)
+        return numbers.sum(dim=axis, dtype=torch.float64)
+    return (numbers.amax(dim=axis) if join == "max" else numbers.amin(dim=axis)).double()
 
 
 # ── each prompt's part of a call ───────────────────────────────────────────────────────────────
@@ -143,7 +156,7 @@ def _some_rows(
 
 def _keys_alone(call: Call, value: Tensor, part: CallSlice) -> Arriving:
     """No row of a call is recorded, but rows that are may look at its keys."""
-    norm = _flat(value)[part.entries, :, part.fresh].float().norm(dim=-1).flatten(0, 1)
+    norm = norms(_flat(value)[part.entries, :, part.fresh]).flatten(0, 1)
     words = {"k": _words(call.key, part.entries, part.fresh, None)} if part.exact else {}
     coming = bring({"value_norm": norm} | {name: tensor for name, (tensor, _) in words.items()})
     kinds = {name: kind for name, (_, kind) in words.items()}

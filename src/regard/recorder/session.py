@@ -333,7 +333,7 @@ class Recorder:
             announced=prompts.expected,
         )  # fmt: skip
         aligned = all(part.whole and part.is_aligned(plan.pool_cell) for part in slices)
-        copies, prefix = matches_in(call, caller, sequences, slices)
+        copies, prefix = matches_in(call, caller, sequences, slices, prompts.matches)
         cell = plan.pool_cell if aligned else 0
         measures = CallMeasures(TOP, cell, copies, prefix, self._statistics)
         return CallPlan(caller, spot, slices, measures, plan)

@@ -91,7 +91,7 @@ def _terms(peak, log, found, rows, padded, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _weights(
+def weights(
     n, k, queries, stride, terms, chosen, rule, dim, place,
     D: tl.constexpr, BM: tl.constexpr, FAST: tl.constexpr, MASKED: tl.constexpr,
     PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
@@ -127,8 +127,8 @@ def _fold(
 ):  # fmt: skip
     """One tile of queries, added to a block of keys."""
     mass, lost, square = held
-    p, by = _weights(n, k, queries, stride, terms, chosen, rule, dim, place, D, BM, FAST, MASKED,
-                     PRECISION, WIDE, TMA)  # fmt: skip
+    p, by = weights(n, k, queries, stride, terms, chosen, rule, dim, place, D, BM, FAST, MASKED,
+                    PRECISION, WIDE, TMA)  # fmt: skip
     pairs = pairs_of(p, by, BM, BN, False)
     if KAHAN:  # halves have lost more before than a plain sum of them does
         added = pairs - lost
@@ -275,7 +275,7 @@ def replay(
     grid = (bound.units, many) if turned else (many, bound.units)
     if 0 in grid:
         return asked._replace(cells=found)
-    terms, padded = _row_terms(bound, state, tile.rows)
+    terms, padded = row_terms(bound, state, tile.rows)
     flags, bounds = (None, None) if chosen is None or not rule.queries else _taken(chosen)
     if cell < _IN_PLACE:  # such cells pass through shared memory, where two blocks must have room
         tile = tile._replace(stages=min(tile.stages, 2))
@@ -322,7 +322,7 @@ def _taken(chosen: Tensor) -> tuple[Tensor, Tensor]:
     return chosen.contiguous().view(torch.uint8), torch.stack([first, last + 1]).to(torch.int32)
 
 
-def _row_terms(bound: Bound, state: RowState, rows: int) -> tuple[Tensor, int]:
+def row_terms(bound: Bound, state: RowState, rows: int) -> tuple[Tensor, int]:
     """(2, units, padded): the two terms of every row; how many rows that is, in whole tiles."""
     queries = bound.rule.queries
     padded = blocks(queries, rows) * rows

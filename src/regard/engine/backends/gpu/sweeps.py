@@ -208,7 +208,7 @@ class TritonSweeps:
 
             return {measure: bound.batched(cell_map(bound, state, measure, call.shape))}
         if isinstance(measure, Matching):
-            from regard.engine.backends.gpu.forward import matching
+            from regard.engine.backends.gpu.marks import matching
 
             return {measure: bound.batched(matching(bound, state, measure))}
         return {}
@@ -227,7 +227,8 @@ class TritonSweeps:
         offsets: bool = False,
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
-        from regard.engine.backends.gpu.columns import columns, diagonals
+        from regard.engine.backends.gpu.columns import columns
+        from regard.engine.backends.gpu.diagonals import diagonals
 
         bound = bind(call)
         mass, count, product = columns(bound, state, chosen, y, seen)
@@ -251,7 +252,8 @@ class TritonSweeps:
     ) -> tuple[RowAnswers, ColumnAnswers]:
         """Maps come with the mass: in a sweep over the queries, or, where these are few, from the
         scores that the rows leave."""
-        from regard.engine.backends.gpu.columns import counts, diagonals
+        from regard.engine.backends.gpu.columns import counts
+        from regard.engine.backends.gpu.diagonals import diagonals
 
         bound = bind(call)
         reader = _reader(bound, call, measures, True)
