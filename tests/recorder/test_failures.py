@@ -119,7 +119,7 @@ def refusing_after(calls: int) -> Callable[[int, list[memoryview]], int]:
     return some
 
 
-@pytest.mark.parametrize("frames", [3, 12, 25])
+@pytest.mark.parametrize("frames", [12, 25])
 def test_a_full_disk_is_one_sentence_whichever_thread_meets_it(
     tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch, frames: int
 ) -> None:
@@ -127,10 +127,13 @@ def test_a_full_disk_is_one_sentence_whichever_thread_meets_it(
     with monkeypatch.context() as patch:
         patch.setattr(write, "_write_some", refusing_after(frames + 1))  # and the file's header
         message = r"^[^\n]*a\.regard: cannot be written \(No space left on device\); all before"
-        with pytest.raises(FileError, match=message), torch.no_grad():
-            with regard.record(model, path):
-                model(tokens(300))
-                model(tokens(300))  # by then somebody has met it
+        with (
+            pytest.raises(FileError, match=message),
+            torch.no_grad(),
+            regard.record(model, path),
+        ):
+            model(tokens(300))
+            model(tokens(300))  # by then somebody has met it
     report = check(path)
     assert report.is_whole and report.frames == frames and not report.is_closed
 

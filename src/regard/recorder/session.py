@@ -44,7 +44,6 @@ from regard.recording.measures import join_of
 from regard.recording.schema import CONTENTS, STATISTICS_NOTE, statistics_note
 from regard.summary import RowStatistic, Summary
 
-
 # The model ended early, and what was taken down until then is sound.
 _STOPS = (KeyboardInterrupt, MemoryError, torch.OutOfMemoryError)
 
