@@ -86,7 +86,7 @@ class CountingStore:
         """Nothing: see above."""
 
 
-class _Task(NamedTuple):
+class _PendingWrite(NamedTuple):
     write: Callable[[], None]
     ahead: Future[Unplaced] | None = None  # what `write` waits for
 
@@ -99,7 +99,7 @@ class BackgroundWriter:
 
     def __init__(self, store: Store, room: int = ROOM) -> None:
         self._store, self._room = store, room
-        self._waiting: deque[tuple[_Task, int]] = deque()
+        self._waiting: deque[tuple[_PendingWrite, int]] = deque()
         self._held = 0  # bytes, of those that wait and of the one being written
         self._error: BaseException | None = None
         self._ending = False
@@ -121,17 +121,17 @@ class BackgroundWriter:
         """One tensor, as soon as there is room."""
         store, size = self._store, int(array.nbytes)
 
-        def begin() -> _Task:
+        def begin() -> _PendingWrite:
             if size < _LARGE or not isinstance(store, Writer):
-                return _Task(partial(store.add, name, array, metadata, dtype=dtype))
+                return _PendingWrite(partial(store.add, name, array, metadata, dtype=dtype))
             ahead = self._pool.submit(store.prepare, name, array, metadata, dtype=dtype)
-            return _Task(lambda: store.append(ahead.result()), ahead)
+            return _PendingWrite(lambda: store.append(ahead.result()), ahead)
 
         self._put(begin, size)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole."""
-        task = _Task(partial(self._store.note, dict(metadata)))
+        task = _PendingWrite(partial(self._store.note, dict(metadata)))
         self._put(lambda: task, 0)
 
     def flush(self) -> None:
@@ -165,7 +165,7 @@ class BackgroundWriter:
         if error is not None:
             raise error
 
-    def _put(self, begin: Callable[[], _Task], size: int) -> None:
+    def _put(self, begin: Callable[[], _PendingWrite], size: int) -> None:
         size += 1  # so that a note counts as something to wait for
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(size))
