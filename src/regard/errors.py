@@ -9,7 +9,7 @@
     ├── MissingExtraError   (ImportError)     an optional dependency is not installed
     ├── StaleError          (RuntimeError)    q or k changed after the attention was computed
     ├── GradientError       (RuntimeError)    a gradient that is not offered was asked for
-    ├── TooLargeError       (MemoryError)     the dense matrix would not fit; says how to force it
+    ├── TooLargeError       (MemoryError)     a dense matrix, or a recorded model, does not fit
     └── FileError           (OSError)         a file that is damaged or not ours; exit 3
 
 Each message says what was asked, what was given and what would work. On the command line it is
@@ -85,7 +85,8 @@ class GradientError(RegardError, RuntimeError):
 
 
 class TooLargeError(RegardError, MemoryError):
-    """The dense matrix would not fit in a sensible amount of memory."""
+    """The dense matrix would not fit in a sensible amount of memory, or a model that is recorded
+    does not fit its device."""
 
 
 class FileError(RegardError, OSError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import BinaryIO
 from regard.errors import FileError, InputError
 
 _LONGEST = 400  # characters of a path inside a message
+_LARGE = 64_000_000  # bytes of a file that takes the system a while to free
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -90,7 +92,23 @@ def replace(part: Path, path: Path) -> None:
     target = Path(os.path.realpath(path))
     with suppress(FileNotFoundError):  # nothing is replaced
         part.chmod(stat.S_IMODE(target.stat().st_mode))
-    part.replace(target)
+    held = _hold(target)
+    try:
+        part.replace(target)
+    finally:
+        if held is not None:
+            threading.Thread(target=os.close, args=(held,), name="regard-free", daemon=True).start()
+
+
+def _hold(path: Path) -> int | None:
+    """A large file keeps its space until this descriptor is closed, which a thread can wait for:
+    the system takes half a second to free 2 GB. None where the caller may as well wait."""
+    if not hasattr(os, "O_PATH"):  # another way of opening would keep Windows from replacing it
+        return None
+    with suppress(OSError):  # there is none, or it is freed at once
+        if path.stat().st_size >= _LARGE:
+            return os.open(path, os.O_PATH)
+    return None
 
 
 @contextmanager

@@ -277,6 +277,35 @@ def test_a_full_disk_is_one_line_and_no_whole_file(record, model, monkeypatch):
             assert not any(prompt.finished for prompt in rec.prompts)
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_a_gpu_that_is_full_is_one_line(record, model, monkeypatch, older):
+    from regard.recorder import reduce
+
+    real, left = reduce.measured, [2]
+
+    def measured(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2.00 GiB.")
+        return real(*given)
+
+    if older:
+        Path("run.regard").write_text("mine")
+    monkeypatch.setattr(reduce, "measured", measured)
+    status, out, err = record(model, "--text", TEXT, "--overwrite")
+    (line,) = [line for line in err.splitlines() if line.startswith("regard:")]
+    assert (status, out) == (1, "") and "Traceback" not in err
+    assert line.startswith("regard: out of memory on cpu: the model and what is measured of it do")
+    if older:
+        assert line.endswith("is in run.regard.partial; run.regard is as it was")
+        assert Path("run.regard").read_text() == "mine"
+    else:
+        assert line.endswith("; what was read so far is in run.regard")
+    with regard.open("run.regard.partial" if older else "run.regard") as rec:
+        assert not rec.damage and not rec.prompts[0].finished
+        assert rec["L1H0"].shape[0] == 45
+
+
 def _failing(real, room):
     def write(descriptor, data, *rest):
         parts = data if isinstance(data, list | tuple) else [data]

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from regard import recording
-from regard.errors import FileError
+from regard.errors import DTypeError, FileError
+from regard.recorder import background_writer
 from regard.recorder.background_writer import BackgroundWriter, bring, send
 from regard.recording import Writer
 
@@ -65,6 +66,53 @@ def test_a_file_written_behind_is_the_same_file(tmp_path: Path) -> None:
             store.add(number, array, {"what": "rows"})
         store.close()
     assert (tmp_path / "plain").read_bytes() == (tmp_path / "behind").read_bytes()
+
+
+def test_frames_stand_in_the_order_of_the_calls_whichever_is_ready_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_writer, "_LARGE", 100)
+    monkeypatch.setattr(background_writer, "cores", lambda: 5)
+    real, last_ready, threads = Writer.prepare, threading.Event(), set()
+
+    def prepare(name: str, *given: Any, **more: Any) -> Any:
+        made = real(name, *given, **more)
+        threads.add(threading.current_thread().name)
+        if name == "a3":
+            last_ready.set()
+        assert name != "a0" or last_ready.wait(30)
+        return made
+
+    monkeypatch.setattr(Writer, "prepare", staticmethod(prepare))
+    behind = BackgroundWriter(Writer(tmp_path / "a.regard"))
+    for number in range(4):
+        behind.add(f"a{number}", some(100))
+        behind.add(f"small{number}", some(5))
+        behind.note({f"note{number}": "x"})
+    behind.close()
+    with recording.Reader(tmp_path / "a.regard") as reader:
+        truth = [f"{name}{n}" for n in range(4) for name in ("a", "small")]
+        assert list(reader) == truth and len(reader.metadata) == 4
+    assert len([name for name in threads if name.startswith("regard-checksum")]) > 1
+    assert not any(one.name.startswith("regard-") for one in threading.enumerate())
+
+
+def test_what_cannot_be_prepared_is_told_and_nothing_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_writer, "_LARGE", 100)
+    behind = BackgroundWriter(Writer(tmp_path / "a.regard"))
+    behind.add("a", some(100))
+    behind.flush()
+    with pytest.raises(DTypeError, match="cannot be recorded as F32"):
+        behind.add("b", some(100), dtype="F32")
+        behind.add("c", some(100))
+        behind.add("d", some(100))
+        behind.flush()
+    behind.add("e", some(100))
+    behind.close()
+    with recording.Reader(tmp_path / "a.regard") as reader:
+        assert list(reader) == ["a", "e"]
 
 
 def test_adding_does_not_wait_while_there_is_room() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.recorder.bins import Gathered, Profile, binned, grown
+from regard.recorder.bins import Gathered, Overlay, Profile, binned, grown
 
 
 @given(
@@ -82,6 +82,47 @@ def test_growing_keeps_what_is_there(shape: tuple[int, int]) -> None:
     before = np.ones((2, 3))
     after = grown(before, *shape)
     assert after.shape == shape and after.sum() == 6
+
+
+@given(
+    pages=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),
+        max_size=6,
+    ),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_pages_over_each_other_are_summed_where_they_lie(
+    pages: list[tuple[int, int, int, int]], dtype: type[np.floating]
+) -> None:
+    dice, over = np.random.default_rng(0), Overlay(2, 0, 0, dtype=dtype)
+    truth, given = np.zeros((2, 20, 20), dtype), []
+    for down, across, tall, wide in pages:
+        page = dice.random((2, tall, wide)).astype(np.float32)
+        given.append((page, page.copy()))
+        over.add(page, down, across)
+        truth[:, down : down + tall, across : across + wide] += page
+    for page, before in given:
+        np.testing.assert_array_equal(page, before)  # who gave it may need it
+    reached = [max([p[n] + p[n + 2] for p in pages], default=0) for n in (0, 1)]
+    found = over.total()
+    assert found.dtype == dtype and found.shape == (2, *reached)
+    np.testing.assert_array_equal(found, truth[:, : reached[0], : reached[1]])
+    np.testing.assert_array_equal(over.total(2, 20, 20), truth)
+
+
+def test_a_page_alone_is_not_copied() -> None:
+    page, over = np.ones((2, 3, 4), np.float32), Overlay(2, 0, 0, dtype=np.float32)
+    over.add(page, 0, 0)
+    assert over.total() is page or np.shares_memory(over.total(), page)
+
+
+def test_rows_that_come_one_by_one_are_seldom_moved() -> None:
+    over, places = Overlay(2, 0), set()
+    for n in range(1, 500):
+        over.add(np.ones((2, n), np.float32), 0)
+        places.add(over.total().ctypes.data)
+    np.testing.assert_array_equal(over.total()[0], np.arange(499, 0, -1))
+    assert len(places) < 50
 
 
 # ── mass by distance, exact near by and in bins far away ───────────────────────────────────────

@@ -314,6 +314,34 @@ def test_writing_goes_on_while_the_disk_works(tmp_path, monkeypatch):
     assert check(tmp_path / "a.regard").is_whole
 
 
+def test_the_disk_begins_early_and_one_thread_at_a_time(tmp_path, monkeypatch):
+    """Between two indices as well; while the disk is at it, nobody waits or asks again."""
+    monkeypatch.setattr(write, "_SYNC_EVERY", 1000)
+    may_end, begun, real = threading.Event(), threading.Semaphore(0), os.fsync
+    at_work = []
+
+    def fsync(descriptor):
+        if threading.current_thread() is not threading.main_thread():
+            at_work.append(os.fstat(descriptor).st_size)
+            begun.release()
+            assert may_end.wait(30)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with Writer(tmp_path / "a.regard") as writer:
+        writer.add("a", np.zeros(900, np.uint8))
+        assert begun.acquire(timeout=30) and len(at_work) == 1
+        for n in range(5):
+            writer.add(f"b{n}", np.zeros(900, np.uint8))
+        assert len(at_work) == 1
+        may_end.set()
+        writer._log._syncing.join(30)
+        writer.note({"n": "1"})
+        assert begun.acquire(timeout=30) and len(at_work) == 2
+    report = check(tmp_path / "a.regard")
+    assert report.is_whole and report.frames == 8  # no more indices than ever
+
+
 @pytest.mark.parametrize("then", ["close", "add"])
 def test_a_disk_that_fails_meanwhile_is_told_of_once(tmp_path, monkeypatch, then):
     monkeypatch.setattr(write, "_INDEX_EVERY", 1000)

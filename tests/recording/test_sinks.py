@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import regard
 from regard import study
 from regard.recording import Recording
 from regard.recording.layer import Held
 from regard.recording.sinks import (
+    MOST_HEAVY,
     SINK,
     UNKNOWN_SINKS,
     Heavy,
@@ -183,6 +187,33 @@ def test_more_heavy_keys_than_are_listed() -> None:
         )
         assert (found is not None) == is_known
         assert found is None or found.keys.size == 0
+
+
+MASSES = st.one_of(
+    st.sampled_from([0.0, -0.0, 0.25, 1.0, 2.0]),  # many are equal
+    st.floats(0, 1e4, width=32),
+    st.sampled_from([np.inf, np.nan]),
+)
+
+
+@given(
+    few=arrays(np.float64, st.integers(1, 200), elements=MASSES),
+    shape=st.tuples(st.integers(0, 3), st.sampled_from([0, 5, 16, 17, 1023, 1024, 1500, 5000])),
+    seed=st.integers(0, 99),
+    single=st.booleans(),
+)
+def test_the_heaviest_keys_are_those_of_a_full_sort(
+    few: np.ndarray, shape: tuple[int, int], seed: int, single: bool
+) -> None:
+    """To the bit, and among equal ones the earlier."""
+    received = np.random.default_rng(seed).choice(few, shape)
+    received = received.astype(np.float32) if single else received
+    order = np.argsort(-received, axis=1, kind="stable")[:, :MOST_HEAVY]
+    truth = np.take_along_axis(received, order, 1).astype(np.float32)
+    keys, masses = heaviest(received)
+    assert (keys.dtype, masses.dtype) == (np.int32, np.float32)
+    np.testing.assert_array_equal(keys, order)
+    assert masses.tobytes() == truth.tobytes()
 
 
 def named(*received: np.ndarray) -> Heavy:

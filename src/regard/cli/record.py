@@ -15,7 +15,7 @@ import typer
 from regard.cli.documents import Many, duration, record_documents
 from regard.cli.ranks import Ranks, record_over_ranks
 from regard.cli.terminal import show_lines, status, write, write_json
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, TooLargeError
 from regard.files import check_regular, open_file, reason, shown
 
 if TYPE_CHECKING:
@@ -162,12 +162,16 @@ def _record_prompts(
     except KeyboardInterrupt:
         write(f"regard: stopped; {_what_is_left(recorder.left, output)}", error=True)
         raise
+    except TooLargeError as error:
+        if recorder.left == output:  # else the error has such a note
+            error.add_note(_what_is_left(output, output))
+        raise
     with recorder.recording as found:
         _finish(found, output, agreement, as_json)
 
 
 def _what_is_left(left: Path | None, output: Path) -> str:
-    """BackgroundWriter a recording that was stopped."""
+    """Of a recording that was stopped."""
     words = f"what was read so far is in {left}" if left else "nothing was recorded"
     return words if left == output or not output.exists() else f"{words}; {output} is as it was"
 

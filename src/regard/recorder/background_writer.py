@@ -1,8 +1,9 @@
 """What goes on while the model does: copies from a GPU to its host, and writing to the file.
 
-A GPU makes numbers faster than a host can checksum and write them. Both at once take the longer of
-the two times instead of their sum. A process that dies loses what had not been written yet, at
-most `ROOM` bytes; all before it is whole, as always.
+A GPU makes numbers faster than a host can checksum and write them. At once, the two take the longer
+of their times instead of the sum: one thread writes to the file, in order, what a few others have
+made frames of. A process that dies loses what had not been written yet, at most `ROOM` bytes; all
+before it is whole, as always.
 
 Copies go by way of memory that is kept for them, since fresh pages cost more than the copy itself:
 torch keeps pinned ones and gives them out again when the last array over them is gone. From there
@@ -14,14 +15,23 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.recorder.jobs import cores
+from regard.recording import Writer
+from regard.recording.format.write import Unplaced
+
 ROOM = 512_000_000  # bytes that may wait
+_LARGE = 1_000_000  # bytes of a tensor that is worth another thread
+# A checksum is computed at 1 to 3 GB/s and written at 2 to 3, so that a few threads are ahead of
+# the file; one core is left to whoever drives the GPU.
+_MOST_THREADS = 4
 _FRAME = 448  # bytes of a file besides the numbers of a tensor or the text of a note, about
 
 
@@ -76,19 +86,26 @@ class CountingStore:
         """Nothing: see above."""
 
 
+class _PendingWrite(NamedTuple):
+    write: Callable[[], None]
+    ahead: Future[Unplaced] | None = None  # what `write` waits for
+
+
 class BackgroundWriter:
     """Takes what a store takes, in the same order. What is added must not change afterwards.
 
-    An error of the thread is raised by the next call; whatever came behind it is not written.
+    An error of a thread is raised by the next call; whatever came behind it is not written.
     """
 
     def __init__(self, store: Store, room: int = ROOM) -> None:
         self._store, self._room = store, room
-        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
+        self._waiting: deque[tuple[_PendingWrite, int]] = deque()
         self._held = 0  # bytes, of those that wait and of the one being written
         self._error: BaseException | None = None
         self._ending = False
         self._changed = threading.Condition()
+        # threads that start when there is something for them to do
+        self._pool = ThreadPoolExecutor(max(min(_MOST_THREADS, cores() - 1), 1), "regard-checksum")
         # a daemon: an interpreter that ends in an error does not wait for it
         self._thread = threading.Thread(target=self._work, name="regard-writer", daemon=True)
         self._thread.start()
@@ -102,11 +119,20 @@ class BackgroundWriter:
         dtype: str | None = None,
     ) -> None:
         """One tensor, as soon as there is room."""
-        self._put(partial(self._store.add, name, array, metadata, dtype=dtype), int(array.nbytes))
+        store, size = self._store, int(array.nbytes)
+
+        def begin() -> _PendingWrite:
+            if size < _LARGE or not isinstance(store, Writer):
+                return _PendingWrite(partial(store.add, name, array, metadata, dtype=dtype))
+            ahead = self._pool.submit(store.prepare, name, array, metadata, dtype=dtype)
+            return _PendingWrite(lambda: store.append(ahead.result()), ahead)
+
+        self._put(begin, size)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole."""
-        self._put(partial(self._store.note, dict(metadata)), 0)
+        task = _PendingWrite(partial(self._store.note, dict(metadata)))
+        self._put(lambda: task, 0)
 
     def flush(self) -> None:
         """Return when everything so far is written."""
@@ -120,6 +146,7 @@ class BackgroundWriter:
             self._ending = True
             self._changed.notify_all()
         self._thread.join()
+        self._pool.shutdown()
         try:
             with self._changed:
                 self._complain()
@@ -138,12 +165,12 @@ class BackgroundWriter:
         if error is not None:
             raise error
 
-    def _put(self, task: Callable[[], None], size: int) -> None:
+    def _put(self, begin: Callable[[], _PendingWrite], size: int) -> None:
         size += 1  # so that a note counts as something to wait for
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(size))
             self._complain()
-            self._waiting.append((task, size))
+            self._waiting.append((begin(), size))
             self._held += size
             self._changed.notify_all()
 
@@ -155,16 +182,24 @@ class BackgroundWriter:
                     return
                 task, size = self._waiting.popleft()
             try:
-                task()
+                task.write()
             except BaseException as error:  # noqa: BLE001 - raised by the next call
-                with self._changed:
-                    self._error, self._held = error, 0
-                    self._waiting.clear()
-                    self._changed.notify_all()
+                self._fail(error)
                 continue
+            finally:
+                del task  # with the memory of its array
             with self._changed:
                 self._held = max(self._held - size, 0)
                 self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            for task, _ in self._waiting:
+                if task.ahead is not None:
+                    task.ahead.cancel()
+            self._error, self._held = error, 0
+            self._waiting.clear()
+            self._changed.notify_all()
 
 
 # ── from a GPU to its host ─────────────────────────────────────────────────────────────────────

@@ -104,6 +104,44 @@ def grain(name: str, plan: Plan) -> tuple[int, _How]:
     return plan.row_bin if is_binned else 1, how
 
 
+class Overlay:
+    """Sums of arrays (H, …) that are laid over each other, each from a place of its own on.
+
+    One that lies at the front and stays alone is taken as it is; with others, each axis has room to
+    grow, so that rows which come one by one are not copied with each of them.
+    """
+
+    def __init__(self, *shape: int, dtype: type[np.floating[Any]] = np.float64) -> None:
+        self._shape = shape
+        self._sums: _Array = np.zeros(shape, dtype)
+        self._is_lent = False  # to us, by whoever gave it
+
+    def add(self, more: _Array, *starts: int) -> None:
+        """(H, …), from (0, *starts) on."""
+        ends = [len(more), *(at + n for at, n in zip(starts, more.shape[1:], strict=True))]
+        shape = tuple(map(max, self._shape, ends))
+        if not self._sums.size and not any(starts) and shape == more.shape:
+            self._sums, self._is_lent = more.astype(self._sums.dtype, copy=False), True
+        else:
+            self._make_room(shape)
+            self._sums[(slice(None), *map(slice, starts, ends[1:]))] += more
+        self._shape = shape
+
+    def _make_room(self, shape: tuple[int, ...]) -> None:
+        have = self._sums.shape
+        if any(map(int.__lt__, have, shape)):
+            wanted = [n if n <= m else max(n, m + m // 4) for n, m in zip(shape, have, strict=True)]
+            self._sums = grown(self._sums, *wanted)
+        elif self._is_lent:
+            self._sums = self._sums.copy()
+        self._is_lent = False
+
+    def total(self, *shape: int) -> _Array:
+        """All that was added; where a shape is given, at least of that, zeros behind."""
+        reached = self._sums[tuple(map(slice, self._shape))]
+        return grown(reached, *shape) if shape else reached
+
+
 def grown(array: _Array, *shape: int) -> _Array:
     """The array with each axis at least as long as told, zeros behind."""
     if all(have >= want for have, want in zip(array.shape, shape, strict=True)):
@@ -121,43 +159,39 @@ class Profile:
 
     def __init__(self, heads: int, per_doubling: int) -> None:
         self._edges = _edges(per_doubling) if per_doubling else None
-        self._behind = np.zeros((heads, 0))  # bins of d = 0, 1, 2 …
-        self._ahead = np.zeros((heads, 0))  # bins of −d = 1, 2, 3 …
+        self._behind = Overlay(heads, 0)  # bins of d = 0, 1, 2 …
+        self._ahead = Overlay(heads, 0)  # bins of −d = 1, 2, 3 …
 
     def add(self, sums: _Array, shift: int) -> None:
         """(H, n) diagonals in the order of j − i; entry e has distance shift − e."""
         count = sums.shape[1]
         split = min(max(shift + 1, 0), count)  # entries before it have d ≥ 0
         behind, ahead = sums[:, :split][:, ::-1], sums[:, split:]
-        self._behind = _added(self._behind, behind, shift - split + 1, self._edges)
-        self._ahead = _added(self._ahead, ahead, split - shift - 1, self._edges)
+        self._add_to(self._behind, behind, shift - split + 1)
+        self._add_to(self._ahead, ahead, split - shift - 1)
+
+    def _add_to(self, bins: Overlay, sums: _Array, first: int) -> None:
+        """The sums at the distances first, first + 1 …"""
+        count, edges = sums.shape[1], self._edges
+        if count and edges is not None:
+            low, high = np.searchsorted(edges, [first, first + count - 1], side="right")
+            starts = np.maximum(edges[low - 1 : high] - first, 0)
+            sums, first = np.add.reduceat(sums, starts, axis=1), int(low) - 1
+        if count:
+            bins.add(sums, first)
 
     def finish(self) -> tuple[_Array, _Array]:
         """(H, bins) and the edges of the bins: bin b holds edges[b] … edges[b+1] − 1."""
-        ahead = np.trim_zeros(self._ahead.any(axis=0).astype(int), "b").size
-        ahead = max(ahead, min(EXACT_DISTANCES, self._ahead.shape[1]))
-        behind = self._behind.shape[1]
+        back, forth = self._behind.total(), self._ahead.total()
+        ahead = np.trim_zeros(forth.any(axis=0).astype(int), "b").size
+        ahead = max(ahead, min(EXACT_DISTANCES, forth.shape[1]))
+        behind = back.shape[1]
         edges = self._edges if self._edges is not None else np.arange(max(ahead, behind) + 1)
         # bin b of `ahead` holds 1 + edges[b] … edges[b+1] tokens ahead: −edges[b+1] … −1 − edges[b]
         left = -edges[: ahead + 1][::-1]
         right = edges[1 : behind + 1]
-        profile = np.concatenate([self._ahead[:, :ahead][:, ::-1], self._behind], axis=1)
+        profile = np.concatenate([forth[:, :ahead][:, ::-1], back], axis=1)
         return profile.astype(np.float32), np.concatenate([left, right]).astype(np.int32)
-
-
-def _added(to: _Array, sums: _Array, first: int, edges: _Array | None) -> _Array:
-    """The bins with these distances (first, first + 1 …) added."""
-    if sums.shape[1] == 0:
-        return to
-    if edges is None:
-        to = grown(to, to.shape[0], first + sums.shape[1])
-        to[:, first : first + sums.shape[1]] += sums
-        return to
-    places = np.searchsorted(edges, np.arange(first, first + sums.shape[1]), side="right") - 1
-    starts = np.flatnonzero(np.diff(places, prepend=-1))
-    to = grown(to, to.shape[0], int(places[-1]) + 1)
-    to[:, places[starts]] += np.add.reduceat(sums, starts, axis=1)
-    return to
 
 
 @lru_cache(maxsize=8)

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
-from regard.errors import InputError
+from regard.errors import InputError, TooLargeError
 from regard.recorder.hooks import LayerNames, ModelHooks
 from regard.recorder.intercept import device_of, intercepted
 from regard.recorder.plan import Choice, Plan, Size, make_plan
@@ -71,7 +71,7 @@ def drive(
     ids = encoded.ids.to(device_of(model))
     recorder.expect(encoded.tokens, plan, generate=generate)
     number = recorder.begun
-    with torch.inference_mode():
+    with torch.inference_mode(), _room_on(ids.device):
         if is_encoder_decoder(model):
             with _advancing(recorder, encoded.tokens, plan, advanced):
                 written = _translate(model, ids, generate)
@@ -85,6 +85,18 @@ def drive(
     likely = guesses(logits, recorder.tokenizer) if logits is not None else ()
     recorder.say(number, title=encoded.title, bos=encoded.bos, generated=len(written), next=likely)
     return written
+
+
+@contextmanager
+def _room_on(device: torch.device) -> Iterator[None]:
+    """A device whose memory is full is one sentence instead of the allocator's page."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise TooLargeError(
+            f"out of memory on {device}: the model and what is measured of it do not fit; record "
+            "fewer tokens, heads or layers, or use a device with more memory"
+        ) from error
 
 
 def _translate(model: Any, ids: Tensor, generate: int) -> list[int]:

@@ -17,7 +17,7 @@ from regard.declare import encode, is_portable
 from regard.errors import InputError
 from regard.mask import Causal, Extent, Mask, Table
 from regard.recorder.background_writer import Store
-from regard.recorder.bins import Gathered, Profile, binned, grain, grown
+from regard.recorder.bins import Gathered, Overlay, Profile, binned, grain
 from regard.recorder.plan import Plan
 from regard.recording.measures import Kind
 from regard.recording.schema import PLACE_NOTE, UNKNOWN, Place, Segment, tensor_name
@@ -62,8 +62,8 @@ class LayerWriter:
         self._pieces: dict[str, Gathered] = {}
         self._dtypes: dict[str, str | None] = {}
         heads = len(place.heads)
-        self._received = np.zeros((heads, 0))
-        self._pooled = np.zeros((heads, 0, 0), np.float32)
+        self._received = Overlay(heads, 0)
+        self._pooled = Overlay(heads, 0, 0, dtype=np.float32)
         self._profile = Profile(heads, plan.distances)
         self._totals: dict[str, _Array] = {}
         self._arrays: list[_Array] = []  # of masks and score rules, each written once
@@ -97,20 +97,20 @@ class LayerWriter:
         self.place = replace(self.place, queries=queries, keys=keys)
         self._write(last=True)
         cell, heads = self.place.pool_cell, len(self.place.heads)
-        self._received = grown(self._received, heads, keys)
-        self._pooled = grown(self._pooled, heads, -(-queries // cell), -(-keys // cell))
+        mass = self._received.total(heads, keys)
+        pooled = self._pooled.total(heads, -(-queries // cell), -(-keys // cell))
         kept = self._plan.key_bin
-        received = binned(self._received.astype(np.float32), kept, "sum")
+        received = binned(mass.astype(np.float32), kept, "sum")
         profile, edges = self._profile.finish()
         for what, array in (
             ("received", received),
             ("offsets", profile),
             ("offset_edges", edges),
-            ("pooled", self._pooled),
+            ("pooled", pooled),
         ):
             self._add(what, None, np.ascontiguousarray(array))
         if kept > 1:
-            for what, array in zip(_HEAVY, heaviest(self._received), strict=True):
+            for what, array in zip(_HEAVY, heaviest(mass), strict=True):
                 self._add(what, None, array)
         names, totals = (
             {"names": json.dumps([*self._totals])},
@@ -169,15 +169,10 @@ class LayerWriter:
     # ── sums ─────────────────────────────────────────────────────────────────────────────────
 
     def _sum(self, page: SliceNumbers) -> None:
-        stop = page.key_start + page.received.shape[1]
-        self._received = grown(self._received, len(self._received), stop)
-        self._received[:, page.key_start : stop] += page.received
+        self._received.add(page.received, page.key_start)
         self._profile.add(page.offsets, page.offset_shift)
         cell = self.place.pool_cell
-        down, across = page.row_start // cell, page.key_start // cell
-        _, tall, wide = page.pooled.shape
-        self._pooled = grown(self._pooled, len(self._pooled), down + tall, across + wide)
-        self._pooled[:, down : down + tall, across : across + wide] += page.pooled
+        self._pooled.add(page.pooled, page.row_start // cell, page.key_start // cell)
         for name, more in page.totals.items():
             join = Kind(name, joins=self._plan.join(name)).join
             self._totals[name] = join(self._totals[name], more) if name in self._totals else more

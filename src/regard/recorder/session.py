@@ -44,6 +44,9 @@ from regard.recording.measures import join_of
 from regard.recording.schema import CONTENTS, STATISTICS_NOTE, statistics_note
 from regard.summary import RowStatistic, Summary
 
+# The model ended early, and what was taken down until then is sound.
+_STOPS = (KeyboardInterrupt, MemoryError, torch.OutOfMemoryError)
+
 
 def record(
     model: nn.Module,
@@ -83,6 +86,10 @@ def record(
     return Recorder(
         model, path, tokenizer, choice, parse_budget(budget), overwrite=overwrite, statistics=more
     )
+
+
+def _is_on_gpu(model: nn.Module) -> bool:
+    return any(one.device.type == "cuda" for one in model.parameters())
 
 
 class Recorder:
@@ -128,8 +135,9 @@ class Recorder:
             # before the file: where nothing can be heard, none is made
             stack.enter_context(intercepted(self.model, self._saw, self._missed))
             self._kept = self._open()
-            on_gpu = any(p.device.type == "cuda" for p in self.model.parameters())
-            self._store: Store = BackgroundWriter(self._kept) if on_gpu else self._kept
+            # a model on the CPU has the cores that threads would write with
+            behind = _is_on_gpu(self.model)
+            self._store: Store = BackgroundWriter(self._kept) if behind else self._kept
             self._prompts = Prompts(self._store, self.tokenizer)
             stack.callback(self._close)
             self._made = _made_now()
@@ -143,8 +151,9 @@ class Recorder:
     ) -> None:
         is_whole = False
         try:
-            if kind is None or issubclass(kind, KeyboardInterrupt):
+            if kind is None or issubclass(kind, _STOPS):
                 self._prompts.finish(complete=kind is None)
+            if kind is None or issubclass(kind, KeyboardInterrupt):
                 self._tell_missed()
             is_whole = kind is None and self._prompts.pages > 0
         finally:

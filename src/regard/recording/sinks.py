@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SINK: Final = 0.3  # Gu et al. 2024
 FEW_ROWS: Final = 64  # a key, or a distance, that fewer rows share says little about the head
 MOST_HEAVY: Final = 16  # keys a head
+_GROUP: Final = 64  # keys, of which the heaviest stands for all at first
 
 
 def few_rows(count: int) -> int:
@@ -36,10 +37,25 @@ def needed_mass(seen: Array, rows: int) -> Array:
 
 
 def heaviest(received: Array) -> tuple[Array, Array]:
-    """(H, m ≤ 16) each: the heaviest of (H, keys), and their mass."""
-    order = np.argsort(-received, axis=1, kind="stable")[:, :MOST_HEAVY]
+    """(H, m ≤ 16) each: the heaviest of (H, keys), heaviest first, and their mass; of equal ones
+    the earlier."""
+    order = np.empty((len(received), min(received.shape[1], MOST_HEAVY)), np.int64)
+    for head, masses in enumerate(received):
+        order[head] = _heaviest_first(-masses)
     masses = np.take_along_axis(received, order, 1)
     return order.astype(np.int32), masses.astype(np.float32)
+
+
+def _heaviest_first(lightness: Array) -> Array:
+    """(m,): only keys that can be among the heaviest are sorted, as all of them would be. Each of
+    16 groups has a key that is no lighter than the lightest of their 16 champions."""
+    groups = lightness.size // _GROUP
+    among = np.arange(lightness.size)
+    if groups >= MOST_HEAVY:
+        champions = lightness[: groups * _GROUP].reshape(_GROUP, groups).min(axis=0)
+        bound = np.partition(champions, MOST_HEAVY - 1)[MOST_HEAVY - 1]
+        among = np.flatnonzero(~(lightness > bound))  # NaN too, which is sorted behind all
+    return among[np.argsort(lightness[among], kind="stable")[:MOST_HEAVY]]
 
 
 class Heavy(NamedTuple):

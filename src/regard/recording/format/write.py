@@ -42,6 +42,32 @@ from regard.recording.format.layout import (
 )
 
 
+class Unplaced(NamedTuple):
+    """A frame before it has a place in a file; whatever depends on its bytes alone is known."""
+
+    kind: bytes
+    head: bytes
+    data: tuple[bytes | memoryview, ...]
+    head_crc: int
+    crc: int
+    name: str | None  # of its tensor
+
+    @classmethod
+    def of(
+        cls, kind: bytes, head: bytes, *data: bytes | memoryview, name: str | None = None
+    ) -> Unplaced:
+        """With its checksums, which is what takes long."""
+        head_crc = crc = crc32(head)
+        for part in data:
+            crc = crc32(part, crc)
+        return cls(kind, head, data, head_crc, crc, name)
+
+    def at(self, offset: int) -> Frame:
+        """Its header there."""
+        length = len(self.head) + sum(map(len, self.data))
+        return Frame(self.kind, offset, len(self.head), length, self.head_crc, self.crc)
+
+
 class Noted(NamedTuple):
     """A frame that is in the file, as an index lists it."""
 
@@ -64,6 +90,7 @@ class Log:
         self.name = name
         self.frames: dict[Hashable, Noted] = {}
         self._syncing: threading.Thread | None = None
+        self._asked = BLOCK  # how much of the file somebody was asked to sync
         self._trouble: OSError | None = None  # that the thread met
 
     @classmethod
@@ -73,6 +100,7 @@ class Log:
         for one in there.frames:
             name = next(iter(names_in(one)), one.frame.offset)
             log.frames[name] = Noted(one.frame.pack(), one.head, one.frame.end)
+        log._asked = log.end
         return log
 
     @property
@@ -80,18 +108,13 @@ class Log:
         """Where the last noted frame ends."""
         return next(reversed(self.frames.values())).end if self.frames else BLOCK
 
-    def append(
-        self, kind: bytes, head: bytes, *data: bytes | memoryview, name: str | None = None
-    ) -> None:
+    def append(self, one: Unplaced) -> None:
         """One frame, in one call. What cannot be written whole is taken back."""
-        head_crc = crc = crc32(head)
-        for part in data:
-            crc = crc32(part, crc)
-        length, offset = len(head) + sum(map(len, data)), self.end
-        frame = Frame(kind, offset, len(head), length, head_crc, crc)
-        noted = Noted(frame.pack(), head, frame.end)
-        self.write(offset, frame.pack(), head, *data, bytes(padding(length)))
-        self.frames[offset if name is None else name] = noted
+        offset = self.end
+        frame = one.at(offset)
+        noted = Noted(frame.pack(), one.head, frame.end)
+        self.write(offset, noted.header, one.head, *one.data, bytes(padding(frame.length)))
+        self.frames[offset if one.name is None else one.name] = noted
 
     def append_index(self, wait: bool = True) -> int:
         """An index of everything so far, made durable with all before it; its size in bytes.
@@ -101,7 +124,7 @@ class Log:
         head, data = index_payload(self.end, headers, heads)
         if len(head) + len(data) > MAX_INDEX:
             return len(data)  # too many frames: opening walks the headers
-        self.append(INDX, head, data)
+        self.append(Unplaced.of(INDX, head, data))
         if wait:
             self.sync()
         else:
@@ -136,8 +159,16 @@ class Log:
     def sync_soon(self) -> None:
         """The same in a thread, one at a time; the next of these calls tells what went wrong."""
         self._settle()
+        self._asked = self.end
         self._syncing = threading.Thread(target=self._sync, name="regard-sync", daemon=True)
         self._syncing.start()
+
+    def keep_syncing(self) -> None:
+        """Likewise where enough has come since, unless the disk is still at it: whoever closes the
+        file waits for its last part alone."""
+        busy = self._syncing is not None and self._syncing.is_alive()
+        if not busy and self.end - self._asked >= _SYNC_EVERY:
+            self.sync_soon()
 
     def close(self) -> None:
         """Let the file go."""
@@ -174,6 +205,7 @@ def _behind(parts: list[memoryview], count: int) -> list[memoryview]:
     return [parts[0][count:], *parts[1:]] if parts else []
 
 
+_SYNC_EVERY = 64_000_000  # bytes
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
 _LONG_RUN = 64_000  # bytes; shorter ones are quicker copied together than written apart
@@ -217,23 +249,35 @@ class Writer:
         dtype: str | None = None,
     ) -> None:
         """One tensor under a new name. `dtype="BF16"` takes the 16-bit words of a bf16 tensor."""
+        self.append(self.prepare(name, array, metadata, dtype=dtype))
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """Facts about the whole recording; a later value of a key replaces an earlier one."""
+        self.append(Unplaced.of(META, note_head(metadata)))
+
+    @staticmethod
+    def prepare(
+        name: str,
+        array: npt.ArrayLike,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        dtype: str | None = None,
+    ) -> Unplaced:
+        """The first half of `add`, which touches no file: several threads may each prepare some.
+        The array must not change until `append`, the second half."""
         given = np.asarray(array)
         data, kind = _as_runs(given, dtype)
         size = sum(map(len, data))
         head = _head([Tensor(check_name(name), kind, given.shape, 0, size)], metadata)
-        with self._guard:
-            log = self._opened()
-            if name in log.frames:
-                raise InputError(f"the name {name!r} is in the recording already; give another")
-            log.append(TENS, head, *data, name=name)
-            self._index_when_due(log)
+        return Unplaced.of(TENS, head, *data, name=name)
 
-    def note(self, metadata: Mapping[str, str]) -> None:
-        """Facts about the whole recording; a later value of a key replaces an earlier one."""
-        head = note_head(metadata)
+    def append(self, one: Unplaced) -> None:
+        """What was prepared, behind all that is there."""
         with self._guard:
             log = self._opened()
-            log.append(META, head)
+            if one.name in log.frames:
+                raise InputError(f"the name {one.name!r} is in the recording already; give another")
+            log.append(one)
             self._index_when_due(log)
 
     def close(self) -> None:
@@ -295,6 +339,7 @@ class Writer:
             size = log.append_index(wait=False)
             self._wait = max(_INDEX_EVERY, _INDEX_SHARE * size)
             self._indexed = log.end
+        log.keep_syncing()
 
 
 def _create(path: Path, overwrite: bool) -> tuple[Log, Path]:
@@ -423,7 +468,7 @@ def annotate(path: str | os.PathLike[str], notes: Mapping[str, str]) -> None:
     try:
         lock(source.file.fileno(), source.name)
         log = end_of(source)
-        log.append(META, head, b"")
+        log.append(Unplaced.of(META, head))
         log.append_index()
     finally:
         source.close()
