@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -19,13 +20,14 @@ SMALL = {
 }  # fmt: skip
 
 
-def test_two_rows_and_the_size_of_the_file() -> None:
-    plain, recorded = measure(Host(peak=2**21), 70, SMALL)
-    assert (plain.what, recorded.what) == ("sdpa", "recorded")
-    assert plain.ratio == 1 and recorded.ratio > 0
-    assert plain.extra_mib == recorded.extra_mib == 2.0
-    assert recorded.note.startswith("a file of ") and recorded.note.endswith(" GB")
-    assert (recorded.heads, recorded.dim, recorded.tokens) == (4, 16, 70)
+def test_three_rows_the_size_of_the_file_and_what_the_disk_needs_for_it() -> None:
+    plain, *others = measure(Host(peak=2**21), 70, SMALL)
+    assert [one.what for one in (plain, *others)] == ["sdpa", "statistics", "recorded"]
+    assert plain.ratio == 1 and plain.extra_mib == 2.0 and not plain.note
+    for one in others:
+        assert one.ratio > 0 and one.extra_mib == 2.0
+        assert re.fullmatch(r"a file of \S+ GB, which this disk takes \S+ s to write", one.note)
+        assert (one.heads, one.dim, one.tokens) == (4, 16, 70)
 
 
 def test_the_model_is_in_half_precision_and_the_default_stays() -> None:
@@ -45,20 +47,19 @@ def test_the_shape_is_that_of_an_8b_llama() -> None:
 
 
 def test_other_logits_get_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(model: Any, ids: Any, path: Any) -> Any:
-        path.write_bytes(b"")
-        return {"sdpa": lambda: torch.ones(3), "recorded": lambda: torch.zeros(3)}
+    def wrong(model: Any, ids: Any, folder: Any) -> Any:
+        return {"sdpa": lambda: torch.ones(3), "statistics": lambda: torch.zeros(3)}
 
     monkeypatch.setattr(llama, "_runs", wrong)
-    with pytest.raises(WrongResultError, match="logits at 9 tokens is off by"):
+    with pytest.raises(WrongResultError, match="logits at 9 tokens, statistics is off by"):
         measure(Host(), 9, SMALL)
 
 
 def test_the_recording_is_a_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     model = new_model("cpu", tuple(SMALL.items()))
     ids = torch.arange(40)[None]
-    runs = llama._runs(model, ids, tmp_path / "run.regard")
+    runs = llama._runs(model, ids, tmp_path)
     with torch.inference_mode():
         runs["recorded"]()
-    with regard.open(tmp_path / "run.regard") as recording:
+    with regard.open(tmp_path / "recorded.regard") as recording:
         assert recording.stacks == {"": (2, 4)}

@@ -1,15 +1,20 @@
 """A model of the shape of an 8B Llama reading a prompt: its plain forward, and being recorded.
 
-sdpa        transformers' sdpa attention
-recorded    the same forward under `regard.record`, until the file is closed
+sdpa         transformers' sdpa attention
+statistics   the same forward under `regard.record`, until the file is closed, with a budget that
+             holds the statistics of all heads and little else
+recorded     the same with the default budget, most of which is q and k
 
-The weights are drawn at random on the GPU: where they look does not matter, what it costs does.
-Only the last token's logits are computed, by both.
+What the disk needs to take as many bytes is measured beside it, and said in the note. The weights
+are drawn at random on the GPU: where they look does not matter, what it costs does. Only the last
+token's logits are computed, by all.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,8 +36,9 @@ SHAPE: dict[str, Any] = {
     "max_position_embeddings": 131072,
 }  # fmt: skip
 _ALLOWED = 0.1  # 32 layers of half precision lie between two kernels' outputs and the logits
-_ROUNDS = 2
+_ROUNDS = 3
 _PEER = "sdpa"
+_BUDGETS = {"statistics": "100MB", "recorded": "2GB"}
 
 
 @lru_cache(maxsize=1)  # two lengths, one model
@@ -63,33 +69,52 @@ def measure(stage: Stage, tokens: int, shape: dict[str, Any] | None = None) -> l
         100, model.config.vocab_size, (1, tokens), generator=dice, device=stage.device
     )
     with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run.regard"
-        runs = _runs(model, ids, path)
+        runs = _runs(model, ids, Path(folder))
         right = runs[_PEER]().double()
-        expect(runs["recorded"](), right, _ALLOWED, f"logits at {tokens} tokens")
-        bytes_on_disk = path.stat().st_size
+        notes = {}
+        for name in _BUDGETS:
+            expect(runs[name](), right, _ALLOWED, f"logits at {tokens} tokens, {name}")
+            notes[name] = _about(_file(Path(folder), name))
         extra = {name: stage.peak(partial(_alone, run)) for name, run in runs.items()}
         taken = take_turns(
             {name: partial(_read, run) for name, run in runs.items()},
             seconds=0, rounds=_ROUNDS, warm=False,
         )  # fmt: skip
-    notes = {"recorded": f"a file of {bytes_on_disk / 1e9:.2f} GB"}
     return [
         _row(stage, model.config, tokens, name, taken, extra[name], notes.get(name, ""))
         for name in taken
     ]
 
 
-def _runs(model: Any, ids: Tensor, path: Path) -> dict[str, Callable[[], Tensor]]:
+def _runs(model: Any, ids: Tensor, folder: Path) -> dict[str, Callable[[], Tensor]]:
     def plain() -> Tensor:
         found: Tensor = model(ids, use_cache=False, logits_to_keep=1).logits
         return found
 
-    def recorded() -> Tensor:
-        with regard.record(model, path, overwrite=True):
+    def recorded(name: str) -> Tensor:
+        with regard.record(model, _file(folder, name), budget=_BUDGETS[name], overwrite=True):
             return plain()
 
-    return {_PEER: plain, "recorded": recorded}
+    return {_PEER: plain} | {name: partial(recorded, name) for name in _BUDGETS}
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.regard"
+
+
+def _about(file: Path) -> str:
+    """How large a file is, and how long the disk takes for as many bytes."""
+    size = file.stat().st_size
+    block, other = os.urandom(2**24), file.with_suffix(".plain")
+    start = time.perf_counter()
+    with other.open("wb") as plain:
+        for _ in range(0, size, len(block)):
+            plain.write(block)
+        plain.flush()
+        os.fsync(plain.fileno())
+    taken = time.perf_counter() - start
+    other.unlink()
+    return f"a file of {size / 1e9:.2f} GB, which this disk takes {taken:.2f} s to write"
 
 
 def _read(run: Callable[[], Tensor]) -> Tensor:
