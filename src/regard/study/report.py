@@ -182,7 +182,7 @@ def make_report(
 
     found = RankedLabels(ranked, show)
     found[:top]  # what is told is there when the file is closed
-    model, tokens = str(recording.model.get("name", "")), max(view.note.tokens, len(view.tokens))
+    model, tokens = str(recording.model.get("name", "")), view.length
     doubts = _doubts(recording, view.finished)
     if 0 < tokens < LEAST_TOKENS:
         doubts.append(f"{tokens} tokens: labels need {LEAST_TOKENS}, fewer show nothing")

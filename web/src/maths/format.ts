@@ -33,6 +33,11 @@ export function short(value: number): string {
   return signed(String(Number(value.toPrecision(3))));
 }
 
+/** With a capital and a full stop: words of whoever answers, where they stand alone. */
+export function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}
+
 /** 12,345; without Intl, whose first number takes longer than all else that is written. */
 export function count(value: number): string {
   return signed(String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ","));

@@ -301,6 +301,8 @@ export interface Report {
   readonly labels: number;
   /** So many of the findings stand on an overview. */
   readonly stand_out: number;
+  /** Why no head has a label; "" where one has. */
+  readonly why_nobody: string;
   readonly knocked: Readonly<Record<string, Facts>>;
   readonly findings: readonly Finding[];
   readonly heads: readonly Studied[];

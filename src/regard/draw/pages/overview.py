@@ -45,7 +45,7 @@ def overview_lines(
     problems: list[str] = []
     found = tried(problems, stands_out, recording, prompt)
     lines += _apart([line for one in found or () for line in finding_lines(one, paper)])
-    lines += [[], *wrapped(why_nobody(view), paper, "dim")] if found == [] else []
+    lines += [[], *wrapped(why_nobody(view.length), paper, "dim")] if found == [] else []
     for one in problems:
         lines += wrapped(f"which heads stand out is not known: {one}", paper, "dim", indent=2)
     return lines + about_run

@@ -1,3 +1,4 @@
+import { sentence } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import { Twin } from "../../parts/Twin";
 import { linkTo } from "../../shell/address";
@@ -22,6 +23,8 @@ export function Statistics({
   overview: Overview | undefined;
 }) {
   const known = Object.entries(facts.statistics);
+  const missing = known.flatMap(([name, value]) => (value === null ? [name] : []));
+  const dark = new Set(missing.flatMap((name) => overview?.why_unknown[name] ?? []));
   return (
     <section class="head-statistics" data-part="statistics">
       <h2>Numbers of this head</h2>
@@ -33,6 +36,11 @@ export function Statistics({
           </div>
         ))}
       </dl>
+      {[...dark].map((why) => (
+        <p key={why} class="soft" data-part="why-unknown">
+          {sentence(why)}
+        </p>
+      ))}
     </section>
   );
 }

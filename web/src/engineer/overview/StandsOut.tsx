@@ -2,6 +2,7 @@ import { linkTo } from "../../shell/address";
 import type { Overview, Report } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { type Answer, useAnswer } from "../answer";
+import { Nobody } from "../findings/Nobody";
 import { findingsPlace, headPlace } from "../places";
 import { Failed, Waiting } from "../states/Waiting";
 import { doing } from "./facts";
@@ -50,7 +51,7 @@ function Listed({ answer, where }: { answer: Answer<Report>; where: Where }) {
   if (answer.state === "waiting") return <Waiting words="Looking for patterns in every head" />;
   if (answer.state === "failed") return <Failed error={answer.error} />;
   const first = answer.value.findings.slice(0, answer.value.stand_out);
-  if (!first.length) return <p>No head shows a pattern beyond chance.</p>;
+  if (!first.length) return <Nobody report={answer.value} />;
   return (
     <ol class="over-found">
       {first.map((one) => (
