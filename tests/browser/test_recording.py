@@ -104,6 +104,16 @@ def test_a_head_can_be_typed(at):
     assert page.locator("[data-part=head-page]").get_attribute("data-head") == "L2H0"
 
 
+def test_tabs_have_keys_and_a_wrong_word_is_the_overview(at):
+    page = at("view=nowhere", "overview")
+    tabs = page.locator("[data-part=tabs] a")
+    assert tabs.all_inner_texts() == ["Overview", "Findings", "Compare"]
+    page.keyboard.press("2")
+    page.wait_for_selector("html[data-ready=findings]")
+    assert page.locator("[data-part=tabs] [aria-current=page]").inner_text() == "Findings"
+    assert page.title().startswith("findings · a.regard")
+
+
 # ── findings ─────────────────────────────────────────────────────────────────────────────────
 
 

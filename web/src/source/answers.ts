@@ -1,4 +1,4 @@
-// Written by tools/answers_types.py out of src/regard/views/schema.py, which to change.
+// Written by tools/answers_types.py out of views/schema.py and viewer/questions.py.
 
 /** null where a number is not known or not finite */
 export type Known = number | null;
@@ -430,4 +430,15 @@ export interface TrainingFacts {
   readonly alarms: readonly Alarm[];
   /** The steps of which each head has a stored map. */
   readonly maps: Readonly<Record<string, readonly number[]>>;
+}
+
+/** What is answered to each question. */
+export interface Answers {
+  readonly overview: Overview;
+  readonly findings: Report;
+  readonly compare: Comparison;
+  readonly tokens: Tokens;
+  readonly head: HeadFacts;
+  readonly row: RowFacts;
+  readonly training: TrainingFacts;
 }

@@ -23,7 +23,7 @@ describe("places", () => {
   it("say where they are", () => {
     expect(whereOf(headPlace(WHERE, "L0H0"))).toEqual(WHERE);
     expect(whereOf({ rec: "-1", prompt: "x" })).toEqual({ recording: 0, prompt: 0 });
-    expect(viewOf({ view: "nowhere" })).toBe("overview");
+    expect(viewOf({})).toBe("overview");
     expect(otherOf(overviewPlace(WHERE))).toBeNull();
     expect(otherOf(comparePlace(WHERE, { recording: 3, prompt: 4 }))).toEqual({
       recording: 3,

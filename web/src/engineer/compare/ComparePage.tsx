@@ -77,9 +77,11 @@ function chosenOf(others: readonly Choice[]): Where | null {
   return found ?? (others.length === 1 ? (others[0] ?? null) : null);
 }
 
+const against = ({ recording, prompt }: Where) => ({ other: recording, other_prompt: prompt });
+
 function Compared({ source, where, overview, other }: Props & { readonly other: Where }) {
   const answer = useAnswer(
-    (stop) => source.compare(where, other, stop),
+    (stop) => source.ask("compare", { ...where, ...against(other) }, stop),
     [source, where.recording, where.prompt, other.recording, other.prompt, overview.live],
   );
   const found = arrived(answer);

@@ -34,7 +34,7 @@ export function FindingsPage(props: Props) {
 function Asked({ source, where, overview }: Props) {
   const revision = overview.live ? -1 : overview.revision;
   const answer = useAnswer(
-    () => source.findings(where),
+    () => source.ask("findings", where),
     [source, where.recording, where.prompt, revision],
     true,
   );

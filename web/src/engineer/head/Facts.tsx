@@ -47,7 +47,10 @@ export function Statistics({
 
 /** What the head was found to do, with the rows that show it, and what changes without it. */
 export function Labels({ source, where, label }: { source: Source; where: Where; label: string }) {
-  const report = useAnswer(() => source.findings(where), [source, where.recording, where.prompt]);
+  const report = useAnswer(
+    () => source.ask("findings", where),
+    [source, where.recording, where.prompt],
+  );
   if (report.state === "failed") return <p class="soft">No labels: {report.error.message}</p>;
   if (report.state === "waiting") return <p class="soft">Looking at what stands out…</p>;
   const own = report.value.findings.filter((one) => one.label === label && one.holds);

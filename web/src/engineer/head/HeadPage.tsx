@@ -32,7 +32,7 @@ interface Props {
 /** One head: its map down to single weights, what it is known to do, and its numbers. */
 export function HeadPage({ source, where, label, overview }: Props) {
   const depends = [source, where.recording, where.prompt, label];
-  const facts = useAnswer(() => source.head(where, label), depends);
+  const facts = useAnswer(() => source.ask("head", { ...where, head: label }), depends);
   if (facts.state === "failed") {
     return (
       <main class="head-page">

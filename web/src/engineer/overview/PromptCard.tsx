@@ -40,7 +40,7 @@ interface BeginningProps {
 
 function Beginning({ source, where, stream, total }: BeginningProps) {
   const answer = useAnswer(
-    () => source.tokens(where, stream, 0, FIRST_TOKENS),
+    () => source.ask("tokens", { ...where, stream, start: 0, count: FIRST_TOKENS }),
     [source, where.recording, where.prompt, stream, total],
     true,
   );

@@ -33,7 +33,7 @@ function Asked({ source, where, overview }: Omit<Props, "isTime">) {
   // of a recording that grows, once now and once when it is finished
   const revision = overview.live ? -1 : overview.revision;
   const answer = useAnswer(
-    () => source.findings(where),
+    () => source.ask("findings", where),
     [source, where.recording, where.prompt, revision],
     true,
   );

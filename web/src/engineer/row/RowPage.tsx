@@ -36,7 +36,7 @@ interface Props {
 /** One row of a head: the prompt shaded by where this token looks. */
 export function RowPage({ source, where, label, row }: Props) {
   const depends = [source, where.recording, where.prompt, label];
-  const head = useAnswer(() => source.head(where, label), depends);
+  const head = useAnswer(() => source.ask("head", { ...where, head: label }), depends);
   if (head.state === "failed") return <Failure words={head.error.message} />;
   if (head.state === "waiting") return <main class="row-page" aria-busy="true" />;
   return <OfHead key={label} source={source} where={where} head={head.value} row={row} />;

@@ -9,7 +9,7 @@ const LOOK_EVERY = 2_000; // milliseconds, while it is being written
 export function useOverview(source: Source, where: Where): Answer<Overview> {
   const [looks, setLooks] = useState(0);
   const key = `${where.recording}/${where.prompt}`;
-  const answer = useAnswer(() => source.overview(where), [source, key, looks], true);
+  const answer = useAnswer(() => source.ask("overview", where), [source, key, looks], true);
   const isLive = answer.state === "here" && answer.value.live;
   useEffect(() => {
     if (!isLive) return;

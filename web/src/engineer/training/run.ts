@@ -17,7 +17,7 @@ export function useTraining(
 ): Answer<TrainingFacts> {
   const revision = overview?.revision ?? 0;
   const depends = [source, where.recording, revision];
-  const answer = useAnswer(() => source.training(where), depends, true);
+  const answer = useAnswer(() => source.ask("training", where), depends, true);
   const isOther = answer.state === "here" && answer.value.recording !== where.recording;
   return isOther ? { state: "waiting" } : answer;
 }
