@@ -115,7 +115,7 @@ export class FileSource implements Source {
   async page(): Promise<Blob> {
     const copy = document.documentElement.cloneNode(true) as HTMLElement;
     copy.querySelector("#page")?.replaceChildren();
-    delete copy.dataset.theme;
+    for (const name of Object.keys(copy.dataset)) delete copy.dataset[name];
     return new Blob([`<!doctype html>\n${copy.outerHTML}\n`], { type: "text/html" });
   }
 

@@ -49,8 +49,8 @@ export interface Source {
   strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips>;
   /** The map that was stored of a head at a step, or last before it. */
   snapshot(where: Where, label: string, step: number, stop?: AbortSignal): Promise<Snapshot>;
-  /** One self-contained page of a head, where the source can make one. */
-  page?(where: Where, label: string): Promise<Blob>;
+  /** One self-contained page of a head: the server makes it, or it is this page. */
+  page(where: Where, label: string): Promise<Blob>;
 }
 
 /** Why there is no answer, in one sentence. `status` is HTTP's, 0 where nobody answered. */

@@ -3,7 +3,7 @@ import { count } from "../../maths/format";
 import { linkTo, place } from "../../shell/address";
 import type { Overview, Report } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useFindings } from "../answer";
 import { Caveat } from "../Caveat";
 import { titleInWords } from "../overview/facts";
 import { headPlace } from "../places";
@@ -32,12 +32,7 @@ export function FindingsPage(props: Props) {
 }
 
 function Asked({ source, where, overview }: Props) {
-  const revision = overview.live ? -1 : overview.revision;
-  const answer = useAnswer(
-    () => source.ask("findings", where),
-    [source, where.recording, where.prompt, revision],
-    true,
-  );
+  const answer = useFindings(source, where, overview);
   return (
     <main class="page find" data-part="findings">
       <h1>Findings</h1>

@@ -4,7 +4,7 @@ import { Twin } from "../../parts/Twin";
 import { linkTo } from "../../shell/address";
 import type { Finding, HeadFacts, Overview, Track } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useAsked } from "../answer";
 import { CausalCheck } from "../findings/CausalCheck";
 import { KnockedOut } from "../findings/KnockedOut";
 import { rowPlace } from "../places";
@@ -47,10 +47,7 @@ export function Statistics({
 
 /** What the head was found to do, with the rows that show it, and what changes without it. */
 export function Labels({ source, where, label }: { source: Source; where: Where; label: string }) {
-  const report = useAnswer(
-    () => source.ask("findings", where),
-    [source, where.recording, where.prompt],
-  );
+  const report = useAsked(source, "findings", where);
   if (report.state === "failed") return <p class="soft">No labels: {report.error.message}</p>;
   if (report.state === "waiting") return <p class="soft">Looking at what stands out…</p>;
   const own = report.value.findings.filter((one) => one.label === label && one.holds);

@@ -1,7 +1,7 @@
 import { linkTo } from "../../shell/address";
 import type { Overview, Report } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { type Answer, useAnswer } from "../answer";
+import { type Answer, useFindings } from "../answer";
 import { Nobody } from "../findings/Nobody";
 import { findingsPlace, headPlace } from "../places";
 import { Failed, Waiting } from "../states/Waiting";
@@ -30,13 +30,7 @@ export function StandsOut({ source, where, overview, isTime }: Props) {
 }
 
 function Asked({ source, where, overview }: Omit<Props, "isTime">) {
-  // of a recording that grows, once now and once when it is finished
-  const revision = overview.live ? -1 : overview.revision;
-  const answer = useAnswer(
-    () => source.ask("findings", where),
-    [source, where.recording, where.prompt, revision],
-    true,
-  );
+  const answer = useFindings(source, where, overview);
   return (
     <>
       <Listed answer={answer} where={where} />
