@@ -1,4 +1,5 @@
-"""Writes web/src/source/answers.ts: the page's types, out of src/regard/views/schema.py.
+"""Writes web/src/source/answers.ts: the page's types, out of src/regard/views/schema.py, and which
+of them is the answer to which question, out of src/regard/viewer/questions.py.
 
 python tools/answers_types.py            write the file
 python tools/answers_types.py --check    exit 1 where it differs
@@ -20,9 +21,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "src/regard/views/schema.py"
+QUESTIONS = ROOT / "src/regard/viewer/questions.py"
 WRITTEN = ROOT / "web/src/source/answers.ts"
 WIDTH = 100
-_HEAD = "// Written by tools/answers_types.py out of src/regard/views/schema.py, which to change.\n"
+_HEAD = "// Written by tools/answers_types.py out of views/schema.py and viewer/questions.py.\n"
 _PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "None": "null",
           "Any": "unknown"}  # fmt: skip
 
@@ -39,6 +41,22 @@ def types(source: str) -> str:
         if isinstance(node, ast.ClassDef):
             parts.append(_interface(node, comments))
     return "\n".join(parts)
+
+
+def answers(source: str) -> str:
+    """The type of every question of the table that is answered in JSON, by its name."""
+    (table,) = (
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.AnnAssign) and _name(node.target) == "QUESTIONS"
+    )
+    assert isinstance(table, ast.Dict)
+    lines = ["\n/** What is answered to each question. */", "export interface Answers {"]
+    for name, question in zip(table.keys, table.values, strict=True):
+        assert isinstance(name, ast.Constant) and isinstance(question, ast.Call)
+        kind = _name(question.args[0])
+        lines += [f"  readonly {name.value!s}: {_short(kind)};"] if kind != "Binary" else []
+    return "\n".join([*lines, "}\n"])
 
 
 def _interface(node: ast.ClassDef, comments: dict[int, str]) -> str:
@@ -113,6 +131,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     asked = parser.parse_args()
     text = types(SCHEMA.read_text(encoding="utf-8"))
+    text += answers(QUESTIONS.read_text(encoding="utf-8"))
     if not asked.check:
         WRITTEN.write_text(text, encoding="utf-8")
         return 0

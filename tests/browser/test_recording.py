@@ -11,13 +11,16 @@ import pytest
 
 from browser.reading import figures, overflow, pixel, value
 from regard.colour import palette
+from regard.mask import Causal
 from regard.recording import Writer
 from regard.recording import open as open_recording
 from regard.recording.schema import PROMPT_NOTE, Prompt
 from regard.study import compare_recordings, make_report
-from regard.testing.recordings import WORDS, growing, make_state, write
+from regard.testing.recordings import WORDS, Chunk, growing, make_state, write, write_recording
 from regard.testing.recordings.planted import mixed, record_planted, targets, text
 from regard.viewer.opened import Opened
+from regard.views.findings import why_nobody
+from regard.views.text import why_unknown
 
 VALUES = "all => all.map(one => +one.dataset.value)"
 KINDS = ("previous", "uniform", "self")
@@ -101,6 +104,16 @@ def test_a_head_can_be_typed(at):
     assert page.locator("[data-part=head-page]").get_attribute("data-head") == "L2H0"
 
 
+def test_tabs_have_keys_and_a_wrong_word_is_the_overview(at):
+    page = at("view=nowhere", "overview")
+    tabs = page.locator("[data-part=tabs] a")
+    assert tabs.all_inner_texts() == ["Overview", "Findings", "Compare"]
+    page.keyboard.press("2")
+    page.wait_for_selector("html[data-ready=findings]")
+    assert page.locator("[data-part=tabs] [aria-current=page]").inner_text() == "Findings"
+    assert page.title().startswith("findings · a.regard")
+
+
 # ── findings ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -125,9 +138,38 @@ def test_every_finding_has_its_number(at, files):
 
 def test_no_finding_is_an_answer(at):
     page = at("view=findings", "findings")
-    assert page.locator("[data-part=no-finding]").inner_text()
+    said = page.locator("[data-part=no-finding]").inner_text()
+    assert said == "No head shows a pattern beyond chance."
     page.locator('[data-part=label-chips] [data-label="unclear"]').click()
     assert page.locator("[data-part=unclear] a").count() == 12
+
+
+def test_why_a_number_and_a_label_are_missing_is_said(view, tab, tmp_path):
+    coarse, _ = write_recording(
+        tmp_path / "coarse.regard", chunks=[Chunk((0, 80), (0, 80), Causal())],
+        key_bin=64, top_every=64, row_bin=64,
+    )  # fmt: skip
+    short, _ = write_recording(
+        tmp_path / "short.regard", chunks=[Chunk((0, 12), (0, 12), Causal())]
+    )
+    with open_recording(coarse) as recording:
+        why = why_unknown(recording.prompts[0], "sink")
+    address = view(coarse, short)
+    page = tab(f"{address}&view=overview")
+    page.wait_for_selector("html[data-ready=overview]")
+    page.locator("[data-part=show-numbers]").click()
+    said = page.locator("[data-part=why-unknown]")
+    page.locator("[data-part=statistic]").select_option("sink")
+    assert said.inner_text().lower() == f"{why}."
+    page.locator("[data-part=statistic]").select_option("peak")
+    assert said.count() == 0
+    page = tab(f"{address}&view=head&head=L0H1")
+    page.wait_for_selector("html[data-ready=head]")
+    assert page.locator("[data-part=statistics] [data-part=why-unknown]").count() == 1
+    page = tab(f"{address}&view=overview&rec=1")
+    nobody = page.locator("[data-part=stands-out] [data-part=no-finding]")
+    nobody.wait_for()
+    assert nobody.inner_text() == f"{why_nobody(12)}."
 
 
 # ── a head ───────────────────────────────────────────────────────────────────────────────────

@@ -8,8 +8,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from regard.recording import open as open_recording
 from regard.testing.recordings import HOSTILE, on_disk
 from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from regard.viewer import answers
+from regard.viewer.opened import Opened
+from regard.views.comparison import ROWS
+from regard.views.schema import as_text
 
 
 def planted(path, strength, ids, **options):
@@ -73,6 +78,25 @@ def test_json_has_every_head(diff, files):
     assert status == 0 and [one["label"] for one in value["heads"]] == ["L0H1", "L0H0", "L0H2"]
     assert value["alignment"] == "the same tokens"
     assert value["largest"] == value["heads"][0]["distance"]
+
+
+def test_json_is_what_the_server_answers(diff, files):
+    told = json.loads(diff(*files, "--json", "--rows", ROWS)[1])
+    sides = [Opened(open_recording(path), number) for number, path in enumerate(files)]
+    page = json.loads(as_text(answers.comparison((sides[0], 0), (sides[1], 0))))
+    for one in sides:
+        one.close()
+    assert told == page
+    assert (told["a"]["name"], told["b"]["name"]) == ("a.regard", "b.regard")
+    last = json.loads(diff(*files, "--prompt", -1, "--json")[1])
+    assert (last["a"]["prompt"], last["b"]["prompt"]) == (0, 0)
+
+
+def test_what_must_be_known_first_is_said(diff, tmp_path):
+    short = planted(tmp_path / "s.regard", (0.9, 0.9, 0.9), text(20))
+    out = " ".join(diff(short, short)[1].split())
+    assert json.loads(diff(short, short, "--json")[1])["doubts"][0] in out
+    assert "only 20 rows stand for each other" in out
 
 
 def test_fewer_heads_and_fewer_rows(diff, files):

@@ -17,10 +17,11 @@ from regard.recording.format.write import annotate
 from regard.recording.notes import write_knocked
 from regard.recording.schema import CONTENTS
 from regard.testing.recordings import HOSTILE, WORDS, Chunk, on_disk, tear, write
-from regard.viewer import answers, app
+from regard.viewer import answers
 from regard.viewer.app import build_app
 from regard.viewer.files import PageFile
 from regard.viewer.opened import Opened
+from regard.viewer.questions import QUESTIONS, Binary, Question
 from regard.viewer.work import Pool
 from viewer.served import TOKEN, make_opened
 
@@ -237,15 +238,15 @@ def _ask_and_go(served, leave):
 def test_work_is_given_up_when_its_asker_goes(tmp_path, pool, monkeypatch):
     started, ended = threading.Event(), threading.Event()
 
-    def slow(one, asked, job):
+    def slow(one, asked):
         started.set()
         try:
             while not ended.wait(0.01):
-                job.go_on()
+                asked.go_on()
         finally:
             ended.set()
 
-    monkeypatch.setitem(app._ANSWERS, "tile", slow)
+    monkeypatch.setitem(QUESTIONS, "tile", Question(Binary, slow, "tiles"))
     served = build_app([make_opened(tmp_path)], TOKEN, PORT, page=PAGE, pool=pool)
     sent = _ask_and_go(served, started)
     assert ended.wait(5)
@@ -272,8 +273,9 @@ def busy():
 
 def test_work_whose_asker_went_before_its_turn_is_never_begun(tmp_path, busy, monkeypatch):
     (pool, release), begun, gone = busy, [], threading.Event()
-    monkeypatch.setitem(app._ANSWERS, "tile", lambda *_: begun.append(1))
-    monkeypatch.setitem(app._READY, "tile", lambda *_: gone.set())  # not ready, and off they go
+    not_ready = lambda *_: gone.set()  # noqa: E731  and off they go
+    one = Question(Binary, lambda *_: begun.append(1), "tiles", ready=not_ready)
+    monkeypatch.setitem(QUESTIONS, "tile", one)
     served = build_app([make_opened(tmp_path)], TOKEN, PORT, page=PAGE, pool=pool)
     assert _ask_and_go(served, gone)[0]["status"] == 499
     release.set()

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import regard
 from recorder.models import tiny, tokens
 from regard.cli.main import app
+from regard.testing.recordings import Chunk, write_recording
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.views.findings import STAND_OUT
@@ -109,3 +110,32 @@ def test_the_terminals_json_is_the_servers(file):
     head = json.loads(said("show", file, "L0H0", "--json"))
     assert {k: v for k, v in head.items() if k != "looked_at"} == page["head"]
     assert json.loads(said("show", file, "L0H0", "--row", 20, "--json")) == page["row"]
+
+
+def test_all_four_say_why_a_number_is_not_known(tmp_path):
+    file, _ = write_recording(
+        tmp_path / "coarse.regard", chunks=[Chunk((0, 80), (0, 80), regard.Causal())],
+        key_bin=64, top_every=64, row_bin=64,
+    )  # fmt: skip
+    why = served(file)["overview"]["why_unknown"]
+    assert why.keys() == {"sink", "non_sink"} and "too many keys share a bin" in why["sink"]
+    assert json.loads(said("show", file, "--json"))["why_unknown"] == why
+    assert in_one_file(file, tmp_path)["overview"]["why_unknown"] == why
+    assert in_order(said("show", file, "--stat", "sink"), [why["sink"]])
+    assert not in_order(said("show", file, "--stat", "peak"), [why["sink"]])
+
+
+@pytest.mark.parametrize("tokens", [12, 40])
+def test_all_four_say_why_no_head_stands_out(tmp_path, tokens):
+    chunk = Chunk((0, tokens), (0, tokens), regard.Causal())
+    file, _ = write_recording(tmp_path / "short.regard", chunks=[chunk], heads=1, key_heads=1)
+    why = served(file)["findings"]["why_nobody"]
+    assert why.startswith("12 tokens show no pattern" if tokens == 12 else "no head shows")
+    assert in_order(said("show", file), [why])
+    assert json.loads(said("report", file, "--json"))["why_nobody"] == why
+    assert in_one_file(file, tmp_path)["findings"]["why_nobody"] == why
+
+
+def test_where_heads_stand_out_nothing_is_excused(file):
+    assert served(file)["findings"]["why_nobody"] == ""
+    assert json.loads(said("report", file, "--json", "--top", 0))["why_nobody"] == ""

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import regard
 from regard.testing.recordings import in_memory
-from regard.viewer.app import _ANSWERS, Asked
 from regard.viewer.opened import Opened
-from regard.viewer.work import Job
+from regard.viewer.questions import QUESTIONS, Asked
 
 PACKAGE = Path(regard.__file__).parent
 MOST = 15
@@ -29,8 +28,8 @@ def test_a_computed_tile_passes_few_files():
 
     sys.setprofile(look)
     try:
-        answer = _ANSWERS["tile"](opened, asked, Job())
+        answer = QUESTIONS["tile"].answer(opened, asked)
     finally:
         sys.setprofile(None)
-    assert len(answer.body) == 256 * 256 and any(answer.body)
+    assert len(answer.content) == 256 * 256 and any(answer.content)
     assert len(passed) <= MOST, sorted(passed)

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from regard.cli.terminal import ascii_only, print_lines, results, write
+from regard.cli.terminal import show_lines, write_json
 from regard.errors import InputError
-
-if TYPE_CHECKING:
-    from regard.draw import Column, Paper, StyledLine
-    from regard.study import Comparison, HeadDifference
-
-_NOTE = (
-    "distance: Jensen-Shannon, 0 for equal rows, 1 for rows that share no key; a mean over the "
-    "rows that stand for each other."
-)
-_TOKEN = 40  # cells
-_PROFILES = (
-    "Of heads without q and k on both sides only profiles are compared, summed over rows: mass by "
-    "key, mass by distance. They can agree where rows do not."
-)
 
 
 def diff(
@@ -51,73 +33,17 @@ def diff(
     if rows < 0 or top < 0:
         raise InputError(f"--rows {rows} --top {top}: give numbers of 0 or more")
     import regard.recording
-    from regard.study import compare_recordings
+    from regard.draw.pages import comparison_lines
+    from regard.views.comparison import Side, make_comparison
+    from regard.views.overview import who_is
 
-    prompts = prompt, prompt if other is None else other
     with regard.recording.open(a) as left, regard.recording.open(b) as right:
-        found = compare_recordings(left, right, prompts=prompts, rows=rows or None)
+        first = Side(left, prompt, who_is(left))
+        second = Side(right, prompt if other is None else other, who_is(right)._replace(number=1))
+        found = make_comparison(first, second, rows=rows or None)
     if as_json:
-        write(json.dumps(found.as_dict(), indent=2, allow_nan=False))
+        write_json(found)
     else:
-        _print(found, top)
-    if at_most is not None and found.largest > at_most:
+        show_lines(lambda paper: comparison_lines(found, top, paper))
+    if at_most is not None and found["largest"] > at_most:
         raise typer.Exit(1)
-
-
-def _print(found: Comparison, top: int) -> None:
-    from regard.draw import finished, paper_of
-
-    console = results()
-    paper = paper_of(console, is_ascii=ascii_only(console))
-    print_lines(console, finished(_lines(found, top, paper), paper))
-
-
-def _lines(found: Comparison, top: int, paper: Paper) -> list[StyledLine]:
-    from regard.draw import aligned, wrapped
-
-    lines = wrapped(f"{found.a} and {found.b}: {len(found.heads)} heads", paper, "bold")
-    lines += wrapped(f"tokens: {found.alignment}", paper)
-    for name, only in ((found.a, found.only_a), (found.b, found.only_b)):
-        if only:
-            some = ", ".join(only[:6]) + (f" and {len(only) - 6} more" if len(only) > 6 else "")
-            lines += wrapped(f"only in {name}: {some}", paper)
-    shown = found.heads[:top]
-    if shown:
-        lines += [[], *aligned(_columns(shown, paper), paper)]
-    if len(found.heads) > len(shown):
-        lines += [[(f"and {len(found.heads) - len(shown)} more, closer", "dim")]]
-    notes = [_NOTE] + [_PROFILES] * any(one.how == "profiles" for one in found.heads)
-    return [*lines, [], *wrapped(" ".join(notes), paper, "dim")]
-
-
-def _columns(heads: Sequence[HeadDifference], paper: Paper) -> list[Column]:
-    from regard.draw import Column
-
-    return [
-        Column("head", [one.label for one in heads]),
-        Column("distance", [_figure(one.distance) for one in heads], True),
-        Column("by", [_by(one) for one in heads]),
-        Column("farthest apart", [_worst(one, paper) for one in heads]),
-    ]
-
-
-def _figure(value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1e}"
-
-
-def _by(one: HeadDifference) -> str:
-    return f"{one.rows} rows" if one.how == "rows" else one.how
-
-
-def _worst(one: HeadDifference, paper: Paper) -> str:
-    """The row that differs most, or what each profile says."""
-    from regard.draw.spelling import label
-
-    if one.worst is None:
-        return ", ".join(f"{name} {_figure(value)}" for name, value in one.profiles)
-    rows = f"row {one.worst[0]}"
-    rows += f" and {one.worst[1]}" if one.worst[0] != one.worst[1] else ""
-    token = "" if one.worst_token is None else f" '{label(one.worst_token, _TOKEN, paper)}'"
-    return f"{rows}{token} ({_figure(one.worst_distance)})"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.colour.scale import Scale, linear
 from regard.colour.shades import codes
-from regard.draw.palette import colour, ink
+from regard.draw.palette import shaded
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
 
@@ -75,14 +75,8 @@ def _cells(row: _Numbers, scale: Scale, figures: _Figures, paper: Paper) -> Styl
             line.append((paper.hidden.rjust(figures.width), "dim"))
         else:
             text = figures.write(float(value)).rjust(figures.width)
-            line.append((text, _style(int(shade), paper)))
+            line.append((text, shaded(int(shade), paper.colours)))
     return line
-
-
-def _style(shade: int, paper: Paper) -> str:
-    if paper.colours == "none":
-        return ""
-    return f"{ink(shade, paper.colours)} on {colour(shade, paper.colours)}"
 
 
 def _figures(values: _Numbers, room: int, is_share: bool, paper: Paper) -> _Figures:

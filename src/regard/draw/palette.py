@@ -41,6 +41,11 @@ def ink(code: int, colours: Colours) -> str:
     return names[is_light(code)]
 
 
+def shaded(code: int, colours: Colours) -> str:
+    """Text on that colour; nothing where there are no colours."""
+    return "" if colours == "none" else f"{ink(code, colours)} on {colour(code, colours)}"
+
+
 def ramp_sign(code: int) -> str:
     """The sign for it where there is no colour."""
     return RAMP[code * len(RAMP) // STEPS]

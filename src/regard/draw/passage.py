@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.colour.shades import codes
-from regard.draw.palette import colour, ink
+from regard.draw.palette import shaded
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, flowing, letters
 from regard.views.row import heaviest
@@ -101,8 +101,7 @@ def _piece(passage: Passage, n: int, is_heavy: bool, paper: Paper) -> tuple[str,
         return f">{marked}<" if is_query else marked, ""
     if np.isnan(share):
         return text, "dim underline" if is_query else "dim"
-    shade = int(codes(share))
-    style = f"{ink(shade, paper.colours)} on {colour(shade, paper.colours)}"
+    style = shaded(int(codes(share)), paper.colours)
     return text, f"bold underline {style}" if is_query else style
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from regard.colour.shades import codes
 from regard.draw.heat import Axis
-from regard.draw.palette import colour, ink
+from regard.draw.palette import shaded
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.spelling import cells, label, padded
 
@@ -66,7 +66,4 @@ def _figure(value: float, share: float, paper: Paper) -> tuple[str, str]:
     if math.isnan(share):
         return paper.hidden.rjust(_FIGURE), "dim"
     text = f"{value:.3f}".rjust(_FIGURE)
-    if paper.colours == "none":
-        return text, ""
-    shade = int(codes(share))
-    return text, f"{ink(shade, paper.colours)} on {colour(shade, paper.colours)}"
+    return text, shaded(int(codes(share)), paper.colours)

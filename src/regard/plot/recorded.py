@@ -11,6 +11,7 @@ from regard.plot.maps import head_map
 from regard.plot.rows import row as draw_row
 from regard.plot.sheet import About
 from regard.recording import PromptView, Recording
+from regard.views.overview import is_share
 from regard.views.schema import How
 from regard.views.uniform import Look
 
@@ -58,12 +59,10 @@ def plot_grid(
 ) -> Figure:
     """One number a head."""
     values = recording.grid(statistic, stack, prompt)
-    words, span = recording.statistic_kinds[statistic]
-    # a norm compared with its layer's ranges beyond 1
-    is_share = span == "one" and not (values > 1.001).any()
+    kind = recording.statistic_kinds[statistic]
     return grid(
-        values, statistic, _about(recording, recording.prompt(prompt)), words=words,
-        is_share=is_share, stack=stack or "", style=style,
+        values, statistic, _about(recording, recording.prompt(prompt)), words=kind.words,
+        is_share=is_share(kind, values), stack=stack or "", style=style,
     )  # fmt: skip
 
 

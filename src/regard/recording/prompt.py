@@ -65,6 +65,11 @@ class PromptView:
         return self._main.tokens
 
     @property
+    def length(self) -> int:
+        """How many tokens there are, whether their texts were recorded or not."""
+        return max(self.note.tokens, len(self.tokens))
+
+    @property
     def ids(self) -> Array:
         """(tokens,): the ids."""
         return self._main.ids

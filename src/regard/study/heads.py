@@ -10,7 +10,7 @@ from regard.recording import PromptView, Recording
 from regard.study.chance import LEAST_TOKENS, Trial
 from regard.study.evidence import rows_that_show
 from regard.study.facts import HeadFacts, PlaceFacts
-from regard.study.finding import Finding, HeadStudy
+from regard.study.finding import Finding, HeadStudy, SeenAt
 from regard.study.pattern import Measure, Needle, Pattern, every_pattern
 
 Evidence: TypeAlias = Literal["labels", "all", "none"]
@@ -61,6 +61,25 @@ def patterns(
     for label in view.places:
         for head in PlaceFacts(view, label).heads():
             found.append(_study(head, table, (causal or {}).get(head.label), evidence))
+    return found
+
+
+def shown_by(
+    view: PromptView, wanted: Iterable[tuple[str, str]], *, needle: range | None = None
+) -> dict[tuple[str, str], tuple[tuple[SeenAt, ...], SeenAt | None]]:
+    """By head and pattern, the rows that show it best and one that does not."""
+    table = {one.name: one for one in every_pattern(None if needle is None else Needle(needle))}
+    asked: dict[str, list[str]] = {}
+    for label, name in wanted:
+        asked.setdefault(label, []).append(name)
+    found = {}
+    for label, place in view.places.items():
+        if not any(f"{label}H{head}" in asked for head in place.heads):
+            continue
+        for head in PlaceFacts(view, label).heads():
+            for name in asked.get(head.label, ()):
+                measure = table[name].measure(head)
+                found[head.label, name] = rows_that_show(table[name], head, measure)
     return found
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, overload
 
 from regard.errors import InputError
 from regard.recording import Recording
 from regard.study.chance import LEAST_TOKENS
 from regard.study.finding import Finding, HeadStudy, as_number
-from regard.study.heads import Recorded, opened, patterns, prompt_of
+from regard.study.heads import Recorded, opened, patterns, prompt_of, shown_by
 from regard.study.surprise import surprises
 from regard.study.words import CAVEAT, KNOCK_OUT, sentence
 
@@ -47,6 +48,36 @@ class Ranked:
         }  # fmt: skip
 
 
+class RankedLabels(Sequence[Ranked]):
+    """Labels, most surprising first. The rows that show one are looked for when it is first read:
+    of a long text that takes long, and an overview tells a few of them."""
+
+    def __init__(
+        self, bare: Sequence[Ranked], show: Callable[[Sequence[Ranked]], list[Ranked]]
+    ) -> None:
+        self._bare, self._show = bare, show
+        self._shown: dict[int, Ranked] = {}
+
+    def __len__(self) -> int:
+        return len(self._bare)
+
+    @overload
+    def __getitem__(self, at: int) -> Ranked: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Ranked]: ...
+    def __getitem__(self, at: int | slice) -> Ranked | list[Ranked]:
+        which = range(len(self))[at]
+        if isinstance(which, int):
+            return self[which : which + 1][0]
+        new = [n for n in which if n not in self._shown]
+        made = self._show([self._bare[n] for n in new])
+        self._shown.update(zip(new, made, strict=True))
+        return [self._shown[n] for n in which]
+
+    def __iter__(self) -> Iterator[Ranked]:
+        return iter(self[:])  # at once: heads of one layer share what they are judged by
+
+
 @dataclass(frozen=True)
 class Report:
     """What stands out in one prompt of a recording."""
@@ -56,7 +87,7 @@ class Report:
     prompt: int
     title: str
     tokens: int
-    heads: Sequence[HeadStudy]
+    heads: Sequence[HeadStudy]  # without rows: `found` has those
     found: Sequence[Ranked]  # every label, most surprising first
     top: int  # how many of them are told
     doubts: Sequence[str] = ()  # what is wrong with the recording itself
@@ -77,10 +108,18 @@ class Report:
     def strongest(self, label: str, most: int = 3) -> list[tuple[str, float]]:
         """The heads with a label whose numbers say it most."""
         named = [
-            (one.head.label, one.finding.score) for one in self.found if one.finding.name == label
+            (head, one) for head in self.heads for one in head if one.holds and one.name == label
         ]
         sign = 1 if label == "inactive" else -1
-        return sorted(named, key=lambda pair: sign * pair[1])[:most]
+        named.sort(key=lambda pair: (sign * pair[1].score, -self._away(*pair)))
+        return [(head.label, one.score) for head, one in named[:most]]
+
+    def _away(self, head: HeadStudy, finding: Finding) -> float:
+        return self._surprises.get((head.label, finding.pattern), 0.0)
+
+    @cached_property
+    def _surprises(self) -> dict[tuple[str, str], float]:
+        return surprises(self.heads)
 
     def unknown(self) -> dict[str, str]:
         """Labels that are not known of every head, and why."""
@@ -123,16 +162,27 @@ def make_report(
     view = prompt_of(recording, prompt)
     known = {**view.knocked, **(knocked or {})}
     causal = {label: -one["copying"]["delta_logprob"] for label, one in known.items()}
-    heads = patterns(recording, prompt, needle=needle, causal=causal)
+    heads = patterns(recording, prompt, needle=needle, causal=causal, evidence="none")
     away = surprises(heads)
-    found = [
+    ranked = [
         Ranked(head, one, away.get((head.label, one.pattern), 0.0))
         for head in heads
         for one in head
         if one.holds
     ]
-    found.sort(key=lambda one: -one.surprise)
-    model, tokens = str(recording.model.get("name", "")), max(view.note.tokens, len(view.tokens))
+    ranked.sort(key=lambda one: -one.surprise)
+
+    def show(some: Sequence[Ranked]) -> list[Ranked]:
+        wanted = [(one.head.label, one.finding.pattern) for one in some]
+        shown = shown_by(view, wanted, needle=needle)
+        return [
+            replace(one, finding=replace(one.finding, rows=rows, counter=counter))
+            for one, (rows, counter) in zip(some, map(shown.__getitem__, wanted), strict=True)
+        ]
+
+    found = RankedLabels(ranked, show)
+    found[:top]  # what is told is there when the file is closed
+    model, tokens = str(recording.model.get("name", "")), view.length
     doubts = _doubts(recording, view.finished)
     if 0 < tokens < LEAST_TOKENS:
         doubts.append(f"{tokens} tokens: labels need {LEAST_TOKENS}, fewer show nothing")

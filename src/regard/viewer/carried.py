@@ -18,6 +18,7 @@ from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole
 from regard.viewer.carried_training import carry_training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
+from regard.viewer.questions import QUESTIONS, Asked
 from regard.views.findings import report_answer
 from regard.views.schema import as_text
 from regard.views.sightlines import Sightlines
@@ -140,7 +141,9 @@ def _sources(opened: Opened, prompt: int, labels: Sequence[str], told: Report) -
 def _facts(opened: Opened, prompt: int, told: Report, labels: Sequence[str]) -> dict[str, Any]:
     """Of one prompt, which in the page is number 0."""
     view, kept = opened.prompt(prompt), set(labels)
-    overview = answers.overview(opened, prompt)
+    asked = Asked({"prompt": str(prompt)}, [opened])
+    facts = {name: one.answer(opened, asked) for name, one in QUESTIONS.items() if one.carried}
+    overview = facts["overview"]
     own = {"recording": 0, "live": False}
     shown = overview | own | {
         "prompt": 0,
@@ -151,7 +154,7 @@ def _facts(opened: Opened, prompt: int, told: Report, labels: Sequence[str]) -> 
     report = report_answer(every, file=opened.name, prompt=0)
     report["findings"] = [one for one in report["findings"] if one["label"] in kept]
     report["heads"] = [one for one in report["heads"] if one["label"] in kept]
-    return {
+    return facts | {
         "listing": answers.listing(opened) | own | {"prompts": 1},
         "overview": shown,
         "findings": report,

@@ -24,7 +24,8 @@ class Side(NamedTuple):
     def as_answer(self) -> ComparedAnswer:
         """Who it is."""
         return {
-            "recording": self.who.number, "prompt": self.prompt, "name": self.who.name,
+            "recording": self.who.number, "name": self.who.name,
+            "prompt": range(len(self.recording.prompts))[self.prompt],
             "model": str(self.recording.model.get("name", "")),
             "title": self.recording.prompts[self.prompt].title,
         }  # fmt: skip

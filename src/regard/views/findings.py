@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from regard.recording import Merged, PromptView, Recording
+from regard.recording import Merged, Recording
 from regard.study import Ranked, Report, make_report
 from regard.study.chance import LEAST_TOKENS
 from regard.study.outliers import Outlier, outliers
@@ -27,9 +27,8 @@ def stands_out(recording: Recording, prompt: int = 0) -> list[Ranked]:
     return list(make_report(recording, prompt, top=STAND_OUT).told) if recording.prompts else []
 
 
-def why_nobody(prompt: PromptView) -> str:
-    """Said where no head stands out."""
-    tokens = max(prompt.note.tokens, len(prompt.tokens))
+def why_nobody(tokens: int) -> str:
+    """Said where no head stands out in a text of so many tokens."""
     if tokens < LEAST_TOKENS:
         return f"{count(tokens, 'token')} show no pattern; labels need {LEAST_TOKENS}"
     return "no head shows a pattern beyond chance"
@@ -38,7 +37,9 @@ def why_nobody(prompt: PromptView) -> str:
 def report_answer(report: Report, **told: Any) -> ReportAnswer:
     """The findings that are told, and the scores of all heads; `told` stands instead of what the
     report says itself."""
-    return cast(ReportAnswer, report.as_dict() | {"stand_out": STAND_OUT} | told)
+    nobody = "" if len(report.found) else why_nobody(report.tokens)
+    own = {"stand_out": STAND_OUT, "why_nobody": nobody}
+    return cast(ReportAnswer, report.as_dict() | own | told)
 
 
 def findings_answer(found: list[Ranked]) -> list[FindingAnswer]:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.errors import FileError, InputError
-from regard.recording import Head, PromptView, Recording
+from regard.recording import Head, PromptView, Recording, Statistic
 from regard.views.findings import findings_answer, stands_out
 from regard.views.run import training_answer
 from regard.views.schema import (
@@ -143,6 +146,12 @@ def short_answer(head: Head) -> HeadShortAnswer:
         "recorded": (head.recorded.start, head.recorded.stop),
         "exact": head.exact,
     }
+
+
+def is_share(kind: Statistic, values: NDArray[np.float64]) -> bool:
+    """Whether a statistic lies between 0 and 1. A norm that is compared with its layer's is called
+    a share as well, and ranges beyond."""
+    return kind.span == "one" and not bool(np.any(values > 1.001))
 
 
 def tokens_of(

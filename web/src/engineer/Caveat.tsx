@@ -1,8 +1,10 @@
+import { sentence } from "../maths/format";
+
 /** Said where people look at weights, in the words of whoever answers. */
 export function Caveat({ words }: { readonly words: string }) {
   return (
     <p class="room-caveat" data-part="caveat">
-      {words.charAt(0).toUpperCase() + words.slice(1)}. Knock a head out to see whether it matters.
+      {sentence(words)} Knock a head out to see whether it matters.
     </p>
   );
 }

@@ -3,11 +3,8 @@ import { place } from "../shell/address";
 import type { Overview, TrainingFacts } from "../source/answers";
 import type { Source, Where } from "../source/source";
 import { type Answer, arrived, useAnswer } from "./answer";
-import { ComparePage } from "./compare/ComparePage";
-import { FindingsPage } from "./findings/FindingsPage";
 import { HeadPage } from "./head/HeadPage";
-import { OverviewPage } from "./overview/OverviewPage";
-import { rowOf, type View, viewOf, whereOf } from "./places";
+import { rowOf, viewOf, whereOf } from "./places";
 import { RoomHeader } from "./RoomHeader";
 import { RowPage } from "./row/RowPage";
 import { Boundary } from "./states/Boundary";
@@ -17,8 +14,8 @@ import { useOverview } from "./states/overview";
 import { unmarkReady } from "./states/ready";
 import { Unopened } from "./states/Unopened";
 import { Waiting } from "./states/Waiting";
+import { TABS, type Tab, tabOf } from "./tabs";
 import { useTraining } from "./training/run";
-import { TrainingPage } from "./training/TrainingPage";
 import "./room.css";
 import "./states/states.css";
 
@@ -64,17 +61,19 @@ function Frame({ source }: { source: Source }) {
 }
 
 /** A recording that holds nothing but a training run shows it, whatever is asked for. */
-function viewShown(view: View, overview?: Overview, training?: TrainingFacts): View {
+function viewShown(view: string, overview?: Overview, training?: TrainingFacts): string {
   const isBare = overview !== undefined && !overview.heads.length;
-  return isBare && training?.samples ? "training" : view;
+  if (isBare && training?.samples) return "training";
+  return view === "head" || view === "row" ? view : tabOf(view).view;
 }
 
 /** Heads and a run have their tabs; and so has a run that cannot be read, where it says why. */
-function tabsOf(overview: Overview | undefined, training: Answer<TrainingFacts>) {
+function tabsOf(overview: Overview | undefined, training: Answer<TrainingFacts>): readonly Tab[] {
   const isBare = overview !== undefined && !overview.heads.length;
   const hasRun = training.state === "here" && training.value.samples > 0;
   const isBroken = training.state === "failed" && training.error.status >= SERVER_ERROR;
-  return { ofHeads: !(isBare && hasRun), ofTraining: hasRun || isBroken };
+  const there = { heads: !(isBare && hasRun), training: hasRun || isBroken };
+  return TABS.filter((one) => there[one.of]);
 }
 
 interface ShownProps {
@@ -82,7 +81,7 @@ interface ShownProps {
   readonly where: Where;
   readonly overview: Answer<Overview>;
   readonly training: Answer<TrainingFacts>;
-  readonly view: View;
+  readonly view: string;
 }
 
 function Shown({ source, where, overview, training, view }: ShownProps) {
@@ -104,25 +103,13 @@ function Shown({ source, where, overview, training, view }: ShownProps) {
       </main>
     );
   }
-  const props = { source, where, overview: overview.value };
-  if (view === "findings") return <FindingsPage {...props} />;
-  if (view === "compare") return <ComparePage {...props} />;
-  if (view === "training") return <TrainingPage {...props} training={training} />;
-  return <OverviewPage {...props} />;
+  const { Page } = tabOf(view);
+  return <Page {...{ source, where, training }} overview={overview.value} />;
 }
 
-const TITLES: Readonly<Record<View, string>> = {
-  overview: "overview",
-  findings: "findings",
-  compare: "compare",
-  head: "head",
-  row: "row",
-  training: "training",
-};
-
-function useTitle(view: View, overview: Overview | undefined): void {
+function useTitle(view: string, overview: Overview | undefined): void {
   const { head = "", row = "" } = place.value;
-  const what = view === "head" ? head : view === "row" ? `${head} row ${row}` : TITLES[view];
+  const what = view === "head" ? head : view === "row" ? `${head} row ${row}` : view;
   const name = overview?.name;
   useEffect(() => {
     document.title = [what, name, "regard"].filter(Boolean).join(" · ");
@@ -130,7 +117,7 @@ function useTitle(view: View, overview: Overview | undefined): void {
 }
 
 /** A reader who goes elsewhere finds the focus, and the top of the page, there. */
-function useFocusOnArrival(view: View) {
+function useFocusOnArrival(view: string) {
   const body = useRef<HTMLDivElement>(null);
   const { head = "", row = "", rec = "", prompt = "" } = place.value;
   const inside = view === "head" || view === "row" ? [head, row] : ["", ""];

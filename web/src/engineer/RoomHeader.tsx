@@ -1,4 +1,4 @@
-import { go, linkTo, type Place, place } from "../shell/address";
+import { go, linkTo, place } from "../shell/address";
 import { HelpButton } from "../shell/Help";
 import { useKeys } from "../shell/keys";
 import { switchTheme, theme } from "../shell/theme";
@@ -7,48 +7,26 @@ import type { Where } from "../source/source";
 import { legible } from "./head/spelling";
 import { modelName } from "./modelName";
 import { PromptPicker } from "./PromptPicker";
-import {
-  comparingPlace,
-  findingsPlace,
-  headPlace,
-  otherOf,
-  overviewPlace,
-  rowOf,
-  rowPlace,
-  trainingPlace,
-  type View,
-  viewOf,
-} from "./places";
-
-/** Which tabs there are. */
-interface TabsThere {
-  readonly ofHeads: boolean;
-  readonly ofTraining: boolean;
-}
+import { headPlace, overviewPlace, rowOf, rowPlace, tabPlace, viewOf } from "./places";
+import { TABS, type Tab } from "./tabs";
 
 interface Props {
   readonly where: Where;
   readonly listings: readonly Listing[];
   readonly overview: Overview | undefined;
-  readonly tabs: TabsThere;
-  readonly view: View;
+  readonly tabs: readonly Tab[];
+  readonly view: string;
 }
 
 /** Which recording this is, and the ways through it. */
 export function RoomHeader({ where, listings, overview, tabs, view }: Props) {
   const listing = overview ?? listings[where.recording];
-  useKeys("Ways", [
-    ...(tabs.ofHeads
-      ? [
-          { key: "1", does: "overview", run: () => go(overviewPlace(where)) },
-          { key: "2", does: "findings", run: () => go(findingsPlace(where)) },
-          { key: "3", does: "compare", run: () => go(comparingPlace(where)) },
-        ]
-      : []),
-    ...(tabs.ofTraining
-      ? [{ key: "4", does: "training", run: () => go(trainingPlace(where)) }]
-      : []),
-  ]);
+  const ways = tabs.map((one) => ({
+    key: String(TABS.indexOf(one) + 1),
+    does: one.view,
+    run: () => go(tabPlace(where, one.view)),
+  }));
+  useKeys("Ways", ways);
   return (
     <header class="room-header">
       <div class="room-who">
@@ -69,7 +47,7 @@ export function RoomHeader({ where, listings, overview, tabs, view }: Props) {
         <ThemeButton />
         <HelpButton />
       </div>
-      <Tabs where={where} view={view} there={tabs} />
+      <Tabs {...{ where, view, tabs }} />
       <Crumbs where={where} />
     </header>
   );
@@ -85,29 +63,18 @@ function ThemeButton() {
   );
 }
 
-interface TabsProps {
-  readonly where: Where;
-  readonly view: View;
-  readonly there: TabsThere;
-}
-
-function Tabs({ where, view, there }: TabsProps) {
-  const other = otherOf(place.value);
-  const comparing = view === "compare" && other ? place.value : comparingPlace(where);
-  const training: readonly [View, string, Place][] = [
-    ["training", "Training", view === "training" ? place.value : trainingPlace(where)],
-  ];
-  const ofHeads: readonly [View, string, Place][] = [
-    ["overview", "Overview", overviewPlace(where)],
-    ["findings", "Findings", findingsPlace(where)],
-    ["compare", "Compare", comparing],
-  ];
-  const tabs = [...(there.ofHeads ? ofHeads : []), ...(there.ofTraining ? training : [])];
+function Tabs({ where, view, tabs }: Pick<Props, "where" | "view" | "tabs">) {
+  const placeOf = (one: Tab) =>
+    one.keeps && one.view === view ? place.value : tabPlace(where, one.view);
   return (
     <nav class="room-tabs" aria-label="Views" data-part="tabs">
-      {tabs.map(([name, text, to]) => (
-        <a key={name} href={linkTo(to)} {...(view === name ? { "aria-current": "page" } : {})}>
-          {text}
+      {tabs.map((one) => (
+        <a
+          key={one.view}
+          href={linkTo(placeOf(one))}
+          {...(one.view === view ? { "aria-current": "page" } : {})}
+        >
+          {one.title}
         </a>
       ))}
     </nav>

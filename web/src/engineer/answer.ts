@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { SourceError } from "../source/source";
+import type { Answers, Overview, Report } from "../source/answers";
+import { type Asked, type Source, SourceError, type Where } from "../source/source";
 import { comebacks, noteFailure } from "./states/connection";
 
 /** A question on its way to its answer. */
@@ -46,6 +47,23 @@ export function useAnswer<T>(
   }, [...depends, round]);
   if (mistake) throw mistake.error; // of ours: the boundary around the room says so
   return answer;
+}
+
+/** The answer of that name; asked again where the question, or what it is `due` to, changes. */
+export function useAsked<N extends keyof Answers>(
+  source: Source,
+  name: N,
+  asked: Asked<N>,
+  { due, keep }: { readonly due?: unknown; readonly keep?: boolean } = {},
+): Answer<Answers[N]> {
+  const depends = [source, JSON.stringify(asked), due];
+  return useAnswer((stop) => source.ask(name, asked, stop), depends, keep);
+}
+
+/** Every finding; of a recording that grows asked for once now, and once when it is finished. */
+export function useFindings(source: Source, where: Where, overview: Overview): Answer<Report> {
+  const due = overview.live ? -1 : overview.revision;
+  return useAsked(source, "findings", where, { due, keep: true });
 }
 
 /** Counts the comebacks of the server that a failed question has waited for. */

@@ -3,8 +3,6 @@ import type { Where } from "../source/source";
 
 // Places of the engineer's room, as words in the address.
 
-export type View = "overview" | "findings" | "head" | "row" | "compare" | "training";
-
 function whole(text: string | undefined): number {
   const value = Number(text ?? 0);
   return Number.isInteger(value) && value >= 0 ? value : 0;
@@ -14,9 +12,9 @@ export function whereOf(place: Place): Where {
   return { recording: whole(place.rec), prompt: whole(place.prompt) };
 }
 
-export function viewOf(place: Place): View {
-  const views: readonly string[] = ["overview", "findings", "head", "row", "compare", "training"];
-  return views.includes(place.view ?? "") ? (place.view as View) : "overview";
+/** Which page: a tab's (see `tabs.ts`), a head's or a row's. */
+export function viewOf(place: Place): string {
+  return place.view ?? "overview";
 }
 
 export function rowOf(place: Place): number {
@@ -36,16 +34,15 @@ export function samePlace(place: Place, where: Where): Place {
   return at(where, view === "row" ? "overview" : view, more);
 }
 
-function at(where: Where, view: View, more: Place = {}): Place {
+function at(where: Where, view: string, more: Place = {}): Place {
   return { view, rec: String(where.recording), prompt: String(where.prompt), ...more };
 }
 
+export const tabPlace = (where: Where, view: string) => at(where, view);
 export const overviewPlace = (where: Where) => at(where, "overview");
 export const findingsPlace = (where: Where) => at(where, "findings");
 export const comparePlace = (where: Where, other: Where) =>
   at(where, "compare", { other: String(other.recording), other_prompt: String(other.prompt) });
-/** Compare, with nothing to compare with chosen yet. */
-export const comparingPlace = (where: Where) => at(where, "compare");
 export const trainingPlace = (where: Where, more: Place = {}) => at(where, "training", more);
 export const headPlace = (where: Where, head: string, more: Place = {}) =>
   at(where, "head", { head, ...more });

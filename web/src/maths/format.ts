@@ -33,6 +33,18 @@ export function short(value: number): string {
   return signed(String(Number(value.toPrecision(3))));
 }
 
+/** 1, 2 or 5 times a power of ten, not smaller than the value, which is above 0. */
+export function roundUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  const times = [1, 2, 5, 10].find((n) => n * power >= value * (1 - 1e-9)) ?? 10;
+  return times * power;
+}
+
+/** With a capital and a full stop: words of whoever answers, where they stand alone. */
+export function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}
+
 /** 12,345; without Intl, whose first number takes longer than all else that is written. */
 export function count(value: number): string {
   return signed(String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ","));

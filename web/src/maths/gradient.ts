@@ -1,5 +1,5 @@
 import { dot, type Matrix, norm, type Vector } from "./matrix";
-import { jacobianNorm, softmax } from "./softmax";
+import { jacobianNorm } from "./softmax";
 
 // What reaches q through the softmax, as in src/regard/learn/scaling/lab.py:
 //     ∂L/∂q = c · Kᵀ (diag(p) − p pᵀ) g        c = 1, or 1/√d_k where the scores are divided
@@ -17,25 +17,6 @@ export function throughSoftmax(weights: Vector, upstream: Vector): number[] {
   const g = upstream.map((value) => value - (upstream[peak] as number));
   const mean = dot(weights, g);
   return weights.map((p, j) => p * ((g[j] as number) - mean));
-}
-
-/** ∂L/∂q of one row, for scores x = factor · q Kᵀ and upstream = ∂L/∂weights. */
-export function gradientAtQuery(
-  scores: Vector,
-  upstream: Vector,
-  keys: Matrix,
-  factor: number,
-): { readonly gradient: number[]; readonly weights: number[] } {
-  const weights = softmax(scores);
-  const atScores = throughSoftmax(weights, upstream);
-  const gradient = new Array<number>(keys[0]?.length ?? 0).fill(0);
-  atScores.forEach((share, j) => {
-    const key = keys[j] as Vector;
-    for (let c = 0; c < gradient.length; c += 1) {
-      gradient[c] = (gradient[c] as number) + factor * share * (key[c] as number);
-    }
-  });
-  return { gradient, weights };
 }
 
 /** How far a row of weights still answers to its products q·k: c · ‖diag(p) − p pᵀ‖. */

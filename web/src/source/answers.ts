@@ -1,4 +1,4 @@
-// Written by tools/answers_types.py out of src/regard/views/schema.py, which to change.
+// Written by tools/answers_types.py out of views/schema.py and viewer/questions.py.
 
 /** null where a number is not known or not finite */
 export type Known = number | null;
@@ -301,6 +301,8 @@ export interface Report {
   readonly labels: number;
   /** So many of the findings stand on an overview. */
   readonly stand_out: number;
+  /** Why no head has a label; "" where one has. */
+  readonly why_nobody: string;
   readonly knocked: Readonly<Record<string, Facts>>;
   readonly findings: readonly Finding[];
   readonly heads: readonly Studied[];
@@ -428,4 +430,15 @@ export interface TrainingFacts {
   readonly alarms: readonly Alarm[];
   /** The steps of which each head has a stored map. */
   readonly maps: Readonly<Record<string, readonly number[]>>;
+}
+
+/** What is answered to each question. */
+export interface Answers {
+  readonly overview: Overview;
+  readonly findings: Report;
+  readonly compare: Comparison;
+  readonly tokens: Tokens;
+  readonly head: HeadFacts;
+  readonly row: RowFacts;
+  readonly training: TrainingFacts;
 }

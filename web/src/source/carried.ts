@@ -1,4 +1,4 @@
-import type { HeadFacts, Listing, Overview, Report, Tokens, Track, TrainingFacts } from "./answers";
+import type { Answers, HeadFacts, Listing, Tokens, Track, TrainingFacts } from "./answers";
 import type { Part } from "./codec";
 
 // What a self-contained page carries of a recording, as src/regard/viewer/carried.py writes it.
@@ -64,11 +64,12 @@ export interface CarriedMap {
   readonly columns: number;
 }
 
-export interface CarriedFacts {
+/** Answers that the file has as they are, by their names; findings are null beside a run alone. */
+type AsTheyAre = Omit<Answers, "tokens" | "head" | "row" | "training" | "compare" | "findings">;
+
+export interface CarriedFacts extends AsTheyAre {
   readonly listing: Listing;
-  readonly overview: Overview;
-  /** null where the file carries a training run alone. */
-  readonly findings: Report | null;
+  readonly findings: Answers["findings"] | null;
   readonly tokens: Readonly<Record<string, Tokens>>;
   readonly heads: Readonly<Record<string, CarriedHead>>;
   readonly sights: readonly CarriedSight[];

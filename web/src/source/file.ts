@@ -1,25 +1,22 @@
-import type {
-  Comparison,
-  HeadFacts,
-  HeadShort,
-  How,
-  Listing,
-  Overview,
-  Report,
-  RowFacts,
-  Tokens,
-  TrainingFacts,
-} from "./answers";
+import type { Answers, HeadShort, How, Listing, Tokens } from "./answers";
 import { type Cells, NO_PICTURE, type Thumbnails, type Tile, WHOLE_PICTURE } from "./binary";
 import type { CarriedFacts, CarriedHead, CarriedTraining } from "./carried";
 import { inflate, inflateJson } from "./codec";
 import { HeadInFile } from "./head";
-import { type Source, SourceError, type Where } from "./source";
+import { type Asked, type Source, SourceError, type Where } from "./source";
 import { type Snapshot, type Strips, stripsOf } from "./training";
 
 const SIDE = 32; // pixels of a small picture
 const NO_TRAINING = "This file carries no training run; see it with `regard view run.regard`.";
+const NO_TEXT = "This file carries a training run and no text.";
+const NO_OTHER =
+  "This file carries one recording; compare two with `regard view a.regard b.regard`.";
 const FACTS = 0; // the blob that holds everything but the heads' numbers
+
+/** Answers that are worked out; all others lie in the facts as they are. */
+type Worked = {
+  readonly [N in keyof Answers]?: (asked: Asked<N>) => Promise<Answers[N]>;
+};
 
 /** Answers from what the page carries; a head is unpacked when it is first asked for. */
 export class FileSource implements Source {
@@ -27,6 +24,13 @@ export class FileSource implements Source {
   readonly #blob: (number: number) => string;
   readonly #heads = new Map<string, Promise<HeadInFile>>();
   #facts: Promise<CarriedFacts> | undefined;
+  readonly #worked: Worked = {
+    head: async (asked) => (await this.#head(asked, asked.head)).facts(),
+    row: async (asked) => (await this.#head(asked, asked.head)).row(asked.row, asked.top),
+    tokens: async (asked) => tokensOf(await this.#at(asked), asked),
+    training: async (asked) => (await this.#run(asked)).facts,
+    compare: () => Promise.reject(new SourceError(NO_OTHER, 409)),
+  };
 
   /** `blob` gives the base64 text of a blob. */
   constructor(blob: (number: number) => string) {
@@ -37,14 +41,13 @@ export class FileSource implements Source {
     return [(await this.#all()).listing];
   }
 
-  async overview(where: Where): Promise<Overview> {
-    return (await this.#at(where)).overview;
-  }
-
-  async findings(where: Where): Promise<Report> {
-    const { findings } = await this.#at(where);
-    if (!findings) throw new SourceError("This file carries a training run and no text.", 404);
-    return findings;
+  async ask<N extends keyof Answers>(name: N, asked: Asked<N>): Promise<Answers[N]> {
+    const worked: Worked[N] = this.#worked[name];
+    if (worked) return worked(asked);
+    const facts = (await this.#at(asked)) as unknown as Partial<Answers>;
+    const own = facts[name];
+    if (!own) throw new SourceError(NO_TEXT, 404);
+    return own;
   }
 
   async thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails> {
@@ -67,35 +70,6 @@ export class FileSource implements Source {
     return { layers: of.layers, heads: of.heads, side, kinds, codes };
   }
 
-  async compare(): Promise<Comparison> {
-    throw new SourceError(
-      "This file carries one recording; compare two with `regard view a.regard b.regard`.",
-      409,
-    );
-  }
-
-  async tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens> {
-    const { tokens } = await this.#at(where);
-    const all = stream ? tokens[stream] : Object.values(tokens)[0];
-    if (!all) throw new SourceError(`There are no tokens "${stream}" in this file.`, 404);
-    const end = start + count;
-    return {
-      ...all,
-      start,
-      tokens: all.tokens.slice(start, end),
-      ids: all.ids.slice(start, end),
-      flags: all.flags.slice(start, end),
-    };
-  }
-
-  async head(where: Where, label: string): Promise<HeadFacts> {
-    return (await this.#head(where, label)).facts();
-  }
-
-  async row(where: Where, label: string, row: number, top: number): Promise<RowFacts> {
-    return (await this.#head(where, label)).row(row, top);
-  }
-
   async weights(where: Where, label: string, row: number): Promise<Float32Array> {
     return (await this.#head(where, label)).weights(row);
   }
@@ -115,10 +89,6 @@ export class FileSource implements Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
   ): Promise<Tile> {
     return (await this.#head(where, label)).tile(at);
-  }
-
-  async training(where: Where): Promise<TrainingFacts> {
-    return (await this.#run(where)).facts;
   }
 
   /** In the bins that the file has, however many are asked for. */
@@ -145,7 +115,7 @@ export class FileSource implements Source {
   async page(): Promise<Blob> {
     const copy = document.documentElement.cloneNode(true) as HTMLElement;
     copy.querySelector("#page")?.replaceChildren();
-    delete copy.dataset.theme;
+    for (const name of Object.keys(copy.dataset)) delete copy.dataset[name];
     return new Blob([`<!doctype html>\n${copy.outerHTML}\n`], { type: "text/html" });
   }
 
@@ -182,6 +152,19 @@ export class FileSource implements Source {
   async #unpacked(facts: CarriedFacts, head: CarriedHead): Promise<HeadInFile> {
     return new HeadInFile(facts, head, await inflate(this.#blob(head.carried.blob)));
   }
+}
+
+function tokensOf({ tokens }: CarriedFacts, { stream, start, count }: Asked<"tokens">): Tokens {
+  const all = stream ? tokens[stream] : Object.values(tokens)[0];
+  if (!all) throw new SourceError(`There are no tokens "${stream}" in this file.`, 404);
+  const end = start + count;
+  return {
+    ...all,
+    start,
+    tokens: all.tokens.slice(start, end),
+    ids: all.ids.slice(start, end),
+    flags: all.flags.slice(start, end),
+  };
 }
 
 function notCarried(facts: CarriedFacts, label: string): string {

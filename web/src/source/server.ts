@@ -1,15 +1,6 @@
-import type {
-  Comparison,
-  HeadFacts,
-  Listing,
-  Overview,
-  Report,
-  RowFacts,
-  Tokens,
-  TrainingFacts,
-} from "./answers";
+import type { Answers, Listing } from "./answers";
 import type { Cells, Thumbnails, Tile } from "./binary";
-import { type Source, SourceError, type Where } from "./source";
+import { type Asked, type Source, SourceError, type Where } from "./source";
 import { type Snapshot, type Strips, snapshotOf, stripsOf } from "./training";
 
 const TOKEN_HEADER = "x-regard-token";
@@ -29,12 +20,8 @@ export class ServerSource implements Source {
     return this.#json("/api/recordings", {});
   }
 
-  overview(where: Where): Promise<Overview> {
-    return this.#json(...this.#about(where, "overview", {}));
-  }
-
-  findings(where: Where): Promise<Report> {
-    return this.#json(...this.#about(where, "findings", {}));
+  ask<N extends keyof Answers>(name: N, asked: Asked<N>, stop?: AbortSignal): Promise<Answers[N]> {
+    return this.#json(...this.#about(asked, name, {}), stop);
   }
 
   async thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails> {
@@ -45,23 +32,6 @@ export class ServerSource implements Source {
     const bytes = new Uint8Array(await answer.arrayBuffer());
     const count = layers * heads;
     return { layers, heads, side, kinds: bytes.subarray(0, count), codes: bytes.subarray(count) };
-  }
-
-  compare(where: Where, other: Where, stop?: AbortSignal): Promise<Comparison> {
-    const more = { other: other.recording, other_prompt: other.prompt };
-    return this.#json(...this.#about(where, "compare", more), stop);
-  }
-
-  tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens> {
-    return this.#json(...this.#about(where, "tokens", { stream, start, count }));
-  }
-
-  head(where: Where, label: string): Promise<HeadFacts> {
-    return this.#json(...this.#about(where, "head", { head: label }));
-  }
-
-  row(where: Where, label: string, row: number, top: number): Promise<RowFacts> {
-    return this.#json(...this.#about(where, "row", { head: label, row, top }));
   }
 
   async weights(
@@ -104,10 +74,6 @@ export class ServerSource implements Source {
     return { codes: new Uint8Array(await answer.arrayBuffer()), nan };
   }
 
-  training(where: Where): Promise<TrainingFacts> {
-    return this.#json(...this.#about(where, "training", {}));
-  }
-
   async strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips> {
     const answer = await this.#ask(...this.#about(where, "strips", { statistic, bins }), stop);
     return stripsOf(statistic, await answer.arrayBuffer(), sizesOf(answer));
@@ -123,8 +89,8 @@ export class ServerSource implements Source {
     return (await this.#ask(...this.#about(where, "page", { head: label }))).blob();
   }
 
-  #about(where: Where, name: string, more: Parameters): [string, Parameters] {
-    return [`/api/${where.recording}/${name}`, { prompt: where.prompt, ...more }];
+  #about({ recording, ...asked }: Where, name: string, more: Parameters): [string, Parameters] {
+    return [`/api/${recording}/${name}`, { ...asked, ...more }];
   }
 
   async #json<T>(path: string, parameters: Parameters, stop?: AbortSignal): Promise<T> {

@@ -1,14 +1,4 @@
-import type {
-  Comparison,
-  HeadFacts,
-  How,
-  Listing,
-  Overview,
-  Report,
-  RowFacts,
-  Tokens,
-  TrainingFacts,
-} from "./answers";
+import type { Answers, How, Listing } from "./answers";
 import type { Cells, Thumbnails, Tile } from "./binary";
 import type { Snapshot, Strips } from "./training";
 
@@ -18,6 +8,17 @@ export interface Where {
   readonly prompt: number;
 }
 
+/** What some questions say besides the prompt they are about. */
+interface More {
+  readonly compare: { readonly other: number; readonly other_prompt: number };
+  readonly tokens: { readonly stream: string; readonly start: number; readonly count: number };
+  readonly head: { readonly head: string };
+  readonly row: { readonly head: string; readonly row: number; readonly top: number };
+}
+
+/** A question of that name: about which prompt, and what else it says. */
+export type Asked<N> = Where & (N extends keyof More ? More[N] : unknown);
+
 /**
  * Where answers come from: the local server, or the file that this page is. Both answer the same
  * questions; a question that cannot be answered rejects with a `SourceError` of one sentence.
@@ -25,15 +26,10 @@ export interface Where {
 export interface Source {
   readonly kind: "server" | "file";
   recordings(): Promise<readonly Listing[]>;
-  overview(where: Where): Promise<Overview>;
-  findings(where: Where): Promise<Report>;
+  /** The answer of that name; see `Answers`. */
+  ask<N extends keyof Answers>(name: N, asked: Asked<N>, stop?: AbortSignal): Promise<Answers[N]>;
   /** Small pictures of all heads of a stack. */
   thumbnails(where: Where, stack: string, stop?: AbortSignal): Promise<Thumbnails>;
-  /** Head by head against another prompt, of this or of another recording. */
-  compare(where: Where, other: Where, stop?: AbortSignal): Promise<Comparison>;
-  tokens(where: Where, stream: string, start: number, count: number): Promise<Tokens>;
-  head(where: Where, label: string): Promise<HeadFacts>;
-  row(where: Where, label: string, row: number, top: number): Promise<RowFacts>;
   /** A whole row of weights, NaN where it may not look, ∞ where one is no number. */
   weights(where: Where, label: string, row: number, stop?: AbortSignal): Promise<Float32Array>;
   cells(
@@ -49,14 +45,12 @@ export interface Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
     stop?: AbortSignal,
   ): Promise<Tile>;
-  /** What a monitor wrote down of a training run. */
-  training(where: Where): Promise<TrainingFacts>;
   /** One statistic of every head over the steps, in at most so many bins. */
   strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips>;
   /** The map that was stored of a head at a step, or last before it. */
   snapshot(where: Where, label: string, step: number, stop?: AbortSignal): Promise<Snapshot>;
-  /** One self-contained page of a head, where the source can make one. */
-  page?(where: Where, label: string): Promise<Blob>;
+  /** One self-contained page of a head: the server makes it, or it is this page. */
+  page(where: Where, label: string): Promise<Blob>;
 }
 
 /** Why there is no answer, in one sentence. `status` is HTTP's, 0 where nobody answered. */

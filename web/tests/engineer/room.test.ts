@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { distanceGrid, distanceScale, roundTop } from "../../src/engineer/compare/distances";
+import { distanceGrid, distanceScale } from "../../src/engineer/compare/distances";
 import { changesOf } from "../../src/engineer/findings/knocked";
 import { modelName } from "../../src/engineer/modelName";
 import { choicesOf } from "../../src/engineer/PromptPicker";
@@ -14,6 +14,7 @@ import {
   whereOf,
 } from "../../src/engineer/places";
 import { progressOf } from "../../src/engineer/states/Standing";
+import { roundUp } from "../../src/maths/format";
 import type { Comparison, Listing, Report } from "../../src/source/answers";
 import { headOf, overviewOf, stackOf } from "./made";
 
@@ -23,7 +24,7 @@ describe("places", () => {
   it("say where they are", () => {
     expect(whereOf(headPlace(WHERE, "L0H0"))).toEqual(WHERE);
     expect(whereOf({ rec: "-1", prompt: "x" })).toEqual({ recording: 0, prompt: 0 });
-    expect(viewOf({ view: "nowhere" })).toBe("overview");
+    expect(viewOf({})).toBe("overview");
     expect(otherOf(overviewPlace(WHERE))).toBeNull();
     expect(otherOf(comparePlace(WHERE, { recording: 3, prompt: 4 }))).toEqual({
       recording: 3,
@@ -104,9 +105,10 @@ describe("distances", () => {
   });
 
   it("are coloured up to a round number", () => {
-    expect([0.31, 1e-9, 0.05, 0.6].map(roundTop)).toEqual([0.5, 1e-6, 0.05, 1]);
+    expect([0.31, 0.05, 0.6].map(roundUp)).toEqual([0.5, 0.05, 1]);
     expect(distanceScale(found)).toMatchObject({ low: 0, high: 0.5 });
     expect(distanceScale({ ...found, largest: 0.99 }).high).toBe(1);
+    expect(distanceScale({ ...found, largest: 1e-9 }).high).toBe(1e-6);
   });
 });
 

@@ -103,7 +103,7 @@ describe("what the server sends", () => {
       packed(bytesOf(maps)),
     ]);
     const source = new FileSource((number) => blobs[number] ?? "");
-    expect(await source.training(HERE)).toEqual(FACTS);
+    expect(await source.ask("training", HERE)).toEqual(FACTS);
     const found = await source.strips(HERE, "peak");
     expect([...found.first, ...found.last, ...found.over]).toEqual([...strips]);
     expect([...found.mean, ...found.least, ...found.largest]).toEqual([1, 2, 0.5, 1, 3, 4]);
@@ -113,12 +113,18 @@ describe("what the server sends", () => {
     expect([...late.weights]).toEqual([...maps.slice(3)]);
     await expect(source.snapshot(HERE, "L0H0", 9)).rejects.toThrow("No map of L0H0 up to step 9");
     await expect(source.strips(HERE, "nothing")).rejects.toThrow("nothing");
-    await expect(source.findings(HERE)).rejects.toThrow("a training run and no text");
+    await expect(source.ask("findings", HERE)).rejects.toThrow("a training run and no text");
+  });
+
+  it("stands beside whatever else a file has", async () => {
+    const told = await packed(new TextEncoder().encode('{"overview":{"name":"a"}}'));
+    const asked = new FileSource(() => told).ask("overview", HERE);
+    expect(await asked).toEqual({ name: "a" });
   });
 
   it("need not be", async () => {
     const none = await packed(new TextEncoder().encode('{"training":null}'));
-    const asked = new FileSource(() => none).training(HERE);
+    const asked = new FileSource(() => none).ask("training", HERE);
     await expect(asked).rejects.toThrow("regard view run.regard");
   });
 });

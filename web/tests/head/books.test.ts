@@ -38,7 +38,8 @@ describe("exact cells", () => {
 describe("token texts", () => {
   const source = (answer: (start: number, count: number) => Promise<unknown>) =>
     ({
-      tokens: (_w: unknown, _s: unknown, start: number, n: number) => answer(start, n),
+      ask: (_name: unknown, part: { start: number; count: number }) =>
+        answer(part.start, part.count),
     }) as Source;
 
   it("come by pages, each asked for once", async () => {

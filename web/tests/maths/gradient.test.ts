@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { answerToProducts, gradientAtQuery } from "../../src/maths/gradient";
-import type { Vector } from "../../src/maths/matrix";
+import { answerToProducts, throughSoftmax } from "../../src/maths/gradient";
+import { dot, type Vector } from "../../src/maths/matrix";
 import { softmax } from "../../src/maths/softmax";
 import { expectClose, vectors } from "./vectors";
 
@@ -9,14 +9,16 @@ describe("the gradient that reaches q", () => {
     const d_k = given.keys[0]?.length;
     it(`at d_k = ${d_k}, factor ${given.factor}`, () => {
       given.scores.forEach((scores, r) => {
-        const found = gradientAtQuery(
-          scores,
-          given.upstream[r] as Vector,
-          given.keys,
-          given.factor,
+        const weights = softmax(scores);
+        const atScores = throughSoftmax(weights, given.upstream[r] as Vector);
+        const columns = (given.gradient[r] as Vector).map((_, c) =>
+          given.keys.map((key) => given.factor * (key[c] as number)),
         );
-        expectClose(found.weights, given.weights[r] as Vector);
-        expectClose(found.gradient, given.gradient[r] as Vector);
+        expectClose(weights, given.weights[r] as Vector);
+        expectClose(
+          columns.map((one) => dot(atScores, one)),
+          given.gradient[r] as Vector,
+        );
       });
     });
   });

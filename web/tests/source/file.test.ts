@@ -23,7 +23,7 @@ describe.skipIf(cases.length === 0).each(cases)("a file that carries $name", (on
   const source = sourceOf(one);
 
   it("lists its heads", async () => {
-    const overview = await source.overview(HERE);
+    const overview = await source.ask("overview", HERE);
     expect(overview.heads.map((head) => head.label)).toEqual(one.labels);
     expect((await source.recordings()).map((listing) => listing.prompts)).toEqual([1]);
   });
@@ -47,7 +47,7 @@ describe.skipIf(cases.length === 0).each(cases)("a file that carries $name", (on
   it("names the heaviest keys", async () => {
     for (const head of one.heads) {
       for (const row of head.rows) {
-        const found = await source.row(HERE, head.label, row.row, 4);
+        const found = await source.ask("row", { ...HERE, head: head.label, row: row.row, top: 4 });
         expect(found.visible).toBe(row.visible);
         for (const [n, wanted] of row.top.entries()) {
           const weight = found.top[n]?.weight ?? Number.NaN;
@@ -75,7 +75,7 @@ describe.skipIf(cases.length === 0).each(cases)("a file that carries $name", (on
 
   it("has the tracks", async () => {
     for (const head of one.heads) {
-      const { tracks } = await source.head(HERE, head.label);
+      const { tracks } = await source.ask("head", { ...HERE, head: head.label });
       for (const [name, wanted] of Object.entries(head.tracks)) {
         const found = tracks[name as keyof typeof tracks]?.mean ?? null;
         expect(found?.length).toBe(wanted?.length);
@@ -97,9 +97,15 @@ describe.skipIf(cases.length === 0).each(cases)("a file that carries $name", (on
   });
 
   it("says in a sentence what it has not", async () => {
-    await expect(source.compare()).rejects.toThrow("regard view");
-    await expect(source.head(HERE, "L99H0")).rejects.toThrow("L99H0 is not in this file");
-    await expect(source.overview({ recording: 0, prompt: 3 })).rejects.toBeInstanceOf(SourceError);
+    await expect(source.ask("compare", { ...HERE, other: 1, other_prompt: 0 })).rejects.toThrow(
+      "regard view",
+    );
+    await expect(source.ask("head", { ...HERE, head: "L99H0" })).rejects.toThrow(
+      "L99H0 is not in this file",
+    );
+    await expect(source.ask("overview", { recording: 0, prompt: 3 })).rejects.toBeInstanceOf(
+      SourceError,
+    );
     const [head] = one.heads;
     const at = { level: 3, y: 0, x: 0, how: "mean" as const };
     if (head) await expect(source.tile(HERE, head.label, at)).rejects.toThrow("3 tokens a pixel");

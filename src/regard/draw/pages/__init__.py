@@ -6,11 +6,13 @@ head       a head's map, numbers and profiles
 row        a row as shaded text, its heaviest keys
 region     a part of the matrix, in figures or as a map
 run        a training run: its statistics from first to last, its alarms
+comparison two prompts side by side
 about      what a recording says of itself
 """
 
 from __future__ import annotations
 
+from regard.draw.pages.comparison import comparison_lines
 from regard.draw.pages.findings import finding_lines, report_lines
 from regard.draw.pages.head import head_lines
 from regard.draw.pages.overview import many_lines, overview_lines
@@ -19,6 +21,7 @@ from regard.draw.pages.row import row_lines
 from regard.draw.pages.run import run_lines
 
 __all__ = [
+    "comparison_lines",
     "finding_lines",
     "head_lines",
     "many_lines",

@@ -72,17 +72,13 @@ def prompt_lines(recording: Recording, prompt: PromptView, paper: Paper) -> list
 
 
 def _prompt_words(prompt: PromptView, paper: Paper) -> str:
-    words = [f"prompt {prompt.number}", count(_length(prompt), "token")]
+    words = [f"prompt {prompt.number}", count(prompt.length, "token")]
     if prompt.generated:
         words.append(f"{prompt.generated:,} of them generated")
     if not prompt.finished:
         words.append("not finished")
     title = f": {flowing(prompt.title, paper)}" if prompt.title else ""
     return ", ".join(words) + title
-
-
-def _length(prompt: PromptView) -> int:
-    return max(prompt.note.tokens, len(prompt.tokens))
 
 
 def _excerpt(prompt: PromptView, paper: Paper) -> list[StyledLine]:

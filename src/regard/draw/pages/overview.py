@@ -19,7 +19,7 @@ from regard.recording import Merged, Recording, Statistic
 from regard.recording.statistics import check_statistic
 from regard.study.outliers import outliers
 from regard.views.findings import STAND_OUT, stands_out, why_nobody
-from regard.views.overview import tried
+from regard.views.overview import is_share, tried
 from regard.views.text import count, why_unknown
 
 _Grid: TypeAlias = NDArray[np.float64]
@@ -45,7 +45,7 @@ def overview_lines(
     problems: list[str] = []
     found = tried(problems, stands_out, recording, prompt)
     lines += _apart([line for one in found or () for line in finding_lines(one, paper)])
-    lines += [[], *wrapped(why_nobody(view), paper, "dim")] if found == [] else []
+    lines += [[], *wrapped(why_nobody(view.length), paper, "dim")] if found == [] else []
     for one in problems:
         lines += wrapped(f"which heads stand out is not known: {one}", paper, "dim", indent=2)
     return lines + about_run
@@ -75,9 +75,7 @@ def _grid_lines(
     """A statistic of all heads of a stack, under its meaning."""
     title = f"{statistic}: {kind.words}"
     heading = wrapped(f"{stack}, {title}" if stack else title, paper, "bold", indent=2)
-    # a norm compared with its layer's is called a share as well, and ranges beyond 1
-    is_share = kind.span == "one" and not np.any(grid > 1.001)
-    return [*heading, *head_grid(grid, statistic, paper, is_share=is_share)]
+    return [*heading, *head_grid(grid, statistic, paper, is_share=is_share(kind, grid))]
 
 
 def _apart(lines: Sequence[StyledLine]) -> list[StyledLine]:

@@ -74,8 +74,12 @@ class Sharp(Pattern):
             return unknown("the peaks were not kept")
         return Measure(
             score, conditional=_share_elsewhere(head),
-            trial=hoeffding(score, sharp_by_chance(_visible(head), _PEAK), int(head.rows)),
+            trial=hoeffding(score, self._chance(head), int(head.rows)),
         )  # fmt: skip
+
+    def _chance(self, head: HeadFacts) -> float:
+        made: float = head.once(self.name, lambda: sharp_by_chance(_visible(head), _PEAK))
+        return made
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """The heaviest weight of each row."""
@@ -105,10 +109,14 @@ class Saturated(Pattern):
         safe = f"its largest score is {score:.3g}, below {_HAZARD:g}" if score < _HAZARD else ""
         kept = some & off
         conditional = float(stuck[kept].mean()) if kept.any() else float("nan")
-        seen = np.full(1, 2) if head.reach is None else _several(head)
-        trial = hoeffding(share, sharp_by_chance(seen, _PURE), int(np.count_nonzero(some)))
+        trial = hoeffding(share, self._chance(head), int(np.count_nonzero(some)))
         detail = {"max_score": score}
         return Measure(share, conditional=conditional, detail=detail, objection=safe, trial=trial)
+
+    def _chance(self, head: HeadFacts) -> float:
+        seen = np.full(1, 2) if head.reach is None else _several(head)
+        made: float = head.once(self.name, lambda: sharp_by_chance(seen, _PURE))
+        return made
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """Σp² of each row."""

@@ -2,7 +2,7 @@ import { useEffect } from "preact/hooks";
 import { place } from "../../shell/address";
 import type { Listing, Overview } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { arrived, useAnswer } from "../answer";
+import { arrived, useAnswer, useAsked } from "../answer";
 import { type Choice, choicesOf } from "../PromptPicker";
 import { otherOf } from "../places";
 import { Empty } from "../states/Empty";
@@ -78,10 +78,8 @@ function chosenOf(others: readonly Choice[]): Where | null {
 }
 
 function Compared({ source, where, overview, other }: Props & { readonly other: Where }) {
-  const answer = useAnswer(
-    (stop) => source.compare(where, other, stop),
-    [source, where.recording, where.prompt, other.recording, other.prompt, overview.live],
-  );
+  const asked = { ...where, other: other.recording, other_prompt: other.prompt };
+  const answer = useAsked(source, "compare", asked, { due: overview.live });
   const found = arrived(answer);
   if (answer.state === "failed") return <Failed error={answer.error} />;
   if (!found) {

@@ -1,18 +1,11 @@
+import { roundUp } from "../../maths/format";
 import type { Comparison, Grid, Overview, Scale, Stack } from "../../source/answers";
 
 const LEAST = 1e-6;
 
-/** 1, 2 or 5 times a power of ten, not smaller than the value. */
-export function roundTop(value: number): number {
-  const size = Math.max(value, LEAST);
-  const power = 10 ** Math.floor(Math.log10(size));
-  const times = [1, 2, 5, 10].find((n) => n * power >= size * (1 - 1e-9)) ?? 10;
-  return times * power;
-}
-
 /** From equal to the farthest there is. */
 export function distanceScale(found: Comparison): Scale {
-  const high = Math.min(roundTop(found.largest), 1);
+  const high = Math.min(roundUp(Math.max(found.largest, LEAST)), 1);
   return { name: "distance", low: 0, high, log: false, hidden: 0, first: 1, last: 255 };
 }
 

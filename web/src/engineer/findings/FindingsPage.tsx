@@ -3,7 +3,7 @@ import { count } from "../../maths/format";
 import { linkTo, place } from "../../shell/address";
 import type { Overview, Report } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useFindings } from "../answer";
 import { Caveat } from "../Caveat";
 import { titleInWords } from "../overview/facts";
 import { headPlace } from "../places";
@@ -14,6 +14,7 @@ import { Failed, Waiting } from "../states/Waiting";
 import { CausalCheck } from "./CausalCheck";
 import { Chips } from "./Chips";
 import { FindingCard } from "./FindingCard";
+import { Nobody } from "./Nobody";
 import "./findings.css";
 
 const UNCLEAR = "unclear";
@@ -31,12 +32,7 @@ export function FindingsPage(props: Props) {
 }
 
 function Asked({ source, where, overview }: Props) {
-  const revision = overview.live ? -1 : overview.revision;
-  const answer = useAnswer(
-    () => source.findings(where),
-    [source, where.recording, where.prompt, revision],
-    true,
-  );
+  const answer = useFindings(source, where, overview);
   return (
     <main class="page find" data-part="findings">
       <h1>Findings</h1>
@@ -80,9 +76,7 @@ function Cards({ report, where, chosen }: { report: Report; where: Where; chosen
   const found = report.findings.filter(
     (one) => !(chosen in report.counts) || one.pattern === chosen,
   );
-  if (!found.length) {
-    return <p data-part="no-finding">No head shows a pattern beyond chance and threshold.</p>;
-  }
+  if (!found.length) return <Nobody report={report} />;
   return (
     <>
       <p class="soft" data-part="finding-count">
@@ -103,7 +97,7 @@ function Cards({ report, where, chosen }: { report: Report; where: Where; chosen
 }
 
 function Unclear({ report, where }: { report: Report; where: Where }) {
-  const heads = report.heads.filter((one) => (one.labels as string[]).includes(UNCLEAR));
+  const heads = report.heads.filter((one) => one.labels.includes(UNCLEAR));
   return (
     <section data-part="unclear">
       <p>
@@ -112,9 +106,9 @@ function Unclear({ report, where }: { report: Report; where: Where }) {
       </p>
       <ul class="find-plain">
         {heads.map((one) => (
-          <li key={String(one.label)}>
-            <a href={linkTo(headPlace(where, String(one.label)))}>{String(one.label)}</a>
-            <NotKnown of={one.not_known as Readonly<Record<string, string>>} />
+          <li key={one.label}>
+            <a href={linkTo(headPlace(where, one.label))}>{one.label}</a>
+            <NotKnown of={one.not_known} />
           </li>
         ))}
       </ul>

@@ -1,9 +1,10 @@
+import { sentence } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import { Twin } from "../../parts/Twin";
 import { linkTo } from "../../shell/address";
 import type { Finding, HeadFacts, Overview, Track } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useAsked } from "../answer";
 import { CausalCheck } from "../findings/CausalCheck";
 import { KnockedOut } from "../findings/KnockedOut";
 import { rowPlace } from "../places";
@@ -22,6 +23,8 @@ export function Statistics({
   overview: Overview | undefined;
 }) {
   const known = Object.entries(facts.statistics);
+  const missing = known.flatMap(([name, value]) => (value === null ? [name] : []));
+  const dark = new Set(missing.flatMap((name) => overview?.why_unknown[name] ?? []));
   return (
     <section class="head-statistics" data-part="statistics">
       <h2>Numbers of this head</h2>
@@ -33,13 +36,18 @@ export function Statistics({
           </div>
         ))}
       </dl>
+      {[...dark].map((why) => (
+        <p key={why} class="soft" data-part="why-unknown">
+          {sentence(why)}
+        </p>
+      ))}
     </section>
   );
 }
 
 /** What the head was found to do, with the rows that show it, and what changes without it. */
 export function Labels({ source, where, label }: { source: Source; where: Where; label: string }) {
-  const report = useAnswer(() => source.findings(where), [source, where.recording, where.prompt]);
+  const report = useAsked(source, "findings", where);
   if (report.state === "failed") return <p class="soft">No labels: {report.error.message}</p>;
   if (report.state === "waiting") return <p class="soft">Looking at what stands out…</p>;
   const own = report.value.findings.filter((one) => one.label === label && one.holds);

@@ -6,7 +6,7 @@ import { go, linkTo, place } from "../../shell/address";
 import { useKeys } from "../../shell/keys";
 import type { HeadFacts, Overview } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useAsked } from "../answer";
 import { headPlace, rowPlace } from "../places";
 import { ShareMenu } from "../share/ShareMenu";
 import { comebacks, noteFailure } from "../states/connection";
@@ -31,8 +31,7 @@ interface Props {
 
 /** One head: its map down to single weights, what it is known to do, and its numbers. */
 export function HeadPage({ source, where, label, overview }: Props) {
-  const depends = [source, where.recording, where.prompt, label];
-  const facts = useAnswer(() => source.head(where, label), depends);
+  const facts = useAsked(source, "head", { ...where, head: label });
   if (facts.state === "failed") {
     return (
       <main class="head-page">

@@ -1,4 +1,4 @@
-import { count } from "../../maths/format";
+import { count, roundUp } from "../../maths/format";
 import { shortened, spelledIfKnown } from "./spelling";
 
 // What stands along an axis: every token's text where there is room, else round numbers.
@@ -25,9 +25,7 @@ export interface AxisSpan {
 
 /** 1, 2, 5, 10, 20 … : the first that is not smaller. */
 export function roundStep(least: number): number {
-  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  const found = [1, 2, 5, 10].find((n) => n * power >= least) ?? 10;
-  return found * power;
+  return roundUp(Math.max(least, 1));
 }
 
 /** The tokens that are at least partly on the axis: first, and the one after the last. */

@@ -1,5 +1,6 @@
 import { PALETTE, type Rgb, shade } from "../../colour/palette";
 import { shareOfCode, valueOfCode } from "../../colour/scale";
+import { roundUp } from "../../maths/format";
 import type { Scale } from "../../source/answers";
 
 // Codes → colours. Along the log scale a code is a place in the palette; the linear display shows
@@ -58,9 +59,7 @@ export function linearInk(scale: Scale, hidden: Rgb, top: number): Ink {
 /** 1, 2 or 5 times a power of ten, not smaller than the value of the largest code in view. */
 export function linearTop(largestCode: number, scale: Scale): number {
   const value = valueOfCode(Math.max(largestCode, scale.first), scale);
-  const power = 10 ** Math.floor(Math.log10(value));
-  const times = [1, 2, 5, 10].find((n) => n * power >= value * (1 - 1e-9)) ?? 10;
-  return Math.min(times * power, scale.high);
+  return Math.min(roundUp(value), scale.high);
 }
 
 /** The code of a value, as the server gives it for a tile. */

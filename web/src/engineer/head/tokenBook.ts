@@ -19,7 +19,8 @@ export class TokenBook {
   constructor(source: Source, where: Where, stream: string, total: number) {
     this.#ask = async (start) => {
       if (start >= total) return [];
-      return (await source.tokens(where, stream, start, Math.min(PAGE, total - start))).tokens;
+      const count = Math.min(PAGE, total - start);
+      return (await source.ask("tokens", { ...where, stream, start, count })).tokens;
     };
   }
 

@@ -26,7 +26,8 @@ const SMALL = 96;
 /** The head that is meant, with every number of it. */
 export function CellPanel(props: Props) {
   const { cell, head, where, statistic, stack, thumbnails, overview } = props;
-  const isKnown = !Number.isNaN(valueAt(stack, statistic, cell.layer, cell.head));
+  const names = Object.keys(overview.statistics);
+  const isKnown = names.some((one) => !Number.isNaN(valueAt(stack, one, cell.layer, cell.head)));
   return (
     <aside class="grid-panel" data-part="grid-panel">
       <div class="panel-top">

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { count } from "../../maths/format";
+import { count, sentence } from "../../maths/format";
 import { Legend } from "../../parts/Legend";
 import type { Overview, Scale } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
@@ -137,10 +137,16 @@ const OF_PICTURES = "mean of the cells of a pixel; rows are queries, columns key
 function Key(props: { overview: Overview; show: Show; statistic: string }) {
   const { overview, show, statistic } = props;
   const scale: Scale = show === "pictures" ? overview.scale : scaleOf(statistic, overview);
+  const dark = overview.why_unknown[statistic];
   const words = show === "pictures" ? OF_PICTURES : (overview.statistics[statistic]?.words ?? "");
   return (
     <div class="over-key">
       {show !== "ranked" && <Legend scale={scale} words={words} />}
+      {show !== "pictures" && dark && (
+        <p class="soft" data-part="why-unknown">
+          {sentence(dark)}
+        </p>
+      )}
       {show !== "ranked" && (
         <p class="soft over-marks">
           Entropy per layer: the span of its heads, from 0 (one key) to 1 (all alike), and their

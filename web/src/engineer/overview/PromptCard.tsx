@@ -1,7 +1,7 @@
 import { count, percent } from "../../maths/format";
 import type { Overview, PromptFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useAsked } from "../answer";
 import { legible, shortened, spelled } from "../head/spelling";
 import { Failed } from "../states/Waiting";
 
@@ -39,11 +39,8 @@ interface BeginningProps {
 }
 
 function Beginning({ source, where, stream, total }: BeginningProps) {
-  const answer = useAnswer(
-    () => source.tokens(where, stream, 0, FIRST_TOKENS),
-    [source, where.recording, where.prompt, stream, total],
-    true,
-  );
+  const part = { ...where, stream, start: 0, count: FIRST_TOKENS };
+  const answer = useAsked(source, "tokens", part, { due: total, keep: true });
   if (answer.state === "failed") return <Failed error={answer.error} />;
   if (answer.state === "waiting") return <p class="soft">…</p>;
   const { tokens } = answer.value;

@@ -1,7 +1,8 @@
 import { linkTo } from "../../shell/address";
 import type { Overview, Report } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { type Answer, useAnswer } from "../answer";
+import { type Answer, useFindings } from "../answer";
+import { Nobody } from "../findings/Nobody";
 import { findingsPlace, headPlace } from "../places";
 import { Failed, Waiting } from "../states/Waiting";
 import { doing } from "./facts";
@@ -29,13 +30,7 @@ export function StandsOut({ source, where, overview, isTime }: Props) {
 }
 
 function Asked({ source, where, overview }: Omit<Props, "isTime">) {
-  // of a recording that grows, once now and once when it is finished
-  const revision = overview.live ? -1 : overview.revision;
-  const answer = useAnswer(
-    () => source.findings(where),
-    [source, where.recording, where.prompt, revision],
-    true,
-  );
+  const answer = useFindings(source, where, overview);
   return (
     <>
       <Listed answer={answer} where={where} />
@@ -50,7 +45,7 @@ function Listed({ answer, where }: { answer: Answer<Report>; where: Where }) {
   if (answer.state === "waiting") return <Waiting words="Looking for patterns in every head" />;
   if (answer.state === "failed") return <Failed error={answer.error} />;
   const first = answer.value.findings.slice(0, answer.value.stand_out);
-  if (!first.length) return <p>No head shows a pattern beyond chance.</p>;
+  if (!first.length) return <Nobody report={answer.value} />;
   return (
     <ol class="over-found">
       {first.map((one) => (

@@ -6,7 +6,7 @@ import { go, linkTo } from "../../shell/address";
 import { useKeys } from "../../shell/keys";
 import type { HeadFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { useAnswer } from "../answer";
+import { useAnswer, useAsked } from "../answer";
 import { GoTo } from "../head/GoTo";
 import { shortened, spelledIfKnown } from "../head/spelling";
 import { TokenBook } from "../head/tokenBook";
@@ -35,8 +35,7 @@ interface Props {
 
 /** One row of a head: the prompt shaded by where this token looks. */
 export function RowPage({ source, where, label, row }: Props) {
-  const depends = [source, where.recording, where.prompt, label];
-  const head = useAnswer(() => source.head(where, label), depends);
+  const head = useAsked(source, "head", { ...where, head: label });
   if (head.state === "failed") return <Failure words={head.error.message} />;
   if (head.state === "waiting") return <main class="row-page" aria-busy="true" />;
   return <OfHead key={label} source={source} where={where} head={head.value} row={row} />;

@@ -25,7 +25,7 @@ export async function askRow(
 ): Promise<Row> {
   const isCarried = head.exact || (head.rows?.includes(row) ?? false);
   const [facts, weights] = await Promise.all([
-    source.row(where, head.label, row, TOP),
+    source.ask("row", { ...where, head: head.label, row, top: TOP }),
     isCarried ? source.weights(where, head.label, row, stop) : null,
   ]);
   const top = facts.top.map((one) => ({ key: one.key, weight: one.weight ?? Number.NaN }));

@@ -1,9 +1,10 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { save } from "../../shell/save";
 import { type Source, SourceError, type Where } from "../../source/source";
+import { linkNow } from "./origin";
 import { numbersAsText, type SharedPicture } from "./picture";
 import { pngOf } from "./pixels";
-import { linkNow, pageOf, save } from "./save";
 import "./share.css";
 
 interface Props {
@@ -88,7 +89,7 @@ function choices(source: Source, where: Where, picture: SharedPicture): Choice[]
     },
   ];
   if (head === undefined) return list;
-  const page = () => saved(`${head}.html`, pageOf(source, where, head));
+  const page = () => saved(`${head}.html`, source.page(where, head));
   return [...list, { name: "page", words: "HTML", note: "one page, no server", take: page }];
 }
 

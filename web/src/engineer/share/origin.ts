@@ -1,5 +1,5 @@
+import { linkTo, place } from "../../shell/address";
 import type { Source, Where } from "../../source/source";
-import { linkNow } from "./save";
 
 /** Where shared numbers come from. */
 export interface Origin {
@@ -22,4 +22,9 @@ export async function originOf(source: Source, where: Where): Promise<Origin> {
 /** "demo.regard, smollm2" */
 export function originWords({ recording, model }: Origin): string {
   return [recording, model].filter(Boolean).join(", ");
+}
+
+/** The address of what is shown; the token is not part of it. */
+export function linkNow(): string {
+  return `${location.href.split("#")[0]}${linkTo(place.value)}`;
 }

@@ -1,15 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Overview } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { type Answer, useAnswer } from "../answer";
+import { type Answer, useAsked } from "../answer";
 
 const LOOK_EVERY = 2_000; // milliseconds, while it is being written
 
 /** The overview; asked again as long as the recording grows, the reader's place kept. */
 export function useOverview(source: Source, where: Where): Answer<Overview> {
   const [looks, setLooks] = useState(0);
-  const key = `${where.recording}/${where.prompt}`;
-  const answer = useAnswer(() => source.overview(where), [source, key, looks], true);
+  const answer = useAsked(source, "overview", where, { due: looks, keep: true });
   const isLive = answer.state === "here" && answer.value.live;
   useEffect(() => {
     if (!isLive) return;

@@ -1,7 +1,7 @@
 import type { Overview, TrainingFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import type { Strips } from "../../source/training";
-import { type Answer, useAnswer } from "../answer";
+import { type Answer, useAnswer, useAsked } from "../answer";
 
 // The questions of the training room. While a run goes on the overview is asked every two seconds;
 // where it tells of something new, these are asked again and what is drawn stays meanwhile.
@@ -15,9 +15,9 @@ export function useTraining(
   where: Where,
   overview: Overview | undefined,
 ): Answer<TrainingFacts> {
-  const revision = overview?.revision ?? 0;
-  const depends = [source, where.recording, revision];
-  const answer = useAnswer(() => source.training(where), depends, true);
+  const asked = { ...where, prompt: 0 }; // whatever text is looked at, the run is one
+  const due = overview?.revision ?? 0;
+  const answer = useAsked(source, "training", asked, { due, keep: true });
   const isOther = answer.state === "here" && answer.value.recording !== where.recording;
   return isOther ? { state: "waiting" } : answer;
 }

@@ -1,13 +1,8 @@
+import { save } from "../../shell/save";
+
 /** Hand a text to the reader as a file. */
 export function download(name: string, kind: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: `${kind};charset=utf-8` }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(address), 1000); // some browsers read it a moment later
+  save(name, new Blob([text], { type: `${kind};charset=utf-8` }));
 }
 
 /** "The cat sat" → "the-cat-sat"; "lesson" where no letter is left. */
