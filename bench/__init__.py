@@ -2,7 +2,6 @@
 
     python -m bench SUITE      from a clone
 
-record          a whole model being recorded, against its plain forward
 decode          a model of regard.nn generating tokens, against transformers
 report          what `regard report` takes by length (`long_recording` makes the files)
 page            time until the page is drawn in Chromium, against its budget

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import decode, host, monitor, page, parallel, record, report
+from bench import decode, host, monitor, page, parallel, report
 from regard.bench.results import Result, append_csv, check_csv
 from regard.errors import RegardError
 
@@ -18,7 +18,6 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 # suite → the lengths measured by default
 _LENGTHS = {
     "host": [32],
-    "record": [2048],
     "decode": [64],
     "report": [4096, 8192, 16384, 32768],
     "page": [131072],
@@ -58,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", choices=_LENGTHS)
     parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
-    parser.add_argument("--model", default="smollm2", help="of the suites record and decode")
+    parser.add_argument("--model", default="smollm2", help="of the suite decode")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each configuration")
     parser.add_argument("--csv", type=Path, help="append the rows to this file")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
@@ -79,7 +78,6 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
         return page.measure(tokens)
     each: dict[str, Callable[[int], list[Result]]] = {
         "host": lambda count: host.measure(count, seconds),
-        "record": lambda count: record.measure(model, count, seconds),
         "decode": lambda count: decode.measure(model, count, seconds),
         "monitor": lambda count: monitor.measure(count, seconds),
         "parallel": lambda count: parallel.measure(parallel.Size(count), seconds),

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import regard
-from bench import record
 from recorder.models import tiny
+from regard.bench import record
 from regard.bench.results import WrongResultError
 from regard.models import Loaded
 
@@ -26,6 +26,12 @@ def test_rows(small):
     assert [row.what for row in rows] == ["sdpa", "regard", "recorded"]
     assert {row.suite for row in rows} == {"record tiny"}
     assert rows[0].ratio == 1 and all(row.median_ms > 0 for row in rows)
+
+
+def test_documents(small):
+    rows = record.measure_documents("tiny", 70, seconds=0)
+    assert [row.what for row in rows] == ["sdpa", "regard", "recorded"]
+    assert {row.note for row in rows} == {"70 documents of 8 to 48 tokens, 32 a batch"}
 
 
 def test_wrong_logits_are_not_timed(small, monkeypatch):

@@ -26,11 +26,13 @@ _LONGEST = 3600  # seconds a configuration
 _SUITES = {
     "cpu": "512,1024,2048,4096,8192",
     "gpu": "1024,2048,4096,8192,16384,32768,65536,131072",
+    "record": "2048",
 }
+_MODEL, _ENCODER, _DOCUMENTS = "smollm2", "minilm", 1000  # what the suite record reads
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="The suite to run: cpu or gpu.")] = "cpu",
+    suite: Annotated[str, typer.Argument(help="The suite to run: cpu, gpu or record.")] = "cpu",
     tokens: Annotated[
         str | None,
         typer.Option(help="Comma-separated sequence lengths.", show_default=False),
@@ -52,8 +54,10 @@ def bench(
 
     cpu compares with torch's fused attention. gpu compares with cuDNN, flash, FlexAttention and
     eager on an NVIDIA GPU, in time and memory, and records a model of 8 billion random weights; it
-    takes five minutes (see docs/gpu.md). Results are checked before they are timed. Times are
-    medians; each ratio is relative to the peer in the same round, so below 1 is faster.
+    takes five minutes (see docs/gpu.md). record reads a prompt with smollm2 and 1,000 short
+    documents with minilm, plainly and while they are recorded. Results are checked before they are
+    timed. Times are medians; each ratio is relative to the peer in the same round, so below 1 is
+    faster.
     """
     from dataclasses import asdict
 
@@ -71,16 +75,19 @@ def bench(
     if csv is not None:
         check_csv(csv)  # before minutes of measuring
     wrong: list[str] = []
-    if suite == "cpu":
-        rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
+    if suite == "gpu":
+        rows, wrong = _on_gpu(only, counts, seconds, csv)
+    else:
+        if suite == "cpu":
+            rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
+        else:
+            rows = _recording(counts, seconds)
         if csv is not None:
             append_csv(csv, rows)
-    else:
-        rows, wrong = _on_gpu(only, counts, seconds, csv)
     if json:
         write_json([asdict(row) for row in rows])
     else:
-        write(_table(rows) if suite == "cpu" else _gpu_table(rows))
+        write(_table(rows) if suite == "cpu" else _wide_table(rows))
     if wrong:
         raise WrongResultError("; ".join(wrong))
 
@@ -103,6 +110,20 @@ def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -
         console.print(f"[{n + 1}/{len(every)}] {shape}", markup=False)
         rows += measure(at, seconds)
     return rows
+
+
+def _recording(tokens: list[int], seconds: float) -> list[Result]:
+    from regard.bench.record import measure, measure_documents
+    from regard.cli.terminal import status
+
+    rows: list[Result] = []
+    for n, count in enumerate(tokens, 1):
+        said = f"[{n}/{len(tokens) + 1}] {_MODEL}, {count} tokens"
+        status().print(said, markup=False)
+        rows += measure(_MODEL, count, seconds)
+    last = len(tokens) + 1
+    status().print(f"[{last}/{last}] {_ENCODER}, {_DOCUMENTS} documents", markup=False)
+    return rows + measure_documents(_ENCODER, _DOCUMENTS, seconds)
 
 
 def _on_gpu(
@@ -132,7 +153,7 @@ def _on_gpu(
     return rows, wrong
 
 
-def _gpu_table(rows: list[Result]) -> str:
+def _wide_table(rows: list[Result]) -> str:
     """A block of lines for each size."""
     lines: list[str] = []
     title = ""
@@ -148,7 +169,8 @@ def _gpu_table(rows: list[Result]) -> str:
         times = f"{row.median_ms:>9.3f} {row.p20_ms:>9.3f} {row.p80_ms:>9.3f} {row.ratio:>6.2f}"
         lines.append(f"{row.what:20} {times} {speed:>8} {extra:>8}")
         lines += [f"{'':20} {row.note}"] if row.note else []
-    return "\n".join([*lines[1:], "", "MiB: the peak beyond inputs and output"])
+    legend = ["", "MiB: the peak beyond inputs and output"] if rows[0].extra_mib else []
+    return "\n".join([*lines[1:], *legend])
 
 
 def numbers(text: str, option: str) -> list[int]:

@@ -129,9 +129,9 @@ def _ordered(bound: Bound, summary: Matching, rows: int) -> MarkOrder:
 
 
 def _order(bound: Bound, summary: Matching, rows: int) -> MarkOrder:
-    device = bound.query.device
+    device, entries = bound.query.device, bound.query.shape[0]
     queries, keys = (
-        given.to(device, torch.int64).expand(*bound.batch, -1).reshape(-1, given.shape[-1])
+        given.to(device, torch.int64).expand(*bound.batch, -1).reshape(entries, given.shape[-1])
         for given in (summary.query_marks, summary.key_marks)
     )
     own, order = queries.sort(dim=-1, stable=True)
