@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import triton.language as tl
 from triton.language import core
 from triton.language.semantic import TritonSemantic
@@ -19,7 +20,10 @@ _NEEDED = {  # of this Triton
     interpreter: ("_patch_builtin", "_patch_attr", "_patch_lang", "_get_np_dtype",
                   "interpreter_builder", "interpreter_semantic"),
     core: ("_unwrap_if_constexpr", "block_type", "constexpr", "dtype", "tensor"),
-    TritonSemantic: ("binary_op_type_checking_impl", "broadcast_impl_value"),
+    tl.standard: ("_xor_combine",),
+    TritonSemantic: ("binary_op_type_checking_impl", "broadcast_impl_value",
+                     "computation_type_impl"),
+    interpreter.ReduceOps: ("generic_reduce",),
 }  # fmt: skip
 _REPLACED: list[tuple[Any, str, Any]] = []
 
@@ -34,6 +38,7 @@ def hasten() -> None:
         _types_once()
         _shapes_once()
         _operands_alike()
+        _exclusive_or_at_once()
         _no_unread_overflow()
 
 
@@ -162,9 +167,11 @@ def _shapes_once() -> None:
 
 
 def _operands_alike() -> None:
-    """Operands of one type and shape need neither a cast nor a broadcast."""
+    """Operands of one type and shape need neither a cast nor a broadcast; what types of others
+    give is looked up once."""
     check = TritonSemantic.binary_op_type_checking_impl
     broadcast = TritonSemantic.broadcast_impl_value
+    promote, promoted = TritonSemantic.computation_type_impl, dict[tuple[Any, ...], Any]()
 
     def checked(
         self: Any, lhs: Any, rhs: Any, ptr: bool = False, other_ptr: bool = False,
@@ -179,8 +186,29 @@ def _operands_alike() -> None:
     def compatible(self: Any, lhs: Any, rhs: Any) -> Any:
         return (lhs, rhs) if lhs.shape is rhs.shape else broadcast(self, lhs, rhs)
 
+    def type_of(self: Any, a: Any, a_scalar: bool, b: Any, b_scalar: bool, div: bool) -> Any:
+        key = a.name, a_scalar, b.name, b_scalar, div
+        if key not in promoted:
+            promoted[key] = promote(self, a, a_scalar, b, b_scalar, div)
+        return promoted[key]
+
+    _replace(TritonSemantic, "computation_type_impl", type_of)
     _replace(TritonSemantic, "binary_op_type_checking_impl", checked)
     _replace(TritonSemantic, "broadcast_impl_value", compatible)
+
+
+def _exclusive_or_at_once() -> None:
+    """The interpreter calls a function for every element."""
+    each = interpreter.ReduceOps.generic_reduce
+
+    def reduce(self: Any, given: Any) -> Any:
+        if self.combine_fn is not tl.standard._xor_combine or self.axis is None:
+            return each(self, given)
+        data, axis = given[0].handle.data, self.axis
+        found = np.bitwise_xor.reduce(data, axis, keepdims=self.keep_dims)
+        return [self.to_tensor(found, given[0].dtype)]
+
+    _replace(interpreter.ReduceOps, "generic_reduce", reduce)
 
 
 def _no_unread_overflow() -> None:

@@ -11,28 +11,11 @@ import warm
 SCRIPT = Path(__file__).with_name("interpreted.py")
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "statistics",
-        "half",
-        "double",
-        "later",
-        "infinite",
-        "stranger",
-        "squares",
-        "keys",
-        "gradients",
-        "brought",
-        "pruned",
-        "tied",
-        "listed",
-        "decoded",
-        "few",
-        "few_more",
-        "mapped",
-    ],
-)
+CHECKS = """statistics half double later infinite stranger squares keys gradients brought pruned
+tied listed decoded few few_more mapped""".split()
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_interpreted(check: str) -> None:
     run = warm.run(SCRIPT, check, interpret=True)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-2000:]}"
@@ -53,7 +36,7 @@ for dtype in (torch.bfloat16, torch.float32, torch.float64):
 
     def answers():
         a = regard.attend(*leaves, implementation="triton", **given.options)
-        found = [a.output, a.lse, a.entropy(), a.received(), a.top(3).keys, a.top(3).weights]
+        found = [a.output, a.lse, a.entropy(), a.received(), a.pooled(8), *a.top(3)]
         return found + list(torch.autograd.grad(a.output.sum() + a.entropy().sum(), leaves))
 
     mine = answers()
