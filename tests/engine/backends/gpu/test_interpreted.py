@@ -22,17 +22,18 @@ def test_interpreted(check: str) -> None:
 
 
 SAME_BITS = """
+from dataclasses import replace
 import torch
 import regard
 from engine.backends.gpu.hasten import as_it_was, hasten
-from regard.summary import Entropy, Pooled, Received, Top
 from regard.testing import CASES
 
 hasten()
 case = next(c for c in CASES if c.name == "cap, alibi, sink, causal")
+case = replace(case, batch=(1,), heads=2, key_heads=1, queries=20, keys=20)
 for dtype in (torch.bfloat16, torch.float32, torch.float64):
     given = case.inputs(dtype)
-    leaves = [t[..., :40, :].requires_grad_() for t in (given.query, given.key, given.value)]
+    leaves = [t.requires_grad_() for t in (given.query, given.key, given.value)]
 
     def answers():
         a = regard.attend(*leaves, implementation="triton", **given.options)
