@@ -36,10 +36,14 @@ page: $(READY)  ## build the page into the package
 demo.regard:
 	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@
 
-# one worker per core, and one thread per worker: workers that spin for each other take ten times as
-# long; worksteal: each worker goes through folders of its own, so that what a file's tests share is
-# made once, and none waits for another at the end
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# one worker more than cores, because many tests wait for processes and browsers, and one thread per
+# worker: workers that spin for each other take ten times as long; worksteal: each worker goes
+# through folders of its own, so that what a file's tests share is made once, and none waits for
+# another at the end; bytecode is kept whatever the environment says: each worker and hundreds of
+# child processes would compile the package and the tests anew
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+PYTEST  := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) \
+             --dist worksteal
 
 test: page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py

@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import active_children
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -66,11 +68,16 @@ def started(model: Path, source: Path, folder: Path) -> subprocess.Popen[str]:
         [sys.executable, "-m", "regard", *words], text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    end = time.monotonic() + 300
-    while len(files_in(folder)) < 3:
-        assert process.poll() is None and time.monotonic() < end, process.communicate()
-        time.sleep(0.005)
+    assert some_files(folder, lambda: process.poll() is None), process.communicate()
     return process
+
+
+def some_files(folder: Path, runs: Callable[[], bool]) -> bool:
+    """Waits until some files are whole; whether the run still goes on."""
+    end = time.monotonic() + 300
+    while len(files_in(folder)) < 3 and runs() and time.monotonic() < end:
+        time.sleep(0.005)
+    return runs() and time.monotonic() < end
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
@@ -101,13 +108,22 @@ def gone(pids: list[int]) -> bool:
     return True
 
 
-def test_a_killed_worker_ends_the_run_by_name(model, source, whole, tmp_path):
+def test_a_killed_worker_ends_the_run_by_name(model, source, whole, tmp_path, record):
     folder = tmp_path / "out"
-    process = started(model, source, folder)
-    workers = workers_of(process)
-    os.kill(workers[0], signal.SIGKILL)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, out) == (1, ""), err
+    workers = []
+
+    def kill_one() -> None:
+        if some_files(folder, lambda: not done.is_set()):
+            mine = [child for child in active_children() if child.name.startswith("worker ")]
+            workers.extend(child.pid for child in mine)
+            os.kill(workers[0], signal.SIGKILL)
+
+    done, killer = Event(), Thread(target=kill_one)
+    killer.start()
+    status, out, err = record(model, "--documents", source, "-o", folder, *WORDS)
+    done.set()
+    killer.join()
+    assert (status, out, len(workers)) == (1, "", 2), err
     (line,) = [line for line in err.splitlines() if line.startswith("regard:")]
     assert f"(process {workers[0]}) was killed by SIGKILL" in line
     name = line.split()[1].rstrip(":")

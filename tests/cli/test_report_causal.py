@@ -19,13 +19,13 @@ from regard.study.words import knock_out_sentence
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2 reading random tokens that are told a second time."""
+    """Two layers of SmolLM2 reading random tokens that are told a second time."""
     dice = torch.Generator().manual_seed(0)
     told = torch.randperm(4000, generator=dice)[:20] + 300
     ids = torch.cat([torch.zeros(1, dtype=torch.long), told, told])[None]
     path = tmp_path_factory.mktemp("causal") / "twice.regard"
     loaded = smollm2()
-    recorder = regard.record(loaded.model, path, tokenizer=loaded.tokenizer)
+    recorder = regard.record(loaded.model, path, tokenizer=loaded.tokenizer, layers=[17, 18])
     recorder.name = "smollm2"
     with recorder:
         drive(recorder, Encoded(ids, "", "told twice"))

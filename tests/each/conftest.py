@@ -109,8 +109,8 @@ def _numbers(item: Any) -> tuple[Any, ...]:
     """A test without its implementation; one without any is alone."""
     if "implementation" not in getattr(item, "fixturenames", ()):
         return (item.nodeid,)
-    given = item.callspec.indices.items()
-    return item.path, item.originalname, *((k, v) for k, v in given if k != "implementation")
+    given = item.callspec.params.items()
+    return item.path, item.originalname, *((k, id(v)) for k, v in given if k != "implementation")
 
 
 def _rank(item: pytest.Item) -> tuple[int, int]:

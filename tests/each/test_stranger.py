@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import regard
+import warm
 from each.conftest import DEVICE
 from parallel.world import run
 from regard.errors import GradientError, InputError, UnavailableError
@@ -398,9 +397,8 @@ def recorded(path: Path, **options: Any) -> Any:
 
 
 def command(*words: Any) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True
-    )
+    """Of a process that knows no class of these."""
+    done = warm.run("import regard.cli\nregard.cli.main()", *map(str, words))
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout
 
@@ -491,9 +489,6 @@ def test_without_the_class_a_recording_opens_and_refuses_cells(tmp_path: Path) -
         "try:\n    head[3, 3]\n"
         "except regard.errors.RegardError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
-    )
-    shape, refused = done.stdout.splitlines()
+    shape, refused = warm.run(script, str(path)).stdout.splitlines()
     assert shape == "(30,) (30,)"
     assert "is a 'test.dilated/1'; import the module that defines it" in refused

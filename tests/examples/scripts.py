@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import typer
 from typer.testing import CliRunner
+
+import warm
 
 __all__ = ["EXAMPLES", "call", "load", "run"]
 
@@ -34,10 +34,5 @@ def call(script: ModuleType, *options: str) -> tuple[int, str]:
 
 def run(name: str, *options: str) -> tuple[int, str, str]:
     """Status, stdout and stderr of a script run through pipes."""
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
-    environment.pop("FORCE_COLOR", None)
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py"), *options],
-        env=environment, capture_output=True, timeout=300, encoding="utf-8",
-    )  # fmt: skip
+    done = warm.run(EXAMPLES / f"{name}.py", *options, NO_COLOR="1", FORCE_COLOR="")
     return done.returncode, done.stdout, done.stderr

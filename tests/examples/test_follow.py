@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import pty
@@ -10,42 +9,14 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 from rich.console import Console
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "follow.py"
+from examples.scripts import EXAMPLES, load, run
 
-
-def load() -> ModuleType:
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("follow", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-follow = load()
-
-
-def start(*options: str, **streams: int) -> subprocess.Popen[bytes]:
-    """The script as a process."""
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
-    environment.pop("FORCE_COLOR", None)
-    return subprocess.Popen([sys.executable, str(SCRIPT), *options], env=environment, **streams)
-
-
-def finish(*options: str) -> tuple[int, str, str]:
-    """Status, stdout and stderr of the script run through pipes."""
-    with start(*options, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        try:
-            out, err = process.communicate(timeout=300)
-        finally:
-            process.kill()  # nothing stays behind where it hangs
-    return process.returncode, out.decode(), err.decode()
+follow = load("follow")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +31,7 @@ def trained():
 
 
 def test_it_runs_end_to_end_and_learns():
-    status, out, err = finish("--seed", "0")
+    status, out, err = run("follow", "--seed", "0")
     assert status == 0, err
     before, after = (float(n) for n in re.findall(r"(\d\.\d{3}) (?:before|after)", out))
     assert before < 0.2
@@ -136,7 +107,9 @@ def test_colour_is_for_terminals_that_want_it(trained, no_color):
 
 def test_an_interrupt_leaves_the_terminal_whole():
     ours, theirs = pty.openpty()
-    with start("--steps", "1000000", stdout=theirs, stderr=theirs) as process:
+    command = [sys.executable, str(EXAMPLES / "follow.py"), "--steps", "1000000"]
+    environment = os.environ | {"TERM": "xterm"}
+    with subprocess.Popen(command, env=environment, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         seen = b""
         while b"loss" not in seen:
@@ -163,6 +136,6 @@ def read_all(terminal: int) -> bytes:
 
 
 def test_wrong_options_are_usage_errors():
-    status, out, err = finish("--steps", "0")
+    status, out, err = run("follow", "--steps", "0")
     assert (status, out) == (2, "")
     assert "--steps" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,16 +15,9 @@ from regard.parallel import RingAttention, Shards
 from regard.testing import Case, Inputs, Yardstick
 
 __all__ = [
-    "CASES",
-    "KINDS",
-    "MERGING",
-    "TOKENS",
-    "case_named",
-    "my_part",
-    "right_of",
-    "ring_of",
-    "shards_of",
-]
+    "CASES", "KINDS", "MERGING", "TOKENS", "case_named", "my_part", "names_on", "right_of",
+    "ring_of", "shards_of",
+]  # fmt: skip
 
 TOKENS = 61
 KINDS = ("even", "zigzag", "uneven")
@@ -97,6 +91,14 @@ CASES = (
 def case_named(name: str) -> Case:
     """Cases hold functions, which do not travel; their names do."""
     return next(case for case in CASES if case.name == name)
+
+
+NAMES = tuple(case.name for case in CASES)
+
+
+def names_on(world: int, kind: str, names: Sequence[str] = NAMES) -> Sequence[str]:
+    """Every case on three ranks in every way, and on any other number of them in one way each."""
+    return names if world == 3 else names[KINDS.index(kind) :: len(KINDS)]
 
 
 @lru_cache(maxsize=64)

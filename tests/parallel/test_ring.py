@@ -14,12 +14,12 @@ import torch.distributed as dist
 
 import regard
 from parallel.sequences import (
-    CASES,
     KINDS,
     MERGING,
     TOKENS,
     case_named,
     my_part,
+    names_on,
     right_of,
     ring_of,
     shards_of,
@@ -147,7 +147,7 @@ def _rows(names: list[str], dtype: torch.dtype, kind: str) -> list[dict[str, Any
 
 @pytest.mark.parametrize(("world", "kind", "dtype"), RUNS)
 def test_rows_of_many_ranks_are_those_of_one(world: int, kind: str, dtype: torch.dtype) -> None:
-    names = [case.name for case in CASES]
+    names = names_on(world, kind)
     results = run(world, _rows, names, dtype, kind)
     for n, name in enumerate(names):
         right, shape = right_of(name, dtype), right_of(name, dtype).call.shape
@@ -168,7 +168,7 @@ def test_rows_of_many_ranks_are_those_of_one(world: int, kind: str, dtype: torch
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_top_keys_are_numbers_of_the_whole_sequence(world: int, kind: str) -> None:
-    names = [case.name for case in CASES]
+    names = names_on(world, kind)
     results = run(world, _rows, names, torch.float64, kind)
     for n, name in enumerate(names):
         right, shape = right_of(name, torch.float64), right_of(name, torch.float64).call.shape
@@ -273,8 +273,9 @@ def _columns(names: list[str], dtype: torch.dtype, kind: str) -> list[dict[str, 
 
 @pytest.mark.parametrize(("world", "kind", "dtype"), RUNS)
 def test_columns_of_many_ranks_are_those_of_one(world: int, kind: str, dtype: torch.dtype) -> None:
-    results = run(world, _columns, COLUMN_CASES, dtype, kind)
-    for n, name in enumerate(COLUMN_CASES):
+    names = names_on(world, kind, COLUMN_CASES)
+    results = run(world, _columns, names, dtype, kind)
+    for n, name in enumerate(names):
         right, shape = right_of(name, dtype), right_of(name, dtype).call.shape
         shards = shards_of(kind, shape.keys, world)
         for summary in _asked(shape.keys):

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import regard
-from parallel.sequences import CASES, case_named
+from parallel.sequences import KINDS, case_named, names_on
 from parallel.world import WORLDS, run
 from regard.parallel import Shards
 from regard.parallel.tree import tree
@@ -24,7 +24,6 @@ ROWS = (
     regard.Distance(), Visible(), regard.Top(5),
 )  # fmt: skip
 KEYS = (regard.Received(), regard.Received(1, "visible", "mean"))
-NAMES = [case.name for case in CASES]
 
 
 def _shards(kind: str, tokens: int, world: int) -> Shards:
@@ -60,11 +59,11 @@ def _answers(name: str, queries: int, kind: str) -> list[Any]:
     return [found.output, found.lse, *(found[s] for s in (*ROWS, *KEYS))]
 
 
-@pytest.mark.parametrize("kind", ("even", "zigzag", "uneven"))
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_rank_says_what_one_rank_would(world: int, kind: str) -> None:
     for queries in (1, 2):
-        for name in NAMES:
+        for name in names_on(world, kind):
             (q, k, v), options = _problem(name, queries)
             right = regard.attend(q, k, v, implementation="dense", **options)
             exact = [right.output, right.lse, *right.summarize(*ROWS, *KEYS).values()]

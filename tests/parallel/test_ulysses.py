@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import regard
-from parallel.sequences import CASES, KINDS, case_named, my_part, shards_of
+from parallel.sequences import KINDS, case_named, my_part, names_on, shards_of
 from parallel.world import WORLDS, run
 from regard.parallel.ulysses import HeadwiseAttention, split_heads, ulysses
 from regard.summary import Visible
@@ -97,7 +97,7 @@ def _compare(names: list[str], heads: tuple[int, int] | None, kind: str, world: 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_one_rank_is_many_ranks(world: int, kind: str) -> None:
-    _compare([case.name for case in CASES], None, kind, world)
+    _compare(names_on(world, kind), None, kind, world)
 
 
 @pytest.mark.parametrize("heads", HEADS, ids=str)

@@ -59,14 +59,14 @@ RULES: dict[str, dict[str, Any]] = {
     "buckets": {"bias": regard.RelativeBias(torch.randn(8, 4, dtype=torch.float64), True, 6)},
     "sink": {"sink": _numbers(4), "mask": regard.Causal()},
 }
-SIZES = {
-    "groups torn apart": {"heads": 6, "key_heads": 3},
-    "fewer key heads than ranks": {"heads": 8, "key_heads": 1},
-    "heads that do not divide": {"heads": 5, "key_heads": 5},
-    "fewer heads than ranks": {"heads": 2, "key_heads": 2},
-    "more keys than queries": {"queries": 5, "keys": 11},
-    "more queries than keys": {"queries": 11, "keys": 4},
-    "an odd batch": {"batch": 3, "queries": 7, "keys": 7},
+SIZES: dict[str, tuple[str, dict[str, int]]] = {  # and the axis that they are about
+    "groups torn apart": ("heads", {"heads": 6, "key_heads": 3}),
+    "fewer key heads than ranks": ("heads", {"heads": 8, "key_heads": 1}),
+    "heads that do not divide": ("heads", {"heads": 5, "key_heads": 5}),
+    "fewer heads than ranks": ("heads", {"heads": 2, "key_heads": 2}),
+    "more keys than queries": ("queries", {"queries": 5, "keys": 11}),
+    "more queries than keys": ("queries", {"queries": 11, "keys": 4}),
+    "an odd batch": ("batch", {"batch": 3, "queries": 7, "keys": 7}),
 }
 
 
@@ -90,8 +90,9 @@ def test_rules_are_cut_along(axis: str, rule: str) -> None:
 @pytest.mark.parametrize("world", (2, 3, 4))
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_that_do_not_divide(world: int, size: str) -> None:
-    for axis in ("batch", "heads", "queries"):
-        run(world, _check, AXES[axis], {"mask": regard.Causal()}, SIZES[size])
+    axis, sizes = SIZES[size]
+    for at in ("batch", "heads", "queries") if world == 3 else (axis,):
+        run(world, _check, AXES[at], {"mask": regard.Causal()}, sizes)
 
 
 # ── meshes and placements ────────────────────────────────────────────────────────────────────

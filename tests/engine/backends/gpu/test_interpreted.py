@@ -11,28 +11,44 @@ import warm
 SCRIPT = Path(__file__).with_name("interpreted.py")
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        "statistics",
-        "half",
-        "double",
-        "later",
-        "infinite",
-        "stranger",
-        "squares",
-        "keys",
-        "gradients",
-        "brought",
-        "pruned",
-        "tied",
-        "listed",
-        "decoded",
-        "few",
-        "few_more",
-        "mapped",
-    ],
-)
+CHECKS = """statistics half double later infinite stranger squares keys gradients brought pruned
+tied listed decoded few few_more mapped""".split()
+
+
+@pytest.mark.parametrize("check", CHECKS)
 def test_interpreted(check: str) -> None:
     run = warm.run(SCRIPT, check, interpret=True)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-2000:]}"
+
+
+SAME_BITS = """
+from dataclasses import replace
+import torch
+import regard
+from engine.backends.gpu.hasten import as_it_was, hasten
+from regard.testing import CASES
+
+hasten()
+case = next(c for c in CASES if c.name == "cap, alibi, sink, causal")
+case = replace(case, batch=(1,), heads=2, key_heads=1, queries=20, keys=20)
+for dtype in (torch.bfloat16, torch.float32, torch.float64):
+    given = case.inputs(dtype)
+    leaves = [t.requires_grad_() for t in (given.query, given.key, given.value)]
+
+    def answers():
+        a = regard.attend(*leaves, implementation="triton", **given.options)
+        found = [a.output, a.lse, a.entropy(), a.received(), a.pooled(8), *a.top(3)]
+        return found + list(torch.autograd.grad(a.output.sum() + a.entropy().sum(), leaves))
+
+    mine = answers()
+    with as_it_was():
+        right = answers()
+    for one, other in zip(mine, right, strict=True):
+        assert torch.equal(one, other), dtype
+print("same")
+"""
+
+
+def test_a_hastened_interpreter_has_the_same_bits() -> None:
+    run = warm.run(SAME_BITS, interpret=True)
+    assert run.stdout == "same\n", run.stderr[-2000:]
