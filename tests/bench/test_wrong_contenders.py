@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import regard
-from bench import decode, record
+from bench import decode
 from bench.long_recording import write_large
-from regard.bench import cpu
+from regard.bench import cpu, record
 from regard.bench.results import WrongResultError
 from regard.engine.attention import Attention
 from regard.recording import Memory, Recording, Writer
@@ -88,7 +88,7 @@ def contenders(**answers: torch.Tensor) -> dict[str, Callable[[], Any]]:
 def test_the_recorded_model_is_named_where_it_is_wrong() -> None:
     right = torch.tensor([[1.0, -8.0]])
     record._check(contenders(sdpa=right, regard=right + 0.01, recorded=right))
-    with pytest.raises(WrongResultError, match=r"logits of recorded are off by 0\.5"):
+    with pytest.raises(WrongResultError, match=r"outputs of recorded are off by 0\.5"):
         record._check(contenders(sdpa=right, regard=right, recorded=right + 0.5))
     with pytest.raises(WrongResultError, match="logits of regard are off by nan"):
         record._check(contenders(sdpa=right, regard=right * torch.nan, recorded=right))
