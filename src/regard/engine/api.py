@@ -112,6 +112,32 @@ def attend(
     return found
 
 
+def output_alone(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Mask | None = None,
+    scale: float | None = None,
+    bias: Tensor | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend(…).output`, to the bit, for a caller that asks for nothing else. Calls alike that
+    were settled before go straight to whoever computes them, unless somebody listens or edits."""
+    if bias is None and sink is None and not (LISTENERS.get() or EDITORS.get()):
+        check_whole()
+        q, k, v = in_autocast(query, key, value)
+        settled = KEPT.get(key_of(q, k, v, mask, (), scale, softcap, dropout, None))
+        if settled is not None and settled.alone is not None:
+            return settled.alone(q, k, v)
+    return attend(
+        query, key, value, mask=mask, scale=scale, bias=bias, softcap=softcap, sink=sink,
+        dropout=dropout,
+    ).output  # fmt: skip
+
+
 def attend_counting(
     query: Tensor, key: Tensor, value: Tensor, *, counted: Tensor | None, **options: Any
 ) -> Attention:
@@ -150,6 +176,21 @@ def replay(
     lse  (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where it had
          one); without it one sweep computes it. Weights are exp(score − lse).
     """
+    return replay_with((), query, key, lse, mask, scale, bias, softcap, sink)
+
+
+def replay_with(
+    along: tuple[Summary, ...],
+    query: Tensor,
+    key: Tensor,
+    lse: Tensor | None = None,
+    mask: Mask | Tensor | None = None,
+    scale: float | None = None,
+    bias: Tensor | Bias | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+) -> Attention:
+    """`replay`, whose sweep for the lse brings along what it can measure on its way."""
     check_whole()
     is_plain = isinstance(key, Tensor) and key.layout == torch.strided
     nothing = key[..., :0] if is_plain else key
@@ -164,8 +205,9 @@ def replay(
         chosen = _choose(call, (), None, questions_only=True)
         if alike is not None:
             keep(alike, Settled.of(call, (), chosen))
-    state = _given_state(lse, call) if lse is not None else chosen.state(call)
-    found = Attention(call, Answers(query.new_empty(0), state.lse, Known(), state), chosen)
+    known = Known()
+    state = _given_state(lse, call) if lse is not None else chosen.state(call, along, known)
+    found = Attention(call, Answers(query.new_empty(0), state.lse, known, state), chosen)
     found._output = None
     return found
 

@@ -301,7 +301,9 @@ class Attention(Asking):
         rest = summaries if not few else tuple([s for s in summaries if s not in few])
         if not rest:
             return few
-        state = self._rows() if self._state is None else self._state
+        state = self._state
+        if state is None:
+            state = self._state = self._implementation.state(call, rest, self._known)
         found = self._implementation.measure(call, state, rest, self._known)
         self._written = _written(self._known)
         if self._headless:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -42,6 +42,12 @@ def unwatched(tensors: Iterable[Tensor]) -> bool:
 
 
 _STRIDED = torch.strided
+
+
+def unintercepted() -> AbstractContextManager[None]:
+    """Within the block no mode of torch's functions is told of them."""
+    quiet: AbstractContextManager[None] = torch._C.DisableTorchFunction()
+    return quiet
 
 
 def capturing(device: torch.device) -> bool:

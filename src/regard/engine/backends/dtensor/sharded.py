@@ -80,7 +80,12 @@ class Sharded:
         output, lse = (_rows(share.layout, part) for part in (found.output, found.lse))
         return Answers(output, lse, Known(_several(share)), _whole_state(share.layout, found.state))
 
-    def state(self, call: Call) -> RowState:
+    def alone(self, call: Call) -> None:
+        """By `attend`."""
+
+    def state(
+        self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
+    ) -> RowState:
         """Of every rank's rows."""
         share = self._share(call)
         found = share.implementation.state(share.call)
