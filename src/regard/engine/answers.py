@@ -128,6 +128,11 @@ class Swept:
             known.values.update(values)
         return state
 
+    def lse(self, call: Call) -> Tensor:
+        """By a row sweep that autograd sees."""
+        with torch.enable_grad():
+            return self._through_operator(call.with_value(call.value[..., :0]), (), None)[1]
+
     # ── sweeps ───────────────────────────────────────────────────────────────────────────────
 
     def _is_plain(self, call: Call, *more: Tensor) -> bool:

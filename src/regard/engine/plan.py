@@ -64,6 +64,10 @@ class Implementation(Protocol):
         sweep can measure is put into `known`."""
         ...
 
+    def lse(self, call: Call) -> Tensor:
+        """(*batch, Hq, L) with its graph, where the forward left it out."""
+        ...
+
     def measure(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> dict[Summary, Any]:

@@ -96,7 +96,7 @@ def in_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t.to(dtype) if isinstance(t, Tensor) and t.dtype in _CAST else t for t in tensors)
 
 
-_OWN = F.scaled_dot_product_attention
+torch_attention = F.scaled_dot_product_attention  # whatever replaces it later
 _OPERATOR = torch.ops.aten._scaled_dot_product_flash_attention.default
 _HOME = "torch.distributed.tensor"
 
@@ -133,7 +133,7 @@ def _is_said() -> bool:
 def inside_context_parallel() -> bool:
     """Whether torch shards sequences here and now."""
     # compiled code is compiled again when the function is another one
-    if F.scaled_dot_product_attention is not _OWN and _is_replaced():
+    if F.scaled_dot_product_attention is not torch_attention and _is_replaced():
         return True
     # nothing to look at where nobody has imported DTensor
     return _HOME in sys.modules and _is_taken_over()

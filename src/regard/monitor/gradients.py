@@ -112,9 +112,7 @@ def _stacked(both: _Matrix, name: str, heads: int, dim: int) -> Projections | st
 
 
 @lru_cache(maxsize=16)
-def _in_stack(
-    rows: int, heads: int, shared: int, dim: int, by_head: bool
-) -> tuple[Tensor, Tensor]:
+def _in_stack(rows: int, heads: int, shared: int, dim: int, by_head: bool) -> tuple[Tensor, Tensor]:
     """The query head and the key head of each row; −1 where it has none."""
     q, k = torch.full((rows,), -1), torch.full((rows,), -1)
     at = torch.arange(rows)

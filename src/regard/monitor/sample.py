@@ -23,7 +23,13 @@ from torch import Tensor, nn
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.mask import Extent, Mask
-from regard.monitor.gradients import GradientRows, HeldRows, find_projections, gradient_rows, sum_dtype
+from regard.monitor.gradients import (
+    GradientRows,
+    HeldRows,
+    find_projections,
+    gradient_rows,
+    sum_dtype,
+)
 from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 
 STATISTICS: Final[dict[str, str]] = {
@@ -63,8 +69,9 @@ class Sample:
 
     def heads(self) -> Iterator[tuple[str, dict[str, float]]]:
         """The label and the numbers of every head that took part."""
-        for place, head in zip(*np.nonzero(~np.isnan(self["max_score"])), strict=True):
-            numbers = {name: float(value[place, head]) for name, value in self.values.items()}
+        every = {name: value.tolist() for name, value in self.values.items()}
+        for place, head in np.argwhere(~np.isnan(self["max_score"])).tolist():
+            numbers = {name: value[place][head] for name, value in every.items()}
             yield f"{self.places[place]}H{head}", numbers
 
     def scalars(self, heads: bool = False) -> dict[str, float]:
@@ -149,7 +156,8 @@ def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
     """What is known of each row, detached."""
     call, lse = attention._call, attention._lse.detach()
     summaries = attention.summarize(*wanted(call))
-    heads, same = call.shape.query_heads, call.score.softcap is call.score.bias is None
+    heads = call.shape.query_heads
+    same = call.score.softcap is None and call.score.bias is None
     heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))
     return RowNumbers(
         _rows(summaries[Visible()], heads),

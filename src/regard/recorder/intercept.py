@@ -104,8 +104,9 @@ class TorchIntercept(TorchFunctionMode):
             return self._projected(func, args, given)
         found = func(*args, **given)
         if kind == "torch":
-            with torch.no_grad():
-                self._see(found, *args, **given)
+            if not _is_our_own(sys._getframe(1)):  # which tells those who listen itself
+                with torch.no_grad():
+                    self._see(found, *args, **given)
         elif self._missed is not None:
             self._notice(kind, args, found)
         return found

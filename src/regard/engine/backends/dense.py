@@ -123,6 +123,10 @@ class Dense:
     def alone(self, call: Call) -> None:
         """By `attend`."""
 
+    def lse(self, call: Call) -> Tensor:
+        """By the definition."""
+        return self.steps(call).lse
+
     def state(
         self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
     ) -> RowState:

@@ -22,7 +22,7 @@ from regard.engine import ops
 from regard.engine.answers import Swept
 from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
 from regard.engine.codec import Spec
-from regard.engine.torch_state import unwatched
+from regard.engine.torch_state import torch_attention, unwatched
 from regard.mask import Causal
 from regard.summary import Summary
 
@@ -84,11 +84,23 @@ class Library:
         output, lse = (fused if on_gpu else flash)(q, k, v, causal, spec)
         return Answers(output, lse, Known(), None)
 
-    def alone(self, call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-        """The operator that `attend` calls, so that the output has the same bits."""
-        run = _fused if call.query.device.type == "cuda" else _flash
+    def alone(self, call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+        """On a GPU torch's own function, with its own choice of a kernel and its own backward: the
+        output has the bits of any module that calls it. cuDNN chooses another kernel now and then
+        where it has to bring the lse."""
         causal, scale = call.mask is not None, call.score.scale
-        return lambda q, k, v: run(q, k, v, causal, scale)[0]
+        if call.query.device.type == "cuda":
+            grouped = call.shape.group > 1
+            return lambda q, k, v: torch_attention(
+                q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped
+            )
+        if not unwatched((call.query, call.key, call.value)):
+            return None
+        return lambda q, k, v: _flash(q, k, v, causal, scale)[0]
+
+    def lse(self, call: Call) -> Tensor:
+        """By our own sweeps."""
+        return self._questions.lse(call)
 
     def state(
         self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
