@@ -154,8 +154,8 @@ def measure(attention: Attention, real: RealTokens | None) -> HeadSums:
 
 def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
     """What is known of each row, detached."""
-    call, lse = attention._call, attention._lse.detach()
-    summaries = attention.summarize(*wanted(call))
+    call, summaries = attention._call, attention.summarize(*wanted(attention._call))
+    lse = attention._rows().lse.detach()  # of the sweep that measured them
     heads = call.shape.query_heads
     same = call.score.softcap is None and call.score.bias is None
     heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))

@@ -85,17 +85,12 @@ class Library:
         return Answers(output, lse, Known(), None)
 
     def alone(self, call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
-        """On a GPU torch's own function, with its own choice of a kernel and its own backward: the
-        output has the bits of any module that calls it. cuDNN chooses another kernel now and then
-        where it has to bring the lse."""
-        causal, scale = call.mask is not None, call.score.scale
+        """On a GPU by torch's own function; on the CPU by the operator that `attend` calls."""
         if call.query.device.type == "cuda":
-            grouped = call.shape.group > 1
-            return lambda q, k, v: torch_attention(
-                q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped
-            )
+            return by_torch(call)
         if not unwatched((call.query, call.key, call.value)):
             return None
+        causal, scale = call.mask is not None, call.score.scale
         return lambda q, k, v: _flash(q, k, v, causal, scale)[0]
 
     def lse(self, call: Call) -> Tensor:
@@ -196,6 +191,16 @@ flash.register_autograd(_backward, setup_context=_save)
 
 
 # ── on a GPU ─────────────────────────────────────────────────────────────────────────────────
+
+
+def by_torch(call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Torch's own function, with its own choice of a kernel and its own backward: the output has
+    the bits of any module that calls it. cuDNN takes another kernel at some lengths where it has
+    to bring the lse."""
+    causal, scale, grouped = call.mask is not None, call.score.scale, call.shape.group > 1
+    return lambda q, k, v: torch_attention(
+        q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
 
 
 @cache
