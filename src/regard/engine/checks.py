@@ -32,6 +32,7 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
 
 
 def check_tensors(given: dict[str, Any]) -> None:
+    """Tensors whose numbers lie in strides."""
     for name, tensor in given.items():
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{name} is a {type(tensor).__name__}; give a torch.Tensor")
@@ -41,12 +42,14 @@ def check_tensors(given: dict[str, Any]) -> None:
 
 
 def check_dropout(dropout: float) -> float:
+    """A probability."""
     if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
         raise InputError(f"dropout={dropout!r}; give a probability from 0 to 1")
     return float(dropout)
 
 
 def check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ...]:
+    """Summaries that this shape allows."""
     summaries = as_summaries(summaries)
     for summary in summaries:
         summary.check(shape)
@@ -54,6 +57,7 @@ def check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ...
 
 
 def check_in_backward(given: Any) -> tuple[Summary, ...]:
+    """Summaries that a backward measures."""
     for summary in (asked := as_summaries(given)):
         sums = summary.source().column_sums()
         if sums is None or sums.offsets or sums.queries is not None:
@@ -81,4 +85,5 @@ def broadcast(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> tuple
 
 
 def short(dtype: torch.dtype) -> str:
+    """Its name without `torch.`."""
     return str(dtype).removeprefix("torch.")

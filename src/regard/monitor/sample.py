@@ -115,7 +115,8 @@ class HeadSums(NamedTuple):
         return HeadSums(torch.maximum(self.largest, other.largest), self.sums + other.sums)
 
 
-class RowNumbers(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class RowNumbers:
     """Of the rows of one call, (B, H, L) each."""
 
     seen: Tensor  # visible keys
@@ -160,14 +161,14 @@ def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
     same = call.score.softcap is None and call.score.bias is None
     heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))
     return RowNumbers(
-        _rows(summaries[Visible()], heads),
-        _rows(lse, heads),
-        _rows(summaries[Entropy()], heads),
-        _rows(summaries[MaxScore()], heads),
-        None if same else _rows(heaviest, heads),
-        _rows(_sink_mass(attention, call, lse, real), heads),
-        call.score.sink is not None,
-        real,
+        seen=_rows(summaries[Visible()], heads),
+        lse=_rows(lse, heads),
+        entropy=_rows(summaries[Entropy()], heads),
+        largest=_rows(summaries[MaxScore()], heads),
+        heaviest=None if same else _rows(heaviest, heads),
+        mass=_rows(_sink_mass(attention, call, lse, real), heads),
+        sink=call.score.sink is not None,
+        real=real,
     )
 
 
