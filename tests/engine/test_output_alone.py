@@ -145,7 +145,9 @@ def test_a_state_comes_with_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(CPU, "rows", count)
     q, k, v = given(3, 9)
     a = regard.attend(q, k, v, implementation="library")
-    found = a.summarize(regard.Entropy(), regard.MaxScore())
+    asked = (regard.Entropy(), regard.MaxScore())
+    a._rows(asked)
+    found = a.summarize(*asked)
     assert len(sweeps) == 1
     right = regard.attend(q, k, v, implementation="dense")
     torch.testing.assert_close(found[regard.Entropy()], right.entropy())

@@ -125,7 +125,7 @@ def attended(
         if alike is not None:
             keep(alike, Settled.of(call, summaries, chosen))
     heard = () if torch.compiler.is_compiling() else LISTENERS.get()
-    requests = [listener.wants(call) for listener in heard]
+    requests = [listener.wants(call) for listener in heard] if heard else []
     if isinstance(chosen, Swept) and (heard or later):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
         # same tensors in the graph

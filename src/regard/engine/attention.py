@@ -278,10 +278,11 @@ class Attention(Asking):
             self._row_lse = self._implementation.lse(call) if has_graph else self._rows().lse
         return self._row_lse
 
-    def _rows(self) -> RowState:
-        """What later sweeps start from; swept for once where the forward did not leave it."""
+    def _rows(self, along: tuple[Summary, ...] = ()) -> RowState:
+        """What later sweeps start from; swept for once where the forward did not leave it, together
+        with what is asked `along` with it."""
         if self._state is None:
-            self._state = self._implementation.state(self._call)
+            self._state = self._implementation.state(self._call, along, self._known)
         return self._state
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────
@@ -312,9 +313,7 @@ class Attention(Asking):
         rest = summaries if not few else tuple([s for s in summaries if s not in few])
         if not rest:
             return few
-        state = self._state
-        if state is None:
-            state = self._state = self._implementation.state(call, rest, self._known)
+        state = self._rows() if self._state is None else self._state
         found = self._implementation.measure(call, state, rest, self._known)
         self._written = _written(self._known)
         if self._headless:

@@ -155,8 +155,9 @@ def measure(attention: Attention, real: RealTokens | None) -> HeadSums:
 
 def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
     """What is known of each row, detached."""
-    call, summaries = attention._call, attention.summarize(*wanted(attention._call))
-    lse = attention._rows().lse.detach()  # of the sweep that measured them
+    call, asked = attention._call, wanted(attention._call)
+    lse = attention._rows(asked).lse.detach()  # one sweep for it and for them
+    summaries = attention.summarize(*asked)
     heads = call.shape.query_heads
     same = call.score.softcap is None and call.score.bias is None
     heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))
