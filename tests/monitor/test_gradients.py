@@ -11,10 +11,12 @@ import regard
 from monitor.steps import batch
 from recorder.models import Stack, tiny
 from regard.monitor.gradients import (
+    GradientRows,
     Projection,
     Projections,
     find_projections,
     find_qk_norm,
+    gradient_rows,
     squares_of_gradient,
 )
 
@@ -132,6 +134,37 @@ def test_each_rank_has_its_share():
     weight.grad = torch.ones(4, 3)
     projection = Projection(weight, None, 0, torch.tensor([0, 0, 1, 1]), 2)
     assert squares_of_gradient(projection, 4).tolist() == pytest.approx([1.5, 1.5])
+
+
+def test_where_rows_belong_is_found_once_for_all_steps():
+    """On a GPU a copy from the host would wait for everything before it."""
+    model = _model()
+    with regard.Monitor(model) as monitor:
+        slots = []
+        for seed in (0, 1):
+            model(batch(seed)).square().mean().backward()
+            monitor.step()
+            slots.append(monitor._collector._rows._slots)
+        assert slots[0] is slots[1]
+        first = monitor.latest["grad_w_k"]
+        model.layers[1].w_k.weight.requires_grad_(False)
+        model.zero_grad()
+        model(batch(1)).square().mean().backward()
+        frozen = monitor.step()["grad_w_k"]
+    assert np.isnan(frozen[1]).all() and not np.isnan(frozen[0]).any() and first.shape == (2, 4)
+
+
+def test_ranks_that_hold_other_shares_of_each_weight():
+    """One gradient is whole on both ranks, the other sharded over them."""
+    rows = []
+    for shards in (1, 2):
+        weight = torch.nn.Parameter(torch.zeros(4, 3))
+        weight.grad = torch.ones(4, 3)
+        owner = torch.tensor([0, 0, 1, 1])
+        rows.append(gradient_rows(Projection(weight, None, 0, owner, 2))._replace(shards=shards))
+    like = torch.zeros(0, dtype=torch.float64)
+    found = GradientRows().squares({(0, 0): rows[0], (0, 1): rows[1]}, [2], 2, like)
+    assert found.flatten().tolist() == pytest.approx([3.0, 3.0, 6.0, 6.0])
 
 
 # ── a loss that is scaled up ──────────────────────────────────────────────────────────────────────

@@ -42,7 +42,8 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Parts of gpu: forward, length, short, columns, decode, backward, llama.",
+            help="Parts of gpu: forward, length, short, columns, decode, backward, llama, "
+            "generate, monitor.",
             show_default=False,
         ),
     ] = None,

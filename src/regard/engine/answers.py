@@ -97,6 +97,9 @@ class Swept:
         self._fill_columns(_detached(call), state, everything, known)
         return Answers(output, lse, known, state)
 
+    def alone(self, call: Call) -> None:
+        """By `attend`."""
+
     def attend_now(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
         """The same where torch neither records nor traces: no operator, no text."""
         measures, left_over = _measures(summaries)[:2] if summaries else ((), False)
@@ -110,9 +113,25 @@ class Swept:
         output = output if output.dtype == dtype else output.to(dtype)
         return Answers(output, state.peak + state.log, known, state)
 
-    def state(self, call: Call) -> RowState:
-        """The row state alone, where nobody has it yet."""
-        return self._rows(_detached(call), (), None)[0]
+    def state(
+        self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
+    ) -> RowState:
+        """The row state, where nobody has it yet. Statistics of rows that are wanted next come
+        with the same sweep, and are known afterwards."""
+        rows: tuple[Summary, ...] = ()
+        if along and known is not None:
+            unknown = tuple([s for s in along if s.answer(known.values, call.shape) is None])
+            needed = _measures(unknown)
+            rows = tuple([m for m in needed.measures if m not in needed.columns])
+        state, values = self._rows(_detached(call), rows, None)
+        if known is not None:
+            known.values.update(values)
+        return state
+
+    def lse(self, call: Call) -> Tensor:
+        """By a row sweep that autograd sees."""
+        with torch.enable_grad():
+            return self._through_operator(call.with_value(call.value[..., :0]), (), None)[1]
 
     # ── sweeps ───────────────────────────────────────────────────────────────────────────────
 

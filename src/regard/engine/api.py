@@ -7,6 +7,7 @@ looking at values, so that all of it can be traced.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -18,6 +19,16 @@ from regard.engine.answers import Swept
 from regard.engine.attention import Attention
 from regard.engine.backends.dtensor import for_dtensors, placed_like
 from regard.engine.call import Answers, Call, Known, RowState, map_parts
+from regard.engine.checks import (
+    FLOATS,
+    broadcast,
+    check_dropout,
+    check_in_backward,
+    check_inputs,
+    check_summaries,
+    check_tensors,
+    short,
+)
 from regard.engine.observers import (
     EDITORS,
     LISTENERS,
@@ -35,9 +46,7 @@ from regard.mask.base import Part
 from regard.score import Bias, PartBias, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.state import Partial, rounded_off
-from regard.summary import Received, Summary, as_summaries
-
-_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+from regard.summary import Received, Summary
 
 
 def attend(
@@ -72,9 +81,31 @@ def attend(
 
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
+    return attended(
+        query, key, value, mask, scale, bias, softcap, sink, dropout, summaries, in_backward,
+        implementation,
+    )  # fmt: skip
+
+
+def attended(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask | Tensor | None,
+    scale: float | None,
+    bias: Tensor | Bias | None,
+    softcap: float | None,
+    sink: Tensor | None,
+    dropout: float,
+    summaries: tuple[Summary, ...] = (),
+    in_backward: tuple[Summary, ...] = (),
+    implementation: str | None = None,
+    bare: bool = False,
+) -> Attention:
+    """`attend`. `bare`: the output is what the caller is after; the lse may come when asked for."""
     check_whole()
     query, key, value = in_autocast(query, key, value)
-    later = in_backward != () and bool(_check_in_backward(in_backward))
+    later = in_backward != () and bool(check_in_backward(in_backward))
     changing = editors() if torch.compiler.is_compiling() else EDITORS.get()
     alike = None
     if bias is None and sink is None and not changing:
@@ -85,8 +116,8 @@ def attend(
         call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
         later = False  # nothing is settled for calls with gradients
     else:
-        call = _call(query, key, value, mask, scale, bias, softcap, sink, _check_dropout(dropout))
-        summaries = _check_summaries(summaries, call.shape)
+        call = _call(query, key, value, mask, scale, bias, softcap, sink, check_dropout(dropout))
+        summaries = check_summaries(summaries, call.shape)
         call = edited_call(call, changing) if changing else call
         later = later and call.gradients
         wanted = (*summaries, Received()) if later else summaries
@@ -94,12 +125,14 @@ def attend(
         if alike is not None:
             keep(alike, Settled.of(call, summaries, chosen))
     heard = () if torch.compiler.is_compiling() else LISTENERS.get()
-    requests = [listener.wants(call) for listener in heard]
+    requests = [listener.wants(call) for listener in heard] if heard else []
     if isinstance(chosen, Swept) and (heard or later):
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
         # same tensors in the graph
         aside = dict.fromkeys(one for request in requests for one in request.summaries)
         answers = chosen.attend(call, summaries, tuple(aside), later)
+    elif bare and (run := _alone(call, chosen, settled)) is not None:
+        answers = Answers(run(call.query, call.key, call.value), None, Known(), None)
     elif alike is not None and isinstance(chosen, Swept) and not call.dropout:
         answers = chosen.attend_now(call, summaries)
     else:
@@ -110,6 +143,40 @@ def attend(
     for listener, request in zip(heard, requests, strict=True):
         listener.heard(found, request)
     return found
+
+
+def _alone(
+    call: Call, chosen: Implementation, settled: Settled | None
+) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+    """What computes the output and nothing else, where there is such."""
+    if torch.compiler.is_compiling():
+        return None
+    return chosen.alone(call) if settled is None else settled.alone
+
+
+def output_alone(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Mask | None = None,
+    scale: float | None = None,
+    bias: Tensor | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """The output, for a caller that asks for nothing else. Calls alike that were settled before go
+    straight to whoever computes them, unless somebody listens or edits."""
+    if bias is None and sink is None and not (LISTENERS.get() or EDITORS.get()):
+        check_whole()
+        q, k, v = in_autocast(query, key, value)
+        settled = KEPT.get(key_of(q, k, v, mask, (), scale, softcap, dropout, None))
+        if settled is not None and settled.alone is not None:
+            return settled.alone(q, k, v)
+    return attended(
+        query, key, value, mask, scale, bias, softcap, sink, dropout, bare=True
+    ).output  # fmt: skip
 
 
 def attend_counting(
@@ -150,6 +217,21 @@ def replay(
     lse  (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where it had
          one); without it one sweep computes it. Weights are exp(score − lse).
     """
+    return replay_with((), query, key, lse, mask, scale, bias, softcap, sink)
+
+
+def replay_with(
+    along: tuple[Summary, ...],
+    query: Tensor,
+    key: Tensor,
+    lse: Tensor | None = None,
+    mask: Mask | Tensor | None = None,
+    scale: float | None = None,
+    bias: Tensor | Bias | None = None,
+    softcap: float | None = None,
+    sink: Tensor | None = None,
+) -> Attention:
+    """`replay`, whose sweep for the lse brings along what it can measure on its way."""
     check_whole()
     is_plain = isinstance(key, Tensor) and key.layout == torch.strided
     nothing = key[..., :0] if is_plain else key
@@ -164,8 +246,9 @@ def replay(
         chosen = _choose(call, (), None, questions_only=True)
         if alike is not None:
             keep(alike, Settled.of(call, (), chosen))
-    state = _given_state(lse, call) if lse is not None else chosen.state(call)
-    found = Attention(call, Answers(query.new_empty(0), state.lse, Known(), state), chosen)
+    known = Known()
+    state = _given_state(lse, call) if lse is not None else chosen.state(call, along, known)
+    found = Attention(call, Answers(query.new_empty(0), state.lse, known, state), chosen)
     found._output = None
     return found
 
@@ -187,15 +270,15 @@ def scaled_dot_product_attention(
     """
     if attn_mask is not None and is_causal:
         raise InputError("attn_mask and is_causal=True exclude each other; put both into the mask")
-    _check_tensors({"query": query, "key": key, "value": value})
-    query, key, value = _broadcast(query, key, value, enable_gqa)
+    check_tensors({"query": query, "key": key, "value": value})
+    query, key, value = broadcast(query, key, value, enable_gqa)
     mask: Mask | Tensor | None = Causal(align="start") if is_causal else None
     bias = None
     if attn_mask is not None:
         kind = getattr(attn_mask, "dtype", type(attn_mask).__name__)
         if kind == torch.bool:
             mask = attn_mask
-        elif kind in _FLOATS:
+        elif kind in FLOATS:
             bias = attn_mask
         else:
             raise DTypeError(f"attn_mask is {kind}; give a tensor of booleans or floats")
@@ -226,7 +309,7 @@ def attend_partial(
     total_keys; mask and bias speak of the whole problem. There is no sink here: `finish` adds it.
     Summaries must be ones that merge.
     """
-    _check_inputs(query, key, value)
+    check_inputs(query, key, value)
     for number in (query_start, key_start, total_queries, total_keys):
         if not isinstance(number, int | torch.SymInt | None):
             raise DTypeError(f"{number!r} is no place; give whole numbers, counted in tokens")
@@ -246,7 +329,7 @@ def attend_partial(
     query, key, value = in_autocast(query, key, value)
     call = _call(query, key, value, part_mask, scale, part_bias, softcap, None, 0.0)
     call = replace(call, place=query_start + (keys - queries) - key_start)
-    summaries = _check_summaries(summaries, call.shape)
+    summaries = check_summaries(summaries, call.shape)
     for summary in summaries:
         if not summary.merges:
             summary.merge(())
@@ -305,7 +388,7 @@ def _call(
     sink: Tensor | None,
     dropout: float,
 ) -> Call:
-    shape = _check_inputs(query, key, value)
+    shape = check_inputs(query, key, value)
     if shape.headless:
         query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
     rule = _score_rule(query, shape, scale, bias, softcap, sink)
@@ -314,32 +397,6 @@ def _call(
     if torch.is_grad_enabled() or not any(t.requires_grad for t in call.tensors()):
         return call
     return call.map(lambda tensor: tensor.detach())
-
-
-def _check_inputs(query: Tensor, key: Tensor, value: Tensor) -> AttentionShape:
-    """Tensors of one float dtype on one device, whose shapes fit."""
-    given = {"query": query, "key": key, "value": value}
-    _check_tensors(given)
-    for name, tensor in given.items():
-        if tensor.dtype not in _FLOATS:
-            floats = ", ".join(_short(dtype) for dtype in _FLOATS)
-            raise DTypeError(f"{name} has dtype {_short(tensor.dtype)}; give one of {floats}")
-    if not query.dtype == key.dtype == value.dtype:
-        said = ", ".join(f"{name} {_short(tensor.dtype)}" for name, tensor in given.items())
-        raise DTypeError(f"{said}: all three need one dtype; cast with .to(query.dtype)")
-    if not query.device == key.device == value.device:
-        said = ", ".join(f"{name} on {tensor.device}" for name, tensor in given.items())
-        raise DeviceError(f"{said}: all three must be on one device")
-    return AttentionShape.of(query.shape, key.shape, value.shape)
-
-
-def _check_tensors(given: dict[str, Any]) -> None:
-    for name, tensor in given.items():
-        if not isinstance(tensor, Tensor):
-            raise DTypeError(f"{name} is a {type(tensor).__name__}; give a torch.Tensor")
-        if tensor.layout is not torch.strided:
-            layout = str(tensor.layout).removeprefix("torch.")
-            raise DTypeError(f"{name} is a tensor of layout {layout}; give {name}.to_dense()")
 
 
 def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:
@@ -381,7 +438,7 @@ def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> 
     if by_hand:
         dtype = dtype or torch.promote_types(query.dtype, torch.float32)
     elif not array.is_floating_point():
-        raise DTypeError(f"{name} has dtype {_short(array.dtype)}; give floats")
+        raise DTypeError(f"{name} has dtype {short(array.dtype)}; give floats")
     return array if dtype is None else array.to(dtype)
 
 
@@ -411,47 +468,3 @@ def _given_state(lse: Tensor, call: Call) -> RowState:
         raise ShapeError(f"lse has shape {tuple(lse.shape)}; give one number per row: {rows}")
     peak = lse.detach().to(call.exact)
     return RowState(peak, torch.zeros_like(peak))
-
-
-def _check_dropout(dropout: float) -> float:
-    if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
-        raise InputError(f"dropout={dropout!r}; give a probability from 0 to 1")
-    return float(dropout)
-
-
-def _check_summaries(summaries: Any, shape: AttentionShape) -> tuple[Summary, ...]:
-    summaries = as_summaries(summaries)
-    for summary in summaries:
-        summary.check(shape)
-    return summaries
-
-
-def _check_in_backward(given: Any) -> tuple[Summary, ...]:
-    for summary in (asked := as_summaries(given)):
-        sums = summary.source().column_sums()
-        if sums is None or sums.offsets or sums.queries is not None:
-            raise InputError(
-                f"in_backward: {summary!r}; the backward measures what keys received from all "
-                "queries: give (regard.Received(),) there, and all else to summaries="
-            )
-    return asked
-
-
-def _broadcast(query: Tensor, key: Tensor, value: Tensor, grouped: bool) -> tuple[Tensor, ...]:
-    """torch lets the axes before tokens broadcast, and only those before heads where heads are
-    grouped; here they are spread without copying."""
-    tensors, own = (query, key, value), 3 if grouped else 2
-    if not all(isinstance(t, Tensor) and t.ndim >= own for t in tensors):
-        return tensors
-    try:
-        shapes = [t.shape[:-own] for t in tensors]
-        batch = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        said = ", ".join(str(tuple(t.shape)) for t in tensors)
-        hint = "" if grouped else "; heads that are groups need enable_gqa=True"
-        raise ShapeError(f"the batch and head axes of {said} do not broadcast{hint}") from error
-    return tuple(t.expand(*batch, *t.shape[-own:]) for t in tensors)
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -66,7 +66,7 @@ class Attention(Asking):
         self._held: Call | None = call
         self._implementation = implementation
         self._output: Tensor | None = answers.output
-        self._lse = answers.lse
+        self._row_lse = answers.lse
         self._known = answers.known
         self._state = answers.state
         self._versions = _versions(call)
@@ -241,6 +241,7 @@ class Attention(Asking):
 
     def release(self) -> None:
         """Let go of q, k, v and all that was measured; output and lse stay."""
+        self._row_lse = self._lse
         self._held, self._state, self._known, self._twin = None, None, Known(), None
         self._parts = {}
 
@@ -267,10 +268,21 @@ class Attention(Asking):
                 "change a copy: a.received().clone()"
             )
 
-    def _rows(self) -> RowState:
-        """What later sweeps start from; swept for once where the forward did not leave it."""
+    @property
+    def _lse(self) -> Tensor:
+        """(*batch, Hq, L); swept for once where the forward did not leave it."""
+        if self._row_lse is None:
+            self._fresh()
+            call = self._call
+            has_graph = any(t.requires_grad for t in call.tensors())
+            self._row_lse = self._implementation.lse(call) if has_graph else self._rows().lse
+        return self._row_lse
+
+    def _rows(self, along: tuple[Summary, ...] = ()) -> RowState:
+        """What later sweeps start from; swept for once where the forward did not leave it, together
+        with what is asked `along` with it."""
         if self._state is None:
-            self._state = self._implementation.state(self._call)
+            self._state = self._implementation.state(self._call, along, self._known)
         return self._state
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────

@@ -178,7 +178,7 @@ class Answers(NamedTuple):
     """What one forward sweep brings back."""
 
     output: Tensor  # (*batch, Hq, L, Dv)
-    lse: Tensor  # (*batch, Hq, L)
+    lse: Tensor | None  # (*batch, Hq, L); None: to be swept for when it is asked for
     known: Known
     state: RowState | None = None  # for later sweeps, where the implementation keeps one
 

@@ -9,6 +9,7 @@ holds a tensor: no tensor is kept alive here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -51,8 +52,20 @@ class Implementation(Protocol):
         """The output, the lse and the summaries."""
         ...
 
-    def state(self, call: Call) -> RowState:
-        """What later questions start from."""
+    def alone(self, call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+        """What computes the output of calls alike where nothing else is wanted; None: `attend`.
+        It holds on to no tensor."""
+        ...
+
+    def state(
+        self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
+    ) -> RowState:
+        """What later questions start from. Of the summaries that are asked next, what the same
+        sweep can measure is put into `known`."""
+        ...
+
+    def lse(self, call: Call) -> Tensor:
+        """(*batch, Hq, L) with its graph, where the forward left it out."""
         ...
 
     def measure(
@@ -207,11 +220,13 @@ class Settled(NamedTuple):
     dropout: float
     summaries: tuple[Summary, ...]
     chosen: Implementation
+    alone: Callable[[Tensor, Tensor, Tensor], Tensor] | None  # q, k, v → the output and no more
 
     @classmethod
     def of(cls, call: Call, summaries: tuple[Summary, ...], chosen: Implementation) -> Settled:
         """What was found for this call."""
-        return cls(call.shape, call.mask, call.score, call.dropout, summaries, chosen)
+        alone = chosen.alone(call)
+        return cls(call.shape, call.mask, call.score, call.dropout, summaries, chosen, alone)
 
     def call(self, query: Tensor, key: Tensor, value: Tensor) -> Call:
         """The call over these tensors."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -42,6 +42,12 @@ def unwatched(tensors: Iterable[Tensor]) -> bool:
 
 
 _STRIDED = torch.strided
+
+
+def unintercepted() -> AbstractContextManager[None]:
+    """Within the block no mode of torch's functions is told of them."""
+    quiet: AbstractContextManager[None] = torch._C.DisableTorchFunction()
+    return quiet
 
 
 def capturing(device: torch.device) -> bool:
@@ -90,7 +96,7 @@ def in_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t.to(dtype) if isinstance(t, Tensor) and t.dtype in _CAST else t for t in tensors)
 
 
-_OWN = F.scaled_dot_product_attention
+torch_attention = F.scaled_dot_product_attention  # whatever replaces it later
 _OPERATOR = torch.ops.aten._scaled_dot_product_flash_attention.default
 _HOME = "torch.distributed.tensor"
 
@@ -127,7 +133,7 @@ def _is_said() -> bool:
 def inside_context_parallel() -> bool:
     """Whether torch shards sequences here and now."""
     # compiled code is compiled again when the function is another one
-    if F.scaled_dot_product_attention is not _OWN and _is_replaced():
+    if F.scaled_dot_product_attention is not torch_attention and _is_replaced():
         return True
     # nothing to look at where nobody has imported DTensor
     return _HOME in sys.modules and _is_taken_over()

@@ -15,7 +15,7 @@ from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import asks_for_sdpa
 from regard.huggingface.layer_attention import LayerAttention
 from regard.huggingface.reference import reference_of, stands_for
-from regard.huggingface.restrict import CallSize, restriction
+from regard.huggingface.restrict import CallSize, Restriction, described, restriction
 from regard.huggingface.unseen import with_unseen_rows
 
 
@@ -41,37 +41,52 @@ def regard_attention(
     The keyword `is_causal` wins over the module's own.
     """
     _refuse(cache, kwargs.get("block_indices"))
-    told = restriction(
-        None if _is_skipped(attention_mask, module) else attention_mask,
-        CallSize(query.shape[0], query.shape[2], key.shape[2]),
-        causal=_is_causal(module, is_causal),
-        window=sliding_window,
-        position_bias=position_bias,
-        cu_seq_lens_q=kwargs.get("cu_seq_lens_q"),
-        cu_seq_lens_k=kwargs.get("cu_seq_lens_k"),
-        indices=kwargs.get("indices"),
-        positions=kwargs.get("position_ids"),
-        adds=stands_for(module) == "eager",
-    )
+    size = CallSize(query.shape[0], query.shape[2], key.shape[2])
+    mask = None if _is_skipped(attention_mask, module) else attention_mask
+    packed, indices = kwargs.get("cu_seq_lens_q"), kwargs.get("indices")
+    if isinstance(mask, MaskDescriptor) and position_bias is packed is indices is None:
+        told = described(mask, size)
+    else:
+        told = restriction(
+            mask,
+            size,
+            causal=_is_causal(module, is_causal),
+            window=sliding_window,
+            position_bias=position_bias,
+            cu_seq_lens_q=packed,
+            cu_seq_lens_k=kwargs.get("cu_seq_lens_k"),
+            indices=indices,
+            positions=kwargs.get("position_ids"),
+            adds=stands_for(module) == "eager",
+        )
     wanted = is_wanted(kwargs)
-    found = api.attend_counting(
-        query,
-        _kept(key, told.reach) if wanted else key[:, :, : told.reach],
-        value[:, :, : told.reach],
-        counted=told.counted,
-        mask=told.mask,
-        scale=scaling,
-        bias=told.bias,
-        softcap=softcap,
-        sink=s_aux,
-        dropout=dropout,
-    )
+    part, values = key, value
+    if told.reach < key.shape[2]:
+        part, values = key[:, :, : told.reach], value[:, :, : told.reach]
+    rules: dict[str, Any] = {
+        "mask": told.mask, "scale": scaling, "bias": told.bias, "softcap": softcap, "sink": s_aux,
+        "dropout": dropout,
+    }  # fmt: skip
+    found = None
+    if told.is_plain and not wanted:
+        output = api.output_alone(query, part, values, **rules)
+    else:
+        part = _kept(part, key) if wanted else part
+        found = api.attend_counting(query, part, values, counted=told.counted, **rules)
+        output = _with_unseen_rows(found, value, told, module)
+    # (B, Hq, L, Dv) → (B, L, Hq, Dv)
+    output = output.transpose(1, 2).contiguous()
+    return output, _handed_out(found) if found is not None and wanted else None
+
+
+def _with_unseen_rows(
+    found: Attention, value: Tensor, told: Restriction, module: nn.Module
+) -> Tensor:
+    """The output, as what regard stands for in this module computes it."""
     reference = stands_for(module) or "eager"
     if told.additive is not None and reference == "sdpa" and asks_for_sdpa(type(module)):
         told = told._replace(additive=None, bias=None)  # on sdpa it would have been booleans
-    output = with_unseen_rows(found, value, told, reference)
-    # (B, Hq, L, Dv) → (B, L, Hq, Dv)
-    return output.transpose(1, 2).contiguous(), _handed_out(found) if wanted else None
+    return with_unseen_rows(found, value, told, reference)
 
 
 def _handed_out(found: Attention) -> Attention:
@@ -93,8 +108,8 @@ def _is_skipped(mask: Any, module: nn.Module) -> bool:
     )
 
 
-def _kept(key: Tensor, reach: int) -> Tensor:
-    """Keys that an Attention may be asked about later.
+def _kept(part: Tensor, key: Tensor) -> Tensor:
+    """Keys that an Attention may be asked about later; part: those of `key` that count.
 
     A static cache writes into its keys in place. They are copied; so are tensors of inference
     mode and of traced code, which do not tell when they were changed.
@@ -102,7 +117,6 @@ def _kept(key: Tensor, reach: int) -> Tensor:
     # the mark by which compiled code knows a buffer that stays where it is
     static = hasattr(key, "_dynamo_static_input_type")
     silent = torch.compiler.is_compiling() or key.is_inference()
-    part = key[:, :, :reach]
     return part.clone() if static or silent else part
 
 

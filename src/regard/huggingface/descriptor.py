@@ -40,6 +40,7 @@ class MaskDescriptor:
         self.dtype = dtype  # bool: True = may attend
         self.complete = complete  # every query is known to see a key
         self.skipped = skipped  # sdpa would have got None, and asked the layer if it is causal
+        self.told: dict[Any, Any] = {}  # by the size of a call: its restriction, for all layers
         self._dense = dense
 
     @property

@@ -55,9 +55,11 @@ def regard_mask(
     if isinstance(at.q_offset, Tensor):
         mask, reach, counted, causal = _row(mask_function, padding, at), kv_length, None, False
     else:
-        mask, reach, causal = _mask(mask_function, padding, at)
+        # on a GPU the host waits for the answer: one question for keys and queries
+        hidden = None if padding is None or _all(padding) else padding
+        mask, reach, causal = _mask(mask_function, hidden, at)
         same = causal or (not traced and _is_self_attention(inspect.currentframe(), at))
-        counted = _counted(padding, at) if same and mask is not None else None
+        counted = _counted(hidden, at) if same and mask is not None else None
     if mask is None and allow_is_bidirectional_skip:
         return None
     adds = config is not None and reference_of(config) == "eager"

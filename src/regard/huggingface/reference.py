@@ -30,8 +30,15 @@ _MARK = "_regard_stands_for"  # on a configuration, as long as regard stands for
 
 def stands_for(part: Any) -> Reference | None:
     """What regard stands for in a module, or in the modules of a configuration; None: nothing."""
-    marked: Reference | None = getattr(getattr(part, "config", part), _MARK, None)
-    return marked
+    config = getattr(part, "config", part)
+    if torch.compiler.is_compiling():
+        return getattr(config, _MARK, None)
+    # every layer of every pass asks, and a configuration answers through functions of its own
+    try:
+        held: dict[str, Any] = object.__getattribute__(config, "__dict__")
+    except AttributeError:
+        return None
+    return held.get(_MARK)
 
 
 def reference_of(part: Any) -> Reference:

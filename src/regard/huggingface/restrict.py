@@ -30,6 +30,14 @@ class Restriction(NamedTuple):
     additive: Tensor | None = None  # (B, heads, L, S): the mask as it was given, to be added
     complete: bool = False  # every query is known to see a key
 
+    @property
+    def is_plain(self) -> bool:
+        """Every row counts and sees a key, so that all implementations agree on the output. A
+        window holds one's own position."""
+        if self.counted is not None or self.additive is not None:
+            return False
+        return self.complete or self.mask is None or self.mask.as_window() is not None
+
 
 def restriction(
     given: MaskDescriptor | Tensor | None,
@@ -69,13 +77,27 @@ def restriction(
     return found
 
 
+def described(mask: MaskDescriptor, size: CallSize) -> Restriction:
+    """What our own mask says, found once for all layers that it is handed to."""
+    if torch.compiler.is_compiling():  # where sizes are symbols
+        return _described(mask, size)
+    found: Restriction | None = mask.told.get(size)
+    if found is None:
+        found = mask.told[size] = _described(mask, size)
+    return found
+
+
+def _described(mask: MaskDescriptor, size: CallSize) -> Restriction:
+    if _is_spread(mask, size):
+        return _given(mask.dense, size)
+    _check_size(mask, size)
+    return Restriction(mask.mask, None, mask.reach, mask.counted, complete=mask.complete)
+
+
 def _given(mask: MaskDescriptor | Tensor, size: CallSize) -> Restriction:
     """Our own mask, or a tensor (B, heads, L, S) somebody made: booleans or additive numbers."""
     if isinstance(mask, MaskDescriptor):
-        if _is_spread(mask, size):
-            return _given(mask.dense, size)
-        _check_size(mask, size)
-        return Restriction(mask.mask, None, mask.reach, mask.counted, complete=mask.complete)
+        return described(mask, size)
     if not isinstance(mask, Tensor):
         raise DTypeError(
             f"attention_mask is a {type(mask).__name__}; give a tensor (batch, tokens), or one "

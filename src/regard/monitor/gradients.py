@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -90,8 +91,14 @@ def _separate(
             f"{names[0]} and {names[1]} have {rows} and {key_rows} rows, which {heads} heads of "
             f"{dim} do not explain"
         )
-    owner = torch.arange(rows) // dim
+    owner = _in_order(rows, dim)
     return Projections(Projection(*q, owner, heads), Projection(*k, owner[:key_rows], shared))
+
+
+@lru_cache(maxsize=16)
+def _in_order(rows: int, dim: int) -> Tensor:
+    """The head of each row, head after head."""
+    return torch.arange(rows) // dim
 
 
 def _stacked(both: _Matrix, name: str, heads: int, dim: int) -> Projections | str:
@@ -100,15 +107,21 @@ def _stacked(both: _Matrix, name: str, heads: int, dim: int) -> Projections | st
     shared, odd = divmod(rows - heads * dim, 2 * dim)
     if odd or shared < 1 or heads % shared or (name in _BY_HEAD and shared != heads):
         return f"{name} has {rows} rows, which {heads} heads of {dim} do not explain"
+    q, k = _in_stack(rows, heads, shared, dim, name in _BY_HEAD)
+    return Projections(Projection(*both, q, heads), Projection(*both, k, shared))
+
+
+@lru_cache(maxsize=16)
+def _in_stack(rows: int, heads: int, shared: int, dim: int, by_head: bool) -> tuple[Tensor, Tensor]:
+    """The query head and the key head of each row; −1 where it has none."""
     q, k = torch.full((rows,), -1), torch.full((rows,), -1)
     at = torch.arange(rows)
-    if name in _BY_HEAD:
+    if by_head:
         head, part = at // (3 * dim), at // dim % 3
-        q, k = torch.where(part == 0, head, q), torch.where(part == 1, head, k)
-    else:
-        q[: heads * dim] = at[: heads * dim] // dim
-        k[heads * dim : (heads + shared) * dim] = at[: shared * dim] // dim
-    return Projections(Projection(*both, q, heads), Projection(*both, k, shared))
+        return torch.where(part == 0, head, q), torch.where(part == 1, head, k)
+    q[: heads * dim] = at[: heads * dim] // dim
+    k[heads * dim : (heads + shared) * dim] = at[: shared * dim] // dim
+    return q, k
 
 
 class Held(NamedTuple):
@@ -137,9 +150,17 @@ def local_part(tensor: Tensor, axis: int) -> Held | str:
     return Held(whole.to_local(), start, shards)
 
 
-def squares_of_gradient(projection: Projection, ranks: int) -> Tensor | str:
-    """(heads,) on the gradient's device: this rank's share of the sum of squares, such that the
-    shares of all ranks add up to it; or the reason why it is not known."""
+class HeldRows(NamedTuple):
+    """The gradient of a projection, as far as this rank holds it, row by row."""
+
+    norms: Tensor  # (rows,) float32
+    start: int  # of these rows among all
+    shards: int
+    projection: Projection
+
+
+def gradient_rows(projection: Projection) -> HeldRows | str:
+    """The norm of each row; or the reason why it is not known."""
     if not projection.weight.requires_grad:
         return "the projection is frozen"
     gradient = projection.weight.grad
@@ -149,12 +170,71 @@ def squares_of_gradient(projection: Projection, ranks: int) -> Tensor | str:
     if isinstance(held, str):
         return held
     local = held.local if projection.axis == 0 else held.local.T
-    rows = torch.linalg.vector_norm(local, dim=-1, dtype=torch.float32)
-    rows = rows.to(sum_dtype(local.device)).square()
-    owner = projection.owner.to(rows.device)[held.start : held.start + rows.shape[0]]
-    squares = rows.new_zeros(projection.heads + 1)  # the last: rows without a head
-    squares.index_add_(0, owner.where(owner >= 0, projection.heads), rows)
-    return squares[: projection.heads] * (held.shards / ranks)
+    norms = torch.linalg.vector_norm(local, dim=-1, dtype=torch.float32)
+    return HeldRows(norms, held.start, held.shards, projection)
+
+
+def squares_of_gradient(projection: Projection, ranks: int) -> Tensor | str:
+    """(heads,) on the gradient's device: this rank's share of the sum of squares, such that the
+    shares of all ranks add up to it; or the reason why it is not known."""
+    rows = gradient_rows(projection)
+    if isinstance(rows, str):
+        return rows
+    like = rows.norms.new_empty(0, dtype=sum_dtype(rows.norms.device))
+    return GradientRows().squares({(0, 0): rows}, [projection.heads], ranks, like)[0, 0]
+
+
+class GradientRows:
+    """Adds up rows by head, of all places at once. Which sum each row belongs to is found when
+    places or shapes are new, and then kept on the device: a copy from the host would wait for it.
+
+    A sum has a slot; two more are for rows without a head, and for what is not known.
+    """
+
+    def __init__(self) -> None:
+        self._kind: Any = None
+        self._slots: Tensor  # (rows of all,): where each row is added
+        self._found_at: Tensor  # (places, 2, heads): the slot of each answer
+
+    def squares(
+        self, found: dict[tuple[int, int], HeldRows], heads: list[int], ranks: int, like: Tensor
+    ) -> Tensor:
+        """(places, 2, most heads): this rank's shares of the sums of squares of w_q's and w_k's
+        gradients; NaN where none is known. `like` has their dtype and device."""
+        most = max(heads, default=0)
+        count = 2 * len(heads) * most
+        self._settle(found, heads, like.device)
+        sums = like.new_zeros(count + 2)
+        if found:
+            shares = {rows.shards / ranks for rows in found.values()}
+            norms = [rows.norms.to(like.device) for rows in found.values()]
+            if len(shares) > 1:
+                each = [(rows.shards / ranks) ** 0.5 for rows in found.values()]
+                norms, shares = [n * by for n, by in zip(norms, each, strict=True)], {1.0}
+            squares = torch.cat(norms).to(like.dtype).square_()
+            sums.index_add_(0, self._slots, squares, alpha=shares.pop())
+        sums[-1:].fill_(torch.nan)
+        return sums[self._found_at]
+
+    def _settle(
+        self, found: dict[tuple[int, int], HeldRows], heads: list[int], device: torch.device
+    ) -> None:
+        parts = tuple((at, r.start, r.norms.shape, r.projection.heads) for at, r in found.items())
+        kind = parts, tuple(heads), device
+        if kind == self._kind:
+            return
+        most = max(heads, default=0)
+        count = 2 * len(heads) * most
+        found_at = torch.full((len(heads), 2, most), count + 1)
+        slots = []
+        for (at, n), rows in found.items():
+            owner = rows.projection.owner[rows.start : rows.start + rows.norms.shape[0]]
+            first = (2 * at + n) * most
+            slots.append(torch.where(owner >= 0, first + owner, count))
+            group = heads[at] // rows.projection.heads
+            found_at[at, n, : heads[at]] = first + torch.arange(heads[at]) // group
+        self._slots = torch.cat(slots).to(device) if slots else found_at
+        self._found_at, self._kind = found_at.to(device), kind
 
 
 def sum_dtype(device: torch.device) -> torch.dtype:

@@ -14,8 +14,16 @@ from torch import Tensor, nn
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
+from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
-from regard.monitor.sample import AttentionSite, RealTokens, Tally, measure, wanted
+from regard.monitor.sample import (
+    AttentionSite,
+    RealTokens,
+    Tally,
+    measured,
+    rows_of,
+    wanted,
+)
 from regard.recorder.hooks import LayerNames, ModelHooks, Pass, part_of
 from regard.recorder.inputs import sequences
 from regard.recorder.intercept import TorchIntercept
@@ -83,12 +91,14 @@ class StepListener:
         counts = (self._evaluation or torch.is_grad_enabled()) and not _in_backward()
         if self._depth == 1 and counts:
             self._forward.enter_context(listening(self))
-            self._forward.enter_context(TorchIntercept(self._from_torch))
+            self._forward.enter_context(TorchIntercept(self._from_torch, along=measured))
 
     def _leaving(self, *_: Any) -> None:
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0:
             self._forward.close()
+            with torch.no_grad():
+                self.tally.settle()
 
     # ── the engine's listener protocol ───────────────────────────────────────────────────────
 
@@ -111,8 +121,9 @@ class StepListener:
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
         place = AttentionSite(label, caller.path, shape.query_heads, shape.dim)
         device = attention.device.type
-        with unheard(), torch.no_grad(), torch.autocast(device, enabled=False):
-            self.tally.add(place, measure(attention, self._real(now, caller.path, attention)))
+        whole = torch.autocast(device, enabled=False)
+        with unheard(), torch.no_grad(), whole, unintercepted():
+            self.tally.note(place, rows_of(attention, self._real(now, caller.path, attention)))
             if self._takes_maps and self._snapshots is not None:
                 self._take_maps(place, attention, self._snapshots)
         self._where.called(caller)
@@ -152,10 +163,9 @@ def _in_backward() -> bool:
 
 def _real_tokens(flags: Tensor) -> RealTokens | None:
     """(B, L) flags; None where every token is real."""
-    if bool(flags.all()):
-        return None
     start = flags.to(torch.uint8).argmax(-1, keepdim=True)
-    return RealTokens(flags, start if bool(start.any()) else None)
+    every, moved = torch.stack([flags.all(), start.any()]).tolist()  # the host waits once
+    return None if every else RealTokens(flags, start if moved else None)
 
 
 def _has_parts(model: nn.Module) -> bool:

@@ -1,12 +1,17 @@
 """The statistics of one sampled step, from one attention to all ranks.
 
-attention ─measure→ HeadSums ─Tally→ sums of a step ─Collector, Ranks→ Sample
+attention ─rows_of→ RowNumbers ─summed→ HeadSums ─Tally→ sums of a step ─Collector, Ranks→ Sample
+
+The calls of a forward are summed together: a model has many layers alike, and what the host does
+for each of them would take longer than the GPU. Nothing is fetched from the device before the
+sample itself, which comes in one piece.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +22,14 @@ from torch import Tensor, nn
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.monitor.gradients import find_projections, squares_of_gradient, sum_dtype
+from regard.mask import Extent, Mask
+from regard.monitor.gradients import (
+    GradientRows,
+    HeldRows,
+    find_projections,
+    gradient_rows,
+    sum_dtype,
+)
 from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 
 STATISTICS: Final[dict[str, str]] = {
@@ -57,8 +69,9 @@ class Sample:
 
     def heads(self) -> Iterator[tuple[str, dict[str, float]]]:
         """The label and the numbers of every head that took part."""
-        for place, head in zip(*np.nonzero(~np.isnan(self["max_score"])), strict=True):
-            numbers = {name: float(value[place, head]) for name, value in self.values.items()}
+        every = {name: value.tolist() for name, value in self.values.items()}
+        for place, head in np.argwhere(~np.isnan(self["max_score"])).tolist():
+            numbers = {name: value[place][head] for name, value in every.items()}
             yield f"{self.places[place]}H{head}", numbers
 
     def scalars(self, heads: bool = False) -> dict[str, float]:
@@ -102,47 +115,97 @@ class HeadSums(NamedTuple):
         return HeadSums(torch.maximum(self.largest, other.largest), self.sums + other.sums)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowNumbers:
+    """Of the rows of one call, (B, H, L) each."""
+
+    seen: Tensor  # visible keys
+    lse: Tensor
+    entropy: Tensor
+    largest: Tensor  # max score
+    heaviest: Tensor | None  # final score of the heaviest key, where that is not the largest
+    mass: Tensor  # of the first token and the sink
+    sink: bool
+    real: RealTokens | None
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Equal for calls that can be summed together."""
+        seen = self.seen
+        return (
+            seen.shape, seen.device, self.lse.dtype, self.heaviest is None, self.sink, id(self.real)
+        )  # fmt: skip
+
+
 def wanted(call: Call) -> tuple[Summary, ...]:
     """What one row sweep measures; the heaviest weight follows from the largest score and lse,
     unless a bias is added in between."""
-    biased = (MaxLogit(),) if call.score.bias is not None else ()
-    return (Entropy(), MaxScore(), Visible(), *biased)
+    return measured(call.score.bias is not None)
+
+
+def measured(biased: bool) -> tuple[Summary, ...]:
+    """The same, by whether there is a bias."""
+    return (Entropy(), MaxScore(), Visible(), *((MaxLogit(),) if biased else ()))
 
 
 def measure(attention: Attention, real: RealTokens | None) -> HeadSums:
     """Sums over batch and rows, on the attention's device; known padding is left out."""
-    call = attention._call
-    summaries = attention.summarize(*wanted(call))
-    sink = call.score.sink is not None
-    heads, row_lse = call.shape.query_heads, attention._lse.detach()
-    seen, lse = _rows(summaries[Visible()], heads), _rows(row_lse, heads)
-    counts = seen > 0 if not sink else torch.ones_like(seen, dtype=torch.bool)
+    return summed([rows_of(attention, real)])[0]
+
+
+def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
+    """What is known of each row, detached."""
+    call, asked = attention._call, wanted(attention._call)
+    lse = attention._rows(asked).lse.detach()  # one sweep for it and for them
+    summaries = attention.summarize(*asked)
+    heads = call.shape.query_heads
+    same = call.score.softcap is None and call.score.bias is None
+    heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))
+    return RowNumbers(
+        seen=_rows(summaries[Visible()], heads),
+        lse=_rows(lse, heads),
+        entropy=_rows(summaries[Entropy()], heads),
+        largest=_rows(summaries[MaxScore()], heads),
+        heaviest=None if same else _rows(heaviest, heads),
+        mass=_rows(_sink_mass(attention, call, lse, real), heads),
+        sink=call.score.sink is not None,
+        real=real,
+    )
+
+
+def summed(calls: list[RowNumbers]) -> list[HeadSums]:
+    """Sums over batch and rows of calls of one kind, all at once: (calls, B, H, L) → (H,) each."""
+    sink, real = calls[0].sink, calls[0].real
+    seen, lse, entropy, largest, mass = (
+        torch.stack([getattr(one, name) for one in calls])
+        for name in ("seen", "lse", "entropy", "largest", "mass")
+    )
+    others = [one.heaviest for one in calls if one.heaviest is not None]
+    heaviest = torch.stack(others) if others else largest
+    some = seen > 0
+    counts = torch.ones_like(some) if sink else some
     if real is not None:
         counts = counts & real.rows[:, None]
-    entropy = normalize(_rows(summaries[Entropy()], heads), seen, sink)
-    largest = _rows(summaries[MaxScore()], heads)
-    heaviest = _heaviest(call, summaries.get(MaxLogit(), summaries[MaxScore()]))
-    peak = (_rows(heaviest, heads) - lse).exp().clamp(max=1)
-    # ∞, not NaN: a maximum over batches and ranks keeps it, and NaN marks heads without a row
-    broken = (seen > 0) & ~(largest.isfinite() & lse.isfinite())
-    kept = torch.where(counts, largest.masked_fill(broken, torch.inf), -torch.inf)
     choosing = counts & (seen + int(sink) > 1)
-    masses = _rows(_sink_mass(attention, call, row_lse, real), heads)
+    peak = (heaviest - lse).exp().clamp(max=1)
+    # ∞, not NaN: a maximum over batches and ranks keeps it, and NaN marks heads without a row
+    broken = some & ~(largest.isfinite() & lse.isfinite())
+    kept = torch.where(counts, largest.masked_fill(broken, torch.inf), -torch.inf)
     sums = [
-        _sum(entropy, choosing), _sum(choosing, choosing), _sum(peak, counts & (seen > 0)),
-        _sum(masses, counts), _sum(counts, counts),
+        _sum(normalize(entropy, seen, sink), choosing), _sum(choosing, choosing),
+        _sum(peak, counts & some), _sum(mass, counts), _sum(counts, counts),
     ]  # fmt: skip
-    return HeadSums(kept.amax((0, 2)), torch.stack(sums))
+    return [HeadSums(*one) for one in zip(kept.amax((1, 3)), torch.stack(sums, 1), strict=True)]
 
 
 def _rows(tensor: Tensor, heads: int) -> Tensor:
     """(*batch, H, L) → (B, H, L)."""
-    return tensor.reshape(-1, heads, tensor.shape[-1])
+    return tensor.detach().reshape(-1, heads, tensor.shape[-1])
 
 
 def _sum(values: Tensor, where: Tensor) -> Tensor:
-    """(B, H, L) → (H,), over the chosen rows."""
-    return torch.where(where, values, 0).sum(-1).to(sum_dtype(values.device)).sum(0)
+    """(calls, B, H, L) → (calls, H), over the chosen rows."""
+    return torch.where(where, values, 0).sum(-1).to(sum_dtype(values.device)).sum(1)
 
 
 def _heaviest(call: Call, largest: Tensor) -> Tensor:
@@ -155,30 +218,48 @@ def _heaviest(call: Call, largest: Tensor) -> Tensor:
 
 def _sink_mass(attention: Attention, call: Call, lse: Tensor, real: RealTokens | None) -> Tensor:
     """(*batch, H, L): the weight of the sequence's first token and of the learned sink."""
-    mass = attention.sink_mass().detach().reshape(lse.shape)
+    learned = call.score.sink is not None
+    mass: Any = attention.sink_mass().detach().reshape(lse.shape) if learned else 0
     keys = call.shape.keys
     if keys == 0:
-        return mass
+        return torch.zeros_like(lse) + mass
     if real is None or real.start is None or real.rows.shape[-1] != keys:
-        return mass + _first_weight(call, lse)
+        return _first_weight(call, lse) + mass if learned else _first_weight(call, lse)
     # padding on the left: the first token is another key in every sequence
     first = lse.new_zeros(real.rows.shape).scatter_(-1, real.start, 1)
-    product = attention @ first.reshape(*call.shape.batch, 1, keys, 1)
-    return mass + product.reshape(lse.shape)
+    product: Tensor = attention @ first.reshape(*call.shape.batch, 1, keys, 1)
+    return product.reshape(lse.shape) + mass
 
 
 def _first_weight(call: Call, lse: Tensor) -> Tensor:
     """(*batch, H, L): the weight of key 0, by the definition."""
     score, shape, exact = call.score, call.shape, call.exact
-    first = call.key[..., :1, :].to(exact).repeat_interleave(shape.group, dim=-3)
+    first = call.key[..., :1, :].to(exact)
+    first = first if shape.group == 1 else first.repeat_interleave(shape.group, dim=-3)
     scores = score.cap((call.query.to(exact) @ first.mT) * score.scale)  # (*batch, H, L, 1)
-    i = torch.arange(shape.queries, device=lse.device)
-    j = torch.zeros(1, dtype=torch.int64, device=lse.device)
     if score.bias is not None:
+        i, j = _against_first(shape.extent, lse.device)
         scores = scores + score.bias.tile(i, j, shape.extent).to(exact)
     if call.mask is not None:
-        scores = scores.masked_fill(~call.mask.allows(i, j, shape.extent), -torch.inf)
+        find = _sees_first_again if call.mask.is_flat else _sees_first
+        scores = scores.masked_fill(~find(call.mask, shape.extent, lse.device), -torch.inf)
     return torch.where(lse == -torch.inf, 0, (scores[..., 0] - lse).exp())
+
+
+def _against_first(extent: Extent, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Every query, and key 0."""
+    every = torch.arange(extent.queries, device=device)
+    return every, torch.zeros(1, dtype=torch.int64, device=device)
+
+
+def _sees_first(mask: Mask, extent: Extent, device: torch.device) -> Tensor:
+    """Booleans that broadcast to (*batch, H, L, 1): which rows see key 0."""
+    allowed: Tensor = mask.allows(*_against_first(extent, device), extent)
+    return allowed
+
+
+# all layers alike ask; of masks that hold no tensor
+_sees_first_again = lru_cache(maxsize=4)(_sees_first)
 
 
 # ── one step ─────────────────────────────────────────────────────────────────────────────────
@@ -190,9 +271,28 @@ class Tally:
     def __init__(self) -> None:
         self.places: dict[str, AttentionSite] = {}
         self._sums: dict[str, HeadSums] = {}
+        self._waiting: list[tuple[AttentionSite, RowNumbers]] = []
+        self._rows = 0  # of those
 
-    def add(self, place: AttentionSite, sums: HeadSums) -> None:
-        """Add one call of this place."""
+    def note(self, place: AttentionSite, numbers: RowNumbers) -> None:
+        """Add one call of this place, with the next ones if that may wait."""
+        self._waiting.append((place, numbers))
+        self._rows += numbers.seen.numel()
+        if self._rows >= _MOST_ROWS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Add all that waits."""
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        alike: dict[Any, list[tuple[AttentionSite, RowNumbers]]] = {}
+        for place, numbers in waiting:
+            alike.setdefault(numbers.kind, []).append((place, numbers))
+        for calls in alike.values():
+            found = summed([numbers for _, numbers in calls])
+            for (place, _), sums in zip(calls, found, strict=True):
+                self._add(place, sums)
+
+    def _add(self, place: AttentionSite, sums: HeadSums) -> None:
         before = self._sums.get(place.label) if self.places.get(place.label) == place else None
         self.places[place.label] = place
         self._sums[place.label] = sums if before is None else before.joined(sums)
@@ -207,15 +307,26 @@ class Tally:
         −∞ and 0 where there was no call."""
         heads = max((place.heads for place in layout), default=0)
         device = self.device or torch.device("cpu")
-        largest = torch.full((len(layout), heads), -torch.inf, device=device)
-        shape = len(layout), len(SUMMED), heads
-        total = torch.zeros(shape, dtype=sum_dtype(device), device=device)
-        for at, place in enumerate(layout):
-            sums = self._sums.get(place.label)
-            if sums is not None and sums.largest.shape[0] == place.heads:
-                largest[at, : place.heads] = sums.largest.to(largest)
-                total[at, :, : place.heads] = sums.sums.to(total)
-        return largest, total
+        nothing = HeadSums(
+            torch.full((0,), -torch.inf, device=device),
+            torch.zeros(len(SUMMED), 0, dtype=sum_dtype(device), device=device),
+        )
+        largest, total = [], []
+        for place in layout:
+            sums = self._sums.get(place.label, nothing)
+            sums = sums if sums.largest.shape[0] == place.heads else nothing
+            largest.append(_widened(sums.largest.to(nothing.largest), heads, -torch.inf))
+            total.append(_widened(sums.sums.to(nothing.sums), heads, 0.0))
+        return torch.stack(largest), torch.stack(total)
+
+
+_MOST_ROWS = 2**24  # of calls that wait: 64 MiB of each number
+
+
+def _widened(tensor: Tensor, heads: int, by: float) -> Tensor:
+    """(…, some heads) → (…, heads)."""
+    missing = heads - tensor.shape[-1]
+    return torch.nn.functional.pad(tensor, (0, missing), value=by) if missing else tensor
 
 
 class Collector:
@@ -225,28 +336,31 @@ class Collector:
         self.layout: list[AttentionSite] = []  # in the order that all ranks share
         self.reasons: dict[str, str] = {}  # by place: why its gradient norms are not known
         self._model, self._ranks = model, ranks
+        self._rows = GradientRows()
 
     def sample(self, step: int, tally: Tally, maps: dict[str, Any]) -> Sample | None:
         """The step's numbers, in two reductions over the ranks; None without any attention."""
+        tally.settle()
         if not self.layout or self._ranks.count == 1:
             self._extend_layout(tally)
         if not self.layout:
             return None
         device = self._ranks.device(tally.device)
-        largest, sums = tally.packed(self.layout)
+        largest, sums = (part.to(device) for part in tally.packed(self.layout))
         squares = self._gradient_squares(sums)
         known = {place.label for place in self.layout}
-        has_new = sums.new_tensor([float(any(label not in known for label in tally.places))])
-        packed = torch.cat([part.flatten().to(device) for part in (sums, squares, has_new)])
-        largest, packed = self._ranks.reduce(largest.to(device), packed)
-        flat = packed.cpu().numpy()
+        has_new = sums.new_full((1,), float(any(label not in known for label in tally.places)))
+        packed = torch.cat([part.flatten() for part in (sums, squares, has_new)])
+        largest, packed = self._ranks.reduce(largest, packed)
+        flat = torch.cat([packed, largest.flatten().to(packed)]).cpu().numpy()  # the only copy
+        at_sums, at_squares = sums.numel(), sums.numel() + squares.numel()
         values = _statistics(
-            largest.cpu().numpy(),
-            flat[: sums.numel()].reshape(sums.shape),
-            flat[sums.numel() : -1].reshape(squares.shape),
+            flat[at_squares + 1 :].reshape(largest.shape),
+            flat[:at_sums].reshape(sums.shape),
+            flat[at_sums:at_squares].reshape(squares.shape),
         )
         sample = Sample(step, tuple(place.label for place in self.layout), values, maps)
-        if flat[-1] > 0:  # some rank has a new place, and all ranks know it
+        if flat[at_squares] > 0:  # some rank has a new place, and all ranks know it
             self._extend_layout(tally)
         return sample
 
@@ -264,8 +378,8 @@ class Collector:
 
     def _gradient_squares(self, sums: Tensor) -> Tensor:
         """(places, 2, heads): shares of the sums of squares of w_q's and w_k's gradients."""
-        shares = sums.new_full((len(self.layout), 2, sums.shape[-1]), torch.nan)
         self.reasons = {}
+        found: dict[tuple[int, int], HeldRows] = {}
         for at, place in enumerate(self.layout):
             module = self._model.get_submodule(place.path)
             projections = find_projections(module, place.heads, place.dim)
@@ -273,13 +387,13 @@ class Collector:
                 self.reasons[place.label] = projections
                 continue
             for n, projection in enumerate(projections):
-                squares = squares_of_gradient(projection, self._ranks.count)
-                if isinstance(squares, str):
-                    self.reasons[place.label] = squares
-                    continue
-                group = place.heads // projection.heads
-                shares[at, n, : place.heads] = squares.repeat_interleave(group).to(shares)
-        return shares
+                rows = gradient_rows(projection)
+                if isinstance(rows, str):
+                    self.reasons[place.label] = rows
+                else:
+                    found[at, n] = rows
+        heads = [place.heads for place in self.layout]
+        return self._rows.squares(found, heads, self._ranks.count, sums)
 
 
 def _statistics(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from inspect import Parameter, signature
 from operator import and_
 from typing import Any
@@ -115,8 +115,21 @@ def _main_inputs(module: nn.Module) -> tuple[str, ...]:
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
     """What `forward` calls its positional arguments; those of *args are called by its name."""
+    own = getattr(type(module), "forward", None)
+    if getattr(module.forward, "__func__", None) is own and own is not None:
+        return _class_arguments(own)
+    return _positional(module.forward)  # of this module alone, as wrappers put it there
+
+
+@lru_cache(maxsize=1024)
+def _class_arguments(forward: Any) -> tuple[str, ...]:
+    """Of a class's method, asked once for all its modules: a signature takes long to find."""
+    return _positional(forward)[1:]  # without self
+
+
+def _positional(function: Any) -> tuple[str, ...]:
     fixed, rest = [], ""
-    for one in signature(module.forward).parameters.values():
+    for one in signature(function).parameters.values():
         if one.kind is Parameter.VAR_POSITIONAL:
             rest = one.name
         elif one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):

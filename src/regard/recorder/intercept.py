@@ -27,11 +27,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard.engine.api import replay
+from regard.engine.api import replay_with
 from regard.engine.attention import Attention
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recorder.hooks import without_numbers
+from regard.summary import Summary
 
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 
@@ -77,16 +78,18 @@ class TorchIntercept(TorchFunctionMode):
     """Within the block, `heard` gets every call of torch's function, with its output; `missed` is
     called where attention is computed otherwise.
 
-    The output is torch's own, bit for bit; the attention is replayed beside it.
+    The output is torch's own, bit for bit; the attention is replayed beside it. The sweep that
+    replays it measures `along(whether there is a bias)` on its way.
     """
 
     def __init__(
         self,
         heard: Callable[[Attention, Tensor, Tensor], None],
         missed: Callable[[], None] | None = None,
+        along: Callable[[bool], tuple[Summary, ...]] = lambda biased: (),
     ) -> None:
         super().__init__()
-        self._heard, self._missed = heard, missed
+        self._heard, self._missed, self._along = heard, missed, along
         self._weights: tuple[int, ...] = ()  # the shape of the last softmax
 
     def __torch_function__(
@@ -101,8 +104,9 @@ class TorchIntercept(TorchFunctionMode):
             return self._projected(func, args, given)
         found = func(*args, **given)
         if kind == "torch":
-            with torch.no_grad():
-                self._see(found, *args, **given)
+            if not _is_our_own(sys._getframe(1)):  # which tells those who listen itself
+                with torch.no_grad():
+                    self._see(found, *args, **given)
         elif self._missed is not None:
             self._notice(kind, args, found)
         return found
@@ -172,7 +176,7 @@ class TorchIntercept(TorchFunctionMode):
             bias = attn_mask.detach()
         lead = np.broadcast_shapes(q.shape[:-3], k.shape[:-3])
         q, k = (t.expand(*lead, *t.shape[-3:]) for t in (q, k))
-        seen = replay(q, k, mask=mask, bias=bias, scale=scale)
+        seen = replay_with(self._along(bias is not None), q, k, None, mask, scale, bias)
         self._heard(seen, output.detach(), value.detach().expand(*lead, *value.shape[-3:]))
 
 

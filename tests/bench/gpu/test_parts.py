@@ -21,6 +21,7 @@ def test_all_parts_in_their_order() -> None:
     counts = {part: sum(job.part == part for job in every) for part in PARTS}
     assert counts == {
         "forward": 8, "length": 2, "short": 8, "columns": 3, "decode": 3, "backward": 8, "llama": 2,
+        "generate": 1, "monitor": 1,
     }  # fmt: skip
 
 

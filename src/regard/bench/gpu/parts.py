@@ -7,6 +7,8 @@ columns    column sums alone, against flash-colreduce where it is installed
 decode     one query a sequence over a long cache, grouped heads
 backward   gradients on the sizes of forward
 llama      a model of 8 billion random weights, recorded while it reads a prompt
+generate   a model of a billion writing, with sdpa and with regard in its place
+monitor    the same model training, under `regard.Monitor`
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from regard.bench.gpu.generate import measure as measure_generate
 from regard.bench.gpu.llama import measure as measure_llama
+from regard.bench.gpu.monitor import measure as measure_monitor
 from regard.bench.gpu.race import race_backward, race_columns, race_forward, race_short
 from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
 from regard.bench.results import Result
 from regard.errors import InputError
 
-PARTS = ("forward", "length", "short", "columns", "decode", "backward", "llama")
+PARTS = (
+    "forward", "length", "short", "columns", "decode", "backward", "llama", "generate", "monitor",
+)  # fmt: skip
 
 _SHAPES = (
     Size(128, 4, 16, 4096, False),
@@ -47,6 +53,8 @@ _COLUMNS = (
 _FLEX = _SHAPES[1]  # compiled for this one only, with and without a mask
 _CACHES = (8192, 32768, 131072)
 _PROMPTS = (8192, 32768)
+_WRITING = (1024, 128)  # tokens of the prompt, tokens written
+_TRAINING = (2, 4096)  # sequences, tokens
 _ON_CURVES = ("cudnn", "bare", "everything", "eager with weights")
 
 
@@ -72,6 +80,8 @@ def jobs(stage: Stage, only: Sequence[str], lengths: Sequence[int], seconds: flo
         "decode": lambda: _decode(stage, seconds),
         "backward": lambda: _backward(stage, seconds),
         "llama": lambda: _llama(stage),
+        "generate": lambda: _generate(stage),
+        "monitor": lambda: _monitor(stage),
     }
     return [job for part in PARTS if part in (only or PARTS) for job in made[part]()]
 
@@ -128,3 +138,14 @@ def _backward(stage: Stage, seconds: float) -> Iterator[Job]:
 def _llama(stage: Stage) -> Iterator[Job]:
     for tokens in _PROMPTS:
         yield Job("llama", f"{tokens} tokens", partial(measure_llama, stage, tokens))
+
+
+def _generate(stage: Stage) -> Iterator[Job]:
+    prompt, written = _WRITING
+    run = partial(measure_generate, stage, prompt, written)
+    yield Job("generate", f"{written} tokens after {prompt}", run)
+
+
+def _monitor(stage: Stage) -> Iterator[Job]:
+    batch, tokens = _TRAINING
+    yield Job("monitor", f"{batch}×{tokens} tokens", partial(measure_monitor, stage, batch, tokens))

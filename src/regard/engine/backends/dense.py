@@ -120,7 +120,16 @@ class Dense:
             output = kept @ steps.values
         return Answers(output.to(call.query.dtype), steps.lse, Known(), self._state(steps))
 
-    def state(self, call: Call) -> RowState:
+    def alone(self, call: Call) -> None:
+        """By `attend`."""
+
+    def lse(self, call: Call) -> Tensor:
+        """By the definition."""
+        return self.steps(call).lse
+
+    def state(
+        self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
+    ) -> RowState:
         """The lse, as the one number it is here."""
         return self._state(self.steps(call))
 

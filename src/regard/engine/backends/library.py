@@ -11,6 +11,7 @@ reason. Questions are answered by our own sweeps, which compute the lse again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,7 @@ from regard.engine import ops
 from regard.engine.answers import Swept
 from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
 from regard.engine.codec import Spec
+from regard.engine.torch_state import torch_attention, unwatched
 from regard.mask import Causal
 from regard.summary import Summary
 
@@ -70,19 +72,36 @@ class Library:
         return [said for said, so in limits.items() if so]
 
     def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
-        """Output and lse. Without gradients a GPU's operator is called as it is: the host's time
+        """Output and lse. Without gradients torch's operator is called as it is: the host's time
         around it shows where a call takes well under a millisecond."""
         q, k, v, causal = call.query, call.key, call.value, call.mask is not None
         on_gpu = q.device.type == "cuda"
-        if on_gpu and not (torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))):
-            return Answers(*_fused(q, k, v, causal, call.score.scale), Known(), None)
+        learns = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+        if not learns and (on_gpu or unwatched((q, k, v))):
+            output, lse = (_fused if on_gpu else _flash)(q, k, v, causal, call.score.scale)
+            return Answers(output if on_gpu else output.contiguous(), lse, Known(), None)
         spec = Spec.of(call.mask, call.score).asking(output=True)
         output, lse = (fused if on_gpu else flash)(q, k, v, causal, spec)
         return Answers(output, lse, Known(), None)
 
-    def state(self, call: Call) -> RowState:
+    def alone(self, call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+        """On a GPU by torch's own function; on the CPU by the operator that `attend` calls."""
+        if call.query.device.type == "cuda":
+            return by_torch(call)
+        if not unwatched((call.query, call.key, call.value)):
+            return None
+        causal, scale = call.mask is not None, call.score.scale
+        return lambda q, k, v: _flash(q, k, v, causal, scale)[0]
+
+    def lse(self, call: Call) -> Tensor:
+        """By our own sweeps."""
+        return self._questions.lse(call)
+
+    def state(
+        self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
+    ) -> RowState:
         """By our own sweeps: the library's lse is not theirs to the bit."""
-        return self._questions.state(call)
+        return self._questions.state(call, along, known)
 
     def measure(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
@@ -124,11 +143,9 @@ def _gpu_limits(problem: Problem) -> dict[str, bool]:
     }
 
 
-@library.custom_op("regard::flash", mutates_args=())
-def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
-    """Output and lse of torch's operator; gradients come from our own backward."""
+def _flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    """Output and lse of torch's operator; strides are torch's."""
     run = getattr(torch.ops.aten, _NAME)
-    scale = Spec.parse(spec).call(q, k, v, []).score.scale
     # it reads rows of numbers that stand together, whatever the strides say
     rows = [t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v)]
     output, lse = run(*rows, 0.0, causal, scale=scale)
@@ -138,7 +155,14 @@ def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tens
         lost = (q.to(exact) * first.to(exact)).sum(-1).isnan()
         output = output.masked_fill(lost.unsqueeze(-1), torch.nan)
         lse = lse.masked_fill(lost, torch.nan)
-    return [output.contiguous(), lse.to(exact).contiguous()]
+    return output, lse.to(exact).contiguous()
+
+
+@library.custom_op("regard::flash", mutates_args=())
+def flash(q: Tensor, k: Tensor, v: Tensor, causal: bool, spec: str) -> list[Tensor]:
+    """Output and lse of torch's operator; gradients come from our own backward."""
+    output, lse = _flash(q, k, v, causal, Spec.parse(spec).call(q, k, v, []).score.scale)
+    return [output.contiguous(), lse]
 
 
 @flash.register_fake
@@ -167,6 +191,16 @@ flash.register_autograd(_backward, setup_context=_save)
 
 
 # ── on a GPU ─────────────────────────────────────────────────────────────────────────────────
+
+
+def by_torch(call: Call) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Torch's own function, with its own choice of a kernel and its own backward: the output has
+    the bits of any module that calls it. cuDNN takes another kernel at some lengths where it has
+    to bring the lse."""
+    causal, scale, grouped = call.mask is not None, call.score.scale, call.shape.group > 1
+    return lambda q, k, v: torch_attention(
+        q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
 
 
 @cache

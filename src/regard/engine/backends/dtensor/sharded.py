@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -77,10 +77,21 @@ class Sharded:
         found = share.implementation.attend(share.call, asked)
         share.known.values.update(found.known.values)
         share.known.entropy = found.known.entropy
-        output, lse = (_rows(share.layout, part) for part in (found.output, found.lse))
+        output, lse = (
+            _rows(share.layout, part) for part in (found.output, cast(Tensor, found.lse))
+        )
         return Answers(output, lse, Known(_several(share)), _whole_state(share.layout, found.state))
 
-    def state(self, call: Call) -> RowState:
+    def alone(self, call: Call) -> None:
+        """By `attend`."""
+
+    def lse(self, call: Call) -> Tensor:
+        """As the forward has it."""
+        return cast(Tensor, self.attend(call, ()).lse)
+
+    def state(
+        self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
+    ) -> RowState:
         """Of every rank's rows."""
         share = self._share(call)
         found = share.implementation.state(share.call)
