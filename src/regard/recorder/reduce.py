@@ -7,7 +7,7 @@ Shapes: H recorded heads, n rows. E batch entries, L queries of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -131,10 +131,12 @@ def reduced(
             elif part.whole:
                 if everything is None:
                     everything = measured(attention, measures, output, value)
+                    everything.rows["first"] = _first(attention, everything, decided.slices)
                 made.append(_numbers(attention, everything, part, plan, 0))
             else:
                 rows, numbers = _some_rows(attention, output, value, measures, part)
                 alone = replace(part, first=0, count=1)
+                numbers.rows["first"] = _first(rows, numbers, [alone])
                 made.append(_numbers(rows, numbers, alone, plan, part.kept.start))
     return made
 
@@ -196,7 +198,6 @@ def _numbers(
     queries = numbers.normalized.shape[-1]
     shift = row_start - rows.start - part.key_start + keys.start + queries - 1
     kept = {name: per_row(value) for name, value in numbers.rows.items()}
-    kept["first"] = per_row(_first(attention, numbers, part))
     even, seen = per_row(numbers.normalized), _seen(numbers, part)[:, rows]
     mass, summed = _pooled(attention, numbers, part, plan.pool_cell, rows, row_start)
     words = _all_words(call, part, rows)
@@ -284,14 +285,26 @@ def _picker(
     return pick
 
 
-def _first(attention: Attention, numbers: Measured, part: CallSlice) -> Tensor:
-    """(E, H, L): the weight of the prompt's first key in every row; 0 where it is gone from a
+def _first(attention: Attention, numbers: Measured, slices: Sequence[CallSlice]) -> Tensor:
+    """(E, H, L): in every row the weight of its prompt's first key; 0 where it is gone from a
     sliding cache."""
-    if part.key_start > 0 or not len(part.keys):
-        return torch.zeros_like(numbers.normalized)
-    if numbers.normalized.shape[-1] == 1:  # what the keys received is the row itself
-        return numbers.received[..., part.keys.start, None]
-    return attention[..., part.keys.start].float().reshape(numbers.normalized.shape)
+    there = [part for part in slices if part.key_start == 0 and len(part.keys)]
+    starts = {part.keys.start for part in there}
+    rows = numbers.normalized
+    if not there:
+        return torch.zeros_like(rows)
+    shared = len(starts) == 1 and len(there) == len(slices)
+    if shared and rows.shape[-1] == 1:  # what the keys received is the row itself
+        return numbers.received[..., min(starts), None]
+    if shared:
+        return attention[..., min(starts)].float().reshape(rows.shape)
+    # padding on the left: another key in every prompt
+    keys = attention.shape[-1]
+    first = rows.new_zeros(len(rows), 1, keys, 1)
+    for part in there:
+        first[part.entries, :, part.keys.start] = 1
+    product = attention @ first.reshape(*attention._call.shape.batch, 1, keys, 1)
+    return product.float().reshape(rows.shape)
 
 
 def _seen(numbers: Measured, part: CallSlice) -> Tensor:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
@@ -97,7 +97,7 @@ class Place:
 
     def to_json(self) -> str:
         """As the note has it."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(vars(self), default=vars, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Place:
@@ -125,7 +125,7 @@ class Prompt:
 
     def to_json(self) -> str:
         """As the note has it."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(vars(self), default=vars, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Prompt:
