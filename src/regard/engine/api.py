@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -39,7 +40,13 @@ from regard.engine.observers import (
     unheard,
 )
 from regard.engine.plan import KEPT, MEASURING, Implementation, Settled, choose, keep, key_of
-from regard.engine.torch_state import check_whole, has_tangent, in_autocast, is_batched
+from regard.engine.torch_state import (
+    check_whole,
+    has_tangent,
+    in_autocast,
+    is_batched,
+    unintercepted,
+)
 from regard.errors import DeviceError, DTypeError, GradientError, InputError, ShapeError
 from regard.mask import Causal, Mask, as_mask
 from regard.mask.base import Part
@@ -130,7 +137,8 @@ def attended(
         # measured aside: checkpointing runs a layer again when nobody listens, and must find the
         # same tensors in the graph
         aside = dict.fromkeys(one for request in requests for one in request.summaries)
-        answers = chosen.attend(call, summaries, tuple(aside), later)
+        with nullcontext() if call.gradients else unintercepted():  # takes time for each access
+            answers = chosen.attend(call, summaries, tuple(aside), later)
     elif bare and (run := _alone(call, chosen, settled)) is not None:
         answers = Answers(run(call.query, call.key, call.value), None, Known(), None)
     elif alike is not None and isinstance(chosen, Swept) and not call.dropout:

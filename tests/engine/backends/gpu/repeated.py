@@ -24,10 +24,12 @@ from regard.engine.backends.gpu import (
     backward,
     columns,
     decode,
+    diagonals,
     driver,
     few,
     forward,
     launch,
+    marks,
     prune,
     replay,
     steps,
@@ -38,7 +40,7 @@ from regard.engine.backends.gpu.launch import Launch
 from regard.engine.backends.gpu.steps import SweepSteps
 from regard.engine.backends.gpu.sweeps import TRITON
 from regard.engine.call import Call, RowState
-from regard.summary import Entropy, MaxScore, Pooled, Top, Visible
+from regard.summary import Entropy, Matching, MaxScore, Pooled, Top, Visible
 
 LAUNCHED: list[Any] = []  # kernels, by the number that stands for a function
 HELD: list[steps.Workspace] = []
@@ -125,7 +127,9 @@ class KeptWorkspace(steps.Workspace):
 
 def pretend() -> None:
     """Kernels are interpreted, and the driver is this file."""
-    for module in (forward, backward, columns, decode, few, prune, replay, top, wanted):
+    for module in (
+        forward, backward, columns, decode, diagonals, few, marks, prune, replay, top, wanted,
+    ):  # fmt: skip
         vars(module)["run"] = run
     vars(again)["interpreting"] = lambda: False
     vars(steps)["Workspace"] = KeptWorkspace
@@ -188,6 +192,12 @@ def main() -> None:
             call = call_of(seed, *problem)
             return TRITON.rows(call, False, (Top(3),), given=state_of(seed, call))
 
+        def marked(seed: int, problem: Any = problem) -> Any:
+            call = call_of(seed, *problem)
+            own, other = (torch.arange(n)[None] % 7 for n in problem[:2])
+            asked = (Entropy(), Matching(own, other))
+            return TRITON.rows_with_columns(call, True, asked, False, True, None)
+
         def mapped(seed: int, problem: Any = problem) -> Any:
             call = call_of(seed, *problem)
             maps = (Pooled(64), Pooled(24, "max"))
@@ -201,7 +211,7 @@ def main() -> None:
             y = torch.randn(1, 2, problem[0], 3, generator=torch.Generator().manual_seed(seed))
             return TRITON.columns(call, state_of(seed, call), chosen, y, True, offsets=True)
 
-        for sweep in (rows, given, mapped, summed) if name == "rows" else (rows, mapped):
+        for sweep in (rows, given, marked, mapped, summed) if name == "rows" else (rows, mapped):
             expect_repeated(sweep, f"{name} {sweep.__name__}")
 
     def learned(seed: int) -> Any:

@@ -120,7 +120,6 @@ class TritonSweeps:
     # ── rows ─────────────────────────────────────────────────────────────────────────────────
 
     @_there
-    @repeated
     def rows(
         self,
         call: Call,
@@ -130,6 +129,14 @@ class TritonSweeps:
     ) -> RowAnswers:
         """One forward sweep, and a replay for each question that needs every row's lse; of few
         queries, the scores that this sweep leaves answer most of them."""
+        others, marks = _apart(measures)
+        found = self._row_sweep(call, output, others, given)
+        return _with_marks(call, found, given, marks)
+
+    @repeated
+    def _row_sweep(
+        self, call: Call, output: bool, measures: tuple[Summary, ...], given: RowState | None
+    ) -> RowAnswers:
         bound = bind(call)
         reader = _reader(bound, call, measures, False)
         return self._swept(bound, call, output, measures, given, reader)
@@ -207,10 +214,6 @@ class TritonSweeps:
             from regard.engine.backends.gpu.replay import cell_map
 
             return {measure: bound.batched(cell_map(bound, state, measure, call.shape))}
-        if isinstance(measure, Matching):
-            from regard.engine.backends.gpu.marks import matching
-
-            return {measure: bound.batched(matching(bound, state, measure))}
         return {}
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────
@@ -240,7 +243,6 @@ class TritonSweeps:
         )
 
     @_there
-    @repeated
     def rows_with_columns(
         self,
         call: Call,
@@ -252,6 +254,20 @@ class TritonSweeps:
     ) -> tuple[RowAnswers, ColumnAnswers]:
         """Maps come with the mass: in a sweep over the queries, or, where these are few, from the
         scores that the rows leave."""
+        others, marks = _apart(measures)
+        found, columns = self._row_and_column_sweep(call, output, others, seen, offsets, given)
+        return _with_marks(call, found, given, marks), columns
+
+    @repeated
+    def _row_and_column_sweep(
+        self,
+        call: Call,
+        output: bool,
+        measures: tuple[Summary, ...],
+        seen: bool,
+        offsets: bool,
+        given: RowState | None,
+    ) -> tuple[RowAnswers, ColumnAnswers]:
         from regard.engine.backends.gpu.columns import counts
         from regard.engine.backends.gpu.diagonals import diagonals
 
@@ -332,6 +348,27 @@ def _gradients(
     rule: list[Tensor | None] = [None] * len(list(call.score.arrays()))
     found = None if received is None else bound.batched(received)
     return Gradients(query, key, value, rule, found)
+
+
+def _apart(measures: tuple[Summary, ...]) -> tuple[tuple[Summary, ...], list[Matching]]:
+    """What depends on tensors of its own stands apart: the rest is the same for calls alike, and
+    can be repeated."""
+    marks = [m for m in measures if isinstance(m, Matching)]
+    return tuple(m for m in measures if not isinstance(m, Matching)) if marks else measures, marks
+
+
+def _with_marks(
+    call: Call, found: RowAnswers, given: RowState | None, marks: list[Matching]
+) -> RowAnswers:
+    """With a sweep more for each of the marks."""
+    if not marks:
+        return found
+    from regard.engine.backends.gpu.marks import matching
+
+    bound = bind(call)
+    state = found.state if given is None else given
+    made = {m: bound.batched(matching(bound, state, m)) for m in marks}
+    return found._replace(measured=found.measured | made)
 
 
 def _reader(
