@@ -96,10 +96,10 @@ def pooled(name: str) -> None:
     a.pooled(16), a.pooled(40, "max")
 
 
-def matching(name: str) -> None:
+def marks(name: str) -> None:
     """Mass on equal marks."""
-    marks = [torch.arange(count, device=device()) % 5 for count in (QUERIES, KEYS)]
-    attend(name).summarize(regard.Matching(*marks))
+    each = [torch.arange(count, device=device()) % 5 for count in (QUERIES, KEYS)]
+    attend(name).summarize(regard.Matching(*each))
 
 
 def diagonals(name: str) -> None:
@@ -136,7 +136,7 @@ def decode(name: str) -> None:
 STEPS: dict[str, Callable[[str], None]] = {
     step.__name__: step
     for step in (
-        forward, contents, columns, cells, pooled, matching, diagonals, top, prune, backward,
+        forward, contents, columns, cells, pooled, marks, diagonals, top, prune, backward,
         decode,
     )
 }  # fmt: skip

@@ -90,7 +90,7 @@ def test_the_recorded_model_is_named_where_it_is_wrong() -> None:
     record._check(contenders(sdpa=right, regard=right + 0.01, recorded=right))
     with pytest.raises(WrongResultError, match=r"outputs of recorded are off by 0\.5"):
         record._check(contenders(sdpa=right, regard=right, recorded=right + 0.5))
-    with pytest.raises(WrongResultError, match="logits of regard are off by nan"):
+    with pytest.raises(WrongResultError, match="outputs of regard are off by nan"):
         record._check(contenders(sdpa=right, regard=right * torch.nan, recorded=right))
 
 
