@@ -12,8 +12,8 @@ from torch import Tensor
 import regard
 from recorder.models import tiny, tokens
 from regard.engine import api, plan
+from regard.engine.backends import library
 from regard.engine.backends.cpu.sweeps import CPU
-from regard.engine.backends.library import LIBRARY, Library, by_torch
 from regard.engine.call import Call
 from regard.engine.observers import Request, editing, listening
 from regard.huggingface import switch
@@ -36,8 +36,8 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Torch's own function in place of its operator, with its own backward; counts its calls."""
     calls: list[int] = []
 
-    def alone(self: Library, call: Call) -> Callable[..., Tensor]:
-        run = by_torch(call)
+    def alone(self: library.Library, call: Call) -> Callable[..., Tensor]:
+        run = library.by_torch(call)
 
         def counting(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             calls.append(q.shape[-2])
@@ -45,7 +45,7 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return counting
 
-    monkeypatch.setattr(Library, "alone", alone)
+    monkeypatch.setattr(library.Library, "alone", alone)
     return calls
 
 
@@ -130,7 +130,7 @@ def test_an_lse_that_comes_late_has_its_gradient(like_a_gpu: list[int]) -> None:
     found = torch.autograd.grad(bare.lse.sin().sum() + bare.output.sum(), (q, k, v))
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other)
-    assert LIBRARY.lse(bare._call).requires_grad
+    assert library.LIBRARY.lse(bare._call).requires_grad
 
 
 def test_a_state_comes_with_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,9 +117,7 @@ def _ordered(bound: Bound, summary: Matching, rows: int) -> MarkOrder:
     """The order that was made last for a summary, or a new one. Memory of a graph that is being
     captured is used by others behind it, so there none is kept."""
     device = bound.query.device
-    if device.type != "cuda":
-        return _order(bound, summary, rows)
-    if torch.cuda.is_current_stream_capturing():
+    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return _order(bound, summary, rows)
     like = (bound.batch, device, stream_of(device), rows)
     kept = _ORDERS.get(summary)
