@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: demo lesson page test test-fast test-families test-gpu sanitize check format docs pictures clean help
+.PHONY: resolve demo lesson page test test-fast test-families test-gpu sanitize check format docs pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -70,6 +70,9 @@ sanitize: $(READY)  ## the GPU kernels under compute-sanitizer: memory, then rac
 	@compute-sanitizer --tool racecheck --error-exitcode 1 \
 	  $(BIN)/python tools/sanitize_gpu.py --by triton
 
+resolve: $(READY)  ## whether pip can install regard beside packages it is used with; writes docs/versions.md
+	@$(BIN)/python tools/resolve.py
+
 check: page  ## format, lint, strict types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -89,9 +92,17 @@ pictures: page demo.regard  ## take the screenshots of README and docs anew
 	@$(BIN)/python tools/chromium.py
 	@$(BIN)/python tools/pictures.py
 
+dist: page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel and twine, installed and used
+	@$(BIN)/python tools/dist.py
+
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist \
 	  web/node_modules src/regard/viewer/static
 
 $(READY): pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV)
+
+# zig among them, 400 MB
+$(VENV)/.dist: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dist]'
+	@touch $@

@@ -1,13 +1,15 @@
 """The build hook: the CPU kernels compiled and the page built, where the machine can.
 
 Without a C compiler the wheel is still whole: the kernels are compiled on first use, or attention
-runs on plain torch (`regard doctor` says which). Node comes from the machine or, where there is
+runs on plain torch (`regard doctor` says which). A wheel made here is tagged for this system alone;
+`tools/dist.py` makes those that can be published. Node comes from the machine or, where there is
 none, from PyPI for the time of the build; without either everything but the page is there.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import platform
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -47,22 +49,31 @@ class MakeParts(BuildHookInterface[Any]):
         """Compile beside the sources; older libraries there are stale and go."""
         folder = Path(self.root) / KERNELS
         compiler = _load(folder / "compile.py")
-        target = compiler.packaged()
+        made_for = _platform()
+        machine = made_for.rpartition("-")[2]
+        target = compiler.packaged(machine)
         for old in folder.glob("regard_cpu-*.so"):
             if old != target:
                 old.unlink()
         if target is None:
             try:
-                target = compiler.compile_library(folder, f"regard_cpu-{compiler.source_key()}")
+                stem = f"regard_cpu-{compiler.source_key(machine)}"
+                target = compiler.compile_library(folder, stem)
             except compiler.BuildError as error:
                 self.app.display_warning(f"regard: CPU kernels not built ({error})")
                 return
         if version == "editable":
             return  # found where it lies
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        tag = made_for.replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"  # C, but nothing of Python's ABI
+        build_data["tag"] = f"py3-none-{tag}"  # C, but nothing of Python's ABI
         build_data["force_include"][str(target)] = f"regard/engine/backends/cpu/{target.name}"
+
+
+def _platform() -> str:
+    """What the library is for: this machine, or the one that $_PYTHON_HOST_PLATFORM names, with a
+    $CC that compiles for it. A library has one machine even where Python is built for two."""
+    return sysconfig.get_platform().replace("universal2", platform.machine())
 
 
 def _load(path: Path) -> Any:

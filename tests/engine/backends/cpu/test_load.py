@@ -5,6 +5,7 @@ from __future__ import annotations
 import _ctypes
 import errno
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -227,6 +228,17 @@ def test_why_not_says_why(places: tuple[Path, Path], monkeypatch: pytest.MonkeyP
         load()
 
 
+def test_why_not_says_what_became_of_the_wheel_s_library_too(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for another machine, say, and nothing here to compile with."""
+    (tmp_path / "foreign.so").write_bytes(b"foreign")
+    monkeypatch.setattr(loading, "packaged", lambda: tmp_path / "foreign.so")
+    monkeypatch.setattr(loading, "compile_library", never)
+    reason = str(why_not())
+    assert "foreign.so" in reason and reason.endswith("; nothing is to be compiled")
+
+
 def test_a_compiler_that_makes_rubbish_is_a_reason_too(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +279,19 @@ def test_instruction_sets_from_slow_to_fast(library: Path) -> None:
     for name in names:
         assert Kernels(library, name).isa == name
         assert Kernels(library, name).remark.startswith(f"{name} kernels, ")
+
+
+def test_the_best_instruction_set_is_the_one_the_system_lists(library: Path) -> None:
+    """The kernels ask the processor; Linux lists what it has and the system saves."""
+    described = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not described.exists():
+        pytest.skip("neither x86-64 nor a list of what it can do")
+    line = next(x for x in described.read_text().splitlines() if x.startswith("flags"))
+    flags = set(line.split())
+    best = "avx2" if {"avx2", "fma"} <= flags else "generic"
+    if best == "avx2" and {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= flags:
+        best = "avx512"
+    assert Kernels(library).isa == best
 
 
 def test_an_instruction_set_this_machine_has_not(library: Path) -> None:

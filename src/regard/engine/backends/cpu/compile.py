@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,10 +23,11 @@ class BuildError(RuntimeError):
     """The library cannot be built here; the message says why."""
 
 
-def source_key() -> str:
-    """Names what the sources say, so that a library built from others is never loaded."""
-    machine = (sys.platform, platform.machine())
-    digest = hashlib.sha256(" ".join([*_FLAGS, *machine]).encode())
+def source_key(machine: str | None = None) -> str:
+    """Names what the sources say, so that a library built from others is never loaded. `machine` is
+    the one that the library is for, by default this one."""
+    system = (sys.platform, machine or platform.machine())
+    digest = hashlib.sha256(" ".join([*_FLAGS, *system]).encode())
     for path in sorted(_SOURCES.glob("*.[ch]")):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -37,15 +39,15 @@ def machine_key() -> str:
     compiler = find_compiler()
     if compiler is None:
         return f"{_digest(_processor())[:8]}-{'?' * 8}"
-    file = Path(os.path.realpath(shutil.which(compiler.split()[0]) or compiler))
+    file = Path(os.path.realpath(shutil.which(shlex.split(compiler)[0]) or compiler))
     facts = file.stat()
     built = f"{compiler} {file} {facts.st_size} {facts.st_mtime_ns}"
     return f"{_digest(_processor())[:8]}-{_digest(built.encode())[:8]}"
 
 
-def packaged() -> Path | None:
+def packaged(machine: str | None = None) -> Path | None:
     """The library that the build backend put beside this file; None where there is none."""
-    return intact(Path(__file__).parent, f"regard_cpu-{source_key()}")
+    return intact(Path(__file__).parent, f"regard_cpu-{source_key(machine)}")
 
 
 def intact(folder: Path, stem: str) -> Path | None:
@@ -63,7 +65,7 @@ def intact(folder: Path, stem: str) -> Path | None:
 def find_compiler() -> str | None:
     """The C compiler of this machine: $CC, or the first of cc, gcc, clang on the path."""
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
-        if name and shutil.which(name.split()[0]):
+        if name and shutil.which(shlex.split(name)[0]):
             return name
     return None
 
@@ -75,13 +77,16 @@ def compile_library(folder: Path, stem: str) -> Path:
         raise BuildError("the kernels need POSIX threads, which Windows does not have")
     compiler = find_compiler()
     if compiler is None:
-        raise BuildError("no C compiler found: none of $CC, cc, gcc, clang is on the path")
+        raise BuildError(
+            "no C compiler found: none of $CC, cc, gcc, clang is on the path; with one of them, or "
+            "in a wheel of regard that carries kernels for this machine, there would be kernels"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as work:
             made = Path(work) / "regard_cpu.so"
             source = str(_SOURCES / "regard_cpu.c")
-            command = [*compiler.split(), *_FLAGS, source, "-o", str(made), "-lm"]
+            command = [*shlex.split(compiler), *_FLAGS, source, "-o", str(made), "-lm"]
             done = _run(command)
             if done.returncode != 0:
                 raise BuildError(f"{compiler} failed: {_first_error(done.stderr)}")

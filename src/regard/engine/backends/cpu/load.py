@@ -66,7 +66,7 @@ def _find() -> Kernels | str:
         try:
             return _cached_or_compiled(folder, reasons)
         except (BuildError, OSError, AttributeError) as error:
-            return str(error)
+            return "; ".join([*reasons, str(error)])
     return "; ".join(reasons)
 
 
