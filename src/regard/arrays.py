@@ -67,7 +67,7 @@ def counts_or_flags(given: Any, name: str) -> Any:
 
 def _refuse_negative(given: Any, name: str) -> None:
     """Of Python's numbers alone: the values of an array may be on a device, or not there yet."""
-    if isinstance(given, list | tuple):
+    if isinstance(given, (list, tuple)):
         for one in given:
             _refuse_negative(one, name)
     elif type(given) is int and given < 0:
@@ -90,10 +90,10 @@ def pick(array: Any, batch: tuple[int, ...], trailing: int) -> Any:
 
 def check_broadcast(shape: Sequence[int], full: Sequence[int], name: str, axes: str) -> None:
     """Raise ShapeError unless `shape` broadcasts to `full`, whose axes are called `axes`."""
-    fits = len(shape) <= len(full) and all(
-        n == 1 or n == f  # not `in`: while torch traces, sizes are symbols
-        for n, f in zip(reversed(shape), reversed(full), strict=False)
-    )
+    missing = len(full) - len(shape)
+    fits = missing >= 0
+    if fits:  # while torch traces, sizes are symbols, which are in no tuple
+        fits = not [n for n, f in zip(shape, full[missing:], strict=True) if not (n == 1 or n == f)]
     if not fits:
         raise ShapeError(
             f"{name} has shape {tuple(shape)}, which does not broadcast to {axes} = {tuple(full)}"

@@ -483,6 +483,6 @@ def _constant_of(value: Any) -> Any:
         return tuple(_constant_of(one) for one in value["tuple"])
     if isinstance(value, int) and abs(value) >= _WHOLE:
         raise InputError(f"{value!r:.60} is no number of ours")
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InputError(f"{value!r:.60} is no constant")

@@ -30,7 +30,7 @@ class Step:
     p: Any  # e^above
     i: Any  # (r,) the queries, those inside the matrix
     j: Any  # (c,) the keys
-    position: int  # query i stands at key i + position
+    position: Any  # query i stands at key i + position: a number, or one each (r,)
     shrink: Any  # (…, R): a, which turns the sums so far into such of the new maximum
     delta: Any  # (…, R): δ
 
@@ -185,7 +185,7 @@ class RunningRows:
             for one in sums
         }
 
-    def fold(self, scores: Any, scaled: Any, i: Any, j: Any, position: int) -> Step:
+    def fold(self, scores: Any, scaled: Any, i: Any, j: Any, position: Any) -> Step:
         """One more tile (*lead, C) of final scores, −∞ where hidden."""
         xp = library(scores)
         peak = xp.maximum(self.peak, amax(scores))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from regard.arrays import as_array, brief, check_broadcast, is_integer, like
 from regard.declare import Declared, array, check_parts, part
 from regard.errors import DTypeError, InputError, ShapeError
-from regard.mask import Align, Extent
+from regard.mask import Align, Extent, Pack
 from regard.mask.base import check_align, check_places
 
 _FARTHEST = 2**20  # distances that a relative bias lists
@@ -28,10 +29,15 @@ class Bias(Declared):
 
     family = "bias"
     narrow: ClassVar[bool] = False  # its arrays may be large: tiles are converted, not the whole
+    is_relative: ClassVar[bool] = False  # it depends on key − query alone
 
     @abstractmethod
     def tile(self, i: Any, j: Any, extent: Extent) -> Any:
         """The numbers for index vectors i (R,), j (C,): broadcastable to (*batch, heads, R, C)."""
+
+    def map_numbers(self, fn: Callable[[Any], Any]) -> Bias:
+        """With what fn makes of the arrays that hold its numbers; others stay as they are."""
+        return self.map(fn)
 
     def hides(self) -> bool:
         """Whether a number may be −∞, which counts as masked."""
@@ -41,6 +47,10 @@ class Bias(Declared):
         """Add what a tile's dS (*batch, Hq, R, C) gives to each array, in closed form; False where
         there is none, and autograd differentiates `tile`."""
         return False
+
+    def of_sequence(self, n: int, *part: int) -> Bias:
+        """The bias of the n-th of packed sequences, which stands at this part."""
+        return self.seen_from(*part)
 
     def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Bias:
         """The bias of a part: its query 0 is query_start of so many queries; keys likewise."""
@@ -101,6 +111,7 @@ class ALiBi(Bias):
     """−slope · |distance|: attention with linear biases, one slope per query head."""
 
     tag = "alibi/1"
+    is_relative = True
     slopes: Any = array("heads", batch=False)
     align: Align = "end"
 
@@ -138,6 +149,7 @@ class RelativeBias(Bias):
     """T5's learned bias: distances fall into buckets, each bucket has one number per head."""
 
     tag = "relative-bias/1"
+    is_relative = True
     table: Any = array("buckets", "heads", batch=False)  # as T5 stores it
     bidirectional: bool = True
     max_distance: int = 128
@@ -272,6 +284,66 @@ class PartBias(Bias):
         return replace(self, query_start=down, key_start=across)
 
 
+class PackedBias(Bias):
+    """A bias of each of some packed sequences, which is told its own places."""
+
+    tag = "packed-bias/1"
+    query_starts: Any = array("starts", batch=False)
+    key_starts: Any = array("starts", batch=False)
+    bias: Bias = part()
+
+    def __post_init__(self) -> None:
+        check_parts(self, Bias)
+
+    @property
+    def narrow(self) -> bool:  # type: ignore[override]
+        """As the bias."""
+        return self.bias.narrow
+
+    @property
+    def pack(self) -> Pack:
+        """Where sequences begin."""
+        return Pack(self.query_starts, self.key_starts)
+
+    def tile(self, i: Any, j: Any, extent: Extent) -> Any:
+        """0 between sequences, where masks hide everything."""
+
+        def one(n: int, rows: Any, cols: Any, here: Extent) -> Any:
+            return self.bias.select((n,)).tile(rows, cols, here)
+
+        return self.pack.fill(i, j, extent, one)
+
+    def map_numbers(self, fn: Callable[[Any], Any]) -> PackedBias:
+        """Those of the bias inside; starts are whole numbers."""
+        return replace(self, bias=self.bias.map_numbers(fn))
+
+    def hides(self) -> bool:
+        return self.bias.hides()
+
+    def of_sequence(self, n: int, *part: int) -> Bias:
+        return self.bias.select((n,))
+
+    def select(self, batch: tuple[int, ...]) -> PackedBias:
+        """The same for every batch entry: arrays inside speak of sequences."""
+        return self
+
+    def cut(
+        self,
+        extent: Extent,
+        batch: Sequence[range],
+        heads: range,
+        queries: range | None = None,
+        keys: range | None = None,
+    ) -> PackedBias:
+        """Of some heads; the batch of the bias inside are the sequences."""
+        count = self.pack.sequences
+        inside = Extent(extent.queries, extent.keys, (count,), extent.heads)
+        return replace(self, bias=self.bias.cut(inside, (range(count),), heads))
+
+    def check(self, extent: Extent) -> None:
+        self.pack.check(self.bias, extent)
+
+
 def as_bias(given: Any) -> Bias | None:
     """A bias as it is, an array as a BiasTable, None as None."""
     if isinstance(given, Bias):
@@ -300,7 +372,7 @@ class ScoreRule(Declared):
         check_parts(self, Bias)
         for name in ("scale", "softcap"):
             given = getattr(self, name)
-            if given is not None and not isinstance(given, int | float):
+            if given is not None and not isinstance(given, (int, float)):
                 raise DTypeError(f"{name} is a {type(given).__name__}; give a plain number")
         if not math.isfinite(self.scale):
             raise InputError(f"scale={self.scale}; give a finite number, such as 1/√d_k")

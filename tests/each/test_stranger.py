@@ -1,4 +1,4 @@
-"""A mask and three statistics that this file alone defines work wherever ours do.
+"""A mask, a bias and three statistics that this file alone defines work wherever ours do.
 
 Without a line in the package: on every implementation, over ranks, through torch.compile and
 torch.export, in recordings, tables, the terminal and the page. What cannot be is refused in one
@@ -23,10 +23,12 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import regard
 import warm
 from each.conftest import DEVICE
+from installed import needs_one_graph
 from parallel.world import run
 from regard.errors import GradientError, InputError, UnavailableError
 from regard.mask import Extent, Mask, Verdict
 from regard.parallel import Shards, ring, tree, ulysses
+from regard.score import Bias
 from regard.shapes import AttentionShape
 from regard.summary import (
     ColumnStatistic,
@@ -129,6 +131,17 @@ class MeanReceived(Summary):
         return None if mass is None else mass / max(shape.queries, 1)
 
 
+class Squared(Bias):
+    """−slope · distance²."""
+
+    tag = "test.squared/1"
+    slope: float
+
+    def tile(self, i: Any, j: Any, extent: Extent) -> Any:
+        away = (i + extent.shift("end"))[:, None] - j[None, :]
+        return -self.slope * (away * away).to(torch.float64)
+
+
 ASKED = (Varentropy(), MostReceived(), MeanReceived(), Entropy())
 MASKS: dict[str, Mask] = {
     "alone": Dilated(3),
@@ -187,6 +200,25 @@ def test_gradients(implementation: str | None, tokens: int = 40) -> None:
         near(found, right)
 
 
+def test_a_bias_is_added_or_refused() -> None:
+    q, k, v = given = [t.requires_grad_() for t in tensors(60)]
+    right = regard.attend(q, k, v, bias=Squared(0.01), implementation="dense")
+    for implementation in ("tiled", None):
+        found = regard.attend(q, k, v, bias=Squared(0.01), implementation=implementation)
+        compare(found, right)
+        for a, b in zip(
+            *(
+                torch.autograd.grad(x.output.sum(), given, retain_graph=True)
+                for x in (found, right)
+            ),
+            strict=True,
+        ):
+            near(a, b)
+    near(regard.replay(q.detach(), k.detach(), bias=Squared(0.01)).entropy(), right.entropy())
+    with pytest.raises(UnavailableError, match=r"of biases it does not know Squared\(slope=0.01\)"):
+        regard.attend(q, k, v, bias=Squared(0.01), implementation=ON[0])
+
+
 def test_what_has_no_gradient_says_so() -> None:
     given = [t.requires_grad_() for t in tensors(20)]
     a = regard.attend(*given, mask=Dilated(2), implementation=ON[0])
@@ -207,12 +239,15 @@ def both(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
 
 
 def test_compiled() -> None:
+    needs_one_graph()
     given = tensors(30)
     for found, right in zip(torch.compile(both, fullgraph=True)(*given), both(*given), strict=True):
         near(found, right)
 
 
 def test_compiled_gradients() -> None:
+    needs_one_graph()
+
     def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         a = regard.attend(q, k, v, mask=Dilated(3))
         return a.summarize(Varentropy())[Varentropy()].square().sum() + a.output.sum()
@@ -226,6 +261,8 @@ def test_compiled_gradients() -> None:
 
 
 def test_exported() -> None:
+    needs_one_graph()
+
     class Model(torch.nn.Module):
         def forward(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
             return both(q, k, v)

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import regard
+from installed import needs_one_graph
 from regard.engine.backends.cpu.sweeps import CpuSweeps
 from regard.engine.backends.tiled import TiledSweeps
 from regard.engine.call import Brought
@@ -282,6 +283,8 @@ def test_checkpointing_runs_it_again(reentrant: bool) -> None:
 
 
 def test_compiled() -> None:
+    needs_one_graph()
+
     def step(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         a = regard.attend(q, k, v, mask=regard.Causal(), **LATER)
         return a.output, a.received()

@@ -52,7 +52,7 @@ def test_texts_differ_where_specs_do() -> None:
 
 
 def test_asking_keeps_the_rules() -> None:
-    spec = Spec.of(regard.Causal(), api.ScoreRule(0.5, softcap=2.0))
+    spec = Spec.of(regard.Causal(), ScoreRule(0.5, softcap=2.0))
     asked = Spec.parse(spec.asking(output=True, what="scores"))
     assert (asked.mask, asked.score) == (spec.mask, spec.score)
     assert asked.output and asked.what == "scores" and not spec.output

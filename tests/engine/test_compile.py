@@ -14,6 +14,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch.utils.checkpoint import checkpoint
 
 import regard
+from installed import needs_one_graph
 from regard.engine import ops
 from regard.engine.backends import library as fused
 from regard.engine.call import RowState
@@ -138,12 +139,15 @@ def expect_same(compiled: Callable[..., list[Tensor]], plain: Any, leaves: list[
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_compiled_functions_say_what_plain_ones_say(function):
+    needs_one_graph()
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     expect_same(compiled, function, tensors())
 
 
 @pytest.mark.parametrize("name", ["cpu", "tiled"])
 def test_an_implementation_may_be_named_in_compiled_code(name):
+    needs_one_graph()
+
     def function(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         a = regard.attend(q, k, v, mask=regard.Causal() & regard.Window(4), implementation=name)
         return [a.output, a.entropy(), a.received()]
@@ -170,6 +174,7 @@ def test_infix_products_break_the_graph_and_are_right():
 
 
 def test_inductor_compiles_it_too():
+    needs_one_graph()
     compiled = torch.compile(output_and_entropy, fullgraph=True)
     expect_same(compiled, output_and_entropy, tensors())
 
@@ -191,6 +196,7 @@ def test_a_mask_tensor_is_an_input_not_a_constant():
 
 @pytest.mark.parametrize("function", [columns, last_row, padded])
 def test_lengths_may_vary_without_compiling_again(function):
+    needs_one_graph()
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)
     compiled(*tensors(10, 13))
     with torch.compiler.set_stance("fail_on_recompile"):
@@ -199,6 +205,7 @@ def test_lengths_may_vary_without_compiling_again(function):
 
 
 def test_validation_works_while_tracing():
+    needs_one_graph()
     compiled = torch.compile(output_and_entropy, fullgraph=True, backend="aot_eager")
     q, k, v = tensors()
     with pytest.raises(Exception, match="query dim 8 ≠ key dim 7"):
@@ -224,6 +231,8 @@ class Layer(nn.Module):
 @pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed length", "any length"])
 def test_a_layer_exports(dynamic, strict):
+    if strict:
+        needs_one_graph()
     torch.manual_seed(0)
     layer = Layer()
     x, lengths = torch.randn(2, 9, 16), torch.tensor([4, 9])

@@ -85,6 +85,15 @@ def with_dots(draw: st.DrawFn, index: tuple[Any, ...], ndim: int) -> Any:
     return (*index[:kept], ..., *index[kept:]) if len(index) == ndim else (*index, ...)
 
 
+@st.composite
+def with_new_axes(draw: st.DrawFn, index: Any) -> Any:
+    """The same index with None here and there."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        parts.insert(draw(st.integers(0, len(parts))), None)
+    return index if len(parts) == 1 else tuple(parts)
+
+
 def as_torch(index: Any) -> Any:
     """numpy's arrays as tensors, which is how torch takes them."""
     if isinstance(index, tuple):
@@ -100,6 +109,7 @@ def test_an_index_means_what_it_means_to_a_tensor(implementation, shape, data):
     a, every = attention(shape, implementation)
     index = data.draw(st.one_of(outer(shape), pointwise(shape)))
     index = data.draw(with_dots(index, len(shape)))
+    index = data.draw(with_new_axes(index))
     expected = every[as_torch(index)]
     found = a[index]
     assert found.shape == expected.shape
@@ -112,6 +122,13 @@ def test_scores_are_indexed_alike(implementation):
     every = a.scores[...]
     for index in [(0, 1), (..., 3), (1, ..., [0, 4], [3, 2]), (slice(None), 2, slice(1, 6, 2))]:
         assert torch.equal(a.scores[index], every[index])
+
+
+def test_booleans_of_several_axes():
+    a, every = attention((2, 3, 7, 5), "cpu")
+    for index in [every > 0.2, (0, every[0] > 0.2), (..., every[1, 1] > 0.1), every[..., 0] > 0.5]:
+        assert torch.equal(a[index], every[index])
+    assert torch.equal(a[0, None, every[0, :, 0, 0] > 0], every[0, None, every[0, :, 0, 0] > 0])
 
 
 def test_many_scattered_cells_are_gathered_in_order():
@@ -168,7 +185,8 @@ def test_an_empty_choice_is_an_empty_answer():
         ((..., torch.tensor([True] * 4)), "does not fit"),
         ((..., torch.tensor([], dtype=torch.bool)), "does not fit"),
         (slice(None, None, -1), "does not fit"),
-        (None, "None cannot index an attention matrix; use slices and integers"),
+        ((None, 0, 0, 0, 0), "names too many axes"),
+        ((..., torch.ones(2, 5) > 0), "does not fit"),
         (True, "True cannot index"),
         (torch.tensor(True), "tensor(True) cannot index"),
         (torch.tensor(1.5), "tensor(1.5000) cannot index"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import Counter
 from typing import Any
@@ -15,6 +16,8 @@ import regard
 from regard.engine.backends.cpu.sweeps import CpuSweeps
 from regard.engine.backends.tiled import TiledSweeps
 from regard.errors import GradientError, StaleError
+from regard.mask import Extent
+from regard.score import Bias
 from regard.summary import Visible
 
 IMPLEMENTATIONS = pytest.mark.parametrize("implementation", ["cpu", "tiled", "dense", "library"])
@@ -428,3 +431,30 @@ def test_the_library_leaves_no_state_so_the_first_question_sweeps_for_it(monkeyp
     a.max_logit()
     a.max_logit()
     assert counted == {"rows": 2}
+
+
+class _Ramp(Bias):
+    """A class without a tag, around a function."""
+
+    fn: Any
+
+    def tile(self, i: Any, j: Any, extent: Extent) -> Any:
+        return self.fn(i[:, None], j[None, :]).double()
+
+
+def test_functions_stay_as_long_as_gradients_may_be_asked_for():
+    def loss(implementation):
+        mask = regard.Rule(lambda i, j: (i + j) % 3 != 0)
+        bias = _Ramp(lambda i, j: (i - j) * 0.1)
+        a = regard.attend(q, k, v, mask=mask, bias=bias, implementation=implementation)
+        return a.output.square().sum() + a.received().square().sum()
+
+    dice = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(2, 9, 4, generator=dice, dtype=torch.float64, requires_grad=True)
+        for _ in range(3)
+    )
+    found, right = loss("tiled"), loss("dense")
+    gc.collect()
+    for a, b in zip(*(torch.autograd.grad(one, (q, k, v)) for one in (found, right)), strict=True):
+        torch.testing.assert_close(a, b)

@@ -31,6 +31,13 @@ def ask(q, k, v):
         flat += list(value) if isinstance(value, tuple) else [value]
     return flat
 
+def pack(q, k, v):
+    q, k, v = (t[0].transpose(0, 1) for t in (q, k, v))
+    starts = torch.arange(0, len(q) + 1, max(len(q) // 64, 1))
+    starts[-1] = len(q)
+    a = regard.attend(q, k, v, mask=regard.Causal(), summaries=ASKED, cu_seqlens_q=starts)
+    return [a.output, a.lse, *a.top(8), a.received(), a.entropy()]
+
 def learn(q, k, v):
     a = regard.attend(q, k, v, mask=regard.Causal(), summaries=(regard.Entropy(),),
                       implementation="cpu")
@@ -65,6 +72,10 @@ def test_every_summary_of_16384_tokens_takes_less_than_100_megabytes():
     found = _measure("ask, 16384")
     assert found["kept"] > 20 * MEGABYTE, "there was something to measure"
     assert found["extra"] < 100 * MEGABYTE
+
+
+def test_packed_sequences_of_16384_tokens_take_less_than_100_megabytes():
+    assert _measure("pack, 16384")["extra"] < 100 * MEGABYTE
 
 
 def test_the_backward_of_8192_tokens_is_far_below_one_matrix():

@@ -102,7 +102,7 @@ def test_wrong_questions(call, kind, said):
 
 def test_a_dense_matrix_beyond_the_limit_must_be_forced(monkeypatch):
     monkeypatch.setattr("regard.engine.attention._LARGEST_DENSE", 1000)
-    said = r"the dense matrix \(2, 4, 5, 7\) would take 0.0 GiB; ask for rows.*dense\(force=True\)"
+    said = r"dense\(\) needs the dense matrix \(2, 4, 5, 7\), which would take 0.0 GiB of at most 0"
     with pytest.raises(TooLargeError, match=said):
         A.dense()
     with pytest.raises(TooLargeError):

@@ -13,7 +13,18 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Window, as_mask
+from regard.mask import (
+    Causal,
+    Documents,
+    Extent,
+    Mask,
+    Packed,
+    Padding,
+    Prefix,
+    Rule,
+    Window,
+    as_mask,
+)
 
 Truth = Callable[[tuple[int, ...], int, int, int], bool]
 
@@ -164,9 +175,53 @@ def table(draw: st.DrawFn, extent: Extent) -> Case:
     return Case(as_mask(array), extent, lambda b, h, i, j: at((*b, h, i, j)))
 
 
+@st.composite
+def packed(draw: st.DrawFn, extent: Extent) -> Case:
+    """Some sequences, empty ones among them, each under a mask that is told its own places."""
+    count = draw(st.integers(1, 3))
+
+    def starts(tokens: int) -> np.ndarray:
+        inner = st.lists(st.integers(0, tokens), min_size=count - 1, max_size=count - 1)
+        return np.array([0, *sorted(draw(inner)), tokens])
+
+    queries = starts(extent.queries)
+    together = extent.queries == extent.keys and draw(st.booleans())
+    keys = queries if together else starts(extent.keys)
+    alone = [
+        Extent(int(q), int(k), (), extent.heads)
+        for q, k in zip(np.diff(queries), np.diff(keys), strict=True)
+    ]
+    side = st.none() | st.integers(0, 3)
+    left, right, align, n = draw(side), draw(side), draw(aligns), draw(st.integers(0, 2))
+    kind = draw(st.sampled_from(["window", "either", "lengths", "rule"]))
+    lengths = np.array(draw(st.lists(st.integers(0, 4), min_size=count, max_size=count)))
+    window = Window(left, right, align)
+    inside = {
+        "window": window,
+        "either": window | Prefix(n),
+        "lengths": Padding(lengths),
+        "rule": Rule(lambda b, h, i, j: (b + h + 2 * i + j) % 3 > 0) & window,
+    }[kind]
+
+    def truth(_, h, i, j):
+        b, c = (int(np.searchsorted(s[1:], t, side="right")) for s, t in ((queries, i), (keys, j)))
+        if b != c:
+            return False
+        i, j = i - queries[b], j - keys[b]
+        ahead = j - stand(alone[b], align, i)
+        near = (left is None or -ahead <= left) and (right is None or ahead <= right)
+        if kind == "window":
+            return near
+        if kind == "either":
+            return near or j < n
+        return j < lengths[b] if kind == "lengths" else near and (b + h + 2 * i + j) % 3 > 0
+
+    return Case(Packed(queries, None if together else keys, inside), extent, truth)
+
+
 def simple(extent: Extent) -> st.SearchStrategy[Case]:
     """One mask of any kind."""
-    kinds = (causal, window, prefix, padding, documents, rule, table)
+    kinds = (causal, window, prefix, padding, documents, packed, rule, table)
     return st.one_of(*(kind(extent) for kind in kinds))
 
 

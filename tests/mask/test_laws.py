@@ -17,6 +17,7 @@ KINDS = [
     cases.prefix,
     cases.padding,
     cases.documents,
+    cases.packed,
     cases.rule,
     cases.table,
     cases.composed,

@@ -157,12 +157,14 @@ class Swept:
         self, call: Call, measures: tuple[Summary, ...], given: RowState | None, **question: Any
     ) -> tuple[Tensor, Tensor, RowState, dict[Summary, Measured]]:
         """Output, lse, state and what was measured, with what torch's operator attaches to them."""
+        call = call.read()
         spec = self._spec(call).asking(asked=measure_text(measures), **question)
         seed = torch.randint(2**31, ()) if question.get("dropout") else None
         output, peak, log, lse, *flat = ops.rows(
             call.query, call.key, call.value, list(call.arrays), list(given or ()),
             marks_of(measures), seed, spec,
         )  # fmt: skip
+        _hold(call, output, lse)
         parts, values = iter(flat), {}
         for m in measures:
             values[m] = m.packed([next(parts) for _ in m.tensors(call.shape)])
@@ -180,10 +182,12 @@ class Swept:
         more = [t for t in (*state, chosen, y) if t is not None]
         if self._is_plain(call, *more):
             return self._sweeps(call).columns(call, state, chosen, y, seen, offsets)
+        call = call.read()
         spec = self._spec(call).asking(seen=seen, offsets=offsets)
         mass, count, product, diagonals = ops.columns(
             call.query, call.key, list(call.arrays), list(state), chosen, y, spec
         )
+        _hold(call, mass, product)
         return ColumnAnswers(mass, count if seen else None, product, diagonals if offsets else None)
 
     # ── questions ────────────────────────────────────────────────────────────────────────────
@@ -299,11 +303,13 @@ class Swept:
         """(units, rows, cols): a rectangle of weights or final scores of some heads."""
         if self._is_plain(call, *state, *place):
             return self._sweeps(call).cells(call, state, place, what)
+        call = call.read()
         spec = self._spec(call).asking(what=what)
         return ops.cells(call.query, call.key, list(call.arrays), list(state), list(place), spec)
 
     def apply(self, call: Call, state: RowState, x: Tensor) -> Tensor:
         """A @ x for x (*batch, Hq, S, M): the forward over other values."""
+        call = call.read()
         group, exact = call.shape.group, call.exact
         key = call.key if group == 1 else call.key.repeat_interleave(group, -3)
         spec = self._spec(call).asking(output=True)
@@ -317,6 +323,19 @@ class Swept:
     def _spec(self, call: Call) -> Spec:
         rules = Spec.of(call.mask, call.score)
         return Spec(rules.mask, rules.score, self.name, self._checked, place=call.place)
+
+
+def _hold(call: Call, *made: Tensor | None) -> None:
+    """The graph behind a tensor has a text of the call's rules, in which functions are numbers:
+    as long as it can be asked for gradients, the functions stay."""
+    if torch.compiler.is_compiling():
+        return
+    for tensor in made:
+        if tensor is not None and tensor.grad_fn is not None:
+            kept: Any = (
+                tensor.grad_fn.metadata
+            )  # a dictionary, which torch's types take for a method
+            kept["regard rules"] = (call.mask, call.score.bias)
 
 
 def _detached(call: Call) -> Call:

@@ -6,11 +6,9 @@ looking at values, so that all of it can be traced.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from operator import index
 from typing import Any
 
 import torch
@@ -18,8 +16,8 @@ from torch import Tensor
 
 from regard.engine.answers import Swept
 from regard.engine.attention import Attention
-from regard.engine.backends.dtensor import for_dtensors, placed_like
-from regard.engine.call import Answers, Call, Known, RowState, map_parts
+from regard.engine.backends.dtensor import for_dtensors
+from regard.engine.call import Answers, Call, Known, map_parts
 from regard.engine.checks import (
     FLOATS,
     broadcast,
@@ -28,8 +26,9 @@ from regard.engine.checks import (
     check_inputs,
     check_summaries,
     check_tensors,
-    short,
+    given_state,
 )
+from regard.engine.checks import call_of as _call
 from regard.engine.observers import (
     EDITORS,
     LISTENERS,
@@ -39,6 +38,8 @@ from regard.engine.observers import (
     listeners,
     unheard,
 )
+from regard.engine.packing import pack_of
+from regard.engine.paging import packed_lse, paged
 from regard.engine.plan import KEPT, MEASURING, Implementation, Settled, choose, keep, key_of
 from regard.engine.torch_state import (
     check_whole,
@@ -47,11 +48,10 @@ from regard.engine.torch_state import (
     is_batched,
     unintercepted,
 )
-from regard.errors import DeviceError, DTypeError, GradientError, InputError, ShapeError
-from regard.mask import Causal, Mask, as_mask
+from regard.errors import DTypeError, GradientError, InputError, ShapeError
+from regard.mask import Causal, Mask, Pack, as_mask
 from regard.mask.base import Part
-from regard.score import Bias, PartBias, ScoreRule, as_bias
-from regard.shapes import AttentionShape
+from regard.score import Bias, PartBias, as_bias
 from regard.state import Partial, rounded_off
 from regard.summary import Received, Summary
 
@@ -70,6 +70,8 @@ def attend(
     summaries: tuple[Summary, ...] = (),
     in_backward: tuple[Summary, ...] = (),
     implementation: str | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
 ) -> Attention:
     """Softmax attention whose result answers questions about where it looked.
 
@@ -85,13 +87,29 @@ def attend(
     in_backward     (regard.Received(),): measured by the backward, which has the weights anyway;
                     asked before it, or where none comes, it is swept for as always
     implementation  a name to insist on; without it the fastest that can serve the call
+    cu_seqlens_q    (sequences + 1,) int32: packed sequences one behind the other, without padding.
+    cu_seqlens_k    Then query is (tokens, Hq, D), key (tokens, Hkv, D), value (tokens, Hkv, Dv),
+                    the output (tokens, Hq, Dv), and mask and bias speak of each sequence alone;
+                    cu_seqlens_k is cu_seqlens_q where not given
 
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
+    pack = None
+    if cu_seqlens_q is not None or cu_seqlens_k is not None:
+        given = {"query": query, "key": key, "value": value}
+        pack = _packed(given, cu_seqlens_q, cu_seqlens_k)
+        query, key, value = (t.transpose(0, 1) for t in (query, key, value))
     return attended(
         query, key, value, mask, scale, bias, softcap, sink, dropout, summaries, in_backward,
-        implementation,
+        implementation, pack=pack,
     )  # fmt: skip
+
+
+def _packed(given: dict[str, Tensor], cu_seqlens_q: Any, cu_seqlens_k: Any) -> Pack:
+    check_tensors(given)
+    if for_dtensors(None, *given.values()) is not None:
+        raise InputError("cu_seqlens beside DTensors; give plain tensors, or one batch entry each")
+    return pack_of(given, cu_seqlens_q, cu_seqlens_k)
 
 
 def attended(
@@ -108,14 +126,15 @@ def attended(
     in_backward: tuple[Summary, ...] = (),
     implementation: str | None = None,
     bare: bool = False,
+    pack: Pack | None = None,
 ) -> Attention:
     """`attend`. `bare`: the output is what the caller is after; the lse may come when asked for."""
     check_whole()
     query, key, value = in_autocast(query, key, value)
-    later = in_backward != () and bool(check_in_backward(in_backward))
+    later = in_backward != () and len(check_in_backward(in_backward)) > 0
     changing = editors() if torch.compiler.is_compiling() else EDITORS.get()
     alike = None
-    if bias is None and sink is None and not changing:
+    if bias is None and sink is None and pack is None and not changing:
         numbers = (scale, softcap, dropout, implementation)
         alike = key_of(query, key, value, mask, summaries, *numbers)
     settled = None if alike is None else KEPT.get(alike)
@@ -123,7 +142,8 @@ def attended(
         call, summaries, chosen = settled.call(query, key, value), settled.summaries, settled.chosen
         later = False  # nothing is settled for calls with gradients
     else:
-        call = _call(query, key, value, mask, scale, bias, softcap, sink, check_dropout(dropout))
+        dropout = check_dropout(dropout)
+        call = _call(query, key, value, mask, scale, bias, softcap, sink, dropout, pack)
         summaries = check_summaries(summaries, call.shape)
         call = edited_call(call, changing) if changing else call
         later = later and call.gradients
@@ -219,13 +239,33 @@ def replay(
     bias: Tensor | Bias | None = None,
     softcap: float | None = None,
     sink: Tensor | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    pages: Tensor | None = None,
+    lengths: Tensor | None = None,
 ) -> Attention:
     """The same questions behind somebody else's kernel; there is no output.
 
-    lse  (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where it had
-         one); without it one sweep computes it. Weights are exp(score − lse).
+    lse           (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where
+                  it had one); without it one sweep computes it. Weights are exp(score − lse).
+    cu_seqlens_q  packed sequences, as `attend` takes them and FlashAttention's varlen functions
+    cu_seqlens_k  do; lse is then (Hq, tokens)
+    pages         (B, most) int32: the blocks of each sequence's keys in a cache, which `key` is
+    lengths       then: (blocks, size, Hkv, D), of any strides, read where it lies; (B,) int32: how
+                  many keys each has. query is (B, Lq, Hq, D), or packed with cu_seqlens_q
     """
-    return replay_with((), query, key, lse, mask, scale, bias, softcap, sink)
+    pack: Pack | None = None
+    if pages is not None or lengths is not None:
+        check_tensors({"query": query, "key": key})
+        if cu_seqlens_k is not None:
+            raise InputError("cu_seqlens_k beside pages; lengths says how many keys there are")
+        lse = None if lse is None else packed_lse(lse, query)
+        query, key, slots, pack = paged(query, key, pages, lengths, cu_seqlens_q)
+        return replay_with((), query, key, lse, mask, scale, bias, softcap, sink, pack, slots)
+    if cu_seqlens_q is not None or cu_seqlens_k is not None:
+        pack = _packed({"query": query, "key": key}, cu_seqlens_q, cu_seqlens_k)
+        query, key = query.transpose(0, 1), key.transpose(0, 1)
+    return replay_with((), query, key, lse, mask, scale, bias, softcap, sink, pack)
 
 
 def replay_with(
@@ -238,24 +278,28 @@ def replay_with(
     bias: Tensor | Bias | None = None,
     softcap: float | None = None,
     sink: Tensor | None = None,
+    pack: Pack | None = None,
+    slots: Tensor | None = None,
 ) -> Attention:
     """`replay`, whose sweep for the lse brings along what it can measure on its way."""
     check_whole()
     is_plain = isinstance(key, Tensor) and key.layout == torch.strided
     nothing = key[..., :0] if is_plain else key
+    if slots is not None:
+        nothing = key.new_empty((key.shape[1], slots.shape[0], 0))
     alike = None
-    if is_plain and bias is None and sink is None:
+    if is_plain and bias is None and sink is None and pack is None:
         alike = key_of(query, key, nothing, mask, (), scale, softcap, "replay")
     settled = None if alike is None else KEPT.get(alike)
     if settled is not None:
         call, chosen = settled.call(query, key, nothing), settled.chosen
     else:
-        call = _call(query, key, nothing, mask, scale, bias, softcap, sink, 0.0)
+        call = _call(query, key, nothing, mask, scale, bias, softcap, sink, 0.0, pack, slots)
         chosen = _choose(call, (), None, questions_only=True)
         if alike is not None:
             keep(alike, Settled.of(call, (), chosen))
     known = Known()
-    state = _given_state(lse, call) if lse is not None else chosen.state(call, along, known)
+    state = given_state(lse, call) if lse is not None else chosen.state(call, along, known)
     found = Attention(call, Answers(query.new_empty(0), state.lse, known, state), chosen)
     found._output = None
     return found
@@ -319,7 +363,7 @@ def attend_partial(
     """
     check_inputs(query, key, value)
     for number in (query_start, key_start, total_queries, total_keys):
-        if not isinstance(number, int | torch.SymInt | None):
+        if not isinstance(number, (int, torch.SymInt, type(None))):
             raise DTypeError(f"{number!r} is no place; give whole numbers, counted in tokens")
     queries = query_start + query.shape[-2] if total_queries is None else total_queries
     keys = key_start + key.shape[-2] if total_keys is None else total_keys
@@ -383,96 +427,3 @@ def _choose(
         )
     chosen = choose(call.problem(summaries), implementation)
     return Swept(None) if questions_only and chosen.name == "library" else chosen
-
-
-def _call(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Mask | Tensor | None,
-    scale: float | None,
-    bias: Tensor | Bias | None,
-    softcap: float | None,
-    sink: Tensor | None,
-    dropout: float,
-) -> Call:
-    shape = check_inputs(query, key, value)
-    if shape.headless:
-        query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-    rule = _score_rule(query, shape, scale, bias, softcap, sink)
-    call = Call(query, key, value, _as_tensors(mask, query, shape), rule, shape, dropout)
-    # whether gradients exist is settled now, not when a question is asked
-    if torch.is_grad_enabled() or not any(t.requires_grad for t in call.tensors()):
-        return call
-    return call.map(lambda tensor: tensor.detach())
-
-
-def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:
-    """The mask with its arrays as tensors beside the query, checked against the problem."""
-    if mask is None:
-        return None
-    mask = as_mask(mask)
-    mask.check(shape.extent)
-    return mask.map(lambda array: _placed(array, query, "mask"))
-
-
-def _score_rule(
-    query: Tensor,
-    shape: AttentionShape,
-    scale: float | None,
-    bias: Any,
-    softcap: float | None,
-    sink: Any,
-) -> ScoreRule:
-    """Scale, cap, bias and sink as one value, its arrays as float tensors beside the query."""
-    exact = torch.promote_types(query.dtype, torch.float32)
-    bias = as_bias(bias)
-    if bias is not None:
-        cast = None if bias.narrow else exact
-        bias = bias.map(lambda array: _beside(array, query, "bias", cast))
-    if sink is not None:
-        sink = _beside(sink, query, "sink", exact)
-    # while torch traces, the dim may be a symbol; the rule is text and needs its number
-    scale = 1 / math.sqrt(index(shape.dim)) if scale is None else scale
-    rule = ScoreRule(scale, softcap, bias, sink)
-    rule.check(shape.extent)
-    return rule
-
-
-def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> Tensor:
-    """A float tensor on the query's device; numbers typed in by hand move there."""
-    by_hand = not isinstance(array, Tensor)
-    array = _placed(array, query, name)
-    if by_hand:
-        dtype = dtype or torch.promote_types(query.dtype, torch.float32)
-    elif not array.is_floating_point():
-        raise DTypeError(f"{name} has dtype {short(array.dtype)}; give floats")
-    return array if dtype is None else array.to(dtype)
-
-
-def _placed(array: Any, query: Tensor, name: str) -> Tensor:
-    """A tensor on the query's device; only what is no tensor yet moves there."""
-    if not isinstance(array, Tensor):
-        try:
-            array = torch.as_tensor(array, device=query.device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise DTypeError(f"{name} is a {type(array).__name__}; give a torch.Tensor") from error
-    if array.device != query.device:
-        raise DeviceError(f"{name} is on {array.device}, query on {query.device}; move it there")
-    return placed_like(array, query)
-
-
-def _given_state(lse: Tensor, call: Call) -> RowState:
-    """Somebody's lse as a row state."""
-    rows = (*call.shape.batch, call.shape.query_heads, call.shape.queries)
-    if not isinstance(lse, Tensor) or not lse.is_floating_point():
-        raise DTypeError("lse must be a float tensor, one number per row: (…, Hq, L)")
-    lse = _placed(lse, call.query, "lse")
-    if call.shape.headless and lse.ndim == 1:
-        lse = lse.unsqueeze(0)
-    if lse.shape == (*rows, 1):
-        lse = lse.squeeze(-1)
-    if tuple(lse.shape) != rows:
-        raise ShapeError(f"lse has shape {tuple(lse.shape)}; give one number per row: {rows}")
-    peak = lse.detach().to(call.exact)
-    return RowState(peak, torch.zeros_like(peak))

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.display import as_html
 from regard.engine.call import Answers, Call, Known, RowState, What, map_parts
 from regard.engine.indexing import read_cells
+from regard.engine.tensor_like import TensorLike
 from regard.engine.torch_state import unwatched
 from regard.errors import (
     DeviceError,
@@ -53,7 +54,7 @@ def counting_state(state: RowState, counted: Tensor) -> RowState:
 _LARGEST_DENSE = 2**30  # bytes
 
 
-class Attention(Asking):
+class Attention(Asking, TensorLike):
     """Softmax attention that remembers where it looked.
 
     The matrix is fully defined by q, k, the mask, the score rule and one number per row (`lse`).
@@ -72,6 +73,7 @@ class Attention(Asking):
         self._versions = _versions(call)
         self._written = _written(self._known) if self._known.values else ()
         self._headless = call.shape.headless
+        self._tokens_first = call.pack is not None  # as packed inputs have them
         self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
         self._twin: Attention | None = None
         self._parts: dict[range, Attention] = {}  # of a few rows each
@@ -86,10 +88,11 @@ class Attention(Asking):
 
     @property
     def output(self) -> Tensor:
-        """(…, Hq, L, Dv): the weighted sum of values."""
+        """(…, Hq, L, Dv): the weighted sum of values; (tokens, Hq, Dv) of packed sequences."""
         if self._output is None:
             raise InputError("replay computes no output; it has the one of the kernel it follows")
-        return self._public(self._output)
+        found = self._public(self._output)
+        return found.transpose(0, 1) if self._tokens_first else found
 
     @property
     def lse(self) -> Tensor:
@@ -100,11 +103,6 @@ class Attention(Asking):
     def shape(self) -> tuple[int, ...]:
         """(…, Hq, L, S): the shape of the matrix that is never built."""
         return self._call.shape.public(self._call.shape.extent.full)
-
-    @property
-    def ndim(self) -> int:
-        """How many axes the matrix has."""
-        return len(self.shape)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -148,17 +146,26 @@ class Attention(Asking):
 
     def dense(self, force: bool = False) -> Tensor:
         """(…, Hq, L, S): the full matrix. Refused above 1 GiB unless forced."""
+        return self[...] if force else self._whole("dense()")
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether weights have a gradient."""
+        return any(tensor.requires_grad for tensor in self._call.tensors())
+
+    def _whole(self, asked: str) -> Tensor:
         size = math.prod(self.shape) * self.dtype.itemsize
-        if size > _LARGEST_DENSE and not force:
+        if size > _LARGEST_DENSE:
             raise TooLargeError(
-                f"the dense matrix {self.shape} would take {size / 2**30:.1f} GiB; ask for rows, "
-                "a slice or pooled(), or call dense(force=True)"
+                f"{asked} needs the dense matrix {self.shape}, which would take "
+                f"{size / 2**30:.1f} GiB of at most {_LARGEST_DENSE // 2**30}; ask for rows, a "
+                "slice, top(), received() or pooled(), multiply by a @ x, or call dense(force=True)"
             )
         return self[...]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The full matrix as a numpy array."""
-        found = self.dense().detach().cpu().numpy()
+        found = self._whole("an array").detach().cpu().numpy()
         return found.astype(found.dtype if dtype is None else dtype, copy=bool(copy))
 
     # ── summaries ────────────────────────────────────────────────────────────────────────────
@@ -226,18 +233,47 @@ class Attention(Asking):
             raise DTypeError(f"a @ x: x has dtype {x.dtype}; give real numbers")
         return x
 
+    # ── packed sequences ─────────────────────────────────────────────────────────────────────
+
+    def sequence(self, n: int) -> Attention:
+        """The attention of one of the packed sequences, alone: its queries and keys are counted
+        from its own first ones. Nothing is copied."""
+        self._fresh()
+        call = self._call
+        if call.pack is None:
+            raise InputError(
+                "sequence(n) is for packed sequences; give attend or replay cu_seqlens_q"
+            )
+        pack = call.pack.on_host()
+        if not -pack.sequences <= n < pack.sequences:
+            raise InputError(f"sequence {n} does not exist; there are {pack.sequences}")
+        queries, keys = pack.of(n % pack.sequences)
+        here = slice(queries.start, queries.stop)
+        output, state = self._output, self._state
+        if state is not None:
+            state = RowState(*(part[..., here].contiguous() for part in state))
+        answers = Answers(
+            cast(Tensor, None if output is None else output[..., here, :]),
+            None if self._row_lse is None else self._row_lse[..., here], Known(), state,
+        )  # fmt: skip
+        found = Attention(
+            call.of_sequence(queries, keys, n % pack.sequences), answers, self._implementation
+        )
+        found._tokens_first = True
+        return found
+
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 
     def detach(self) -> Attention:
         """The same attention without gradients: it keeps no graph alive."""
         self._fresh()
-        return self._over(Tensor.detach)
+        return self._over(Tensor.detach, self._call)
 
     def clone(self) -> Attention:
         """The same attention over copies: later changes of q, k or answers in place cannot reach
         it."""
         self._fresh()
-        return self._over(lambda tensor: tensor.detach().clone())
+        return self._over(lambda tensor: tensor.detach().clone(), self._call.read())
 
     def release(self) -> None:
         """Let go of q, k, v and all that was measured; output and lse stay."""
@@ -245,12 +281,12 @@ class Attention(Asking):
         self._held, self._state, self._known, self._twin = None, None, Known(), None
         self._parts = {}
 
-    def _over(self, keep: Callable[[Tensor], Tensor]) -> Attention:
+    def _over(self, keep: Callable[[Tensor], Tensor], call: Call) -> Attention:
         """The same with every tensor as it is to be kept; what carries a graph is left behind."""
         output = self._output if self._output is None else keep(self._output)
         state = None if self._state is None else map_parts(self._state, keep)
         answers = Answers(cast(Tensor, output), keep(self._lse), self._known.map(keep), state)
-        found = Attention(self._call.map(keep), answers, self._implementation)
+        found = Attention(call.map(keep), answers, self._implementation)
         found._rows_counted = None if self._rows_counted is None else keep(self._rows_counted)
         return found
 
@@ -386,7 +422,7 @@ class Cells:
         )
 
 
-class Transposed:
+class Transposed(TensorLike):
     """Aᵀ, as something to multiply with."""
 
     def __init__(self, attention: Attention) -> None:
@@ -397,6 +433,17 @@ class Transposed:
         """(…, Hq, S, L)."""
         *lead, queries, keys = self._attention.shape
         return (*lead, keys, queries)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._attention.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self._attention.device
+
+    def _whole(self, asked: str) -> Tensor:
+        return self._attention._whole(asked).mT
 
     @property
     def T(self) -> Attention:  # noqa: N802

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
-from regard.mask import Mask
+from regard.mask import Mask, Pack
 from regard.score import Bias, ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Measured, Summary
@@ -47,10 +47,19 @@ class Call:
     dropout: float = 0.0
     seed: int = 0  # of the dropout
     place: int | None = None  # where query 0 stands among these keys; at the end where None
+    pack: Pack | None = None  # of packed sequences: where they begin
+    # of keys in a cache, which `key` is then, (blocks, Hkv, size, D): block · size + place in it
+    slots: Tensor | None = None  # (S,) int64
 
     @property
-    def position(self) -> int:
-        """Query i stands at key i + position, where distances are measured."""
+    def position(self) -> int | Tensor:
+        """Query i stands at key i + position, where distances are measured: one number, or one a
+        query (L,) where the mask says so."""
+        return position_of(self.mask, self.shape, self.place, self.query.device)
+
+    @property
+    def place_of_first(self) -> int:
+        """The key at which query 0 stands, where the mask does not say so."""
         return self.shape.extent.shift("end") if self.place is None else self.place
 
     @property
@@ -78,6 +87,19 @@ class Call:
             return inside
         return (*inside, *score.arrays())
 
+    def keys_at(self, cols: range) -> Tensor:
+        """(…, Hkv, n, D): some of the keys; out of a cache they are copied."""
+        if self.slots is None:
+            return self.key[..., cols.start : cols.stop, :]
+        slots, size = self.slots[cols.start : cols.stop], self.key.shape[2]
+        return self.key[slots // size, :, slots % size].transpose(0, 1)
+
+    def read(self) -> Call:
+        """The call with its keys in a tensor of their own, where they are in a cache."""
+        if self.slots is None:
+            return self
+        return replace(self, key=self.keys_at(range(self.shape.keys)), slots=None)
+
     def map(self, convert: Callable[[Tensor], Tensor]) -> Call:
         """The same call with each tensor replaced by convert(tensor)."""
         return replace(
@@ -94,7 +116,7 @@ class Call:
         shape = replace(self.shape, value_dim=value.shape[-1])
         return Call(
             self.query, self.key, value, self.mask, self.score, shape, seed=self.seed,
-            place=self.place,
+            place=self.place, slots=self.slots,
         )  # fmt: skip
 
     def of_rows(self, rows: range) -> Call:
@@ -108,10 +130,26 @@ class Call:
         if score.bias is not None:
             score = replace(score, bias=score.bias.seen_from(*part))
         at_end = self.place is None and rows.stop == shape.queries
-        place = None if at_end else self.position + rows.start
+        place = None if at_end else self.place_of_first + rows.start
         return Call(
             self.query[..., rows.start : rows.stop, :], self.key, self.value[..., :0], mask, score,
-            replace(shape, queries=len(rows), value_dim=0), place=place,
+            replace(shape, queries=len(rows), value_dim=0), place=place, slots=self.slots,
+        )  # fmt: skip
+
+    def of_sequence(self, queries: range, keys: range, n: int) -> Call:
+        """The attention of one packed sequence, alone."""
+        part = queries.start, keys.start, self.shape.queries, self.shape.keys
+        score, rows = self.score, slice(queries.start, queries.stop)
+        bias = None if score.bias is None else score.bias.of_sequence(n, *part)
+        cols = slice(keys.start, keys.stop)
+        slots = None if self.slots is None else self.slots[cols]
+        return Call(
+            self.query[..., rows, :],
+            self.key[..., cols, :] if slots is None else self.key,
+            self.value[..., cols, :],
+            None if self.mask is None else self.mask.of_sequence(n, *part),
+            replace(score, bias=bias), replace(self.shape, queries=len(queries), keys=len(keys)),
+            slots=slots,
         )  # fmt: skip
 
     def problem(self, summaries: tuple[Summary, ...] = ()) -> Problem:
@@ -133,6 +171,18 @@ class Call:
     def _bias_learns(self) -> bool:
         bias = self.score.bias
         return bias is not None and any(array.requires_grad for array in bias.arrays())
+
+
+def position_of(
+    mask: Mask | None, shape: AttentionShape, place: int | None, device: torch.device
+) -> int | Tensor:
+    """Where queries stand among their keys: see `Call.position`."""
+    moved = None
+    if mask is not None and not mask.is_flat:
+        moved = mask.shifts(torch.arange(shape.queries, device=device), shape.extent)
+    if moved is not None:
+        return cast(Tensor, moved)
+    return shape.extent.shift("end") if place is None else place
 
 
 class RowState(NamedTuple):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import cast
 
 import torch
@@ -212,12 +213,17 @@ class BiasGradient:
         """dS of rows i (R,) and keys j (C,), for every batch entry and head: (*batch, Hq, R, C)."""
         if self.bias is None or self.bias.add_gradient(self.sums, i, j, ds, self.extent):
             return
+        floats = [(n, t) for n, t in enumerate(self.bias.arrays()) if t.is_floating_point()]
+        if not floats:  # places and counts have no gradient
+            return
         with torch.enable_grad():
-            arrays = [array.detach().requires_grad_() for array in self.bias.arrays()]
-            left = iter(arrays)
-            tile = self.bias.map(lambda _: next(left)).tile(i, j, self.extent)
+            arrays = {n: array.detach().requires_grad_() for n, array in floats}
+            place = count()
+            tile = self.bias.map(lambda array: arrays.get(next(place), array)).tile(
+                i, j, self.extent
+            )
             on_tile = ds.sum_to_size(tile.shape).to(tile.dtype)
-            grads = torch.autograd.grad(tile, arrays, on_tile, allow_unused=True)
-        for total, grad in zip(self.sums, grads, strict=True):
+            grads = torch.autograd.grad(tile, list(arrays.values()), on_tile, allow_unused=True)
+        for n, grad in zip(arrays, grads, strict=True):
             if grad is not None:
-                total += grad.to(total.dtype)
+                self.sums[n] += grad.to(self.sums[n].dtype)

@@ -27,12 +27,16 @@ def read_cells(
     if capturing(device):
         _refuse_host(index)
     wanted = _complete(index, shape)
-    lists = sum(isinstance(part, Tensor) for part in wanted)
+    lists = [part for part in wanted if isinstance(part, Tensor)]
     axes = [torch.arange(n, device=device) for n in shape]
     try:
-        if lists <= 1:
-            return _outer(wanted, shape, axes, block)
-        return _gather(tuple(wanted), shape, axes, block)
+        if len(lists) > 1 or any(_axes_of(part) > 1 for part in lists):
+            return _gather(tuple(wanted), shape, axes, block)
+        found = _outer([part for part in wanted if part is not None], shape, axes, block)
+        if any(part is None for part in wanted):  # one list at most: new axes move no other
+            cells = axes[0].new_zeros(()).expand(shape)
+            return found.reshape(cells[tuple(wanted)].shape)
+        return found
     except (IndexError, ValueError) as error:  # ValueError: a negative step
         raise InputError(f"index {index!r} does not fit a matrix of shape {shape}") from error
 
@@ -50,23 +54,34 @@ def _refuse_host(index: Any) -> None:
 
 
 def _is_list(part: Any) -> bool:
-    return part is not Ellipsis and not isinstance(part, int | slice)
+    return part is not Ellipsis and part is not None and not isinstance(part, (int, slice))
 
 
 def _complete(index: Any, shape: tuple[int, ...]) -> list[Any]:
-    """One entry per axis: an int, a slice or an index tensor."""
-    parts = list(index) if isinstance(index, tuple) else [index]
+    """An entry per axis: an int, a slice or an index tensor; booleans of several axes are one entry
+    for them, and None stands where a new axis is wanted."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    parts = [part if part is Ellipsis else _part(part) for part in given]
     dots = [n for n, part in enumerate(parts) if part is Ellipsis]
-    if len(dots) > 1 or len(parts) - len(dots) > len(shape):
+    named = sum(_axes_of(part) for part in parts)
+    if len(dots) > 1 or named > len(shape):
         raise InputError(f"index {index!r} names too many axes; the matrix has shape {shape}")
     at = dots[0] if dots else len(parts)
-    missing = [slice(None)] * (len(shape) - len(parts) + len(dots))
-    full = [*parts[:at], *missing, *parts[at + len(dots) :]]
-    return [_part(part) for part in full]
+    missing = [slice(None)] * (len(shape) - named)
+    return [*parts[:at], *missing, *parts[at + len(dots) :]]
+
+
+def _axes_of(part: Any) -> int:
+    """How many axes of the matrix an entry speaks of."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, Tensor) and part.dtype == torch.bool else 1
 
 
 def _part(part: Any) -> Any:
-    whole = isinstance(part, int | torch.SymInt) and not isinstance(part, bool)
+    if part is None:
+        return None
+    whole = isinstance(part, (int, torch.SymInt)) and not isinstance(part, bool)
     if whole or isinstance(part, slice):
         return part
     try:

@@ -108,13 +108,19 @@ def editors() -> tuple[Editor, ...]:
     """Who edits here and now."""
     if torch.compiler.is_compiling():
         if _active:
-            raise UnavailableError(
-                "attention is being changed (regard.knock_out) while torch.compile traces it, "
-                "which would leave the change in the compiled code; run the model as it was "
-                "before torch.compile"
-            )
+            _refuse()
         return ()
     return EDITORS.get()
+
+
+def _refuse() -> None:
+    """By a function of its own: Dynamo of torch 2.11 and older goes on behind the making of an
+    error, and then cannot raise one that it has not made."""
+    raise UnavailableError(
+        "attention is being changed (regard.knock_out) while torch.compile traces it, "
+        "which would leave the change in the compiled code; run the model as it was "
+        "before torch.compile"
+    )
 
 
 @contextmanager

@@ -19,14 +19,18 @@ from __future__ import annotations
 
 from regard.declare import array
 from regard.mask.base import Align, Extent, Mask, Part, Verdict, as_mask
-from regard.mask.kinds import Causal, Documents, Padding, Prefix, Rule, Table, Window
+from regard.mask.kinds import Causal, Documents, Intervals, Padding, Prefix, Rule, Table, Window
+from regard.mask.packed import Pack, Packed
 
 __all__ = [
     "Align",
     "Causal",
     "Documents",
     "Extent",
+    "Intervals",
     "Mask",
+    "Pack",
+    "Packed",
     "Padding",
     "Part",
     "Prefix",

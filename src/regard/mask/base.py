@@ -84,9 +84,18 @@ class Mask(Declared):
         """The masks that all have to allow a cell: several where & joined them."""
         return (self,)
 
+    def shifts(self, i: Any, extent: Extent) -> Any:
+        """(len(i),): query i stands at key i + shift, where distances are measured; None where the
+        last query stands at the last key, as it does without a word of the mask."""
+        return None
+
     def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Mask:
         """The mask of a part: its query 0 is query_start of so many queries; keys likewise."""
         return Part(self, query_start, key_start, queries, keys)
+
+    def of_sequence(self, n: int, *part: int) -> Mask | None:
+        """The mask of the n-th of packed sequences, which is this part; None: it sees all."""
+        return self.seen_from(*part)
 
     # ── combining ────────────────────────────────────────────────────────────────────────────
 
@@ -138,6 +147,15 @@ class Both(Mask):
     def conditions(self) -> tuple[Mask, ...]:
         return *self.left.conditions(), *self.right.conditions()
 
+    def shifts(self, i: Any, extent: Extent) -> Any:
+        return _first_shifts(self, i, extent)
+
+    def of_sequence(self, n: int, *part: int) -> Mask | None:
+        left, right = (side.of_sequence(n, *part) for side in (self.left, self.right))
+        if left is None or right is None:
+            return right if left is None else left
+        return Both(left, right)
+
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
 
@@ -169,6 +187,9 @@ class Either(Mask):
         joined = either_of(left, right) if left and right and whole else None
         return (None, self) if joined is None else (joined, None)
 
+    def shifts(self, i: Any, extent: Extent) -> Any:
+        return _first_shifts(self, i, extent)
+
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
 
@@ -190,6 +211,9 @@ class Not(Mask):
             return Verdict.NONE
         turned = {Verdict.NONE: Verdict.ALL, Verdict.ALL: Verdict.NONE, Verdict.SOME: Verdict.SOME}
         return turned[self.mask.verdict(rows, cols, extent)]
+
+    def shifts(self, i: Any, extent: Extent) -> Any:
+        return self.mask.shifts(i, extent)
 
     def __repr__(self) -> str:
         return f"~{self.mask!r}"
@@ -235,10 +259,20 @@ class Part(Mask):
             )
         return spans, None if rest is None else replace(self, mask=rest)
 
+    def shifts(self, i: Any, extent: Extent) -> Any:
+        whole = self.mask.shifts(i + self.query_start, self.within(extent))
+        return None if whole is None else whole + (self.query_start - self.key_start)
+
     def seen_from(self, query_start: int, key_start: int, queries: int, keys: int) -> Mask:
         """A part of a part is a part of the whole, whose sizes stay."""
         down, across = self.query_start + query_start, self.key_start + key_start
         return replace(self, query_start=down, key_start=across)
+
+
+def _first_shifts(mask: Both | Either, i: Any, extent: Extent) -> Any:
+    """Of the side that says where queries stand."""
+    left = mask.left.shifts(i, extent)
+    return mask.right.shifts(i, extent) if left is None else left
 
 
 def as_mask(given: Any) -> Mask:

@@ -256,6 +256,44 @@ class Documents(Mask):
 # ── anything else ────────────────────────────────────────────────────────────────────────────
 
 
+class Intervals(Mask):
+    """One run of keys for each query: low[i] ≤ j < high[i], in O(N)."""
+
+    tag = "intervals/1"
+    low: Any = array("queries", batch=False)
+    high: Any = array("queries", batch=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", whole_numbers(self.low, "Intervals(low)"))
+        object.__setattr__(self, "high", whole_numbers(self.high, "Intervals(high)"))
+
+    def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+        """Between the two."""
+        return (j[None, :] >= self.low[i][:, None]) & (j[None, :] < self.high[i][:, None])
+
+    def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
+        if not rows or not cols:
+            return Verdict.NONE
+        low, high = (host(end)[rows.start : rows.stop] for end in (self.low, self.high))
+        if np.all((low >= cols.stop) | (high <= cols.start) | (low >= high)):
+            return Verdict.NONE
+        whole = np.all((low <= cols.start) & (high >= cols.stop))
+        return Verdict.ALL if whole else Verdict.SOME
+
+    def spans(self, extent: Extent) -> Spans:
+        low, high = (np.asarray(host(end), dtype=np.int64) for end in (self.low, self.high))
+        return Spans(low, np.maximum(low, high))
+
+    def check(self, extent: Extent) -> None:
+        """One run per query."""
+        for name, ends in (("low", self.low), ("high", self.high)):
+            if tuple(ends.shape) != (extent.queries,):
+                raise ShapeError(
+                    f"Intervals({name}) has shape {tuple(ends.shape)}; give one number per query: "
+                    f"({extent.queries},)"
+                )
+
+
 class Table(Mask):
     """A boolean array that somebody already has, broadcastable to (*batch, heads, L, S)."""
 

@@ -6,17 +6,20 @@ Kernels like that form: two numbers a row instead of L×S booleans, and whole ti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.arrays import is_bool
+from regard.arrays import host, is_bool
 
 if TYPE_CHECKING:
     from regard.mask.base import Extent, Mask
 
 _Integers: TypeAlias = NDArray[np.int64]
+
+_CELLS = 2**22  # that are asked about at a time
 
 
 class Spans(NamedTuple):
@@ -74,4 +77,23 @@ def either_of(a: Spans, b: Spans) -> Spans | None:
         return None
     low = np.where(empty_a, b.low, np.where(empty_b, a.low, np.minimum(a.low, b.low)))
     high = np.where(empty_a, b.high, np.where(empty_b, a.high, np.maximum(a.high, b.high)))
+    return Spans(low, high)
+
+
+def runs_of(mask: Mask, extent: Extent, indices: Callable[[int, int], Any]) -> Spans | None:
+    """The one run of keys that each query sees, by asking about every cell in strips of rows;
+    None where a query sees several runs, or heads and batch entries see different ones.
+    `indices` makes index vectors start … stop of the library that the mask holds."""
+    low, high = (np.zeros(extent.queries, np.int64) for _ in range(2))
+    keys, step = indices(0, extent.keys), max(_CELLS // max(extent.keys, 1), 1)
+    for start in range(0, extent.queries, step):
+        rows = slice(start, min(start + step, extent.queries))
+        seen = np.asarray(host(mask.allows(indices(rows.start, rows.stop), keys, extent)))
+        if seen.size and max(seen.shape[:-2], default=1) > 1:
+            return None
+        flags = np.broadcast_to(seen.reshape(seen.shape[-2:]), (rows.stop - start, extent.keys))
+        found = of_flags(flags)
+        if found is None:
+            return None
+        low[rows], high[rows] = found
     return Spans(low, high)

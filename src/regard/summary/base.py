@@ -33,8 +33,8 @@ class Matrix(Protocol):
     """The dense intermediates a definition may speak of (`regard.engine.backends.dense.Steps`)."""
 
     @property
-    def position(self) -> int:
-        """Query i stands at key i + position."""
+    def position(self) -> int | Tensor:
+        """Query i stands at key i + position: one number, or one a query (L,)."""
         ...
 
     @property

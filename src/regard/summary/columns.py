@@ -112,7 +112,7 @@ class Received(Summary):
 
     def check(self, problem: AttentionShape) -> None:
         """The indices exist."""
-        if self.queries is None or isinstance(self.queries, int | Span):
+        if self.queries is None or isinstance(self.queries, (int, Span)):
             _part(self.queries)
         else:
             queries_meant(self.queries, problem.queries)
@@ -120,7 +120,7 @@ class Received(Summary):
 
 def _frozen(queries: Any) -> Any:
     """A hashable form: None, an int, a range, a Span, or a tuple of indices."""
-    if queries is None or isinstance(queries, range | Span):
+    if queries is None or isinstance(queries, (range, Span)):
         return queries
     if isinstance(queries, slice):
         return _frozen_slice(queries)
@@ -166,7 +166,7 @@ def _is_whole(number: Any) -> bool:
 
 def queries_meant(queries: Any, count: int) -> range | list[int]:
     """The rows meant by `queries` among `count`, each once, ascending."""
-    if queries is None or isinstance(queries, int | Span):
+    if queries is None or isinstance(queries, (int, Span)):
         rows = range(count)[_part(queries)]
         return rows if rows.step > 0 else rows[::-1]
     ends = (queries[0], queries[-1]) if isinstance(queries, range) and queries else queries
@@ -191,7 +191,7 @@ def _part(queries: int | Span | None) -> slice:
 
 def part_of(queries: Any) -> slice | None:
     """The queries as a slice of all of them that goes forwards; None where they are no such."""
-    is_part = queries is None or isinstance(queries, int | Span)
+    is_part = queries is None or isinstance(queries, (int, Span))
     part = _part(queries) if is_part else None
     return part if part is not None and (part.step or 1) > 0 else None
 

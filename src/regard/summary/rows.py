@@ -200,7 +200,7 @@ class Matching(RowMean):
     def each(self, step: Step) -> Any:
         return step.outside(self._among(step.i, step.j, step.position))
 
-    def _among(self, i: Any, j: Any, position: int) -> Any:
+    def _among(self, i: Any, j: Any, position: Any) -> Any:
         """(…, 1, R, C): which cells of queries i and keys j count."""
         queries, keys = (here(m, i) for m in (self.query_marks, self.key_marks))
         same = queries[..., i][..., None, :, None] == keys[..., j][..., None, None, :]

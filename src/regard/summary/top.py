@@ -60,7 +60,7 @@ class Top(Summary):
     def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> TopKeys | None:
         for other, value in known.items():
             if isinstance(other, Top) and other.k >= self.k:
-                best = cast(TopScored | TopKeys, value)  # known over ranks without scores
+                best = cast("TopScored | TopKeys", value)  # known over ranks without scores
                 return TopKeys(best.weights[..., : self.k], best.keys[..., : self.k])
         return None
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
+from regard.mask import Causal, Documents, Mask, Packed, Padding, Prefix, Rule, Window
 from regard.score import ALiBi, Bias, RelativeBias
 
 
@@ -101,6 +101,17 @@ def _documents(case: Case) -> Mask:
     return Causal() & Documents(ids[-case.queries :], ids)
 
 
+def _packed(case: Case) -> Mask:
+    """Sequences without queries, without keys, and two that begin at different places of both."""
+    queries = torch.tensor([0, 0, 1, case.queries // 2, case.queries])
+    keys = torch.tensor([0, 3, 3, case.keys // 3, case.keys])
+    return Packed(queries, keys, Causal() & Window(25))
+
+
+def _packed_together(case: Case) -> Mask:
+    return Packed(torch.tensor([0, 1, case.keys // 3, case.keys]), None, Causal())
+
+
 def _table(case: Case) -> Tensor:
     dice = torch.Generator().manual_seed(1)
     return torch.rand(case.batch[0], 1, case.queries, case.keys, generator=dice) > 0.3
@@ -124,6 +135,8 @@ CASES: tuple[Case, ...] = (
     Case("lengths", mask=_lengths),
     Case("scattered padding", mask=_flags),
     Case("documents", mask=_documents),
+    Case("packed", mask=_packed),
+    Case("packed together", mask=_packed_together, **_SQUARE),
     Case("prefix", mask=lambda _: Causal() | Prefix(9)),
     Case("not a window", mask=lambda _: ~Window(30)),
     Case("rule", mask=lambda _: Rule(lambda i, j: (i + 2 * j) % 5 != 0)),

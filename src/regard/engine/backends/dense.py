@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
+from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What, position_of
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
@@ -38,7 +38,7 @@ class Steps:
     weights: Tensor  # (…, Hq, L, S)  exp(masked − lse); rows sum to 1 less the sink's share
     sink: Tensor  # (…, Hq, L)     the share of the sink, a key whose value is zero; 0 without one
     context: Tensor  # (…, Hq, L, Dv) weights @ values
-    position: int  # query i stands at key i + position, where distances are measured
+    position: int | Tensor  # query i stands at key i + position, where distances are measured
 
 
 def attend_densely(
@@ -53,9 +53,9 @@ def attend_densely(
     """All steps of softmax(cap(scale·QKᵀ) + bias, masked) V, in at least float32 or as told."""
     shape = AttentionShape.of(query.shape, key.shape, value.shape)
     exact = precision or torch.promote_types(query.dtype, torch.float32)
-    score = score.map(lambda array: array.to(exact))
+    score = score.map(lambda array: array.to(exact) if array.is_floating_point() else array)
     i, j = (torch.arange(n, device=query.device) for n in (shape.queries, shape.keys))
-    position = shape.extent.shift("end") if place is None else place
+    position = position_of(mask, shape, place, query.device)
 
     queries = query.to(exact)
     keys = key.to(exact).repeat_interleave(shape.group, dim=-3)
@@ -107,6 +107,7 @@ class Dense:
 
     def steps(self, call: Call) -> Steps:
         """Every intermediate of a call."""
+        call = call.read()
         return attend_densely(
             call.query, call.key, call.value, call.mask, call.score, place=call.place
         )

@@ -6,11 +6,19 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import transformers
 from transformers import PreTrainedConfig
 
+from regard.errors import UnavailableError
 from regard.testing.families.catalogue import config_class
 from regard.testing.families.exceptions import CHANGES
 from regard.testing.families.sizes import NEEDED, is_token, shrunk
+
+if not hasattr(PreTrainedConfig, "sub_configs_defaults"):
+    raise UnavailableError(
+        "regard.testing.families makes configurations small by what they say of their parts, "
+        f"which needs transformers 5.20 or newer; {transformers.__version__} is installed"
+    )
 
 _COMMON = {field.name for field in dataclasses.fields(PreTrainedConfig)}
 _FIRST = {"pad": 0, "bos": 1, "eos": 2}  # the rest are counted from here on

@@ -20,11 +20,25 @@ from torch.distributed.tensor import (
 
 import regard
 from engine.backends.dtensor.questions import compare, line, near, spread, tensors, whole
+from installed import needs
 from parallel.world import WORLDS, run
+from regard.engine.backends import dtensor
 from regard.errors import InputError, StaleError, UnavailableError
 
 AXES = {"batch": 0, "heads": 1, "queries": 2, "width": 3}
 NUMBERS = torch.Generator().manual_seed(7)
+
+
+@pytest.fixture(autouse=True)
+def _served() -> None:
+    needs("torch", "2.11", "attention over DTensors is served")
+
+
+def test_an_older_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dtensor, "_IS_TOO_OLD", True)
+    monkeypatch.setattr(dtensor, "_is_dtensor", lambda tensor: True)
+    with pytest.raises(UnavailableError, match=r"needs torch 2\.11 or newer, and .* is installed"):
+        regard.attend(*tensors())
 
 
 def _numbers(*shape: int) -> Tensor:

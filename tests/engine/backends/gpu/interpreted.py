@@ -31,6 +31,8 @@ from each import (
     test_infinities,
     test_stranger,
 )
+from engine import test_paging
+from regard.engine import plan
 from regard.engine.backends.gpu import decode, prune, replay
 from regard.engine.backends.gpu.bind import bind
 from regard.engine.backends.gpu.sweeps import TRITON
@@ -52,14 +54,14 @@ from regard.testing import CASES, Case, Yardstick, poisoned_memory
 # each kind of mask, bias and shape once; a GPU runs the whole matrix (make test-gpu)
 STATISTICS = (
     "plain", "causal at the end", "more queries than keys", "window both sides", "lengths",
-    "scattered padding", "documents", "prefix", "not a window", "rule", "boolean table",
-    "bias table", "relative bias", "cap, alibi, sink, causal", "wide values", "head dim 5",
-    "one query", "no keys", "no queries", "no batch", "two batch axes", "saturated",
+    "scattered padding", "documents", "packed", "packed together", "prefix", "not a window", "rule",
+    "boolean table", "bias table", "relative bias", "cap, alibi, sink, causal", "wide values",
+    "head dim 5", "one query", "no keys", "no queries", "no batch", "two batch axes", "saturated",
 )  # fmt: skip
-KEYS = ("plain", "documents", "not a window", "bias table", "sink", "no keys")
-GRADIENTS = ("causal at the end", "cap, alibi, sink, causal", "wide values")
+KEYS = ("plain", "documents", "packed", "not a window", "bias table", "sink", "no keys")
+GRADIENTS = ("causal at the end", "packed", "cap, alibi, sink, causal", "wide values")
 DECODED = (
-    "causal at the end", "window both sides", "lengths", "documents", "not a window",
+    "causal at the end", "window both sides", "lengths", "documents", "packed", "not a window",
     "boolean table", "bias table", "cap, alibi, sink, causal", "wide values", "one query",
     "no keys", "no queries", "two batch axes",
 )  # fmt: skip
@@ -69,11 +71,12 @@ BROUGHT = (
     "one query", "no keys", "no queries", "two batch axes",
 )  # fmt: skip
 LATER = ("causal at the end", "lengths", "sink", "flat")
-MAPPED = ("causal at the end", "window both sides", "bias table")
+MAPPED = ("causal at the end", "packed", "window both sides", "bias table")
 MAPS = (
     Pooled(1), Pooled(2), Pooled(4, "max"), Pooled(8), Pooled(8, "max"), Pooled(16),
     Pooled(16, "max"), Pooled(32), Pooled(64), Pooled(128, "max"), Pooled(192), Pooled(24),
 )  # fmt: skip
+TOGETHER = ("packed together",)  # as many queries as keys
 SOME = Received((3, 68), "visible")  # in the first tile and in the last
 QUESTIONS = ("output, lse and entropy", "received")
 
@@ -99,7 +102,7 @@ def small(case: Case) -> Case:
     heads = min(case.heads, 2)
     return replace(
         case, batch=batch, heads=heads, key_heads=min(case.key_heads, heads) // 2 or 1,
-        queries=min(case.queries, 23), keys=min(case.keys, 41),
+        queries=min(case.queries, 41 if case.name in TOGETHER else 23), keys=min(case.keys, 41),
     )  # fmt: skip
 
 
@@ -151,10 +154,12 @@ def infinite(case: Case) -> None:
 
 
 def stranger(case: Case) -> None:
-    """A mask and statistics that the package does not define."""
+    """A mask, a bias and statistics that the package does not define."""
     for name in ("alone", "combined", "padded"):
         test_stranger.test_every_implementation(name, "triton", 40)
     test_stranger.test_gradients("triton", 24)
+    inputs = replace(case, options=lambda *_: {"bias": test_stranger.Squared(0.5)}).inputs()
+    assert TRITON.reasons(conftest.call_of(inputs).problem())
 
 
 def by_squares(b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -339,6 +344,15 @@ def decoded(case: Case) -> None:
         torch.testing.assert_close(found.top(6).weights, exact.top(6).weights)
 
 
+def paged(case: Case) -> None:
+    """Keys in a paged cache, a few queries a sequence and many."""
+    plan._order = lambda problem: ("triton",)
+    for layout, packed in (("heads first", False), ("beside values", True), ("dims first", False)):
+        test_paging.check_every_question(torch.float32, layout, packed)
+    always_prune()
+    test_paging.check_every_question(torch.bfloat16, "tokens", True)
+
+
 def mapped(case: Case) -> None:
     """Maps beside the mass of all queries, from one sweep: as defined, whatever the cell. Mass has
     the same bits whichever map comes along and whichever way the grid is turned, and a map whether
@@ -380,6 +394,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
     "listed": (listed, ("causal at the end",)),
     "mapped": (mapped, MAPPED),
     "decoded": (decoded, DECODED),
+    "paged": (paged, ("plain",)),
     "few": (few_queries.few, few_queries.FEW),
     "few_more": (few_queries.few_more, ("causal at the end",)),
 }

@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).with_name("interpreted.py")
 
 
 CHECKS = """statistics half double later infinite stranger squares keys gradients brought pruned
-tied listed decoded few few_more mapped""".split()
+tied listed decoded paged few few_more mapped""".split()
 
 
 @pytest.mark.parametrize("check", CHECKS)

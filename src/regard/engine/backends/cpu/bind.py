@@ -17,9 +17,18 @@ from regard.engine.backends.cpu.structures import BLOCK_ROWS, CONSTANTS
 from regard.engine.call import Call
 from regard.mask import Mask, Table, Verdict
 from regard.mask.spans import Spans, spans_of
-from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
+from regard.score import ALiBi, Bias, BiasTable, PartBias, RelativeBias
 
 _STRIP_BYTES = 32 * 2**20  # of booleans of an opaque mask at a time
+
+
+_KINDS = {torch.bfloat16: CONSTANTS["BRAIN"], torch.float16: CONSTANTS["HALF"]}
+
+
+def reads_bias(bias: Bias | None) -> bool:
+    """Whether the kernels read such a bias; every other is added tile by tile elsewhere."""
+    inner = bias.bias if isinstance(bias, PartBias) else bias
+    return inner is None or isinstance(inner, BiasTable | ALiBi | RelativeBias)
 
 
 _templates: dict[tuple[Any, ...], tuple[structures.KernelCall, list[object]]] = {}
@@ -31,7 +40,8 @@ class Binding:
 
     def __init__(self, call: Call, values: bool = True) -> None:
         """Without `values` the keys stand in their place, for kernels that read none."""
-        self.call, self.values = call, call.value if values else call.key
+        keys = call.value if call.slots is not None else call.key
+        self.call, self.values = call, call.value if values else keys
         self.dtype = call.exact
         self.batch = call.shape.batch
         self.entries = math.prod(self.batch)
@@ -86,6 +96,8 @@ class Binding:
         call, mask, score = self.call, self.call.mask, self.call.score
         if not (mask is None or mask.is_flat) or score.bias is not None or score.sink is not None:
             return None
+        if call.slots is not None:
+            return None
         q, k, v = self.plain(call.query), self.plain(call.key), self.plain(self.values)
         key = (
             mask, call.shape, self.dtype, score.scale, score.softcap, call.place, q.stride(),
@@ -129,14 +141,21 @@ class Binding:
             self.entries, shape.query_heads, shape.key_heads, shape.queries, shape.keys,
             shape.dim, shape.value_dim,
         )  # fmt: skip
-        for name, tensor in (("q", call.query), ("k", call.key), ("v", self.values)):
+        given = (("q", call.query), ("k", call.key), ("v", self.values))
+        for name, tensor in given if call.slots is None else (given[0], given[2]):
             flat = self.plain(tensor)
             setattr(c, name, flat.data_ptr())
             getattr(c, f"{name}_strides")[:] = flat.stride()[:3]
+        if call.slots is not None:
+            self._add_cache(c, call.key.detach(), call.slots)
         c.scale = call.score.scale
         c.softcap = call.score.softcap or 0.0
         c.last_query = shape.queries
-        c.distance_shift = call.position
+        position = call.position
+        if isinstance(position, Tensor):
+            c.places = self._keep(position.long() + torch.arange(shape.queries))
+        else:
+            c.distance_shift = position
         c.threads = torch.get_num_threads()
         c.parallel = openmp()
         self._add_bias(c)
@@ -144,6 +163,14 @@ class Binding:
         if call.score.sink is not None:
             c.sink = self._keep(call.score.sink.detach().to(self.dtype).contiguous())
         return c
+
+    def _add_cache(self, c: structures.KernelCall, cache: Tensor, slots: Tensor) -> None:
+        """Keys where they lie, whatever the strides and the precision of the cache."""
+        block, head, place, along = cache.stride()
+        size = cache.shape[2]
+        c.k, c.k_strides[1], c.k_step = self._keep(cache), head, along
+        c.k_rows = self._keep((slots // size * block + slots % size * place).contiguous())
+        c.k_kind = _KINDS.get(cache.dtype, CONSTANTS["AS_COMPUTED"])
 
     def _add_bias(self, c: structures.KernelCall) -> None:
         bias, extent = self.call.score.bias, self.call.shape.extent

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
 from regard.engine.backends.cpu import structures
-from regard.engine.backends.cpu.bind import Binding
+from regard.engine.backends.cpu.bind import Binding, reads_bias
 from regard.engine.backends.cpu.load import load, why_not
 from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.summary import (
@@ -66,6 +66,8 @@ class CpuSweeps:
             said.append("it has no dropout")
         if problem.bias_gradient:
             said.append("its backward gives no gradient to a bias")
+        if not reads_bias(problem.bias):
+            said.append(f"of biases it does not know {problem.bias!r}")
         return said
 
     def knows(self, summary: Summary) -> bool:

@@ -13,7 +13,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
+
+from regard.errors import UnavailableError as _UnavailableError
 
 if TYPE_CHECKING:
     from regard.engine.backends.dtensor.sharded import Sharded
@@ -22,11 +25,21 @@ __all__ = ["for_dtensors", "placed_like"]
 
 _HOME = "torch.distributed.tensor"
 
+# older DTensors cannot give gradients back over two axes of a mesh (2.7), pad parts that are empty
+# along another axis, or merge parts of attention (2.9)
+_OLDEST = (2, 11)
+_IS_TOO_OLD = tuple(map(int, torch.__version__.split(".")[:2])) < _OLDEST
+
 
 def for_dtensors(implementation: str | None, *tensors: Tensor) -> Sharded | None:
     """The implementation that serves DTensors; None where none of the tensors is one."""
     if not any(_is_dtensor(tensor) for tensor in tensors):
         return None
+    if _IS_TOO_OLD:
+        raise _UnavailableError(
+            f"attention over DTensors needs torch 2.11 or newer, and {torch.__version__} is "
+            "installed; attention over their local parts or their full_tensor() needs no DTensors"
+        )
     from regard.engine.backends.dtensor.sharded import Sharded
 
     return Sharded(implementation)

@@ -55,4 +55,4 @@ def _placed(local: Call, call: Call, at: Layout) -> Call:
     mask, bias = local.mask, local.score.bias
     score = replace(local.score, bias=None if bias is None else bias.seen_from(*place))
     mask = None if mask is None else mask.seen_from(*place)
-    return replace(local, mask=mask, score=score, place=call.position + at.queries.start)
+    return replace(local, mask=mask, score=score, place=call.place_of_first + at.queries.start)

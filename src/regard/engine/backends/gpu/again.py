@@ -72,6 +72,8 @@ def _asked(
     mask, score, query = call.mask, call.score, call.query
     if not (mask is None or mask.is_flat) or score.bias is not None or score.sink is not None:
         return None
+    if call.slots is not None:  # where keys are is told by a tensor of its own
+        return None
     if query.dtype == torch.float64 or interpreting():  # numbers in double come as tensors
         return None
     if query.shape[:-1].numel() * call.shape.keys > _LARGEST:

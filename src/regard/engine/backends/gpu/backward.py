@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.engine.backends.gpu.bind import Bound, flat
+from regard.engine.backends.gpu.bind import Bound, flat, query_bounds
 from regard.engine.backends.gpu.launch import (
     EXACT,
     Shape,
@@ -317,7 +317,7 @@ def _key_gradients(
         outer = source(G + wide * g_strides[0] + high * g_strides[1], rule.queries, value_dim,
                        g_strides[2], BM, DV, TMA)  # fmt: skip
         held = (dk, dv, nothing, nothing)
-        start, full, partial, end = query_range(rule, first, BM, BN)
+        start, full, partial, end = query_range(rule, b, first, BM, BN)
         if PLAIN and rule.low is None:
             full, partial = clear_queries(rule, first, full, partial, end, BN)
             for n in tl.range(start, tl.minimum(full, end), BM):
@@ -407,12 +407,13 @@ def backward(
         (blocks(rule.keys, shapes.columns.keys), k.shape[0] * k.shape[1], max(1, chunks)),
     )
     targets: tuple[tuple[Any, ...], ...] = ((grads[0],), (grads[1], grads[2], received))
-    for kernel, shape, to, grid in zip(
-        (_query_gradient, _key_gradients), shapes, targets, grids, strict=True
+    rules = rule, query_bounds(rule)
+    for kernel, own, shape, to, grid in zip(
+        (_query_gradient, _key_gradients), rules, shapes, targets, grids, strict=True
     ):
         if 0 not in grid:
             run(
-                kernel, grid, *tensors, rule, terms, padding, *to, *strides, dim, value_dim,
+                kernel, grid, *tensors, own, terms, padding, *to, *strides, dim, value_dim,
                 DV=chunk, CHUNKS=chunks, BM=shape.rows, BN=shape.keys, FINE=fine,
                 STEEP=slope is not None, TMA=fetched,
                 **options(bound, shape),

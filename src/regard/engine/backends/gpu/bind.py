@@ -11,9 +11,15 @@ from torch import Tensor
 from regard.engine.backends.gpu.seen import KeySpan, seen_by
 from regard.engine.backends.gpu.spelt import Spelt
 from regard.engine.call import Call
-from regard.score import ALiBi, BiasTable, PartBias, RelativeBias
+from regard.score import ALiBi, Bias, BiasTable, PartBias, RelativeBias
 
 _FAST_SCALES = (2.0**-20, 1.0)  # within them, hidden scores stay finite after scaling
+
+
+def reads_bias(bias: Bias | None) -> bool:
+    """Whether the kernels read such a bias; every other is added tile by tile elsewhere."""
+    inner = bias.bias if isinstance(bias, PartBias) else bias
+    return inner is None or isinstance(inner, BiasTable | ALiBi | RelativeBias)
 
 
 class MaskSquares(NamedTuple):
@@ -35,7 +41,9 @@ class ScoreOperands(NamedTuple):
     group: int
     queries: int
     keys: int
-    position: int  # query i stands at key i + position
+    position: int  # query i stands at key i + position …
+    places: Tensor | None  # (L,): … or at the key named here
+    key_rows: Tensor | None  # (S,) int64: where each key begins in a cache, which K is then
     scale: Any  # a number; a tensor of one, where that is float64
     softcap: Any
     least: int | None  # least ≤ j − i ≤ most
@@ -45,6 +53,9 @@ class ScoreOperands(NamedTuple):
     low_2: Tensor | None  # or low_2 ≤ j < high_2
     high_2: Tensor | None
     span_stride: int
+    first_query: Tensor | None  # (B or 1, S): of the queries that see a key; see `query_bounds`
+    behind_query: Tensor | None
+    seen_stride: int
     query_ids: Tensor | None
     key_ids: Tensor | None
     query_id_stride: int
@@ -97,12 +108,19 @@ class Bound(NamedTuple):
 
 def bind(call: Call) -> Bound:
     """Flatten the batch, the mask and the bias."""
+    if call.slots is not None and call.key.stride(-1) != 1:
+        call = call.read()  # kernels fetch a key's numbers side by side
     rule = _remembered_rule(call)
     fast = rule.softcap is None and call.score.bias is None
     fast = fast and _FAST_SCALES[0] <= call.score.scale <= _FAST_SCALES[1]
     hidden = (rule.low_2, rule.query_ids, rule.flags, rule.table, rule.spelt, rule.bias)
     plain = all(part is None for part in hidden)
-    query, key, value = (flat(t) for t in (call.query, call.key, call.value))
+    query, value = flat(call.query), flat(call.value)
+    if call.slots is None:
+        key = flat(call.key)
+    else:
+        key, rows = _in_cache(call.key.detach(), call.slots)
+        rule = rule._replace(key_rows=rows)
     return Bound(query, key, value, rule, call.shape.batch, call.exact, fast, plain)
 
 
@@ -146,15 +164,56 @@ def _rule(call: Call) -> ScoreOperands:
     spelt = None if seen.spelt is None else _squares(seen.spelt, call)
     return ScoreOperands(
         heads=shape.query_heads, group=shape.group, queries=shape.queries, keys=shape.keys,
-        position=call.position, scale=_number(score.scale, call),
+        position=call.place_of_first, places=_places(call), key_rows=None,
+        scale=_number(score.scale, call),
         softcap=_number(score.softcap, call), least=seen.least, most=seen.most, low=low, high=high,
-        low_2=low_2, high_2=high_2, span_stride=_stride(low), query_ids=query_ids, key_ids=key_ids,
+        low_2=low_2, high_2=high_2, span_stride=_stride(low),
+        first_query=None, behind_query=None, seen_stride=0, query_ids=query_ids, key_ids=key_ids,
         query_id_stride=_stride(query_ids), key_id_stride=_stride(key_ids), flags=flags,
         flag_stride=_stride(flags), table=table, table_strides=_strides(table),
         spelt=spelt, spelt_strides=() if spelt is None else _line_strides(spelt), bias=bias,
         bias_strides=_strides(bias), slopes=slopes, by_distance=by_distance, bias_shift=shift,
         reach=reach, sink=None if score.sink is None else _array(score.sink, call),
     )  # fmt: skip
+
+
+def _in_cache(cache: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
+    """(1, Hkv, S, D) over a cache (blocks, Hkv, size, D), whose tokens stand still: where each
+    begins is told beside it."""
+    block, head, place, _ = cache.stride()
+    _, heads, size, dim = cache.shape
+    rows = (slots // size * block + slots % size * place).contiguous()
+    strides = (0, head, 0, 1)
+    return cache.as_strided((1, heads, slots.shape[0], dim), strides, cache.storage_offset()), rows
+
+
+def _places(call: Call) -> Tensor | None:
+    """(L,) int32: where queries stand, where the mask says so."""
+    shifts = call.position
+    if not isinstance(shifts, Tensor):
+        return None
+    return (shifts + torch.arange(shifts.shape[0], device=shifts.device)).to(torch.int32)
+
+
+def query_bounds(rule: ScoreOperands) -> ScoreOperands:
+    """The rule with the first query whose interval reaches beyond each key, and the one behind the
+    last whose interval begins at it or before: sweeps over queries walk between the two. Found
+    without waiting: whatever the order of the intervals, the farthest end so far only grows, and so
+    does the least beginning from here on."""
+    if rule.low is None or rule.high is None or 0 in (rule.queries, rule.keys):
+        return rule
+    low, high = rule.low.where(rule.low < rule.high, rule.keys), rule.high
+    if rule.low_2 is not None and rule.high_2 is not None:
+        low = torch.minimum(low, rule.low_2.where(rule.low_2 < rule.high_2, rule.keys))
+        high = torch.maximum(high, rule.high_2)
+    reached = high.where(low < rule.keys, 0).cummax(-1).values
+    begun = low.flip(-1).cummin(-1).values.flip(-1).contiguous()
+    j = torch.arange(rule.keys, dtype=torch.int32, device=low.device).expand(low.shape[0], -1)
+    first, behind = (
+        torch.searchsorted(side, j.contiguous(), right=True, out_int32=True)
+        for side in (reached, begun)
+    )
+    return rule._replace(first_query=first, behind_query=behind, seen_stride=_stride(first))
 
 
 def _number(value: float | None, call: Call) -> Any:

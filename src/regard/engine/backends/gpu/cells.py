@@ -18,6 +18,7 @@ from regard.engine.backends.gpu.launch import (
 )
 from regard.engine.backends.gpu.tile import (
     factor,
+    key_offsets,
     load_state,
     log2e,
     score,
@@ -50,7 +51,7 @@ def _cells(
     d = tl.arange(0, D)
     q_at = b * q_strides[0] + h * q_strides[1] + i.to(tl.int64)[:, None] * q_strides[2] + d[None, :]
     k_at = b * k_strides[0] + h // rule.group * k_strides[1]
-    k_at = k_at + j.to(tl.int64)[:, None] * k_strides[2] + d[None, :]
+    k_at = k_at + key_offsets(rule, j, in_cols, k_strides[2])[:, None] + d[None, :]
     q = tl.load(Q + q_at, mask=in_rows[:, None] & (d < dim)[None, :], other=0.0)
     k = tl.load(K + k_at, mask=in_cols[:, None] & (d < dim)[None, :], other=0.0)
     s = times(q, k.T, PRECISION, WIDE)

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.engine.backends.gpu.bind import Bound, flat
+from regard.engine.backends.gpu.bind import Bound, flat, query_bounds
 from regard.engine.backends.gpu.decode import decodes
 from regard.engine.backends.gpu.few import received
 from regard.engine.backends.gpu.launch import (
@@ -34,6 +34,7 @@ from regard.engine.backends.gpu.launch import (
 from regard.engine.backends.gpu.replay import replay
 from regard.engine.backends.gpu.tile import (
     factor,
+    load_keys,
     load_rows,
     load_state,
     log2e,
@@ -97,13 +98,13 @@ def _columns(
     keys = source(K + wide * k_strides[0] + kh * k_strides[1], rule.keys, dim, k_strides[2], BN, D,
                   TMA)  # fmt: skip
     y = Y + wide * y_strides[0] + h.to(tl.int64) * y_strides[1] + chunk * DY
-    k = load_rows(keys, first, rule.keys, dim, k_strides[2], BN, D, TMA)
+    k = load_keys(keys, rule, first, dim, k_strides[2], BN, D, TMA)
     sizes = (dim, q_strides[2], width - chunk * DY, y_strides[2])
     row = unit.to(tl.int64) * rule.queries
     zero = tl.zeros([BN], ACC)
     nothing = tl.zeros([BN, DY], ACC)
     state = (zero, zero, nothing, nothing)
-    start, full, partial, end = query_range(rule, first, BM, BN)
+    start, full, partial, end = query_range(rule, b, first, BM, BN)
     if PLAIN and rule.low is None:
         for n in tl.range(start, tl.minimum(full, end), BM):
             state = _fold(state, n, k, queries, y, peak + row, log + row, chosen, rule, sizes,
@@ -160,7 +161,7 @@ def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor)
     if 0 not in grid:
         run(
             _columns, grid,
-            bound.query, bound.key, y, bound.rule, peak, log, taken, found,
+            bound.query, bound.key, y, query_bounds(bound.rule), peak, log, taken, found,
             strides_of(bound.query), strides_of(bound.key), strides_of(y),
             bound.query.shape[-1], width, DY=chunk, BM=shape.rows, BN=shape.keys,
             TMA=across(bound.query) and across(bound.key), **options(bound, shape),
@@ -211,7 +212,7 @@ def _counts(
     h = unit % rule.heads
     j = first + tl.arange(0, BN)
     count = tl.zeros([BN], tl.int32)
-    start, full, partial, end = query_range(rule, first, BM, BN)
+    start, full, partial, end = query_range(rule, b, first, BM, BN)
     if PLAIN and rule.low is None:
         count = _seen(count, chosen, rule, b, h, j, first, start, tl.minimum(full, end), BM, BN)
         for n in tl.range(full, partial, BM):
@@ -225,7 +226,7 @@ def _counts(
 
 def counts(bound: Bound, chosen: Tensor | None) -> Tensor:
     """(B, Hq, S) int32, of the chosen queries."""
-    rule = bound.rule
+    rule = query_bounds(bound.rule)
     found = bound.new(rule.keys, dtype=torch.int32)
     grid = (blocks(rule.keys, _COUNTED.keys), bound.units)
     if 0 not in grid:

@@ -26,7 +26,16 @@ from regard.engine.backends.gpu.launch import (
     strides_of,
 )
 from regard.engine.backends.gpu.replay import row_terms, weights
-from regard.engine.backends.gpu.tile import factor, load_rows, log2e, score, source, times
+from regard.engine.backends.gpu.tile import (
+    factor,
+    load_keys,
+    load_rows,
+    log2e,
+    meets,
+    score,
+    source,
+    times,
+)
 from regard.engine.call import RowState
 
 _WALK = 128  # tiles that a program adds up, at least
@@ -108,7 +117,7 @@ def _walked(
         n = step * B
         first = n + away * B
         q = load_rows(queries, n, rule.queries, dim, stride, B, D, TMA)
-        k = load_rows(keys, first, rule.keys, dim, k_strides[2], B, D, TMA)
+        k = load_keys(keys, rule, first, dim, k_strides[2], B, D, TMA)
         s = times(q, k.T, PRECISION, WIDE)
         held = _weighed(held, x, per, moved, by, KAHAN)
         x, _, _, _ = score(s, rule, b, h, (n + r)[:, None], (first + r)[None, :], first, FAST,
@@ -119,11 +128,12 @@ def _walked(
     for step in tl.range(free, end):
         n = step * B
         first = n + away * B
-        k = load_rows(keys, first, rule.keys, dim, k_strides[2], B, D, TMA)
-        p, by = weights(n, k, queries, stride, (shift, share), chosen, rule, dim,
-                        (b, h, first, first + r), D, B, FAST, True, PRECISION, WIDE,
-                        TMA)  # fmt: skip
-        held = _added(held, p, by, KAHAN)
+        if meets(rule, b, n, first, B, B):
+            k = load_keys(keys, rule, first, dim, k_strides[2], B, D, TMA)
+            p, by = weights(n, k, queries, stride, (shift, share), chosen, rule, dim,
+                            (b, h, first, first + r), D, B, FAST, True, PRECISION, WIDE,
+                            TMA)  # fmt: skip
+            held = _added(held, p, by, KAHAN)
     # row by row from its own offset, round and round: a diagonal stands in a column, those above
     # the middle before the turn and those below it behind
     there = r[:, None] + r[None, :]

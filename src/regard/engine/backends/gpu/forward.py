@@ -39,10 +39,12 @@ from regard.engine.backends.gpu.tile import (
     key_range,
     key_steps,
     ln2,
+    load_keys,
     load_rows,
     log2e,
     score,
     source,
+    stands_at,
     times,
 )
 from regard.engine.call import RowState
@@ -58,7 +60,7 @@ def fold(
     maxima of blocks, `size` apart, or scores, as many as `size`."""
     context, top, total, centred, squares, away, raw, count = state
     j = n + tl.arange(0, BN)
-    k = load_rows(keys, n, rule.keys, sizes[0], sizes[1], BN, D, TMA)
+    k = load_keys(keys, rule, n, sizes[0], sizes[1], BN, D, TMA)
     s = times(q, k.T, PRECISION, WIDE)
     x, scaled, _, seen = score(s, rule, b, h, i[:, None], j[None, :], n, FAST, MASKED)
     times_x = factor(rule, s, FAST)
@@ -88,7 +90,7 @@ def fold(
     if asked.squares is not None:
         squares = a * a * squares + tl.sum(p * p, 1)
     if asked.away is not None:
-        distance = tl.abs(i[:, None] + rule.position - j[None, :]).to(p.dtype)
+        distance = tl.abs(stands_at(rule, i)[:, None] - j[None, :]).to(p.dtype)
         away = a * away + tl.sum(p * distance, 1)
     if asked.raw is not None and not FAST:
         visible = scaled

@@ -27,6 +27,11 @@ from regard.engine.backends.gpu.bind import Bound
 # becomes the rounding error of m, and no two kernels need agree.
 EXACT = {"enable_fp_fusion": False}
 
+_OLDEST_TRITON = (
+    3,
+    6,
+)  # older ones lack what the kernels are written in, and are launched otherwise
+
 
 class Shape(NamedTuple):
     """One tile: rows × keys, by so many warps, so many loads ahead."""
@@ -41,6 +46,18 @@ class Shape(NamedTuple):
 def interpreting() -> bool:
     """Whether Triton runs its kernels as Python on the CPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@cache
+def too_old() -> str | None:
+    """Why the installed Triton is not one these kernels are for; None where it is."""
+    import triton
+
+    found = str(triton.__version__)
+    if tuple(map(int, found.split(".")[:2])) >= _OLDEST_TRITON:
+        return None
+    needed = ".".join(map(str, _OLDEST_TRITON))
+    return f"the kernels need Triton {needed} or newer (torch 2.10 brings it); {found} is installed"
 
 
 def padded(dim: int) -> int:

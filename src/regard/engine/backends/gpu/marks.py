@@ -24,10 +24,12 @@ from regard.engine.backends.gpu.launch import Shape, blocks, options, padded, ru
 from regard.engine.backends.gpu.steps import stream_of
 from regard.engine.backends.gpu.tile import (
     factor,
+    load_key_tokens,
     load_state,
     load_tokens,
     log2e,
     score,
+    stands_at,
     times,
     weight,
 )
@@ -75,12 +77,12 @@ def _matching(
         there = c < rule.keys
         j = tl.load(order.keys + wide * rule.keys + c, mask=there, other=0)
         mark = tl.load(order.key_marks + wide * rule.keys + c, mask=there, other=0)
-        k = load_tokens(keys, j, there, dim, k_strides[2], D)
+        k = load_key_tokens(keys, rule, j, there, dim, k_strides[2], D)
         s = times(q, k.T, PRECISION, WIDE)
         near = tl.where(there, j, rule.keys)
         x, _, _, _ = score(s, rule, b, h, i[:, None], near[None, :], near[None, :], FAST, True)
         p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])
-        same = (own[:, None] == mark[None, :]) & (j[None, :] < i[:, None] + rule.position)
+        same = (own[:, None] == mark[None, :]) & (j[None, :] < stands_at(rule, i)[:, None])
         mass += tl.sum(tl.where(same & there[None, :], p, 0.0), 1)
     tl.store(found + at, mass, mask=inside)
 

@@ -38,7 +38,7 @@ from regard.engine.backends.gpu.launch import (
     run,
     strides_of,
 )
-from regard.engine.backends.gpu.tile import FLOOR, HIDDEN, load_state, score, times
+from regard.engine.backends.gpu.tile import FLOOR, HIDDEN, load_key_tokens, load_state, score, times
 from regard.engine.backends.gpu.top import new_best, write
 from regard.engine.backends.gpu.wanted import BLOCK, Wanted, wanted
 from regard.engine.call import RowState
@@ -193,8 +193,7 @@ def _gather(
         own = Q + b.to(tl.int64) * q_strides[0] + h.to(tl.int64) * q_strides[1]
         other = K + b.to(tl.int64) * k_strides[0]
         other += (h // rule.group).to(tl.int64) * k_strides[1]
-        k = tl.load(other + j.to(tl.int64)[:, None] * k_strides[2] + d[None, :],
-                    mask=(j < rule.keys)[:, None] & (d < dim)[None, :], other=0.0)  # fmt: skip
+        k = load_key_tokens(other, rule, j, j < rule.keys, dim, k_strides[2], D)
         entries = want.entries + wide * COUNT * tall
         words += wide * COUNT * COUNT * tall
         # tiles pass no vector on to each other: Triton 3.6 takes one that is wanted in several

@@ -30,7 +30,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from regard.engine.backends.gpu.bind import Bound, ScoreOperands
+from regard.engine.backends.gpu.bind import Bound, ScoreOperands, query_bounds
 from regard.engine.backends.gpu.launch import (
     EXACT,
     Shape,
@@ -46,6 +46,8 @@ from regard.engine.backends.gpu.maps import STRIP, WIDEST, draw, pairs_of, reduc
 from regard.engine.backends.gpu.tile import (
     clear_queries,
     factor,
+    load_key_tokens,
+    load_keys,
     load_rows,
     load_state,
     load_tokens,
@@ -177,7 +179,7 @@ def _replay(
                      rule.queries, dim, stride, BM, D, TMA)  # fmt: skip
     keys = source(K + b.to(tl.int64) * k_strides[0] + kh * k_strides[1], rule.keys, dim,
                   k_strides[2], BN, D, TMA)  # fmt: skip
-    k = load_rows(keys, first, rule.keys, dim, k_strides[2], BN, D, TMA)
+    k = load_keys(keys, rule, first, dim, k_strides[2], BN, D, TMA)
     shift = terms + unit.to(tl.int64) * padded
     lines = (shift, shift + units.to(tl.int64) * padded)
     cells = Q
@@ -186,7 +188,7 @@ def _replay(
     zero = tl.zeros([BM // STRIP, 8, BN], ACC)
     square = tl.zeros([BM // STRIP, 32], ACC)
     held = (zero, zero, square)
-    start, full, partial, end = query_range(rule, first, BM, BN)
+    start, full, partial, end = query_range(rule, b, first, BM, BN)
     if bounds is not None:  # outside of them nobody is chosen
         start = tl.maximum(start, tl.load(bounds) // BM * BM)
         end = tl.minimum(end, tl.load(bounds + 1))
@@ -256,7 +258,7 @@ def replay(
     pooled: tuple[Pooled, int] | None = None,
 ) -> Replayed:
     """Over the chosen queries; a map comes with its cell, which `fits`."""
-    rule, tile = bound.rule, _tile(bound)
+    rule, tile = query_bounds(bound.rule), _tile(bound)
     cell = tile.rows if pooled is None else pooled[1]
     tall, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
     # strips of a cell; one that is taller than a tile is carried along
@@ -300,7 +302,8 @@ def replay(
 
 def _walks_over_all(rule: ScoreOperands) -> bool:
     """Whether every tile is looked at, however little of it is seen."""
-    return rule.most is None and rule.least is None and rule.spelt is None
+    narrow = (rule.most, rule.least, rule.spelt, rule.first_query)
+    return all(part is None for part in narrow)
 
 
 def _is_turned(rule: ScoreOperands, many: int) -> bool:
@@ -365,7 +368,7 @@ def _fold_slots(
     """One tile; its cells are written where they end."""
     PER: tl.constexpr = TILE // SLOTS
     j, there = _slots(n, cell, parts, PER, SLOTS, TILE)
-    k = load_tokens(keys, j, there & (j < rule.keys), dim, stride, D)
+    k = load_key_tokens(keys, rule, j, there & (j < rule.keys), dim, stride, D)
     s = times(q, k.T, PRECISION, WIDE)
     x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], j[None, :], FAST, True)
     p, _ = weight(x, factor(rule, s, FAST) * log2e(s), p_row[:, None], l_row[:, None])

@@ -1,7 +1,8 @@
 """Masks as the kernels evaluate them: a conjunction of things that are O(tokens) to say.
 
     band     least ≤ j − i ≤ most, two numbers: causal masks and windows
-    spans    low_i ≤ j < high_i, one or two intervals a row: lengths, prefixes, complements
+    spans    low_i ≤ j < high_i, one or two intervals a row: lengths, prefixes, complements,
+             packed sequences
     ids      a number per query and per key that must be equal: packed documents
     flags    a boolean per key: scattered padding
     table    booleans that the caller has
@@ -23,7 +24,18 @@ from torch import Tensor
 from regard.declare import is_portable
 from regard.engine.backends.gpu.spelt import MOST, Spelt, spelt_out, too_many_bytes
 from regard.errors import UnavailableError
-from regard.mask import Causal, Documents, Extent, Mask, Padding, Prefix, Rule, Table, Window
+from regard.mask import (
+    Causal,
+    Documents,
+    Extent,
+    Mask,
+    Packed,
+    Padding,
+    Prefix,
+    Rule,
+    Table,
+    Window,
+)
 from regard.mask.base import Both, Either, Not, Part
 
 
@@ -135,6 +147,8 @@ def _add(seen: Seen, mask: Mask, frame: _Frame) -> Seen:
         return _add(seen, mask.mask, frame._replace(down=down, across=across, whole=whole))
     if isinstance(mask, Causal | Window):
         return _narrow(seen, mask, frame)
+    if isinstance(mask, Packed):
+        return _add_packed(seen, mask, frame)
     if isinstance(mask, Documents):
         return _add_documents(seen, mask, frame)
     if isinstance(mask, Padding) and mask.keys.dtype == torch.bool:
@@ -166,6 +180,16 @@ def _narrow(seen: Seen, mask: Causal | Window, frame: _Frame) -> Seen:
     both = [n for n in (seen.least, least) if n is not None]
     ends = [n for n in (seen.most, most) if n is not None]
     return replace(seen, least=max(both, default=None), most=min(ends, default=None))
+
+
+def _add_packed(seen: Seen, mask: Packed, frame: _Frame) -> Seen:
+    """One interval a row; where queries and keys begin together, windows are a band as well."""
+    sight = mask.sight(frame.rows())
+    if sight is None:
+        raise _refusal(f"of packed sequences it knows causal masks and windows, not {mask.mask!r}")
+    for window in mask.windows() or () if mask.key_starts is None else ():
+        seen = _narrow(seen, window, frame)
+    return _meet(seen, (KeySpan(*sight),), frame)
 
 
 def _add_documents(seen: Seen, mask: Documents, frame: _Frame) -> Seen:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
 from regard.engine.backends.gpu.again import repeated
-from regard.engine.backends.gpu.bind import Bound, bind
-from regard.engine.backends.gpu.launch import interpreting, room
+from regard.engine.backends.gpu.bind import Bound, bind, reads_bias
+from regard.engine.backends.gpu.launch import interpreting, room, too_old
 from regard.engine.backends.gpu.seen import normal_form
 from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.summary import (
@@ -83,10 +83,12 @@ class TritonSweeps:
         """Why the kernels cannot run here."""
         if find_spec("triton") is None:
             return ["Triton is not installed: pip install 'regard[gpu]'"]
+        if not interpreting() and not torch.cuda.is_available():
+            return ["there is no CUDA GPU here (TRITON_INTERPRET=1 runs the kernels on the CPU)"]
+        if lack := too_old():
+            return [lack]
         if interpreting():
             return []
-        if not torch.cuda.is_available():
-            return ["there is no CUDA GPU here (TRITON_INTERPRET=1 runs the kernels on the CPU)"]
         found = torch.cuda.get_device_capability()
         if found < _OLDEST:
             return [f"the GPU's compute capability is {found[0]}.{found[1]}; it needs 8.0"]
@@ -110,6 +112,7 @@ class TritonSweeps:
             f"batch × heads is {units}, CUDA takes {_MOST_UNITS}": units > _MOST_UNITS,
             "it has no dropout": problem.dropout,
             "its backward gives no gradient to a bias": problem.bias_gradient,
+            f"of biases it does not know {problem.bias!r}": not reads_bias(problem.bias),
             hidden: hidden != "",
         }
         return [said for said, so in limits.items() if so]

@@ -92,6 +92,35 @@ def load_rows(src, first, count, dim, stride, ROWS: tl.constexpr, D: tl.constexp
 
 
 @triton.jit
+def key_offsets(rule, j, there, stride):
+    """Where keys begin: a stride apart, or as a cache's table says."""
+    if rule.key_rows is None:
+        return j.to(tl.int64) * stride
+    else:
+        return tl.load(rule.key_rows + j, mask=there, other=0)
+
+
+@triton.jit
+def load_keys(src, rule, first, dim, stride, ROWS: tl.constexpr, D: tl.constexpr,
+              TMA: tl.constexpr):  # fmt: skip
+    """(ROWS, D) keys from `first` on, zero outside."""
+    if rule.key_rows is None:
+        return load_rows(src, first, rule.keys, dim, stride, ROWS, D, TMA)
+    else:
+        j = first + tl.arange(0, ROWS)
+        return load_key_tokens(src, rule, j, j < rule.keys, dim, stride, D)
+
+
+@triton.jit
+def load_key_tokens(base, rule, j, there, dim, stride, D: tl.constexpr):
+    """(KEYS, D): keys that stand anywhere, zero where they are not there."""
+    d = tl.arange(0, D)
+    inside = there[:, None] & (d < dim)[None, :]
+    at = key_offsets(rule, j, there, stride)[:, None] + d[None, :]
+    return tl.load(base + at, mask=inside, other=0.0)
+
+
+@triton.jit
 def load_tokens(base, tokens, there, dim, stride, D: tl.constexpr):
     """(TOKENS, D): rows that stand anywhere, zero where they are not there."""
     d = tl.arange(0, D)
@@ -211,6 +240,15 @@ def weight(x, per, peak, log):
 
 
 @triton.jit
+def stands_at(rule, i):
+    """The key at which each query stands, where distances are measured."""
+    if rule.places is None:
+        return i + rule.position
+    else:
+        return tl.load(rule.places + i, mask=i < rule.queries, other=0)
+
+
+@triton.jit
 def key_range(rule, b, first, ROWS: tl.constexpr, KEYS: tl.constexpr):
     """(start, full, partial, end): keys that some row of the block sees, in whole tiles; between
     full and partial, every row sees all of them (unless flags, ids or tables say otherwise)."""
@@ -250,9 +288,10 @@ def key_range(rule, b, first, ROWS: tl.constexpr, KEYS: tl.constexpr):
 
 
 @triton.jit
-def query_range(rule, first, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """(start, full, partial, end): queries that may see some key of the block, by the band alone;
-    between full and partial, all of them see all of it (unless anything but a band says no)."""
+def query_range(rule, b, first, QUERIES: tl.constexpr, KEYS: tl.constexpr):
+    """(start, full, partial, end): queries that may see some key of the block, by the band and the
+    rows' intervals; between full and partial, all of them see all of it (unless anything but a band
+    says no)."""
     last = tl.minimum(first + KEYS, rule.keys) - 1
     start = first * 0
     full = first * 0
@@ -264,10 +303,27 @@ def query_range(rule, first, QUERIES: tl.constexpr, KEYS: tl.constexpr):
     if rule.least is not None:
         end = tl.minimum(end, last - rule.least + 1)
         partial = tl.minimum(partial, first - rule.least + 1)
+    if rule.first_query is not None:
+        j = first + tl.arange(0, KEYS)
+        at = b * rule.seen_stride + j
+        reached = tl.load(rule.first_query + at, mask=j < rule.keys, other=rule.queries)
+        behind = tl.load(rule.behind_query + at, mask=j < rule.keys, other=0)
+        start = tl.maximum(start, tl.min(reached, 0))
+        end = tl.minimum(end, tl.max(behind, 0))
     start = start // QUERIES * QUERIES
     full = tl.maximum((full + QUERIES - 1) // QUERIES * QUERIES, start)
     partial = tl.maximum(partial // QUERIES * QUERIES, full)
     return start, full, partial, end
+
+
+@triton.jit
+def meets(rule, b, n, first, QUERIES: tl.constexpr, KEYS: tl.constexpr):
+    """Whether the interval of some query of a tile reaches a key of it."""
+    if rule.low is None:
+        return True
+    else:
+        start, _full, _partial, end = key_range(rule, b, n, QUERIES, KEYS)
+        return (start < first + KEYS) & (end > first)
 
 
 @triton.jit

@@ -32,6 +32,7 @@ from regard.engine.backends.gpu.tile import (
     key_at,
     key_range,
     key_steps,
+    load_keys,
     load_rows,
     load_state,
     log2e,
@@ -121,7 +122,7 @@ def _top(
     for step in tl.range(start, end, BN):
         n = key_at(rule, b, h, first, step)
         j = n + tl.arange(0, BN)
-        k = load_rows(key_rows, n, rule.keys, dim, k_strides[2], BN, D, TMA)
+        k = load_keys(key_rows, rule, n, dim, k_strides[2], BN, D, TMA)
         s = times(q, k.T, PRECISION, WIDE)
         x, _, _, _ = score(s, rule, b, h, i[:, None], j[None, :], n, FAST, True)
         best = tl.max(x, 1)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.engine.backend import RowAnswers
-from regard.engine.backends.tiled.tile import KEYS, ROWS, Tile, kept_by_dropout, times
+from regard.engine.backends.tiled.tile import KEYS, ROWS, Tile, kept_by_dropout, lengthened, times
 from regard.engine.call import Call, RowState
 from regard.running import RunningRows, sums_for
 from regard.summary import (
@@ -31,6 +31,10 @@ class Block:
         self.call, self.rows, self.measures, self.output = call, rows, measures, output
         shape = call.shape
         lead = (*shape.batch, shape.query_heads, ROWS)
+        position = call.position
+        if isinstance(position, Tensor):
+            position = position[rows.start : rows.stop]
+        self.position = position
         new = call.query.detach().to(call.exact)
         self.statistics = [m for m in measures if isinstance(m, RowStatistic)]
         self.running = RunningRows(sums_for(self.statistics), lead, new, new)
@@ -52,14 +56,14 @@ class Block:
             torch.arange(span.start, span.stop, device=tile.scores.device)
             for span in (tile.rows, tile.cols)
         )
-        step = self.running.fold(tile.scores, tile.scaled, i, j, self.call.position)
+        step = self.running.fold(tile.scores, tile.scaled, i, j, self.position)
         p, a = step.p, step.shrink[..., None]
         for m, cells in self.cells.items():
             if m.how == "mean":
                 self.cells[m] = cells * a + self._cell_sums(m, p, tile)
         if self.output:
             keys = self.call.value[..., tile.cols.start : tile.cols.stop, :].detach().to(p.dtype)
-            v = F.pad(keys, (0, 0, 0, KEYS - len(tile.cols)))
+            v = lengthened(keys, KEYS - len(tile.cols))
             kept = kept_by_dropout(self.call, tile)
             if kept is not None:
                 p = p * F.pad(kept, (0, KEYS - len(tile.cols), 0, ROWS - len(tile.rows)))
@@ -150,7 +154,7 @@ def assemble(
 def _pool_rows(m: Pooled, cells: Tensor, call: Call) -> Tensor:
     """(…, L, columns) → (…, ⌈L/cell⌉, columns)."""
     cell = m.size(call.shape)
-    tall = F.pad(cells, (0, 0, 0, -cells.shape[-2] % cell))
+    tall = lengthened(cells, -cells.shape[-2] % cell)
     *lead, rows, columns = tall.shape
     tall = tall.reshape(*lead, rows // cell, cell, columns)
     if m.how == "max":

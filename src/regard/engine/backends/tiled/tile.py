@@ -44,13 +44,19 @@ def tiles_of(call: Call, rows: range, wanted: Tensor | None = None) -> Iterator[
             yield score_tile(call, rows, cols, masked=verdict is Verdict.SOME)
 
 
+def lengthened(part: Tensor, more: int) -> Tensor:
+    """(…, R, D) → (…, R + more, D): zeros below. torch's pad takes no D of 0 until torch 2.10."""
+    if part.numel() == 0:
+        return part.new_zeros(*part.shape[:-2], part.shape[-2] + more, part.shape[-1])
+    return F.pad(part, (0, 0, 0, more))
+
+
 def score_tile(call: Call, rows: range, cols: range, masked: bool) -> Tile:
     """Scale, cap, bias and mask applied to one zero-padded tile of products."""
     exact, device = call.exact, call.query.device
     q = call.query.detach()[..., rows.start : rows.stop, :].to(exact)
-    k = call.key.detach()[..., cols.start : cols.stop, :].to(exact)
-    q = F.pad(q, (0, 0, 0, ROWS - len(rows)))
-    k = F.pad(k, (0, 0, 0, KEYS - len(cols)))
+    k = call.keys_at(cols).detach().to(exact)
+    q, k = lengthened(q, ROWS - len(rows)), lengthened(k, KEYS - len(cols))
     scaled = times(q, k.mT) * call.score.scale
     scores, slope = call.score.cap(scaled), None
     if call.score.softcap is not None:

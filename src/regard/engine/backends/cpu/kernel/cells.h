@@ -16,8 +16,7 @@ static int FN(cell_item)(const void *call, const void *asked, int64_t item, int6
         return 1;
     }
     T *q = memory, *s = q + BLOCK_ROWS * wide, *panels = s + BLOCK_ROWS * TILE_KEYS;
-    const T *k = (const T *)c->k + batch * c->k_strides[0] +
-                 head / (c->heads / c->key_heads) * c->k_strides[1];
+    int64_t key_head = head / (c->heads / c->key_heads);
     memset(s, 0, sizeof(T) * BLOCK_ROWS * TILE_KEYS);
     *block = (FN(Block)){.call = c, .batch = batch, .head = head, .q = q};
     for (int64_t top = part * BLOCK_ROWS; top < ask->rows; top += parts * BLOCK_ROWS) {
@@ -28,7 +27,7 @@ static int FN(cell_item)(const void *call, const void *asked, int64_t item, int6
             int64_t first = ask->col[x] / TILE_KEYS * TILE_KEYS;
             int64_t real = c->keys - first < TILE_KEYS ? c->keys - first : TILE_KEYS;
             for (end = x; end < ask->cols && ask->col[end] < first + real; end++) {}
-            FN(pack_panels)(k + first * c->k_strides[2], c->k_strides[2], real, c->dim, panels);
+            FN(pack_keys)(c, batch, key_head, first, real, panels);
             block->k = panels - first * c->dim;
             FN(score_tile)(block, first, FN(padded)(real), s, NULL, NULL);
             for (int64_t n = 0; n < block->count; n++) {

@@ -23,13 +23,12 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
     T ones[GROUP], row_max[BLOCK_ROWS], row_log[BLOCK_ROWS];
     FN(TileSums) tile;
     for (int r = 0; r < GROUP; r++) ones[r] = 1;
-    const T *k = (const T *)c->k + batch * c->k_strides[0] +
-                 head / (c->heads / c->key_heads) * c->k_strides[1];
+    int64_t key_head = head / (c->heads / c->key_heads);
     memset(s, 0, sizeof(T) * BLOCK_ROWS * TILE_KEYS);
     for (int64_t first = part * TILE_KEYS; first < c->keys; first += parts * TILE_KEYS) {
         int64_t real = c->keys - first < TILE_KEYS ? c->keys - first : TILE_KEYS;
         int64_t at = (batch * c->heads + head) * c->keys + first;
-        FN(pack_panels)(k + first * c->k_strides[2], c->k_strides[2], real, c->dim, panels);
+        FN(pack_keys)(c, batch, key_head, first, real, panels);
         memset(sums, 0, sizeof(T) * TILE_KEYS * y_wide);
         *block = (FN(Block)){.call = c, .batch = batch, .head = head, .q = q};
         block->k = panels - first * c->dim; /* score_tile counts keys from the first */
@@ -38,8 +37,9 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
             for (int64_t i = start; i < start + BLOCK_ROWS && i < c->last_query; i++)
                 if (!ask->chosen || ask->chosen[i]) block->row[block->count++] = i;
             if (!block->count) continue;
-            FN(open_block)(block);
+            FN(see_block)(block);
             if (first >= block->highest || first + real <= block->lowest) continue;
+            FN(read_block)(block);
             int64_t here = block->highest - first < real ? block->highest - first : real;
             int64_t width = FN(padded)(here);
             for (int64_t n = 0; n < block->count; n++) {

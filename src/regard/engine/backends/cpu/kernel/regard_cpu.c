@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -40,6 +41,23 @@ static const double EXP_F64[] = {1.608667766678736172e-10, 2.09182123191339782e-
 
 static void *take(size_t bytes) {
     return aligned_alloc(64, (bytes + 127) / 64 * 64); /* never 0 bytes */
+}
+
+static float brain_number(uint16_t number) {
+    uint32_t bits = (uint32_t)number << 16;
+    float made;
+    memcpy(&made, &bits, sizeof made);
+    return made;
+}
+
+static float half_number(uint16_t number) {
+    uint32_t sign = (uint32_t)(number & 0x8000) << 16, exponent = number >> 10 & 31;
+    uint32_t fraction = number & 1023, bits = sign | fraction << 13;
+    float made;
+    if (exponent == 0) return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+    bits |= exponent == 31 ? 0x7f800000u : (exponent + 112) << 23;
+    memcpy(&made, &bits, sizeof made);
+    return made;
 }
 
 #define ISA generic
@@ -102,16 +120,30 @@ static const Sweeps ALL[][2] = {
 #endif
 };
 
+#if defined(__x86_64__)
+/* What processor and system have, as an index into ALL. By cpuid itself: __builtin_cpu_supports
+ * needs a part of the compiler's run-time library that not every compiler brings. */
+static int64_t best_x86(void) {
+    const unsigned fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, first = fma | osxsave | avx;
+    const unsigned avx2 = 1u << 5;
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* f, dq, bw, vl */
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & first) != first) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    /* the registers that the system keeps for a thread that waits: xmm, ymm; masks, zmm */
+    if ((b & avx2) != avx2 || (saved & 0x06) != 0x06) return 0;
+    return (b & avx512) == avx512 && (saved & 0xe6) == 0xe6 ? 2 : 1;
+}
+#endif
+
 /* the best instruction set of this machine, as an index for the functions below */
 int64_t regard_best(void) {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
-#endif
+    return best_x86();
+#else
     return 0;
+#endif
 }
 
 const char *regard_name(int64_t isa) {

@@ -13,12 +13,18 @@ enum { BLOCK_ROWS = 64, TILE_KEYS = 256, MOST_POOLS = 4, MOST_MATCHES = 4, OFFSE
 /* the scores of a block of rows that a thread may keep */
 enum { MOST_KEPT_BYTES = 2097152 };
 
+enum key_kind { AS_COMPUTED, BRAIN, HALF }; /* numbers of a cache: element type, bf16, fp16 */
+
 enum bias_kind { NO_BIAS, BIAS_TABLE, BIAS_SLOPES, BIAS_BY_DISTANCE };
 
 typedef struct {
     int64_t batch, heads, key_heads, queries, keys, dim, value_dim;
     const void *q, *k, *v;
     int64_t q_strides[3], k_strides[3], v_strides[3]; /* batch, head, token */
+    /* Keys in a cache: k is the cache, k_rows (keys,) says where each begins and k_step how far its
+     * numbers are apart; strides[1] is the one of k_strides that counts. */
+    const int64_t *k_rows;
+    int64_t k_step, k_kind;
     double scale, softcap;                            /* softcap 0: none */
     int64_t bias_kind;
     const void *bias;
@@ -31,7 +37,8 @@ typedef struct {
     int64_t seen_strides[4];             /* batch, head, query, key */
     const void *sink;                    /* (heads,) */
     int64_t first_query, last_query;     /* the rows to work on */
-    int64_t distance_shift;              /* where query i stands when distances are measured */
+    int64_t distance_shift; /* query i stands at key i + shift when distances are measured … */
+    const int64_t *places;  /* (queries,): … or at the key named here */
     int64_t threads;
     /* torch's own OpenMP, as GOMP_parallel: its idle threads spin, so threads of ours beside them
      * would wait for a core. Null: POSIX threads. */

@@ -91,7 +91,7 @@ INLINE void FN(fold_row)(FN(RowState) *w, int64_t n, int64_t first, int64_t widt
     }
     T shift = old - now, a = old == -INFINITY ? 0 : EXP(shift);
     VEC m = FN(splat)(now), l = FN(splat)(0), t = l, squares = l, away = l;
-    int64_t here = w->block.row[n] + w->block.call->distance_shift;
+    int64_t here = FN(stands_at)(&w->block, n);
     for (int64_t j = 0; j < width; j += LANES) {
         VEC u = FN(load)(s + j) - m;
         VEC p = FN(exp_of)(&u);
@@ -180,7 +180,7 @@ static T FN(mass_of_mark)(const T *s, const INT *marks, INT mark, int64_t count)
 static void FN(match_row)(FN(RowState) *w, int64_t n, int64_t m, const Match *match,
                           int64_t first, int64_t real) {
     const FN(Block) *block = &w->block;
-    int64_t before = block->row[n] + block->call->distance_shift - first;
+    int64_t before = FN(stands_at)(block, n) - first;
     int64_t count = before < real ? before : real;
     T *mass = &w->matched[m][n];
     *mass *= w->shrink[n];
@@ -432,9 +432,8 @@ static void FN(pack_head)(FN(RowState) *w, const RowSweep *ask, int64_t unit) {
     const KernelCall *c = w->block.call;
     int64_t batch = unit / c->key_heads, key_head = unit % c->key_heads;
     int64_t wide = FN(padded)(c->value_dim);
-    const T *k = (const T *)c->k + batch * c->k_strides[0] + key_head * c->k_strides[1];
     const T *v = (const T *)c->v + batch * c->v_strides[0] + key_head * c->v_strides[1];
-    FN(pack_panels)(k, c->k_strides[2], c->keys, c->dim, w->panels);
+    FN(pack_keys)(c, batch, key_head, 0, c->keys, w->panels);
     w->block.k = w->panels, w->packed = unit, w->v = v, w->v_row = c->v_strides[2];
     if (!ask->output || (w->v_row == c->value_dim && wide == c->value_dim)) return;
     FN(pack_rows)(v, w->v_row, c->keys, c->value_dim, w->values, wide);

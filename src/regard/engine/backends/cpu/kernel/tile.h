@@ -14,6 +14,31 @@ typedef struct {
     const T *k;                /* panels of all keys of the head */
 } FN(Block);
 
+INLINE T FN(key_number)(const void *cache, int64_t at, int64_t kind) {
+    if (kind == BRAIN) return (T)brain_number(((const uint16_t *)cache)[at]);
+    if (kind == HALF) return (T)half_number(((const uint16_t *)cache)[at]);
+    return ((const T *)cache)[at];
+}
+
+/* `count` keys of a key head from `first` on → panels, from wherever they lie */
+static void FN(pack_keys)(const KernelCall *c, int64_t batch, int64_t key_head, int64_t first,
+                          int64_t count, T *to) {
+    if (!c->k_rows) {
+        const T *k = (const T *)c->k + batch * c->k_strides[0] + key_head * c->k_strides[1];
+        FN(pack_panels)(k + first * c->k_strides[2], c->k_strides[2], count, c->dim, to);
+        return;
+    }
+    for (int64_t start = 0; start < count; start += PANEL, to += c->dim * PANEL) {
+        int64_t here = count - start < PANEL ? count - start : PANEL;
+        if (here < PANEL) memset(to, 0, sizeof(T) * c->dim * PANEL);
+        for (int64_t j = 0; j < here; j++) {
+            int64_t at = c->k_rows[first + start + j] + key_head * c->k_strides[1];
+            for (int64_t d = 0; d < c->dim; d++)
+                to[d * PANEL + j] = FN(key_number)(c->k, at + d * c->k_step, c->k_kind);
+        }
+    }
+}
+
 /* rows of the block of BLOCK_ROWS that starts at `start`, within the call's range */
 static void FN(take_rows)(FN(Block) *block, int64_t start) {
     const KernelCall *c = block->call;
@@ -23,12 +48,16 @@ static void FN(take_rows)(FN(Block) *block, int64_t start) {
     for (int64_t n = 0; n < block->count; n++) block->row[n] = start + n;
 }
 
-/* the rows of `block` and what they may see; reads and scales their queries */
-static void FN(open_block)(FN(Block) *block) {
+/* the key at which row n of the block stands */
+static int64_t FN(stands_at)(const FN(Block) *block, int64_t n) {
     const KernelCall *c = block->call;
-    int64_t wide = FN(padded)(c->dim);
+    return c->places ? c->places[block->row[n]] : block->row[n] + c->distance_shift;
+}
+
+/* what the rows of `block` may see */
+static void FN(see_block)(FN(Block) *block) {
+    const KernelCall *c = block->call;
     block->lowest = c->keys, block->highest = 0, block->all_from = 0, block->all_to = c->keys;
-    memset(block->q, 0, sizeof(T) * BLOCK_ROWS * wide);
     for (int64_t n = 0; n < block->count; n++) {
         int64_t i = block->row[n], low = 0, high = c->keys;
         if (c->span_low) {
@@ -44,10 +73,24 @@ static void FN(open_block)(FN(Block) *block) {
         }
         block->all_from = low > block->all_from ? low : block->all_from;
         block->all_to = high < block->all_to ? high : block->all_to;
+    }
+}
+
+/* reads and scales the queries of `block` */
+static void FN(read_block)(FN(Block) *block) {
+    const KernelCall *c = block->call;
+    int64_t wide = FN(padded)(c->dim);
+    memset(block->q, 0, sizeof(T) * BLOCK_ROWS * wide);
+    for (int64_t n = 0; n < block->count; n++) {
         const T *from = (const T *)c->q + block->batch * c->q_strides[0] +
-                        block->head * c->q_strides[1] + i * c->q_strides[2];
+                        block->head * c->q_strides[1] + block->row[n] * c->q_strides[2];
         for (int64_t d = 0; d < c->dim; d++) block->q[n * wide + d] = from[d] * (T)c->scale;
     }
+}
+
+static void FN(open_block)(FN(Block) *block) {
+    FN(see_block)(block);
+    FN(read_block)(block);
 }
 
 /* the bias of row n for `count` keys from `first`, added to `s` */

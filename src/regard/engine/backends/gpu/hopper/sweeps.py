@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.engine.backends.gpu.bind import Bound
-from regard.engine.backends.gpu.launch import interpreting
+from regard.engine.backends.gpu.launch import interpreting, too_old
 from regard.engine.backends.gpu.seen import normal_form
 from regard.engine.backends.gpu.sweeps import TritonSweeps
 from regard.engine.call import Problem, RowState
@@ -36,6 +36,8 @@ class HopperSweeps(TritonSweeps):
             return ["Triton's interpreter runs no Gluon kernel"]
         if not torch.cuda.is_available():
             return ["there is no CUDA GPU here"]
+        if lack := too_old():
+            return [lack]
         found = torch.cuda.get_device_capability()
         if found[0] != 9:
             return [f"the GPU's compute capability is {found[0]}.{found[1]}; the kernel is for 9.0"]
@@ -75,7 +77,8 @@ class HopperSweeps(TritonSweeps):
         """By the kernel, where it fits."""
         from regard.engine.backends.gpu.hopper.forward import fits, forward
 
-        if not fits(bound, output, pruner):
+        moved = bound.rule.places is not None and "away" in names  # it counts from one place
+        if moved or not fits(bound, output, pruner):
             return super()._forward(bound, output, names, given, pruner)
         return forward(bound, output, names, given, pruner)
 
