@@ -32,7 +32,7 @@ SLOW = (
     "cli/test_record.py", "cli/test_report_causal.py", "cli/test_show.py", "cli/test_verify.py",
     "monitor/test_outputs.py", "monitor/test_sample.py", "recorder/test_documents.py",
     "recorder/test_jobs.py", "recorder/test_sequences.py", "test_arrival.py",
-    "tools/test_page_vectors.py", "tools/test_sanitize_gpu.py",
+    "tools/test_dist.py", "tools/test_page_vectors.py", "tools/test_sanitize_gpu.py",
     # many damaged files, many drawings, many exercises
     "learn/grading/test_causes.py", "learn/grading/test_formats.py",
     "learn/grading/test_hidden_steps.py", "mask/test_laws.py", "plot/test_files.py",

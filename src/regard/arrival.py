@@ -82,9 +82,9 @@ def _attention(*given: Any, **options: Any) -> Any:
 
 
 def _mask(*given: Any, **options: Any) -> Any:
-    from regard.huggingface import regard_mask
+    from regard.huggingface.registry import mask_interface
 
-    return regard_mask(*given, **options)
+    return mask_interface(*given, **options)
 
 
 def _gets_a_part(module: Any, name: str, part: Any) -> None:

@@ -96,7 +96,7 @@ def _again(call: Call, heads: int) -> Any:
 
     from regard.engine.api import attend
 
-    first = (0,) * len(call.shape.batch)
+    call, first = call.read(), (0,) * len(call.shape.batch)
     group = call.shape.query_heads // call.shape.key_heads
     shared = [head // group for head in range(heads)]
     query = call.query[first][:heads]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ boom()
 )
 def test_the_blocks_of_every_document_run(path, tmp_path, clean):
     clean(blocks.failures(path, ROOT / "src", tmp_path))
+
+
+NEEDED = blocks.needed(ROOT)
+
+
+@pytest.mark.parametrize("package", NEEDED)
+def test_blocks_that_need_a_package_run_where_it_is(package, tmp_path, clean):
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    for path in NEEDED[package]:
+        clean(blocks.failures(path, ROOT / "src", tmp_path, package))
 
 
 def test_the_documents_are_sound(repository, clean):
@@ -110,6 +122,16 @@ def test_a_command_that_raises_is_found(plant):
     wrong = _run(plant, "```console\n$ regard x\n```\n")
     assert wrong[0] == "page.md:2: `regard x`: exit 1, not 0"
     assert wrong[-1].startswith("ValueError")
+
+
+def test_a_block_that_needs_a_package_runs_alone(plant, tmp_path):
+    text = "```python\nx = 1\n```\n```python needs=json\nassert 'x' not in globals()\nboom\n```\n"
+    root = plant({"docs/page.md": text})
+    page = root / "docs" / "page.md"
+    assert blocks.needed(root) == {"json": [page]}
+    assert blocks.failures(page, ROOT / "src", tmp_path) == []
+    wrong = blocks.failures(page, ROOT / "src", tmp_path, "json")
+    assert any("NameError: name 'boom'" in line for line in wrong)
 
 
 def test_unsound_documents_are_found(plant):

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.masking_utils import sdpa_mask
+from transformers.masking_utils import create_causal_mask, sdpa_mask
 
 from regard.huggingface import MaskDescriptor
+from regard.huggingface.versions import TAKES_LENGTHS, build_mask
 from regard.mask import Extent, Mask
 from regard.mask.spans import spans_of
 
@@ -34,8 +35,15 @@ def descriptor_cells(found: MaskDescriptor | None, batch: int, queries: int, key
 
 def theirs(**asked: Any) -> Tensor:
     """(batch, queries, keys): what transformers builds of the same arguments."""
-    asked = asked | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    return sdpa_mask(**asked)[:, 0]
+    skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    return build_mask(sdpa_mask, **({"q_offset": 0, "device": "cpu"} | asked | skips))[:, 0]
+
+
+def causal_mask(config: Any, states: Tensor, padding: Tensor | None = None, **more: Any) -> Any:
+    """The causal mask of a model without a cache, as its forward asks for it."""
+    if not TAKES_LENGTHS:  # transformers up to 5.3
+        more["cache_position"] = torch.arange(states.shape[1])
+    return create_causal_mask(config, states, attention_mask=padding, past_key_values=None, **more)
 
 
 def is_intervals(mask: Mask | None, batch: int, queries: int, keys: int) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers.utils import output_capturing
 
 import regard
 from huggingface.zoo import FAMILIES, inputs_of, model_of
+from installed import needs
 from regard.huggingface import using
 from regard.huggingface.asked import is_wanted
 
@@ -18,6 +18,9 @@ from regard.huggingface.asked import is_wanted
 def test_it_is_wanted_by_those_who_say_so_and_by_those_who_do_not_say() -> None:
     assert is_wanted({"output_attentions": True})
     assert is_wanted({}) and is_wanted({"output_attentions": False})  # called by hand
+    needs("transformers", "5.2", "models list the outputs they collect")
+    from transformers.utils import output_capturing
+
     for collected, wanted in (({}, False), ({"hidden_states": []}, False), ({"attentions": []}, 1)):
         token = output_capturing._active_collector.set(collected)
         try:

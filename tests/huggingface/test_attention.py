@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, SplinterConfig, masking_utils
+from transformers import LlamaConfig, SplinterConfig
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.splinter import modeling_splinter  # noqa: F401
 
 import regard
+from huggingface.cells import causal_mask
+from installed import is_at_least
 from regard.engine import api
 from regard.errors import ShapeError, StaleError, UnavailableError
 from regard.huggingface import regard_attention, regard_mask
@@ -135,13 +137,10 @@ def test_rows_that_see_no_key_are_the_references() -> None:
     numbers = torch.zeros(B, 1, L, L).masked_fill(~allowed, low)
     mixed = numbers.clone()
     mixed[0, :, 2, 1:] = -torch.inf
-    bias = torch.randn(1, HQ, L, L)
-    for mask, more in (
-        (allowed, {}),
-        (numbers, {}),
-        (mixed, {}),
-        (allowed, {"position_bias": bias}),
-    ):
+    given: list[tuple[Tensor, Any]] = [(allowed, {}), (numbers, {}), (mixed, {})]
+    if is_at_least("transformers", "5.14"):  # before, no implementation of theirs had one
+        given += [(allowed, {"position_bias": torch.randn(1, HQ, L, L)})]
+    for mask, more in given:
         repeated = [t.repeat_interleave(HQ // t.shape[1], 1) for t in qkv]
         wanted, _ = sdpa_attention_forward(Layer(), *repeated, mask, **more)
         layer = configured()
@@ -259,12 +258,12 @@ def test_where_sdpa_would_get_no_mask_a_layer_that_is_not_causal_sees_everything
     states = torch.zeros(B, L, 4)
     for name, everything in (("sdpa", True), ("eager", False)):
         with standing_for(layer.config, name):
-            mask = masking_utils.create_causal_mask(layer.config, states, None, None)
+            mask = causal_mask(layer.config, states)
             _, attention = regard_attention(layer, *tensors(), mask, is_causal=False)
         assert attention is not None and bool(attention.dense().all()) is everything
     layer.is_causal = True  # type: ignore[assignment]
     with standing_for(layer.config, "sdpa"):  # Moonshine says so, less where it gets a mask
-        mask = masking_utils.create_causal_mask(layer.config, states, None, None)
+        mask = causal_mask(layer.config, states)
         _, attention = regard_attention(layer, *tensors(), mask, is_causal=False)
     assert attention is not None and not attention.dense().all()
 

@@ -15,7 +15,7 @@ from transformers import BigBirdPegasusConfig, BloomConfig, LlamaConfig, masking
 from transformers.models.bigbird_pegasus import modeling_bigbird_pegasus  # noqa: F401
 from transformers.models.bloom import modeling_bloom  # noqa: F401
 
-from huggingface.cells import descriptor_cells, is_intervals, theirs
+from huggingface.cells import causal_mask, descriptor_cells, is_intervals, theirs
 from regard.errors import UnavailableError
 from regard.huggingface import MaskDescriptor, regard_mask
 from regard.mask import Causal, Padding, Rule
@@ -149,7 +149,7 @@ def test_a_mask_that_is_added_to_scores_is_eagers() -> None:
     """BigBird-Pegasus has eager attention alone, and adds its mask in an encoder of its own."""
     config = BigBirdPegasusConfig(attn_implementation="regard")
     states, padding = torch.zeros(1, 3, 4, dtype=torch.float64), torch.tensor([[1, 1, 0]])
-    found = masking_utils.create_causal_mask(config, states, padding, None)
+    found = causal_mask(config, states, padding)
     low = torch.finfo(torch.float64).min
     assert found.dtype == torch.float64 and found.is_floating_point()
     assert (torch.ones(1, 1, 3, 3) + found)[0, 0].tolist() == [
@@ -164,9 +164,7 @@ def test_a_users_function_is_combined_with_the_causal_one() -> None:
     def same_kind(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (tokens[b, q] == 1) & (tokens[b, k] == 1)
 
-    found = masking_utils.create_causal_mask(
-        config, torch.zeros(1, 5, 4), None, None, or_mask_function=same_kind
-    )
+    found = causal_mask(config, torch.zeros(1, 5, 4), or_mask_function=same_kind)
     wanted = torch.ones(5, 5).tril().bool()
     wanted[2, 3] = True
     assert torch.equal(descriptor_cells(found, 1, 5, 5)[0], wanted)
@@ -176,7 +174,7 @@ def test_a_users_function_is_combined_with_the_causal_one() -> None:
 def test_packed_sequences_are_found_by_their_positions() -> None:
     config = LlamaConfig(attn_implementation="regard")
     places = torch.tensor([[0, 1, 2, 0, 1]])
-    found = masking_utils.create_causal_mask(config, torch.zeros(1, 5, 4), None, None, places)
+    found = causal_mask(config, torch.zeros(1, 5, 4), position_ids=places)
     wanted = torch.block_diag(torch.ones(3, 3), torch.ones(2, 2)).tril().bool()
     assert torch.equal(descriptor_cells(found, 1, 5, 5)[0], wanted)
     assert is_intervals(found.mask, 1, 5, 5)

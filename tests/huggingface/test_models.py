@@ -18,6 +18,7 @@ from transformers import masking_utils
 
 import regard
 from huggingface.zoo import FAMILIES, TOKENS, answer_of, attentions, inputs_of, model_of
+from installed import is_at_least, needs
 from regard.errors import RegardWarning
 from regard.huggingface import using
 
@@ -42,6 +43,10 @@ GENERATORS = [
 STATIC = ["llama", "mistral", "gemma3", "gpt_oss", "deepseek_v3", "t5", "bart"]
 
 
+# the first transformers in which these hand out their attention, on eager too
+HANDS_OUT = {"clip": "5.2", "siglip": "5.6"}
+
+
 @contextmanager
 def seen(model: Any) -> Iterator[None]:
     """regard for a while; that parts of a model are not seen is tested with using()."""
@@ -62,13 +67,16 @@ def close(found: Tensor, wanted: Tensor) -> None:
 @torch.no_grad()
 def test_a_forward_pass_is_eagers(name: str, padding: str) -> None:
     """Every row of the answer, those of padding too."""
+    if (name, padding) == ("gpt2", "left"):
+        needs("transformers", "5.2", "GPT-2's eager attention gives padding the mean of all values")
     model, inputs = model_of(name), inputs_of(FAMILIES[name].kind, padding)
     wanted = model(**inputs, output_attentions=True)
     with seen(model):
         found = model(**inputs, output_attentions=True)
     same_numbers(found, wanted)
     layers, eager = dict(attentions(found)), dict(attentions(wanted))
-    assert list(layers) == list(eager) and layers
+    assert list(layers) == list(eager)
+    assert layers or not is_at_least("transformers", HANDS_OUT.get(name, "5.0"))
     for place, layer in layers.items():
         assert isinstance(layer, regard.Attention)
         compare(layer, eager[place])
@@ -103,6 +111,8 @@ def test_a_forward_pass_is_sdpas_where_the_model_ran_on_sdpa(name: str, side: st
         model.set_attn_implementation("sdpa")
     except ValueError:  # gpt_oss: no such implementation
         assert not model._supports_sdpa
+        return
+    if model.config._attn_implementation == "eager":  # ModernBERT until 5.6: cannot be switched
         return
     try:
         if reads_softcap(model):

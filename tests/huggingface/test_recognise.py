@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import masking_utils as made
 
 from huggingface.cells import cells, is_intervals
+from installed import needs
 from regard.huggingface.recognise import Stand, recognise
 from regard.mask import Causal, Extent, Mask, Padding, Rule, Table, Window
 from regard.mask.base import Both, Either
@@ -36,19 +37,31 @@ def first_head(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
     return (h == 0) & (k <= q)
 
 
+def blocks() -> Any:
+    """Tokens of one picture see each other."""
+    needs("transformers", "5.9", "masking_utils.blockwise_overlay is there")
+    return made.blockwise_overlay(BLOCKS)
+
+
+def both_ways() -> Any:
+    """Three tokens before and behind."""
+    needs("transformers", "5.1", "masking_utils.sliding_window_bidirectional_overlay is there")
+    return made.sliding_window_bidirectional_mask_function(3)
+
+
 KNOWN: dict[str, Callable[[], Any]] = {
     "causal": lambda: made.causal_mask_function,
     "bidirectional": lambda: made.bidirectional_mask_function,
     "window": lambda: made.sliding_window_causal_mask_function(4),
     "window of 1": lambda: made.sliding_window_causal_mask_function(1),
-    "window both ways": lambda: made.sliding_window_bidirectional_mask_function(3),
+    "window both ways": both_ways,
     "chunks": lambda: made.chunked_causal_mask_function(5, LEFT),
     "packed": lambda: made.and_masks(
         made.causal_mask_function, made.packed_sequence_mask_function(PACKED)
     ),
-    "blocks": lambda: made.or_masks(made.causal_mask_function, made.blockwise_overlay(BLOCKS)),
+    "blocks": lambda: made.or_masks(made.causal_mask_function, blocks()),
     "window or blocks": lambda: made.or_masks(
-        made.sliding_window_causal_mask_function(4), made.blockwise_overlay(BLOCKS)
+        made.sliding_window_causal_mask_function(4), blocks()
     ),
     "padding": lambda: made.and_masks(made.causal_mask_function, made.padding_mask_function(REAL)),
     "moved": lambda: made.add_offsets_to_mask_function(made.causal_mask_function, 3, 1),

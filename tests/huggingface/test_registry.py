@@ -10,15 +10,15 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from huggingface.zoo import FAMILIES, answer_of, build, inputs_of, model_of
-from regard.huggingface import regard_attention, regard_mask, register
-from regard.huggingface.registry import NAME
+from regard.huggingface import regard_attention, register
+from regard.huggingface.registry import NAME, mask_interface
 
 
 def test_the_name_stands_in_both_interfaces_however_often_it_is_registered() -> None:
     register()
     register()
     assert AttentionInterface()[NAME] is regard_attention
-    assert AttentionMaskInterface()[NAME] is regard_mask
+    assert AttentionMaskInterface()[NAME] is mask_interface
     assert AttentionInterface().valid_keys().count(NAME) == 1
 
 

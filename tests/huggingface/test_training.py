@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import masking_utils
 
+from huggingface.cells import causal_mask
 from huggingface.zoo import FAMILIES, VOCABULARY, answer_of, build, inputs_of
 from regard.huggingface import using
 
@@ -64,9 +64,7 @@ def test_a_strange_mask_has_gradients() -> None:
         def even(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
             return ((q - k) % 2 == 0) & (k > q)
 
-        return masking_utils.create_causal_mask(
-            model.config, model.get_input_embeddings()(ids), None, None, or_mask_function=even
-        )
+        return causal_mask(model.config, model.get_input_embeddings()(ids), or_mask_function=even)
 
     wanted = gradients(model, {"input_ids": ids, "attention_mask": given()})
     with using(model):

@@ -14,6 +14,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from installed import needs
+
 VOCABULARY, BATCH, TOKENS = 40, 2, 11
 
 # how a family is used → the class that builds it
@@ -34,14 +36,15 @@ class Family:
     kind: str
     config: str
     options: dict[str, Any]
+    since: str  # the first transformers in which it exists and dispatches its attention
 
     def configuration(self) -> Any:
         """Its configuration, small."""
         return getattr(transformers, self.config)(**self.options)
 
 
-def _family(kind: str, config: str, **options: Any) -> Family:
-    return Family(kind, config, options)
+def _family(kind: str, config: str, since: str = "5.0", **options: Any) -> Family:
+    return Family(kind, config, options, since)
 
 
 _TEXT = {
@@ -112,7 +115,7 @@ FAMILIES: dict[str, Family] = {
         attention_chunk_size=4, num_local_experts=2, no_rope_layers=[1, 0], moe_layers=[1],
     ),
     "glm_moe_dsa": _family(
-        "decoder", "GlmMoeDsaConfig",
+        "decoder", "GlmMoeDsaConfig", "5.2",
         **(_GROUPED | {"num_key_value_heads": 4}), kv_lora_rank=8, q_lora_rank=8,
         qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6, n_routed_experts=4, n_group=1,
         topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1, moe_intermediate_size=16,
@@ -127,15 +130,15 @@ FAMILIES: dict[str, Family] = {
     "electra": _family("encoder", "ElectraConfig", **_ENCODER, embedding_size=16),
     "albert": _family("encoder", "AlbertConfig", **_ENCODER, embedding_size=16),
     "modernbert": _family(
-        "encoder", "ModernBertConfig", **_ENCODER, local_attention=4,
+        "encoder", "ModernBertConfig", "5.1", **_ENCODER, local_attention=4,
         global_attn_every_n_layers=2, cls_token_id=1, sep_token_id=2, bos_token_id=1,
         eos_token_id=2, reference_compile=False,
     ),
     "esm": _family("encoder", "EsmConfig", **_ENCODER, mask_token_id=3, token_dropout=False),
     "t5": _family(
-        "seq2seq", "T5Config", vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2,
-        num_heads=4, relative_attention_num_buckets=8, relative_attention_max_distance=16,
-        decoder_start_token_id=0,
+        "seq2seq", "T5Config", "5.15", vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48,
+        num_layers=2, num_heads=4, relative_attention_num_buckets=8,
+        relative_attention_max_distance=16, decoder_start_token_id=0,
     ),
     "bart": _family("seq2seq", "BartConfig", **_BART),
     "marian": _family("seq2seq", "MarianConfig", **_BART),
@@ -144,7 +147,7 @@ FAMILIES: dict[str, Family] = {
     "dinov2": _family("vision", "Dinov2Config", **_IMAGE),
     "deit": _family("vision", "DeiTConfig", **_IMAGE),
     "swin": _family(
-        "vision", "SwinConfig", image_size=16, patch_size=2, embed_dim=16, depths=[2, 2],
+        "vision", "SwinConfig", "5.9", image_size=16, patch_size=2, embed_dim=16, depths=[2, 2],
         num_heads=[2, 4], window_size=4,
     ),
     "clip": _family(
@@ -178,6 +181,7 @@ BLIND: dict[str, Family] = {
 
 def build(family: Family, implementation: str = "eager") -> Any:
     """A model of the family whose weights are large enough for attention to be sharp."""
+    needs("transformers", family.since, f"{family.config} is there and dispatches")
     torch.manual_seed(0)
     config = family.configuration()
     builder = getattr(transformers, BUILDERS[family.kind])

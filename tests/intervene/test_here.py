@@ -11,9 +11,9 @@ from recorder.models import Stack, tiny, tokens
 from regard.engine.call import Call
 from regard.engine.observers import editing
 from regard.errors import UnavailableError
+from regard.hear.names import Spot, has_parts
 from regard.intervene.here import Here, is_hugging_face
 from regard.mask import Mask
-from regard.recorder.hooks import Spot, has_parts
 
 
 class Note:

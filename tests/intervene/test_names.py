@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError
+from regard.hear.names import Spot
 from regard.intervene.names import Heads, read_heads
-from regard.recorder.hooks import Spot
 
 
 @pytest.mark.parametrize(

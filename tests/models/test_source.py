@@ -85,9 +85,9 @@ def test_what_a_hub_has(hub):
 
 
 def test_without_an_answer_only_what_was_downloaded_before_counts(hub):
-    from huggingface_hub.utils import httpx
+    from huggingface_hub.errors import HTTPError
 
-    for error in (httpx.ConnectError("no network"), OSError("no network")):
+    for error in (HTTPError("no network"), OSError("no network")):
         hub(error)
         source = find_source("some/model")
         assert source.options == {"local_files_only": True}

@@ -20,6 +20,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 import regard
+from installed import needs
 from parallel.world import run
 from regard.nn import (
     BlockConfig,
@@ -129,6 +130,7 @@ def _as_dtensors() -> None:
 
 
 def test_projections_that_hand_out_dtensors() -> None:
+    needs("torch", "2.11", "attention over DTensors is served")
     run(2, _as_dtensors)
 
 

@@ -6,13 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import replace
+from contextlib import closing, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 import regard
 from parallel.world import WORLDS, run
@@ -254,19 +255,17 @@ def _stuck_ring(lost: int) -> tuple[str, list[str]]:
 
 
 def _cut_wire(store_is_down: bool) -> str:
-    peers = Peers.of()
-    if store_is_down:
-        peers = replace(peers, group=_NoStore())
+    down = patch.object(
+        distributed_c10d, "_get_process_group_store", side_effect=RuntimeError("down")
+    )
     try:
-        with reporting_lost_rank(peers, None, "counting"):
+        with (
+            down if store_is_down else nullcontext(),
+            reporting_lost_rank(Peers.of(), None, "counting"),
+        ):
             raise RuntimeError("the wire is cut\nsomewhere")
     except UnavailableError as error:
         return str(error)
-
-
-class _NoStore:
-    def get_group_store(self) -> Any:
-        raise RuntimeError("the store is down")
 
 
 def test_where_nothing_can_be_found_out_it_says_some_rank() -> None:

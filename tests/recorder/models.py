@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import regard
+from installed import needs
 
 __all__ = ["Plain", "Stack", "tiny", "tokens"]
 
@@ -62,10 +63,14 @@ _SIZES = {
 }  # fmt: skip
 
 
+SINCE = {"t5": "5.15"}  # the first transformers in which these dispatch their attention
+
+
 def tiny(family: str, **options: Any) -> Any:
     """A model of transformers with random weights."""
     import transformers
 
+    needs("transformers", SINCE.get(family, "5.0"), f"{family} dispatches its attention")
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(family, **(_SIZES | options))
     kinds: dict[str, Any] = dict.fromkeys(("bert", "albert"), transformers.AutoModel)

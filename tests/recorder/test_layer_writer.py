@@ -38,8 +38,11 @@ def test_a_function_is_spelt_out_where_that_is_small() -> None:
 
 
 def test_a_large_function_or_table_is_why_not() -> None:
-    mask = regard.Rule(lambda i, j: i >= j)
-    found = rules_for(mask, ScoreRule(1.0), Extent(20_000, 20_000))
+    runs = regard.Rule(lambda i, j: i >= j)
+    found = rules_for(runs, ScoreRule(1.0), Extent(20_000, 20_000))
+    assert found.why_not == "" and [len(one) for one in found.arrays] == [20_000, 20_000]
+    scattered = regard.Rule(lambda i, j: (i + j) % 2 == 0)
+    found = rules_for(scattered, ScoreRule(1.0), Extent(20_000, 20_000))
     assert "function" in found.why_not and found.mask == UNKNOWN and found.arrays == ()
     large = BiasTable(torch.zeros(1, 1).expand(6000, 6000))
     found = rules_for(None, ScoreRule(1.0, None, large), Extent(6000, 6000))

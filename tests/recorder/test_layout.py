@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import regard
+from installed import needs
 from recorder.models import tiny, tokens
 from recorder.truth import agrees, eager
 from regard.errors import InputError
@@ -140,6 +141,8 @@ def test_the_last_rows_of_every_stack() -> None:
 def test_pictures_are_no_tokens() -> None:
     import transformers
 
+    needs("transformers", "5.2", "CLIP hands out its attention")
+
     sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 32}
     text = sizes | {"num_hidden_layers": 2, "vocab_size": 50, "max_position_embeddings": 40,
                     "bos_token_id": 0, "eos_token_id": 2}  # fmt: skip
@@ -161,6 +164,8 @@ def test_pictures_are_no_tokens() -> None:
 @pytest.mark.parametrize("queries", [None, "3:9"])
 def test_windows_of_a_picture_are_heads(queries: str | None) -> None:
     import transformers
+
+    needs("transformers", "5.9", "Swin dispatches its attention")
 
     torch.manual_seed(0)
     config = transformers.SwinConfig(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers.utils import output_capturing
+
+from regard.huggingface.versions import collected_outputs
 
 
 def is_wanted(kwargs: dict[str, Any]) -> bool:
@@ -17,5 +18,5 @@ def is_wanted(kwargs: dict[str, Any]) -> bool:
     """
     if kwargs.get("output_attentions") or torch.compiler.is_compiling():
         return True
-    collected = output_capturing._active_collector.get()
+    collected = collected_outputs()
     return collected is None or any("attentions" in name for name in collected)

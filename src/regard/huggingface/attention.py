@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,6 @@ from regard.errors import UnavailableError
 from regard.huggingface.asked import is_wanted
 from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import asks_for_sdpa
-from regard.huggingface.layer_attention import LayerAttention
 from regard.huggingface.reference import reference_of, stands_for
 from regard.huggingface.restrict import CallSize, Restriction, described, restriction
 from regard.huggingface.unseen import with_unseen_rows
@@ -76,22 +75,17 @@ def regard_attention(
         output = _with_unseen_rows(found, value, told, module)
     # (B, Hq, L, Dv) → (B, L, Hq, Dv)
     output = output.transpose(1, 2).contiguous()
-    return output, _handed_out(found) if found is not None and wanted else None
+    return output, found if wanted else None
 
 
 def _with_unseen_rows(
     found: Attention, value: Tensor, told: Restriction, module: nn.Module
 ) -> Tensor:
     """The output, as what regard stands for in this module computes it."""
-    reference = stands_for(module) or "eager"
-    if told.additive is not None and reference == "sdpa" and asks_for_sdpa(type(module)):
+    reference, kind = stands_for(module) or "eager", cast(Any, type(module))
+    if told.additive is not None and reference == "sdpa" and asks_for_sdpa(kind):
         told = told._replace(additive=None, bias=None)  # on sdpa it would have been booleans
     return with_unseen_rows(found, value, told, reference)
-
-
-def _handed_out(found: Attention) -> Attention:
-    """Traced code breaks at objects that take torch's functions, so it gets a plain one."""
-    return found if torch.compiler.is_compiling() else LayerAttention.of(found)
 
 
 def _is_causal(module: nn.Module, given: bool | None) -> bool:

@@ -71,7 +71,7 @@ class MaskDescriptor:
     def to(self, *args: Any, **kwargs: Any) -> MaskDescriptor:
         """On another device; it has no other dtype to take."""
         named = [kwargs.get("device"), *args]
-        device = next((torch.device(d) for d in named if isinstance(d, str | torch.device)), None)
+        device = next((torch.device(d) for d in named if isinstance(d, (str, torch.device))), None)
         if device is None or device == self.device:
             return self
         mask = None if self.mask is None else self.mask.map(lambda array: array.to(device))

@@ -74,8 +74,8 @@ def calls_torch(model: nn.Module) -> bool:
     )
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @cache
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def asks_for_sdpa(kind: Any) -> bool:
     """Whether a module decides by the name "sdpa" what its mask looks like (GLM-5)."""
     methods = (inspect.getattr_static(kind, name) for name in dir(kind))
@@ -88,7 +88,8 @@ def refusal(family: str, unseen: Iterable[type[nn.Module]]) -> UnavailableError:
     heard = any(_mentions(kind, _TORCH) for kind in own)
     return UnavailableError(
         f"{unseen_because(family, own)}; {len(supported_families())} families do, such as "
-        f"{', '.join(_EXAMPLES)}: regard.huggingface.supported_families() lists them. "
+        f"{', '.join(n for n in _EXAMPLES if n in supported_families())}: "
+        "regard.huggingface.supported_families() lists them. "
         + ("Loaded with attn_implementation='sdpa' it can be recorded. " if heard else "")
         + "Queries and keys taken from any model by hand are answered by regard.replay(q, k)"
     )

@@ -15,7 +15,8 @@ from regard.huggingface.descriptor import MaskDescriptor
 from regard.huggingface.families import check_config
 from regard.huggingface.recognise import MaskFunction, Stand, recognise
 from regard.huggingface.reference import reference_of, stands_for
-from regard.mask import Mask, Padding
+from regard.huggingface.versions import sdpa_gets_no_mask
+from regard.mask import Mask, Padding, Table
 
 
 def regard_mask(
@@ -48,12 +49,12 @@ def regard_mask(
     traced = torch.compiler.is_compiling()
     if not traced:
         check_config(config)
-    before = _offset(q_offset, q_length, traced)
+    before = _offset(q_offset, traced)
     at = Stand(batch_size, q_length, kv_length, before, kv_offset, device, use_vmap)
     padding = _padded(attention_mask, at)
     mask: Mask | None
     if isinstance(at.q_offset, Tensor):
-        mask, reach, counted, causal = _row(mask_function, padding, at), kv_length, None, False
+        mask, reach, counted, causal = _cells(mask_function, padding, at), kv_length, None, False
     else:
         # on a GPU the host waits for the answer: one question for keys and queries
         hidden = None if padding is None or _all(padding) else padding
@@ -66,9 +67,7 @@ def regard_mask(
     skipped = (
         allow_is_causal_skip
         and stands_for(config) == "sdpa"
-        and masking_utils._ignore_causal_mask_sdpa(
-            attention_mask, q_length, kv_length, q_offset, kv_offset, local_size
-        )
+        and sdpa_gets_no_mask(attention_mask, q_length, kv_length, q_offset, kv_offset, local_size)
     )
     return MaskDescriptor(
         mask,
@@ -83,16 +82,15 @@ def regard_mask(
     )
 
 
-def _offset(given: int | Tensor, queries: int, traced: bool) -> int | Tensor:
-    """The offset's value now; traced code cannot know it, and for one query need not."""
-    if traced and queries == 1 and isinstance(given, Tensor):
-        return given.clone()
-    return int(given)
+def _offset(given: int | Tensor, traced: bool) -> int | Tensor:
+    """The offset's value now; traced code cannot know it."""
+    return given.clone() if traced and isinstance(given, Tensor) else int(given)
 
 
-def _row(function: MaskFunction, padding: Tensor | None, at: Stand) -> Mask:
-    """The mask of a single query, by asking it."""
-    return Padding(at.ask(function, padding)[:, 0, 0])  # (batch, keys)
+def _cells(function: MaskFunction, padding: Tensor | None, at: Stand) -> Mask:
+    """The mask by asking about every cell; of a single query, this is which keys it sees."""
+    cells = at.ask(function, padding)  # (batch, 1, queries, keys)
+    return Padding(cells[:, 0, 0]) if at.queries == 1 else Table(cells)
 
 
 def _mask(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import masking_utils
 
+from regard.huggingface.versions import build_mask
 from regard.mask import Causal, Documents, Mask, Padding, Rule, Table, Window
 from regard.mask.base import Part
 
@@ -47,17 +48,18 @@ class Stand:
         """(batch, 1, queries, keys): what transformers itself makes of the function, as booleans
         or as numbers of a dtype that are added to scores."""
         make = masking_utils.sdpa_mask if added_in is None else masking_utils.eager_mask
-        return make(
+        return build_mask(
+            make,
+            self.queries,
+            self.q_offset,
+            self.device,
             batch_size=self.batch,
-            q_length=self.queries,
             kv_length=self.keys,
-            q_offset=self.q_offset,
             kv_offset=self.kv_offset,
             mask_function=function,
             attention_mask=padding,
             allow_is_causal_skip=False,
             use_vmap=self.vmap,
-            device=self.device,
             **({} if added_in is None else {"dtype": added_in}),
         )
 

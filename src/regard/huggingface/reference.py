@@ -43,7 +43,8 @@ def stands_for(part: Any) -> Reference | None:
 
 def reference_of(part: Any) -> Reference:
     """The same; what its family runs on by default, where regard stands for nothing."""
-    return stands_for(part) or _default(type(getattr(part, "config", part)))
+    kind: Any = type(getattr(part, "config", part))
+    return stands_for(part) or _default(kind)
 
 
 @contextmanager
@@ -61,8 +62,8 @@ def standing_for(config: Any, implementation: str | None) -> Iterator[None]:
         delattr(config, _MARK)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @cache
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _default(kind: type) -> Reference:
     """sdpa, unless the models of this configuration do not support it; asked of all models beside
     a module that has no configuration."""

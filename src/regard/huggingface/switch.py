@@ -29,10 +29,14 @@ def using(model: nn.Module) -> Iterator[AttentionModules]:
 
 
 @contextmanager
-def switched(model: nn.Module, found: AttentionModules) -> Iterator[None]:
-    """Within the block, the modules that are seen ask for our attention."""
+def switched(
+    model: nn.Module, found: AttentionModules, leave: tuple[str, ...] = ()
+) -> Iterator[None]:
+    """Within the block, the modules that are seen ask for our attention, except those that ask for
+    one of `leave`."""
     register()
-    before = [(config, config._attn_implementation) for config in _configs(model, found)]
+    every = [(config, config._attn_implementation) for config in _configs(model, found)]
+    before = [(config, name) for config, name in every if name not in leave]
     with ExitStack() as stack:
         for config, name in before:
             stack.enter_context(standing_for(config, name))

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.hear.weights import device_of
 from regard.intervene.effects import Probe
 from regard.intervene.names import Heads
 from regard.recorder import record
-from regard.recorder.intercept import device_of
 
 
 def told_twice(

@@ -6,8 +6,9 @@ from torch import nn
 
 from regard.engine.call import Call
 from regard.errors import UnavailableError
-from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, has_parts, is_cross
-from regard.recorder.inputs import sequences
+from regard.hear.hooks import Caller, ModelHooks
+from regard.hear.inputs import sequences
+from regard.hear.names import LayerNames, Spot, has_parts, is_cross
 
 
 class Here(ModelHooks):
@@ -24,7 +25,7 @@ class Here(ModelHooks):
         if not self._stack:
             return None
         path = self._stack[-1]
-        if self.now is None and Caller(path, 1) in self._heard:
+        if self._is_layer_alone() and Caller(path, 1) in self._heard:
             raise UnavailableError(
                 f"{path} serves several layers, and run alone it does not say which one it is; "
                 "run the whole model"
@@ -32,6 +33,10 @@ class Here(ModelHooks):
         found = Caller(path, 0 if self.now is None else self.now.calls[path])
         self._heard.add(found)
         return found
+
+    def _is_layer_alone(self) -> bool:
+        """Whether a layer was called, of which its model has several or uses one several times."""
+        return self.now is None or any(part.isdecimal() for part in self.now.path.split("."))
 
     def spot(self) -> Spot | None:
         """The stack and layer that is at work; None outside the model."""

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from regard.engine.call import Call
 from regard.engine.observers import editing
 from regard.errors import InputError
+from regard.hear.names import Spot
 from regard.intervene.edges import Edge, without
 from regard.intervene.here import Here, is_hugging_face
 from regard.intervene.names import HeadNames, Heads, read_heads
 from regard.intervene.survey import Survey, check_model, listed
 from regard.mask import Mask
-from regard.recorder.hooks import Spot
 
 
 def knock_out(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from regard.errors import InputError
-from regard.recorder.hooks import Spot
+from regard.hear.names import Spot
 
 HeadNames: TypeAlias = "str | tuple[int, int] | tuple[str, int, int]"
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import DTypeError, InputError, ShapeError
+from regard.hear.weights import device_of
 from regard.intervene.edges import Places, TokenPositions
-from regard.recorder.intercept import device_of
 
 
 def as_ids(given: Tensor | Sequence[int], model: nn.Module) -> Tensor:

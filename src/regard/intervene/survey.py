@@ -9,10 +9,11 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError, UnavailableError
+from regard.hear.hooks import Caller
+from regard.hear.names import LayerNames, Spot, has_parts, part_of
 from regard.intervene.here import is_hugging_face
 from regard.intervene.names import Heads
 from regard.nn import MultiHeadAttention, SelfAttention
-from regard.recorder.hooks import Caller, LayerNames, Spot, has_parts, part_of
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,8 @@ def _in_one_line(source: Source, mistake: type[RegardError]) -> Iterator[None]:
         yield
     except RegardError:
         raise
-    except (OSError, SafetensorError, StrictDataclassError, RuntimeError) as error:
+    # TypeError: up to transformers 5.3 configurations take any value, and layers refuse it
+    except (OSError, SafetensorError, StrictDataclassError, RuntimeError, TypeError) as error:
         if not Path(source.where).exists():
             raise unknown(source.name, source.remark or one_line(error)) from error
         raise FileError(f"{source.where}: cannot be loaded ({one_line(error)})") from error

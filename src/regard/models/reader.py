@@ -52,9 +52,11 @@ def _first(source: Source, names: tuple[str, ...]) -> Path | None:
 def _from_gguf(source: Source) -> Any:
     require("reading a GGUF file", "gguf", "accelerate")
     from gguf import GGUFReader
-    from transformers import AutoTokenizer
+    from transformers import PreTrainedTokenizerFast
 
-    tokenizer = AutoTokenizer.from_pretrained(source.where, **source.options)
+    # by name: up to transformers 5.5 AutoTokenizer takes every GGUF of a Llama for Code Llama's,
+    # and adds its special tokens
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(source.where, **source.options)
     file = GGUFReader(Path(source.where, source.options["gguf_file"]))
     steps = file.get_field("tokenizer.ggml.pre")
     if steps is not None and steps.contents() == "smollm":

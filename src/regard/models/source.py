@@ -66,14 +66,13 @@ def _in_file(path: Path) -> Source:
 def _on_hub(given: str) -> Source:
     """Asked once and shortly: transformers would try for minutes where there is no network."""
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import httpx
+    from huggingface_hub.errors import HFValidationError, HTTPError  # httpx's, or httpx2's
 
     try:
         HfApi().model_info(given, timeout=_PATIENCE)
     except HFValidationError:
         raise unknown(given) from None
-    except (httpx.HTTPError, OSError) as error:
+    except (HTTPError, OSError) as error:
         return Source(given, given, {"local_files_only": True}, remark=one_line(error))
     return Source(given, given)
 

@@ -7,10 +7,12 @@ gradients  where a module keeps w_q and w_k; gradient norms by head
 outputs    alarms, and logs: CSV, a recording, TensorBoard, any function
 clip       QK-clip
 trainer    a callback for the Trainer of transformers
+lightning  one for Lightning's
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.monitor.clip import qk_clip_
@@ -20,11 +22,13 @@ from regard.monitor.sample import STATISTICS, Sample
 from regard.monitor.session import Monitor
 
 if TYPE_CHECKING:
+    from regard.monitor.lightning import LightningCallback
     from regard.monitor.trainer import TrainerCallback
 
 __all__ = [
     "CSV",
     "Calls",
+    "LightningCallback",
     "Limits",
     "Log",
     "Monitor",
@@ -38,9 +42,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "TrainerCallback":
-        raise AttributeError(f"module 'regard.monitor' has no attribute {name!r}")
-    from regard.monitor.trainer import TrainerCallback
+_HOMES = {"TrainerCallback": "trainer", "LightningCallback": "lightning"}
 
-    return TrainerCallback
+
+def __getattr__(name: str) -> Any:
+    """The callbacks, each of which needs a package that others do not."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard.monitor' has no attribute {name!r}")
+    return getattr(import_module(f"regard.monitor.{_HOMES[name]}"), name)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +16,10 @@ from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
+from regard.hear.hooks import ModelHooks, Pass
+from regard.hear.inputs import sequences
+from regard.hear.intercept import AttentionIntercept, prepared
+from regard.hear.names import LayerNames, part_of
 from regard.monitor.sample import (
     AttentionSite,
     RealTokens,
@@ -24,9 +28,8 @@ from regard.monitor.sample import (
     rows_of,
     wanted,
 )
-from regard.recorder.hooks import LayerNames, ModelHooks, Pass, part_of
-from regard.recorder.inputs import sequences
-from regard.recorder.intercept import TorchIntercept
+
+_HEARD_AS_THEY_ARE = ("sdpa", "regard")  # implementations of transformers
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,6 @@ class StepListener:
         self._takes_maps = False
         self._names = LayerNames(named=_has_parts(model))
         self._hooks = ExitStack()
-        self._forward = ExitStack()
-        self._depth = 0  # of a model that calls itself
         self._padding: dict[str, RealTokens | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
 
@@ -73,11 +74,9 @@ class StepListener:
         self.tally, self.maps = Tally(), {}
         self._takes_maps = self._snapshots is not None and step % self._snapshots.every == 0
         with ExitStack() as stack:
-            self._where = stack.enter_context(ModelHooks(self._model))
-            enter = self._model.register_forward_pre_hook(self._entering)
-            stack.callback(enter.remove)
-            leave = self._model.register_forward_hook(self._leaving, always_call=True)
-            stack.callback(leave.remove)
+            # until the step is closed: checkpointing runs the same forward again in its backward
+            stack.enter_context(prepared(self._model, leave=_HEARD_AS_THEY_ARE))
+            self._where = stack.enter_context(ModelHooks(self._model, around=self._hearing))
             self._hooks = stack.pop_all()
         self.is_open = True
 
@@ -86,19 +85,17 @@ class StepListener:
         self.is_open = False
         self._hooks.close()
 
-    def _entering(self, _: nn.Module, __: Any) -> None:
-        self._depth += 1
-        counts = (self._evaluation or torch.is_grad_enabled()) and not _in_backward()
-        if self._depth == 1 and counts:
-            self._forward.enter_context(listening(self))
-            self._forward.enter_context(TorchIntercept(self._from_torch, along=measured))
-
-    def _leaving(self, *_: Any) -> None:
-        self._depth = max(self._depth - 1, 0)
-        if self._depth == 0:
-            self._forward.close()
-            with torch.no_grad():
-                self.tally.settle()
+    @contextmanager
+    def _hearing(self) -> Iterator[None]:
+        """During a pass of the model."""
+        if not (self._evaluation or torch.is_grad_enabled()):
+            yield
+            return
+        heard = AttentionIntercept(self._where, self._from_torch, along=measured)
+        with listening(self), heard:
+            yield
+        with torch.no_grad():
+            self.tally.settle()
 
     # ── the engine's listener protocol ───────────────────────────────────────────────────────
 
@@ -116,7 +113,8 @@ class StepListener:
         if caller is None or now is None or attention._call.shape.queries == 0:
             return
         spot, shape = self._names.spot(caller), attention._call.shape
-        if not shape.batch and shape.query_heads > 1:  # are these heads, or sequences?
+        packed = attention._call.pack is not None
+        if not shape.batch and shape.query_heads > 1 and not packed:  # heads, or sequences?
             sequences(now.given, attention._call, now.batch, caller.path, ours=ours)
         label = f"{spot.stack}.L{spot.layer}" if spot.stack else f"L{spot.layer}"
         place = AttentionSite(label, caller.path, shape.query_heads, shape.dim)
@@ -154,11 +152,6 @@ class StepListener:
         pooled = attention.pooled(-(-max(attention.shape[-2:]) // snapshots.cells)).detach()
         first = pooled.reshape(-1, place.heads, *pooled.shape[-2:])[0].float().cpu().numpy()
         self.maps |= {label: first[n] for n, label in chosen.items()}
-
-
-def _in_backward() -> bool:
-    """Whether autograd is running: then a forward is a recomputation by checkpointing."""
-    return torch._C._current_graph_task_id() != -1
 
 
 def _real_tokens(flags: Tensor) -> RealTokens | None:

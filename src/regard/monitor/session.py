@@ -179,10 +179,5 @@ def _warn(alarm: Alarm) -> None:
 def _check(model: nn.Module, every: int) -> None:
     if not isinstance(model, nn.Module):
         raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
-    if hasattr(model, "_orig_mod"):
-        raise InputError(
-            "hooks do not run inside compiled code; give the model as it was before "
-            "torch.compile, and train that on sampled steps"
-        )
     if type(every) is not int or every < 1:
         raise InputError(f"every={every!r}; give a whole number of steps ≥ 1")

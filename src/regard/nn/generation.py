@@ -152,7 +152,7 @@ def _with_padding(
 
 def _how_many(tokens: Any) -> int:
     """A whole number of tokens, Python's or numpy's."""
-    is_whole = hasattr(tokens, "__index__") and not isinstance(tokens, bool | Tensor)
+    is_whole = hasattr(tokens, "__index__") and not isinstance(tokens, (bool, Tensor))
     if not is_whole or index(tokens) < 0:
         raise InputError(f"tokens={tokens!r}; give how many to write, a whole number ≥ 0")
     return index(tokens)

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import distributed_c10d
 
 from regard.errors import DTypeError, InputError, UnavailableError
 
@@ -338,7 +339,7 @@ class _Notes:
     """In the group's store: the rank that each rank waited for."""
 
     def __init__(self, peers: Peers, waited_for: int) -> None:
-        self._store: Any = peers.group.get_group_store()
+        self._store: Any = distributed_c10d._get_process_group_store(peers.group)
         self._store.set(f"{_NOTE}/{peers.rank}", str(waited_for))
         self._until = time.monotonic() + _GRACE
 

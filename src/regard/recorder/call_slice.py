@@ -18,8 +18,9 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.errors import InputError
-from regard.recorder.hooks import Caller, Pass, Spot, part_of
-from regard.recorder.inputs import margin, real_in
+from regard.hear.hooks import Caller, Pass
+from regard.hear.inputs import margin, real_in
+from regard.hear.names import Spot, part_of
 from regard.recorder.measure import CallMeasures, matchings
 from regard.recorder.plan import Choice, Plan
 from regard.summary import Matching, Summary

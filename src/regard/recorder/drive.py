@@ -16,8 +16,11 @@ from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
 from regard.errors import InputError, TooLargeError
-from regard.recorder.hooks import LayerNames, ModelHooks
-from regard.recorder.intercept import device_of, intercepted
+from regard.hear.hooks import ModelHooks
+from regard.hear.intercept import intercepted
+from regard.hear.names import LayerNames
+from regard.hear.unheard import missed_modules, why_missed
+from regard.hear.weights import device_of
 from regard.recorder.plan import Choice, Plan, Size, make_plan
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import Encoded, texts_of
@@ -197,11 +200,12 @@ class Estimate:
     chosen: tuple[Size, ...]  # those that are to be recorded, with the heads that are
     parameters: int
     rate: float  # floating-point operations a second
+    unheard: tuple[str, ...] = ()  # modules that attended by other means
 
     def plan(self, tokens: int, budget: int) -> Plan:
         """What is kept of a prompt of so many tokens, generated ones included."""
         sizes = [replace(size, queries=tokens, keys=tokens) for size in self.chosen]
-        return make_plan(budget, sizes)
+        return replace(make_plan(budget, sizes), unheard=self.unheard)
 
     def seconds(self, tokens: int, generate: int = 0) -> float:
         """About how long the recording of a prompt takes."""
@@ -254,7 +258,13 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
     where = ModelHooks(model)
     listener = SizeListener(where)
-    with torch.inference_mode(), intercepted(model, listener.saw):
+    noticed: dict[str, str] = {}
+
+    def missed(why: str) -> None:
+        if (caller := where.caller()) is not None:
+            noticed[caller.path] = noticed.get(caller.path) or why
+
+    with torch.inference_mode(), intercepted(where, listener.saw, missed):
         with where, listening(listener):
             _once(model, first[:, :2])
         _once(model, first)
@@ -263,7 +273,10 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
         took = max(time.perf_counter() - begun, 1e-4)
     count = sum(p.numel() for p in model.parameters())
     every = tuple(size for _, size in listener.sizes)
-    return Estimate(every, listener.chosen(choice), count, 2 * count * first.shape[1] / took)
+    modules = missed_modules(model, where.ran, where.attended, noticed)
+    deaf = why_missed(model, modules, noticed)[0] if modules else ()
+    rate = 2 * count * first.shape[1] / took
+    return Estimate(every, listener.chosen(choice), count, rate, tuple(deaf))
 
 
 # ── against transformers' eager attention ──────────────────────────────────────────────────────

@@ -10,12 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.declare import encode, is_portable
 from regard.errors import InputError
-from regard.mask import Causal, Extent, Mask, Table
+from regard.mask import Causal, Extent, Intervals, Mask, Table
+from regard.mask.spans import runs_of
 from regard.recorder.background_writer import Store
 from regard.recorder.bins import Gathered, Overlay, Profile, binned, grain
 from regard.recorder.plan import Plan
@@ -249,8 +251,6 @@ def as_heads(
     mask: Mask | None, score: ScoreRule, extent: Extent, entries: list[tuple[int, ...]]
 ) -> tuple[Mask | None, ScoreRule]:
     """The rules of several batch entries that stand beside each other as heads."""
-    import torch
-
     i, j = torch.arange(extent.queries), torch.arange(extent.keys)
     alone = replace(extent, batch=())
     one = (extent.heads, extent.queries, extent.keys)
@@ -278,7 +278,8 @@ def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent) -> Rules:
     if mask is not None and not is_portable(mask):
         mask, why_not = _spelt_out(mask, extent)
     if score.bias is not None and not is_portable(score.bias):
-        why_not = f"its bias, a {type(score.bias).__name__}, has no tag that a file could name"
+        score, said = _spelt_bias(score, extent)
+        why_not = why_not or said
     elif score.bias is not None:
         size = sum(array.nbytes for array in score.bias.arrays())
         if size > _MOST_TABLE:
@@ -297,17 +298,35 @@ def _numpy(array: Any) -> NDArray[Any]:
 
 
 def _spelt_out(mask: Mask, extent: Extent) -> tuple[Mask | None, str]:
-    """A function cannot be written down, but what it allows can, where that is small."""
+    """A function cannot be written down, but what it allows can: one run of keys for each query,
+    or any keys, where that is small."""
+    held = mask.map(torch.as_tensor)
+    runs = runs_of(held, extent, lambda start, stop: torch.arange(start, stop))
+    if runs is not None:
+        return Intervals(*runs), ""
     if math.prod(extent.full[-2:]) > _MOST_TABLE:
         return None, "its mask is a function, and too large as a table"
-    import torch
-
     i, j = torch.arange(extent.queries), torch.arange(extent.keys)
-    seen = mask.map(torch.as_tensor).allows(i, j, extent)
+    seen = held.allows(i, j, extent)
     table = np.broadcast_to(seen.numpy(), np.broadcast_shapes(seen.shape, extent.full[-2:]))
     if table.ndim > 3:
         raise InputError("a mask of one batch entry speaks of several")
     return Table(np.ascontiguousarray(table)), ""
+
+
+def _spelt_bias(score: ScoreRule, extent: Extent) -> tuple[ScoreRule, str]:
+    """The same of a bias that has no tag: a class of the caller's, or a function."""
+    bias = score.bias
+    assert bias is not None
+    name = type(bias).__name__
+    if extent.heads * extent.queries * extent.keys * 4 > _MOST_TABLE:
+        return score, f"its bias, a {name}, has no tag for a file, and is too large as a table"
+    i, j = torch.arange(extent.queries), torch.arange(extent.keys)
+    tile = bias.map(torch.as_tensor).tile(i, j, extent)
+    if tile.ndim > 3:
+        raise InputError(f"a bias of one batch entry, {name}, speaks of several")
+    full = (extent.heads, extent.queries, extent.keys)
+    return replace(score, bias=BiasTable(np.ascontiguousarray(_numpy(tile.expand(full))))), ""
 
 
 def follows(mask: Mask | None, queries: int) -> bool:

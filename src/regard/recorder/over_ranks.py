@@ -26,12 +26,13 @@ from torch import Tensor, nn
 from regard.engine.observers import listening
 from regard.errors import FileError, InputError, RegardError
 from regard.files import reason, shown
+from regard.hear.hooks import ModelHooks
+from regard.hear.intercept import is_hugging_face
+from regard.hear.weights import device_of
 from regard.parallel import Peers
 from regard.parallel.prefill import Before, balanced
 from regard.parallel.transport import reporting_lost_rank
 from regard.recorder.drive import SizeListener, guesses, is_causal_model, keeps_last_logits
-from regard.recorder.hooks import ModelHooks
-from regard.recorder.intercept import device_of, is_hugging_face
 from regard.recorder.plan import Choice, Plan, make_plan, parse_budget
 from regard.recorder.session import record
 from regard.recorder.shards import PARTIAL, move_in

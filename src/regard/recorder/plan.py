@@ -55,6 +55,7 @@ class Plan:
     exact_bytes: int
     write_rows: int = 256  # rows are written when so many have gathered
     joins: Mapping[str, str] = field(default_factory=dict)  # of the recording's own statistics
+    unheard: tuple[str, ...] = ()  # modules that attend, and of which nothing is kept
 
     @property
     def total_bytes(self) -> int:
@@ -84,11 +85,13 @@ class Plan:
         bins = "every row" if self.row_bin == 1 else f"bins of {self.row_bin} rows"
         some = f"{len(self.exact)} of {self.places}" if self.exact else "no"
         every = "all" if len(self.exact) == self.places else some
+        missed = f"not heard: {', '.join(self.unheard)}"
         return [
             f"statistics of all heads, {bins}, maps of {self.pool_cell} tokens a cell: "
             f"{human(self.statistics_bytes)}",
             f"q and k of {every} attention layers, for exact zoom: {human(self.exact_bytes)}",
             f"total {human(self.total_bytes)} of {human(self.budget)}",
+            *([missed] if self.unheard else []),
         ]
 
 

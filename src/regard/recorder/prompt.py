@@ -11,6 +11,9 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.errors import InputError
+from regard.hear.hooks import Pass
+from regard.hear.inputs import sequences
+from regard.hear.names import Spot
 from regard.recorder.background_writer import CountingStore, Store
 from regard.recorder.call_slice import (
     CallPlan,
@@ -21,8 +24,6 @@ from regard.recorder.call_slice import (
     real_part,
     streams_of,
 )
-from regard.recorder.hooks import Pass, Spot
-from regard.recorder.inputs import sequences
 from regard.recorder.layer_writer import LayerWriter
 from regard.recorder.plan import Plan, human
 from regard.recorder.reduce import Arriving

@@ -20,12 +20,12 @@ from regard.engine.api import replay
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import unheard
+from regard.hear.inputs import without_padding
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.recorder.background_writer import bring
 from regard.recorder.bins import folded, grain
 from regard.recorder.call_slice import CallPlan, CallSlice, entry_of
-from regard.recorder.inputs import without_padding
 from regard.recorder.layer_writer import Rules, SliceNumbers, as_heads, follows, rules_for
 from regard.recorder.measure import CallMeasures, Measured, matched, measured, norms
 from regard.recorder.plan import Plan

@@ -22,18 +22,16 @@ from regard import recording
 from regard.display import as_html
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import Request, listeners, listening
+from regard.engine.observers import Request, listeners, listening, unheard
 from regard.errors import FileError, InputError, RegardWarning
+from regard.hear.hooks import Caller, ModelHooks, Pass
+from regard.hear.intercept import intercepted
+from regard.hear.names import LayerNames, has_parts, is_cross
+from regard.hear.packing import of_packed
+from regard.hear.unheard import HEARD, missed_modules, why_missed
+from regard.hear.weights import check_weights, device_of
 from regard.recorder.background_writer import BackgroundWriter, Store
 from regard.recorder.call_slice import CallPlan, looks_across, matches_in, slice_call
-from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Pass, has_parts, is_cross
-from regard.recorder.intercept import (
-    check_weights,
-    device_of,
-    intercepted,
-    missed_modules,
-    why_missed,
-)
 from regard.recorder.measure import CallMeasures, recordable
 from regard.recorder.plan import TOP, Choice, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
@@ -118,10 +116,12 @@ class Recorder:
         self._names = LayerNames(named=has_parts(model))
         self._expected: int | None = None
         self._planned: Plan | None = None
+        self._kept_by: Plan | None = None  # the last prompts
         self._stack = ExitStack()
         self._recording: Recording | None = None
         self._entered = False
-        self._by_hand: set[str] = set()  # modules that were seen attending by other means
+        # modules that were seen attending by other means, and why they could not be heard
+        self._by_hand: dict[str, str] = {}
 
     # ── the block ────────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +133,8 @@ class Recorder:
         with ExitStack() as stack:
             self._where = stack.enter_context(ModelHooks(self.model))
             # before the file: where nothing can be heard, none is made
-            stack.enter_context(intercepted(self.model, self._saw, self._missed))
+            heard = intercepted(self._where, self._saw, self._missed)
+            self._others = stack.enter_context(heard)
             self._kept = self._open()
             # a model on the CPU has the cores that threads would write with
             behind = _is_on_gpu(self.model)
@@ -170,11 +171,17 @@ class Recorder:
                 "names layers that were not run"
             )
         if kind is None and not self.heard_anything:
-            raise InputError(
-                f"no attention was heard: {type(self.model).__name__} was not run inside the "
-                "block, or computes its attention by other means than regard, transformers' "
-                "attention interface or torch's scaled_dot_product_attention"
-            )
+            raise InputError(f"no attention was heard: {self._what_ran()}; {HEARD}")
+
+    def _what_ran(self) -> str:
+        """Of a model in which nothing was heard."""
+        name, where = type(self.model).__name__, self._where
+        missed = missed_modules(self.model, where.ran, (), self._by_hand)
+        if missed:
+            return f"{name} ran, with {', '.join(why_missed(self.model, missed, self._by_hand)[0])}"
+        if where.ran:
+            return f"{name} ran, and nothing in it looks like attention"
+        return f"{name} was not run inside the block"
 
     def _open(self) -> Memory | Writer:
         if self.path is None:
@@ -279,12 +286,18 @@ class Recorder:
 
     def wants(self, call: Call) -> Request[CallPlan]:
         """What the engine is to measure on its way, and whose rows the call holds."""
+        if call.pack is not None:
+            return Request()
         with _unwatched():
             decided = self._decided(call)
         return Request() if decided is None else Request(decided.summaries(), decided)
 
     def heard(self, attention: Attention, request: Request[CallPlan]) -> None:
         """An attention of the model."""
+        if attention._call.pack is not None:  # sequences that have no batch: replayed as one
+            with unheard(), torch.no_grad():
+                self._others.see(of_packed(attention))
+            return
         with _unwatched():
             self._take(attention, attention._call, attention.output, request.plan)
 
@@ -293,19 +306,22 @@ class Recorder:
         call = attention._call.with_value(value)
         self._take(attention, call, output, self._decided(call, ours=False))
 
-    def _missed(self) -> None:
+    def _missed(self, why: str) -> None:
         """An attention that was computed by other means, while somebody listens."""
         caller = self._where.caller()
         if caller is not None and self in listeners():
-            self._by_hand.add(caller.path)
+            self._by_hand[caller.path] = self._by_hand.get(caller.path) or why
 
     def _tell_missed(self) -> None:
         """Name what ran and was not heard, in a warning and in the recording."""
         where = self._where
         missed = missed_modules(self.model, where.ran, where.attended, self._by_hand)
         if missed:
-            names, said = why_missed(self.model, missed)
+            names, said = why_missed(self.model, missed, self._by_hand)
             self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
+            if self._kept_by is not None:
+                plan = replace(self._kept_by, unheard=tuple(names))
+                self._store.note({"plan": json.dumps(plan.to_dict())})
             warnings.warn(said, RegardWarning, stacklevel=3)
 
     def _take(
@@ -364,7 +380,7 @@ class Recorder:
         share = max(self.budget - self._prompts.spent, 1) // self._prompts.count
         plan = self._planned or self._planned_in(share, [self._size(call)] * count)
         plan = replace(plan, joins={one.name: join_of(one) for one in self._statistics})
-        self._planned = None
+        self._planned, self._kept_by = None, plan
         self._prompts.keep_by(plan)
         self._store.note({"plan": json.dumps(plan.to_dict())})
         return plan

@@ -64,10 +64,16 @@ class Recording:
         return self._notes.facts["made"]
 
     @property
-    def not_recorded(self) -> tuple[str, ...]:
-        """Modules that attended while it was recorded, and whose attention it does not hold."""
+    def unheard(self) -> tuple[str, ...]:
+        """Modules that attended while it was recorded, and whose attention it does not hold; with
+        the reason where one is known."""
         named = self.made.get("not_recorded", ())
         return tuple(map(str, named)) if isinstance(named, list) else ()
+
+    @property
+    def not_recorded(self) -> tuple[str, ...]:
+        """The same."""
+        return self.unheard
 
     @property
     def plan(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 ```python             runs; blocks of one document share their names, in order
 ```python no-run      does not run; its first line is a comment that says why
+```python needs=x     runs where the package x is installed, alone: it shares no names
 ```console            `$ regard …` lines run and must exit 0; `$ make x` names a real target
 ```console exit=1     they must exit 1
 """
@@ -35,7 +36,13 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in ("python", "console") and "no-run" not in self.flags
+        alone = "no-run" in self.flags or self.needs
+        return self.language in ("python", "console") and not alone
+
+    @property
+    def needs(self) -> str:
+        """The package without which it does not run."""
+        return next((f.removeprefix("needs=") for f in self.flags if f[:6] == "needs="), "")
 
     @property
     def exit_status(self) -> int:
@@ -80,12 +87,22 @@ def unsound(root: Path) -> list[str]:
     return wrong + _late_usage(root)
 
 
-def failures(path: Path, package_root: Path, workplace: Path) -> list[str]:
-    """Run one document's blocks in order, in an empty folder; what went wrong, by line."""
+def needed(root: Path) -> dict[str, list[Path]]:
+    """The packages that blocks need, with the documents that hold such blocks."""
+    found: dict[str, list[Path]] = {}
+    for path in documents(root):
+        for name in dict.fromkeys(b.needs for b in blocks(_text(path)) if b.needs):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def failures(path: Path, package_root: Path, workplace: Path, needs: str = "") -> list[str]:
+    """Run one document's blocks in order, in an empty folder, or those that need one package; what
+    went wrong, by line."""
     todo = [
         asdict(block) | {"commands": block.commands, "exit_status": block.exit_status}
         for block in blocks(_text(path))
-        if block.runs
+        if (block.needs == needs if needs else block.runs)
     ]
     if not todo:
         return []

@@ -3,7 +3,8 @@
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
     cli  bench  testing  notebook  __init__  …       the top: may import everything
-    huggingface   recorder   monitor ─ ┐             draw   plot   viewer   export
+    recorder   intervene   monitor ─ ─ ┐             draw   plot   viewer   export
+    huggingface   hear                 │
     tokens   embed   models   nn       │             views
     parallel                           │             study
     engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
@@ -31,7 +32,8 @@ MAKING = (
     ("engine",),
     ("parallel",),
     ("tokens", "embed", "models", "nn"),
-    ("huggingface", "recorder", "intervene", "monitor"),
+    ("huggingface", "hear"),
+    ("recorder", "intervene", "monitor"),
 )
 READING = (
     ("colour",),

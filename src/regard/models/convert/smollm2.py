@@ -10,9 +10,9 @@ _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 def convert(parts: Path, made: Path) -> None:
     """Weights of 4 bits become float16, which keeps more of them than bfloat16 would."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-    tokenizer = AutoTokenizer.from_pretrained(parts, gguf_file=_GGUF)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(parts, gguf_file=_GGUF)
     quantized = AutoModelForCausalLM.from_pretrained(parts, gguf_file=_GGUF)
     model = _plain(quantized)
     model.half().save_pretrained(made)

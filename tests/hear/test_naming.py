@@ -15,10 +15,11 @@ from real_models import minilm, smollm2
 from recorder.models import tiny, tokens
 from regard.declare import decode
 from regard.errors import InputError, ShapeError
+from regard.hear.hooks import Caller
+from regard.hear.names import LayerNames, Spot, part_of
 from regard.mask import Extent, Mask
 from regard.mask.base import Part
 from regard.recorder.drive import compare_with_eager
-from regard.recorder.hooks import Caller, LayerNames, Spot, part_of
 from regard.recorder.layer_writer import as_heads, follows, rules_for
 from regard.recorder.measure import matchings
 from regard.recorder.tokens import (

@@ -16,8 +16,8 @@ from torch import nn
 import regard
 from recorder.models import Stack, tiny, tokens
 from regard.errors import InputError
+from regard.hear.weights import device_of
 from regard.intervene import Probe
-from regard.recorder.intercept import device_of
 
 
 def to_disk(model: Any, folder: Path) -> None:

@@ -7,7 +7,8 @@ import torch
 
 import regard
 from recorder.models import tiny, tokens
-from regard.recorder.hooks import Caller, LayerNames, ModelHooks, Spot, is_cross
+from regard.hear.hooks import Caller, ModelHooks
+from regard.hear.names import LayerNames, Spot, is_cross
 
 
 def test_a_stack_is_all_paths_that_differ_in_their_number() -> None:

@@ -7,9 +7,9 @@ a Hugging Face layer, a layer of regard's own, or somebody's module around torch
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.recorder.inputs import (
+from regard.hear.inputs import (
     IDS,
     MASK,
     ModelInputs,
@@ -40,9 +40,13 @@ class Caller:
 
 @dataclass
 class Pass:
-    """One call of the model from outside, until it returns or goes on to another text."""
+    """One call of the model from outside, until it returns or goes on to another text.
 
-    path: str  # "" for the model itself; else the part that was called alone, such as its encoder
+    Any part may be called instead: by the model's own methods (`generate`, `get_text_features`), by
+    a wrapper's, or one after the other by somebody's loop, whose calls are one pass.
+    """
+
+    path: str  # "" for the model itself; else the part that was called
     given: ModelInputs  # what it was called with
     _: KW_ONLY
     streams: dict[str, Tensor] = field(default_factory=dict)  # token ids (B, L) by stream
@@ -52,6 +56,8 @@ class Pass:
     encoded: bool = False  # the encoder ran in an earlier pass
     batch: int | None = None  # how many sequences, where tokens tell
     failed: bool = False  # it ended by an exception
+    parts: list[str] = field(default_factory=list)  # what was called from outside, one by one
+    left: tuple[int, ...] | None = None  # the shape that the last of them returned
     calls: Counter[str] = field(default_factory=Counter)
 
     def read(self, stream: str, path: str, ids: Tensor | None, mask: Any) -> None:
@@ -63,12 +69,24 @@ class Pass:
         if real is not None and (known is None or len(real) == len(known)):
             self.padding[stream] = real
 
+    def goes_on_with(self, path: str, given: ModelInputs) -> bool:
+        """Whether a part that is called now takes up what the one before it returned."""
+        apart = not any(_is_inside(path, one) or _is_inside(one, path) for one in self.parts)
+        takes_up = given.ids is None and any(shape == self.left for shape, _ in given.data)
+        return apart and takes_up and not self.failed
+
 
 class ModelHooks:
-    """Follows a model while it runs; `now` is the pass that is under way."""
+    """Follows a model while it runs; `now` is the pass that is under way, within `around()`."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: nn.Module,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.model, self._around = model, around
+        self._during = ExitStack()  # of the pass that is under way
+        self._last: Pass | None = None  # which the next one may go on with
         self._stack: list[str] = []
         self._handles: list[Any] = []
         self._twofold: list[str] = []  # paths of models that read one text and write another
@@ -77,7 +95,7 @@ class ModelHooks:
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
 
     def __enter__(self) -> ModelHooks:
-        for path, module in self._model.named_modules():
+        for path, module in self.model.named_modules():
             enter = module.register_forward_pre_hook(self._entering(path), with_kwargs=True)
             leave = module.register_forward_hook(self._leaving(path), always_call=True)
             self._handles += [enter, leave]
@@ -90,7 +108,8 @@ class ModelHooks:
     ) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles, self._stack, self.now = [], [], None
+        self._handles, self._stack, self.now, self._last = [], [], None, None
+        self._during.close()
 
     def caller(self) -> Caller | None:
         """Who calls attention now; None outside the model, or where a part of it is run again for
@@ -112,8 +131,9 @@ class ModelHooks:
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             nonlocal names
             names = names or argument_names(module)
-            if not self._stack and (path == "" or _is_whole_part(path)):
+            if not self._stack and not in_backward():
                 self.now = self._begun(path, ModelInputs.of(module, by_name(names, args, kwargs)))
+                self._during.enter_context(self._around())
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
@@ -128,13 +148,19 @@ class ModelHooks:
                 pass  # modules that ended by an exception have left no word
             if not self._stack and self.now is not None:
                 self.now.failed = result is None  # what torch hands on after an exception
-                self.now = None
+                self.now.left, self._last, self.now = _shape(result), self.now, None
+                self._during.close()
 
         return leave
 
     def _begun(self, path: str, given: ModelInputs) -> Pass:
         """A call with the tokens, the padding and the cache that came with it."""
+        last = self._last
+        if last is not None and last.goes_on_with(path, given):
+            last.parts.append(path)
+            return last
         now = Pass(path, given, cached=given.cached or 0, encoded=given.encoded, batch=given.batch)
+        now.parts.append(path)
         stream = self._stream_of(path)
         if stream:
             now.read(stream, path, given.ids, given.mask)
@@ -192,88 +218,13 @@ def _is_inside(path: str, outer: str) -> bool:
     return outer in ("", path) or path.startswith(f"{outer}.")
 
 
-def _is_whole_part(path: str) -> bool:
-    """Parts that a model's own methods run alone: `generate` runs the encoder first."""
-    return path.split(".")[-1] == "encoder"
+def _shape(result: Any) -> tuple[int, ...] | None:
+    """Of what a module returned: the first tensor in it."""
+    while isinstance(result, Mapping | list | tuple) and result:
+        result = next(iter(result.values())) if isinstance(result, Mapping) else result[0]
+    return tuple(result.shape) if isinstance(result, Tensor) else None
 
 
-# ── names of stacks and layers ─────────────────────────────────────────────────────────────────
-
-
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-_CROSS = re.compile(r"cross|encoder_?attn|enc_?dec|encoder_?decoder|multihead_attn", re.IGNORECASE)
-_PARTS = ("vision", "image", "audio", "text", "encoder", "decoder")
-
-
-@dataclass(frozen=True)
-class Spot:
-    """Where a caller stands: its stack, and its layer within it."""
-
-    stack: str
-    layer: int
-
-
-class LayerNames:
-    """Gives every caller a stack and a layer, the same ones each time.
-
-    All paths that differ in their numbers only make one stack. The only stack of a model, or the
-    first one heard, has no name; those of encoder-decoders and of models with several towers are
-    called by their part: encoder, decoder, cross, vision, text.
-    """
-
-    def __init__(self, named: bool) -> None:
-        self._named = named  # whether the first stack has a name too
-        self._stacks: dict[str, str] = {}  # pattern → name
-        self._spots: dict[Caller, Spot] = {}
-
-    def spot(self, caller: Caller) -> Spot:
-        """Where this caller stands."""
-        found = self._spots.get(caller)
-        if found is None:
-            stack = self._stack(without_numbers(caller.path.replace("._orig_mod", "")))  # compiled
-            found = self._spots[caller] = Spot(stack, self._layer(stack, caller))
-        return found
-
-    def _stack(self, pattern: str) -> str:
-        if pattern not in self._stacks:
-            name = part_of(pattern) if self._named or self._stacks else ""
-            if name in self._stacks.values():
-                name = pattern.replace("/", "_")
-            self._stacks[pattern] = name
-        return self._stacks[pattern]
-
-    def _layer(self, stack: str, caller: Caller) -> int:
-        """The number in the path, where that is plain and free; else the order of hearing."""
-        numbers = _NUMBER.findall(caller.path)
-        taken = {spot.layer for spot in self._spots.values() if spot.stack == stack}
-        if len(numbers) == 1 and caller.occurrence == 0 and int(numbers[0]) not in taken:
-            return int(numbers[0])
-        return max(taken, default=-1) + 1
-
-
-def is_cross(path: str) -> bool:
-    """Whether a path says that its queries look at another sequence."""
-    return any(_CROSS.search(piece) for piece in path.split(".")[-2:])
-
-
-def part_of(path: str) -> str:
-    """`cross`, or the part of a model a path lies in; "" where it does not say."""
-    if is_cross(path):
-        return "cross"
-    for piece in path.lower().split("."):
-        for word in _PARTS:
-            if word in piece:
-                return word
-    return ""
-
-
-def has_parts(model: nn.Module) -> bool:
-    """Whether the model has several stacks, each of which has a name."""
-    config = getattr(model, "config", None)
-    several = [n for n in ("vision_config", "text_config", "audio_config") if hasattr(config, n)]
-    return bool(getattr(config, "is_encoder_decoder", False)) or len(several) > 1
-
-
-def without_numbers(path: str) -> str:
-    """The same for every layer of a stack: layers.3.attention → layers.*.attention."""
-    return _NUMBER.sub("*", path)
+def in_backward() -> bool:
+    """Whether autograd is running: then a forward is a recomputation by checkpointing."""
+    return torch._C._current_graph_task_id() != -1

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 import regard
 from recorder.readers import CALLS, Reader, batch_of
-from regard.mask.base import Both
-from regard.recorder.inputs import (
+from regard.hear.inputs import (
     ModelInputs,
     argument_names,
     by_name,
@@ -21,6 +20,7 @@ from regard.recorder.inputs import (
     real_tokens,
     without_padding,
 )
+from regard.mask.base import Both
 
 
 def given(module: nn.Module, *args: Any, **kwargs: Any) -> ModelInputs:

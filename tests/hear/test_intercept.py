@@ -16,7 +16,8 @@ from transformers import FalconConfig, FalconForCausalLM
 import regard
 from huggingface.zoo import BLIND, FAMILIES, answer_of, build, enliven, inputs_of
 from regard.errors import InputError, RegardWarning, UnavailableError
-from regard.recorder.intercept import intercepted, is_hugging_face
+from regard.hear.hooks import ModelHooks
+from regard.hear.intercept import intercepted, is_hugging_face
 
 SHAPES: dict[str, dict[str, Any]] = {
     "one key head": {},
@@ -122,7 +123,7 @@ def test_who_wrote_the_model() -> None:
 @torch.no_grad()
 def test_each_call_of_torchs_function_is_told_once_and_none_afterwards() -> None:
     model, heard = build(BLIND["falcon"], "sdpa"), []
-    with intercepted(model, lambda attention, output, value: heard.append(attention.shape)):
+    with intercepted(ModelHooks(model), lambda attention, *_: heard.append(attention.shape)):
         model(**inputs_of("decoder"))
     model(**inputs_of("decoder"))
     assert heard == [(2, 4, 11, 11)]

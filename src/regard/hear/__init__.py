@@ -1,0 +1,1 @@
+"""Hearing the attention of a running model, whoever computes it."""
