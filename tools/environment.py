@@ -54,7 +54,9 @@ def main(folder: Path) -> None:
         install(python, "torch>=2.11" if has_gpu else CPU_TORCH)
     if not has_node():
         install(python, NODE_PACKAGE)
-    install(python, "--editable", ".[torch,gpu,huggingface,parquet,plot,tensorboard,view,dev]")
+    install(
+        python, "--editable", ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev]"
+    )
     (folder / ".ready").touch()
 
 

@@ -86,6 +86,38 @@ def test_as_json(record, model):
     assert said["check"]["max_error"] < 1e-5
 
 
+def test_a_sound_file_is_transcribed_and_recorded(record, tmp_path):
+    import soundfile
+
+    beeps = np.sin(np.arange(16_000) * 0.3) * (np.arange(16_000) % 4000 < 2000)
+    soundfile.write(tmp_path / "beeps.wav", beeps, 16_000)
+    asked = ("whisper-tiny.en", "--audio", "beeps.wav", "--generate", 3, "-o", "a.regard")
+    status, out, err = record(*asked, "--plan", "--json")
+    assert status == 0 and len(json.loads(out)["prompts"]) == 1 and not Path("a.regard").exists()
+    status, out, err = record(*asked)
+    assert status == 0, err
+    assert "1.0 seconds of sound" in err and "total" in err and "beeps.wav, 0:00–0:01" in err
+    assert "[transformers]" not in err
+    with regard.open("a.regard") as rec:
+        assert rec["encoder.L1H2"].shape == (1500, 1500) and rec["cross.L1H2"].exact
+        assert 1 <= rec.prompts[0].generated <= 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--audio", "x.wav", "--text", "hi"), "--audio is recorded alone"),
+        (("--audio", "x.wav", "--documents", "."), "--audio is recorded alone"),
+        (("--audio", "x.wav", "--chat"), "--audio is recorded alone"),
+        (("--audio", "x.wav"), "reads input ids, not sound; give a model of speech"),
+    ],
+)
+def test_sound_that_cannot_be_recorded_is_one_line(record, model, given, said):
+    status, out, err = record(model, *given)
+    assert status == 2 and not out and said in err and err.count("\n") == 1
+    assert not Path("run.regard").exists()
+
+
 @pytest.mark.parametrize("more", [(), ("--plan",), ("-o", "a.regard", "--generate", 3)])
 @pytest.mark.parametrize("family", ["gptj", "gpt_neo", "deberta-v2"])
 def test_a_model_that_cannot_be_seen_is_one_line_and_no_file(

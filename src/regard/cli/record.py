@@ -36,6 +36,9 @@ def record(
     text: list[str] = typer.Option([], "--text", help="A prompt; can be repeated."),
     file: list[Path] = typer.Option([], "--file", help="A file with a prompt; can be repeated."),
     stdin: bool = typer.Option(False, "--stdin", help="Read a prompt from standard input."),
+    audio: list[Path] = typer.Option(
+        [], "--audio", help="A sound file, for a model of speech; can be repeated."
+    ),
     documents: Path | None = typer.Option(
         None,
         "--documents",
@@ -91,12 +94,23 @@ def record(
 
     With --documents, writes a folder of files with several documents each; each file is written
     completely or not at all. To resume an interrupted run, repeat the command.
+
+    With --audio, a model of speech such as whisper-tiny.en transcribes a WAV, FLAC, Ogg or MP3
+    file; long files are recorded in clips of 30 seconds, one prompt each.
     """
     from regard.recorder.plan import parse_budget
     from regard.recorder.shards import ModelSpec, RecordOptions
 
     options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
     spec = ModelSpec(model, options, dtype, device)
+    if audio:
+        if text or file or stdin or chat or documents is not None or Ranks.here() is not None:
+            raise InputError(
+                "--audio is recorded alone, by one process: leave out --text, --file, --stdin, "
+                "--chat, --documents and torchrun"
+            )
+        _record_sounds(spec, audio, output or Path("run.regard"), overwrite, plan_only, as_json)
+        return
     if documents is not None:
         if text or file or stdin:
             raise InputError("--documents is for many texts, --text, --file and --stdin for a few")
@@ -128,7 +142,6 @@ def _record_prompts(
     as_json: bool,
 ) -> None:
     """A few prompts into one file."""
-    from regard.recorder import record as recorder_for
     from regard.recorder.drive import check_writes, drive
     from regard.recorder.tokens import check_length, check_reads_text, encode
 
@@ -147,18 +160,70 @@ def _record_prompts(
     if plan_only:
         _print_plan(plans, seconds, as_json)
         return
+    recorder = _recorder(loaded, options, output, overwrite)
+    total = sum(one.tokens + options.generate for one in encoded)
+    progress = _progress(total, lambda: recorder.written_bytes)
+    with _telling_what_is_left(recorder, output), progress as advanced, recorder:
+        for one, plan in zip(encoded, plans, strict=True):
+            drive(recorder, one, generate=options.generate, plan=plan, advanced=advanced)
+        recorder.finish()
+        agreement = _compare(recorder, encoded)
+    with recorder.recording as found:
+        _finish(found, output, agreement, as_json)
+
+
+def _record_sounds(
+    spec: ModelSpec,
+    files: list[Path],
+    output: Path,
+    overwrite: bool,
+    plan_only: bool,
+    as_json: bool,
+) -> None:
+    """Sound files into one file, a prompt for each clip; what was understood is printed."""
+    from regard.recorder.sound import check_reads_sound, clips, drive_clip, plans_for
+
+    if not plan_only:
+        _check_output(output, overwrite)
+    options = spec.options
+    with status().status(f"loading {spec.model}"):
+        loaded = spec.load()
+    check_reads_sound(loaded, spec.model)
+    parts = [clip for path in files for clip in clips(loaded, path)]
+    plans = plans_for(loaded.model, parts, options.choice(), options.budget, options.generate)
+    seconds = sum(clip.seconds for clip in parts)
+    several = "" if len(parts) == 1 else f" in {len(parts)} clips"
+    write(f"{spec.model}: {seconds:.1f} seconds of sound{several}", error=True)
+    _tell_bytes(plans)
+    if plan_only:
+        _print_plan(plans, None, as_json)
+        return
+    recorder = _recorder(loaded, options, output, overwrite)
+    with _telling_what_is_left(recorder, output), recorder:
+        for clip, plan in zip(parts, plans, strict=True):
+            with status().status(f"recording {clip.title}"):
+                words = drive_clip(recorder, clip, options.generate, plan)
+            write(f"{clip.title}: {words}" if words else clip.title, error=True)
+    with recorder.recording as found:
+        _finish(found, output, None, as_json)
+
+
+def _recorder(loaded: Any, options: RecordOptions, output: Path, overwrite: bool) -> Recorder:
+    from regard.recorder import record as recorder_for
+
     recorder = recorder_for(
         loaded.model, output, tokenizer=loaded.tokenizer, layers=options.layers,
         heads=options.heads, queries=options.queries, budget=options.budget, overwrite=overwrite,
     )  # fmt: skip
     recorder.name = loaded.name
-    total = sum(one.tokens + options.generate for one in encoded)
+    return recorder
+
+
+@contextmanager
+def _telling_what_is_left(recorder: Recorder, output: Path) -> Iterator[None]:
+    """Of a recording that is stopped, or finds no memory."""
     try:
-        with _progress(total, lambda: recorder.written_bytes) as advanced, recorder:
-            for one, plan in zip(encoded, plans, strict=True):
-                drive(recorder, one, generate=options.generate, plan=plan, advanced=advanced)
-            recorder.finish()
-            agreement = _compare(recorder, encoded)
+        yield
     except KeyboardInterrupt:
         write(f"regard: stopped; {_what_is_left(recorder.left, output)}", error=True)
         raise
@@ -166,8 +231,6 @@ def _record_prompts(
         if recorder.left == output:  # else the error has such a note
             error.add_note(_what_is_left(output, output))
         raise
-    with recorder.recording as found:
-        _finish(found, output, agreement, as_json)
 
 
 def _what_is_left(left: Path | None, output: Path) -> str:
@@ -184,7 +247,7 @@ def _prompts(texts: list[str], files: list[Path], stdin: bool) -> list[str]:
     if stdin:
         found.append(sys.stdin.read().removesuffix("\n"))
     if not found:
-        raise InputError("no prompt; give --text TEXT, --file FILE or --stdin")
+        raise InputError("no prompt; give --text TEXT, --file FILE, --stdin or --audio FILE")
     for one in found:
         if not one.strip():
             raise InputError("a prompt is empty; give some text with --text, --file or --stdin")
@@ -237,26 +300,31 @@ def _plans(model: Any, encoded: list[Encoded], options: RecordOptions) -> tuple[
 
 
 def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: float) -> None:
-    from regard.recorder.plan import human
-
     tokens = sum(one.tokens for one in encoded)
     bos = encoded[0].bos
     front = f"{bos} put in front" if bos else "nothing put in front (no BOS)"
     several = f"{len(encoded)} prompts, " if len(encoded) > 1 else ""
     write(f"{name}: {several}{tokens} token{'' if tokens == 1 else 's'}, {front}", error=True)
+    _tell_bytes(plans)
+    write(f"  about {duration(seconds)}", error=True)
+
+
+def _tell_bytes(plans: list[Plan]) -> None:
+    from regard.recorder.plan import human
+
     if len(plans) == 1:
         for line in plans[0].lines():
             write(f"  {line}", error=True)
     else:
         every = sum(plan.total_bytes for plan in plans)
         write(f"  {human(every)} of {human(sum(plan.budget for plan in plans))}", error=True)
-    write(f"  about {duration(seconds)}", error=True)
 
 
-def _print_plan(plans: list[Plan], seconds: float, as_json: bool) -> None:
+def _print_plan(plans: list[Plan], seconds: float | None, as_json: bool) -> None:
+    """With about how long it takes, where that is known."""
     if as_json:
-        each = [plan.to_dict() for plan in plans]
-        write_json({"prompts": each, "seconds": round(seconds, 1)})
+        time = {} if seconds is None else {"seconds": round(seconds, 1)}
+        write_json({"prompts": [plan.to_dict() for plan in plans], **time})
 
 
 # ── while it runs ────────────────────────────────────────────────────────────────────────────

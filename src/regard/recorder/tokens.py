@@ -175,8 +175,9 @@ def check_reads_text(model: Any, name: str) -> None:
     wanted = getattr(model, "main_input_name", "input_ids")
     if wanted != "input_ids":
         raise InputError(
-            f"{name} reads {wanted.replace('_', ' ')}, not text; run it yourself inside "
-            "regard.record(model) and give it what its processor makes"
+            f"{name} reads {wanted.replace('_', ' ')}, not text; give a model of speech a sound "
+            "with --audio FILE, or run the model yourself inside regard.record(model) and give it "
+            "what its processor makes"
         )
 
 
