@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: resolve demo lesson page test test-fast test-families test-gpu sanitize check format docs pictures dist clean help
+.PHONY: resolve demo lesson page test test-fast test-families test-gpu sanitize check format docs site pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -84,9 +84,13 @@ format: $(READY)  ## rewrite the sources in the house format
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/build_page.py format
 
-docs: $(READY)  ## regenerate docs/cli from --help, and the tables of docs/scale.md
+docs: $(READY)  ## regenerate docs/cli and the tables of docs/scale.md; build the site into build/site
 	@$(BIN)/python tools/cli_pages.py
 	@$(BIN)/python tools/scale_page.py
+	@$(BIN)/python tools/site.py
+
+site: page docs  ## the same with the gallery: the folder that a static host serves
+	@$(BIN)/python tools/site.py --gallery
 
 pictures: page demo.regard  ## take the screenshots of README and docs anew
 	@$(BIN)/python tools/chromium.py
@@ -96,7 +100,7 @@ dist: page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel 
 	@$(BIN)/python tools/dist.py
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist \
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist \
 	  web/node_modules src/regard/viewer/static
 
 $(READY): pyproject.toml tools/environment.py
