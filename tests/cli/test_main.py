@@ -10,9 +10,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 import regard
-from regard.cli import main
+from regard.cli import app, main
+from regard.cli.examples import EXAMPLES, START
+from regard.cli.main import _VERBS
 
 LONG = " ".join(f"w{n}" for n in range(300))  # its JSON is larger than any pipe's buffer
 
@@ -43,10 +46,35 @@ def test_every_summary_is_a_whole_sentence_on_one_line(columns):
         assert summary.endswith(".") and not summary.endswith("...")
 
 
-def test_without_a_verb_the_help_is_shown_and_it_is_a_mistake(shell):
+def test_without_a_verb_it_says_what_to_try_and_it_is_a_mistake(shell):
     status, out, err = shell()
     assert (status, out) == (2, "")
-    assert err == shell("--help")[1]
+    for command, what in START:
+        assert command in err and what in err
+    assert max(map(len, err.splitlines())) <= 80
+
+
+def test_every_help_ends_in_examples(shell):
+    assert list(EXAMPLES) == [verb.__name__ for verb in _VERBS]
+    for verb, examples in EXAMPLES.items():
+        assert shell(verb, "--help")[1].endswith("".join(f"  {one}\n" for one in examples))
+
+
+@pytest.mark.parametrize(
+    "command", [one for some in EXAMPLES.values() for one in some] + [one for one, _ in START]
+)
+def test_examples_are_understood(command):
+    program, verb, *words = shlex.split(command)
+    assert program == "regard"
+    parsed = typer.main.get_command(app).commands[verb].make_context(verb, words)
+    assert not parsed.args
+
+
+def test_a_shell_completes_verbs_and_models():
+    asked = {"_REGARD_COMPLETE": "complete_bash", "COMP_WORDS": "regard re", "COMP_CWORD": "1"}
+    assert spawn(**asked).stdout.decode().split() == ["record", "report"]
+    asked |= {"COMP_WORDS": "regard record sm", "COMP_CWORD": "2"}
+    assert spawn(**asked).stdout.decode().split() == ["smollm2"]
 
 
 @pytest.mark.parametrize(

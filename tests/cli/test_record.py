@@ -397,3 +397,13 @@ def test_a_killed_process_loses_no_frame_that_was_written(model, tmp_path):
     with regard.open(tmp_path / "slow.regard") as rec:
         assert not rec.is_live
         assert rec.prompts[0].ids.tolist()
+
+
+def test_a_long_prompt_names_the_option_that_records_its_beginning(record, model):
+    status, out, err = record(model, "--text", TEXT * 2)
+    assert status == 2 and not out
+    said = err.strip().rpartition("--truncate ")[2]
+    status, _, err = record(model, "--text", TEXT * 2, "--truncate", said, "-o", "a.regard")
+    assert status == 0, err
+    with regard.open("a.regard") as rec:
+        assert rec["L0H0"].shape == (int(said), int(said))

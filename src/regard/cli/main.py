@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from regard.cli.bench import bench
 from regard.cli.diff import diff
 from regard.cli.doctor import doctor
+from regard.cli.examples import example_lines, start_lines
 from regard.cli.export import export
 from regard.cli.grade import grade
 from regard.cli.learn import learn
@@ -35,10 +36,11 @@ _UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
 
 
 class _Verb(TyperCommand):
-    """A verb whose help can be shown on any terminal."""
+    """A verb whose help ends in examples and can be shown on any terminal."""
 
     def get_help(self, ctx: Any) -> str:
-        return spelt(super().get_help(ctx))
+        plain = super().get_help(ctx).rstrip()
+        return spelt("\n".join([plain, *example_lines(str(self.name))]))
 
 
 class _Verbs(TyperGroup):
@@ -53,7 +55,6 @@ app = typer.Typer(
     cls=_Verbs,
     help="Attention you can see.",
     pretty_exceptions_enable=False,  # an unexpected error shows the plain traceback
-    add_completion=False,
     rich_markup_mode=None,  # plain --help: starts faster, reads the same in a pipe
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -80,7 +81,7 @@ def _regard(
         write(f"regard {regard.__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        write(context.get_help(), error=True)
+        write("\n".join(start_lines()), error=True)
         raise typer.Exit(2)
 
 

@@ -14,9 +14,19 @@ if TYPE_CHECKING:
     from regard.models import KnownModel
 
 
+def known_names(begun: str) -> list[str]:
+    """For a shell that completes the name of a model."""
+    from regard.models.table import MODELS
+
+    return [model.name for model in MODELS if model.name.startswith(begun)]
+
+
 def models(
     names: list[str] | None = typer.Argument(
-        None, metavar="NAME", help="Short names of models. Default: all."
+        None,
+        metavar="NAME",
+        help="Short names of models. Default: all.",
+        autocompletion=known_names,
     ),
     fetch: bool = typer.Option(False, "--fetch", help="Fetch the models and print their folders."),
     verify: bool = typer.Option(False, "--verify", help="Check every byte of the fetched models."),

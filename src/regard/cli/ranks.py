@@ -135,7 +135,7 @@ def _prepared(
 ) -> tuple[Loaded, Encoded, Reading]:
     """Model, prompt and plan."""
     from regard.recorder.over_ranks import prepare
-    from regard.recorder.tokens import check_length, check_reads_text, encode
+    from regard.recorder.tokens import check_reads_text
 
     options, texts = spec.options, prompts()
     if len(texts) > 1:
@@ -144,8 +144,7 @@ def _prepared(
         raise InputError("--generate and --queries are not offered over several ranks")
     loaded = spec.load(ranks.local)
     check_reads_text(loaded.model, spec.model)
-    one = encode(loaded.tokenizer, texts[0], options.chat)
-    check_length(loaded.model, one.tokens, 0)
+    one = options.encode(loaded, texts[0])
     return loaded, one, prepare(loaded.model, one.ids, options.choice(), options.budget)
 
 

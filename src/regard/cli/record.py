@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from regard.cli.documents import Many, duration, record_documents
+from regard.cli.models import known_names
 from regard.cli.ranks import Ranks, record_over_ranks
 from regard.cli.terminal import show_lines, status, write, write_json
 from regard.errors import FileError, InputError, TooLargeError
@@ -32,6 +33,7 @@ def record(
         ...,
         metavar="MODEL",
         help="A name from `regard models`, a folder, or any model transformers loads.",
+        autocompletion=known_names,
     ),
     text: list[str] = typer.Option([], "--text", help="A prompt; can be repeated."),
     file: list[Path] = typer.Option([], "--file", help="A file with a prompt; can be repeated."),
@@ -70,6 +72,9 @@ def record(
     generate: int = typer.Option(
         0, "--generate", metavar="N", min=0, help="Also generate and record N tokens."
     ),
+    truncate: int | None = typer.Option(
+        None, "--truncate", metavar="N", min=1, help="Record only the first N tokens of a text."
+    ),
     layers: str | None = typer.Option(None, "--layers", help="Layers to record, such as 0,5-10."),
     heads: str | None = typer.Option(None, "--heads", help="Heads to record in each layer."),
     queries: str | None = typer.Option(
@@ -101,13 +106,15 @@ def record(
     from regard.recorder.plan import parse_budget
     from regard.recorder.shards import ModelSpec, RecordOptions
 
-    options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
+    room = parse_budget(budget)
+    options = RecordOptions(chat, generate, layers, heads, queries, room, truncate)
     spec = ModelSpec(model, options, dtype, device)
     if audio:
-        if text or file or stdin or chat or documents is not None or Ranks.here() is not None:
+        words = text or file or stdin or chat or truncate or documents
+        if words or Ranks.here() is not None:
             raise InputError(
                 "--audio is recorded alone, by one process: leave out --text, --file, --stdin, "
-                "--chat, --documents and torchrun"
+                "--chat, --truncate, --documents and torchrun"
             )
         _record_sounds(spec, audio, output or Path("run.regard"), overwrite, plan_only, as_json)
         return
@@ -143,7 +150,7 @@ def _record_prompts(
 ) -> None:
     """A few prompts into one file."""
     from regard.recorder.drive import check_writes, drive
-    from regard.recorder.tokens import check_length, check_reads_text, encode
+    from regard.recorder.tokens import check_reads_text
 
     if not plan_only:
         _check_output(output, overwrite)
@@ -151,9 +158,7 @@ def _record_prompts(
     with status().status(f"loading {spec.model}"):
         loaded = spec.load()
     check_reads_text(loaded.model, spec.model)
-    encoded = [encode(loaded.tokenizer, one, options.chat) for one in prompts]
-    for one in encoded:
-        check_length(loaded.model, one.tokens, options.generate)
+    encoded = [options.encode(loaded, one) for one in prompts]
     plans, seconds = _plans(loaded.model, encoded, options)
     check_writes(loaded.model, spec.model, options.generate)
     _tell_plan(spec.model, encoded, plans, seconds)

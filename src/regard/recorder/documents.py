@@ -393,10 +393,12 @@ class BatchRecorder:
         heads: str | None = None,
         queries: str | None = None,
         budget: str | int = "2GB",
+        truncate: int | None = None,
         dtype: str | None = None,
         device: str | None = None,
     ) -> None:
-        options = RecordOptions(chat, generate, layers, heads, queries, parse_budget(budget))
+        room = parse_budget(budget)
+        options = RecordOptions(chat, generate, layers, heads, queries, room, truncate)
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._texts, self._names = texts, names

@@ -43,9 +43,18 @@ class RecordOptions:
     heads: str | None = None
     queries: str | None = None
     budget: int = 2 * 10**9  # bytes a file
+    truncate: int | None = None  # tokens of a text that are read; None: all
 
     def __post_init__(self) -> None:
         self.choice()  # wrong words end here, before a model is loaded
+
+    def encode(self, loaded: Loaded, text: str) -> Encoded:
+        """A text as it is recorded; ShapeError where the model has no positions for it."""
+        found = encode(loaded.tokenizer, text, self.chat)
+        if self.truncate is not None:
+            found = replace(found, ids=found.ids[:, : self.truncate])
+        check_length(loaded.model, found.tokens, self.generate)
+        return found
 
     def choice(self) -> Choice:
         """Which layers, heads and rows."""
@@ -146,9 +155,7 @@ class ShardRecorder:
                 drive(recorder, encoded, generate=options.generate, plan=plan, advanced=advanced)
 
     def _encoded(self, text: str) -> Encoded:
-        found = encode(self._loaded.tokenizer, text, self._options.chat)
-        check_length(self._loaded.model, found.tokens, self._options.generate)
-        return found
+        return self._options.encode(self._loaded, text)
 
 
 @dataclass(frozen=True)

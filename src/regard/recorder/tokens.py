@@ -201,5 +201,6 @@ def check_length(model: Any, tokens: int, generate: int) -> None:
     more = f" and {generate} to generate" if generate else ""
     raise ShapeError(
         f"the prompt has {tokens} tokens{more}; {model.config.model_type} has {most} positions: "
-        f"shorten it by {tokens + generate - most}"
+        f"shorten it by {tokens + generate - most}, or record its beginning with "
+        f"--truncate {max(most - generate, 1)}"
     )

@@ -1,0 +1,65 @@
+"""What to type: the first commands of a newcomer, and examples for the help of every verb."""
+
+from __future__ import annotations
+
+from typing import Final
+
+START: Final = (
+    ('regard learn "The cat sat" --web', "attention step by step, every number editable"),
+    ('regard record smollm2 --text "The capital of France is"', "what a real model looks at"),
+    ("regard view run.regard", "every head of it in the browser"),
+    ("regard doctor", "what this machine can run"),
+)
+
+EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "learn": (
+        'regard learn "The cat sat"',
+        'regard learn "The bank of the river" --heads 2 --causal --web',
+        "regard learn --exercise 7 --save exercise.md",
+    ),
+    "scaling": ("regard scaling", "regard scaling --d-k 16,64,1024 --json"),
+    "grade": ("regard grade working.md", "regard grade class/ --csv marks.csv"),
+    "models": ("regard models", "regard models smollm2 --fetch"),
+    "record": (
+        'regard record smollm2 --text "The capital of France is" -o paris.regard',
+        "regard record ./my-model --file essay.txt --generate 20 --budget 500MB",
+        "regard record smollm2 --file book.txt --truncate 4096",
+        "regard record minilm --documents texts/ -o texts",
+        "regard record whisper-tiny.en --audio speech.wav",
+    ),
+    "show": (
+        "regard show run.regard",
+        "regard show run.regard L5H1 --row -1",
+        "regard show run.regard L5H1 --rows 0:64 --keys 0:64",
+    ),
+    "view": ("regard view run.regard", "regard view before.regard after.regard"),
+    "report": (
+        "regard report run.regard",
+        "regard report run.regard --causal --top 5",
+        "regard report run.regard -o page.html",
+    ),
+    "diff": ("regard diff before.regard after.regard", "regard diff a.regard b.regard --rows 0"),
+    "plot": (
+        "regard plot run.regard L5H1 -o head.png",
+        "regard plot run.regard --grid previous --dark",
+    ),
+    "export": (
+        "regard export run.regard --to csv",
+        "regard export run.regard --to npz --what weights --heads L5H1",
+    ),
+    "verify": ("regard verify run.regard", "regard verify run.regard --repair"),
+    "bench": ("regard bench cpu --tokens 1024,4096", "regard bench gpu --only forward"),
+    "prepare": ("regard prepare", "regard prepare --dims 128 --training"),
+    "doctor": ("regard doctor", "regard doctor --json"),
+}
+
+
+def start_lines() -> list[str]:
+    """What `regard` alone says."""
+    tries = [line for command, what in START for line in (f"  {command}", f"      {what}")]
+    return ["Attention you can see. Try:", *tries, "regard --help lists all commands."]
+
+
+def example_lines(verb: str) -> list[str]:
+    """The end of a verb's help."""
+    return ["", "Examples:", *(f"  {command}" for command in EXAMPLES[verb])]
