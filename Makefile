@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: resolve demo lesson page test test-fast test-families test-gpu sanitize check format docs site pictures dist clean help
+.PHONY: resolve demo lesson page test test-fast test-families test-gpu sanitize check format docs site tutorials pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -91,6 +91,9 @@ docs: $(READY)  ## regenerate docs/cli and the tables of docs/scale.md; build th
 
 site: page docs  ## the same with the gallery: the folder that a static host serves
 	@$(BIN)/python tools/site.py --gallery
+
+tutorials: $(READY)  ## run the notebooks of docs/tutorials and keep their outputs
+	@$(BIN)/python tools/tutorials.py $(ARGS)
 
 pictures: page demo.regard  ## take the screenshots of README and docs anew
 	@$(BIN)/python tools/chromium.py

@@ -22,10 +22,11 @@ project = "regard"
 author = copyright = "the regard maintainers"
 version = release = regard.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["build", "pictures"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+nb_execution_mode = "off"  # outputs are kept: tools/tutorials.py
 
 html_theme = "furo"
 html_title = "regard"

@@ -33,7 +33,7 @@ SLOW = (
     "monitor/test_outputs.py", "monitor/test_sample.py", "recorder/test_documents.py",
     "recorder/test_jobs.py", "recorder/test_sequences.py", "test_arrival.py",
     "tools/test_dist.py", "tools/test_page_vectors.py", "tools/test_sanitize_gpu.py",
-    "tools/test_site.py",
+    "tools/test_site.py", "tools/test_tutorials.py",
     # many damaged files, many drawings, many exercises
     "learn/grading/test_causes.py", "learn/grading/test_formats.py",
     "learn/grading/test_hidden_steps.py", "mask/test_laws.py", "plot/test_files.py",

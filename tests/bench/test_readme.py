@@ -1,4 +1,4 @@
-"""Every figure of the README's tables is a row of bench/results.csv."""
+"""Every figure of the README's tables and of docs/speed.md is a row of bench/results.csv."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 COLUMNS = ("bare", "row stats", "everything", "afterwards", "eager with weights", "backward")
 ON_GPU = ("bare", "statistics", "everything", "eager with weights", "backward")
 MASKS = {"True": "causal", "False": "full"}
+SPEED = ROOT / "docs" / "speed.md"
 
 
 def _rows() -> list[dict[str, str]]:
@@ -26,9 +27,7 @@ def _measured() -> dict[tuple[str, ...], str]:
 
 
 def test_the_table_quotes_the_results() -> None:
-    lines = re.findall(
-        r"^\| (\d+) \| (\d+) \| (\w+) \| (.+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
-    )
+    lines = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \| (.+) \|$", SPEED.read_text(), re.MULTILINE)
     assert len(lines) >= 8
     measured = _measured()
     for tokens, dim, mask, figures in lines:
@@ -36,10 +35,20 @@ def test_the_table_quotes_the_results() -> None:
             assert measured[tokens, dim, mask, what] == figure
 
 
+def test_the_readme_quotes_the_results() -> None:
+    readme = (ROOT / "README.md").read_text()
+    lines = re.findall(r"^\| (\d+) \| (\S+) \| (\S+) \| (\S+) \|$", readme, re.MULTILINE)
+    assert len(lines) == 3
+    measured = _measured()
+    for tokens, *figures in lines:
+        for what, figure in zip(("bare", "everything", "eager with weights"), figures, strict=True):
+            assert measured[tokens, "64", "causal", what] == figure
+
+
 def test_the_table_of_the_gpu_quotes_the_results() -> None:
     lines = re.findall(
         r"^\| (\d+) × (\d+) × (\d+) \| (\d+) \| (\w+) \| (.+) \|$",
-        (ROOT / "README.md").read_text(), re.MULTILINE,
+        SPEED.read_text(), re.MULTILINE,
     )  # fmt: skip
     assert len(lines) >= 8
     measured = {
@@ -59,10 +68,11 @@ def test_what_is_said_below_it_is_measured_too() -> None:
          and row["tokens"] == tokens}
         for tokens in ("131072", "1024")
     )  # fmt: skip
-    said = " ".join((ROOT / "README.md").read_text().split())
+    said, briefly = (" ".join(path.read_text().split()) for path in (SPEED, ROOT / "README.md"))
     all_of_it = long["everything"]
     time, memory = round(float(all_of_it["median_ms"])), round(float(all_of_it["extra_mib"]))
     assert f"131,072 tokens × {all_of_it['heads']} heads take {time} ms and {memory} MiB" in said
+    assert f"{all_of_it['heads']} heads takes {time} ms and {memory} MiB" in briefly
     bare, peer, everything = (
         short[what]["median_ms"] for what in ("bare", "cudnn", "everything")
     )  # fmt: skip

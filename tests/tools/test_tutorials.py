@@ -1,0 +1,40 @@
+"""The notebooks of the documentation run, and what they keep is small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tools.tutorials import FOLDER, executed
+
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path) -> None:
+    executed(path)  # raises where a cell fails
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_outputs_are_kept_and_small(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    said = [out for cell in codes for out in cell.outputs]
+    assert said and not any(out.output_type == "error" for out in said)
+    assert path.stat().st_size < 50_000
+    assert notebook.cells[0].source.startswith("# ")
+
+
+def test_there_are_five() -> None:
+    assert len(NOTEBOOKS) == 5
+
+
+def test_a_cell_that_fails_is_an_error(tmp_path: Path) -> None:
+    from nbclient.exceptions import CellExecutionError
+
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
+    nbformat.write(made, tmp_path / "a.ipynb")
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        executed(tmp_path / "a.ipynb")
