@@ -16,6 +16,7 @@ from torch import Tensor
 from regard.errors import InputError, ShapeError
 from regard.recorder.background_writer import Store
 from regard.recording.schema import DELIMITER, SPECIAL, tensor_name
+from regard.recording.token_text import spelled_bytes
 
 _SPACE_MARKS = ("▁", "Ġ")
 _PIECE = 64  # tokens that are written together while a model writes one by one
@@ -93,8 +94,8 @@ def _text_of(tokenizer: Any, number: int) -> str:
     decoded = tokenizer.decode([number])
     if not isinstance(spelling, str):
         return str(decoded) or f"#{number}"
-    if _BROKEN in decoded:  # part of a letter
-        return spelling
+    if _BROKEN in decoded:  # part of a character
+        return spelled_bytes(spelling)
     if spelling.startswith(_SPACE_MARKS) and not decoded.startswith((" ", "\n")):
         return f" {decoded}"
     if spelling.startswith("##"):

@@ -14,6 +14,7 @@ import numpy as np
 from regard.errors import FileError
 from regard.recording.schema import DELIMITER, split_name
 from regard.recording.stores import Array, Listed, Store, decoded
+from regard.recording.token_text import readable
 
 _RANK: Final = re.compile(r"(rank-[0-9]{4,9}/)(.*)", re.DOTALL)
 
@@ -214,13 +215,13 @@ class Stream:
 
     @cached_property
     def tokens(self) -> list[str]:
-        """The texts; empty where they were not recorded."""
+        """The texts as they are shown (`token_text`); empty where they were not recorded."""
         found: list[str] = []
         for start, entry in self._in_order("text"):
             if start != len(found):
                 break
             found += _texts(entry.name, self._store.array(entry.name))
-        return found
+        return readable(found)
 
     def _in_order(self, what: str) -> list[tuple[int, Listed]]:
         pieces = self._pieces.get(what, {})

@@ -18,6 +18,7 @@ from regard.recording.pieces import Sorted, Stream
 from regard.recording.schema import Place, Prompt, place_label
 from regard.recording.statistics import PlaceStatistics, Statistic, check_statistic, statistic_kinds
 from regard.recording.stores import Array, Store
+from regard.recording.token_text import readable
 
 _LABEL: Final = re.compile(
     r"(?:(?P<stack>.+)\.)?[lL](?P<layer>[0-9]{1,16})(?:[hH](?P<head>[0-9]{1,16}))?", re.DOTALL
@@ -97,7 +98,7 @@ class PromptView:
     @property
     def next(self) -> tuple[tuple[str, float], ...]:
         """The model's own next tokens and their probabilities."""
-        return self.note.next
+        return tuple((readable([text])[0], share) for text, share in self.note.next)
 
     @property
     def finished(self) -> bool:
