@@ -15,7 +15,7 @@ from regard.mask import Causal
 from regard.recording import Writer
 from regard.testing.recordings import HOSTILE, WORDS, Chunk, on_disk, write, write_prompt
 
-SCALE = "one token a cell; × uniform, log 0.1–100"
+SCALE = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 PICTURES = {
     "head": (["L0H1"], "run-L0H1.png", (1280, 1280)),
     "kept head": (["L1H1"], "run-L1H1.png", (1280, 1280)),
@@ -70,7 +70,7 @@ def test_it_says_scale_and_pooling(plot, file):
     assert plot(file, "L0H1")[1].endswith(f"pixels; {SCALE})\n")
     assert "weight, linear 0–" in plot(file, "L0H1", "--raw", "--overwrite")[1]
     out = plot(file, "L0H1", "--cell", 4, "--max", "--overwrite")[1]
-    assert "max of 4×4 tokens a cell; × uniform" in out
+    assert "max of 4×4 tokens a cell; × even share" in out
     assert "previous: mass on the token before" in plot(file, "--grid", "previous")[1]
 
 

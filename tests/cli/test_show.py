@@ -114,7 +114,7 @@ def test_the_overview(show, file):
 
 def test_a_head_has_its_map_and_the_caveat(show, file):
     out = show(file, "L0H1")[1]
-    assert "scale: × uniform, log, 0.1–100 · one token a cell" in out
+    assert "scale: × even share (at most 12 keys), log, 0.1–12" in out
     assert out.endswith("weights show where a head looks, not why the model answers\n")
     assert "scale: weight, linear" in show(file, "L0H1", "--raw")[1]
     assert "max of 4×4 tokens a cell" in show(file, "L0H1", "--cell", 4, "--max")[1]

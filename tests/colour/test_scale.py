@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.colour.scale import TIMES_UNIFORM, Scale, short, steps
+from regard.colour.scale import TIMES_UNIFORM, Scale, short, steps, times_uniform_of
 
 NUMBERS = st.floats(-1e9, 1e9)
 
@@ -35,7 +35,7 @@ def test_ticks_of_a_linear_scale():
 
 
 def test_in_words():
-    assert str(TIMES_UNIFORM) == "× uniform, log 0.1–100"
+    assert str(TIMES_UNIFORM) == "× even share, log 0.1–100"
     assert str(Scale("weight", 0.0, 0.25)) == "weight, linear 0–0.25"
 
 
@@ -68,3 +68,13 @@ def test_steps_stay_inside_and_are_few(low, span, most):
 )
 def test_short_numbers(value, text):
     assert short(value) == text
+
+
+def test_few_keys_have_all_colours():
+    """Of five keys a weight of 0.8 is heavy, and nothing is 100 times an even share."""
+    few = times_uniform_of(5)
+    assert few.shares(0.8 * 5) > 0.9 and few.shares(1.0 * 5) == 1
+    assert TIMES_UNIFORM.shares(0.8 * 5) < 0.6
+    assert str(few) == "× even share (at most 5 keys), log 0.1–5"
+    assert list(few.ticks().values()) == ["≤ 0.1", "1", "≥ 5"]
+    assert times_uniform_of(100) is times_uniform_of(4096) is TIMES_UNIFORM

@@ -44,12 +44,12 @@ def test_linear_scales_fit_the_values(values, ends):
 def test_the_line_says_what_is_shown():
     paper = Paper(100, colours="true")
     (line,) = plain(scale_lines(TIMES_UNIFORM, paper, "mean of 32×32 tokens a cell"))
-    assert line == "scale: × uniform, log, 0.1–100 · mean of 32×32 tokens a cell  " + "█" * 16
+    assert line == "scale: × even share, log, 0.1–100 · mean of 32×32 tokens a cell  " + "█" * 16
 
 
 def test_the_line_in_ascii_shows_the_ramp():
     (line,) = plain(scale_lines(TIMES_UNIFORM, Paper(is_ascii=True), "no pooling"))
-    assert line == "scale: x uniform, log, 0.1-100, no pooling  [ :-=+*#%@]"
+    assert line == "scale: x even share, log, 0.1-100, no pooling  [ :-=+*#%@]"
 
 
 def test_the_legend_runs_through_the_palette():
@@ -60,5 +60,5 @@ def test_the_legend_runs_through_the_palette():
 
 
 def test_narrow_paper_breaks_the_line_between_remarks():
-    lines = plain(scale_lines(TIMES_UNIFORM, Paper(30, is_ascii=True), "one remark", "another"))
-    assert lines == ["scale: x uniform, log, 0.1-100", "one remark, another", "[ :-=+*#%@]"]
+    lines = plain(scale_lines(TIMES_UNIFORM, Paper(33, is_ascii=True), "one remark", "another"))
+    assert lines == ["scale: x even share, log, 0.1-100", "one remark, another", "[ :-=+*#%@]"]

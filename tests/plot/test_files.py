@@ -15,7 +15,7 @@ from regard.errors import InputError
 from regard.plot import CAVEAT, FORMATS, format_of, write_picture
 from regard.testing.recordings import WORDS, in_memory
 
-MEANING = "one token a cell; × uniform, log 0.1–100"
+MEANING = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 AGAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -130,8 +130,8 @@ def test_what_it_means_is_in_an_svg(rec, tmp_path):
 
 
 def test_pixels_of_a_cell_are_the_palettes(rec, tmp_path):
-    """From the weight to the file: the first token sees itself alone, which is 1 × uniform."""
-    from regard.colour.scale import TIMES_UNIFORM
+    """From the weight to the file: the first token sees itself alone, which is 1 × even share."""
+    from regard.colour.scale import times_uniform_of
     from regard.colour.shades import codes, palette
 
     figure = rec.plot_head("L0H1")
@@ -140,7 +140,7 @@ def test_pixels_of_a_cell_are_the_palettes(rec, tmp_path):
     pixels = read(tmp_path / "a.png")
     side = (box.x1 - box.x0) / len(WORDS)
     x, y = int(box.x0 + side / 2), int(pixels.shape[0] - box.y1 + side / 2)
-    wanted = palette()[codes(TIMES_UNIFORM.shares(1.0))]
+    wanted = palette()[codes(times_uniform_of(12).shares(1.0))]
     assert (255 * pixels[y, x, :3]).round().tolist() == wanted.tolist()
 
 

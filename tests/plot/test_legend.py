@@ -12,7 +12,7 @@ from regard.colour.shades import palette
 from regard.plot.legend import bar_width, draw_bar
 from regard.plot.sheet import Box, opened
 
-WORDS = ("times uniform: 1 is an even spread", "× uniform")
+WORDS = ("times an even share: 1 is an even spread", "× even share")
 
 
 def drawn(scale=TIMES_UNIFORM, hidden="masked", size=(6.0, 5.0), height=3.0):

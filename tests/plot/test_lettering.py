@@ -79,15 +79,15 @@ def test_what_is_cut_fits(text, points):
 
 
 def test_the_first_wording_that_fits():
-    words = ("times uniform: 1 is an even spread", "times uniform", "× uniform")
+    words = ("times an even share: 1 is an even spread", "times an even share", "× even share")
     assert first_fitting(words, 500, 8) == words[0]
-    assert first_fitting(words, 70, 8) == words[1]
-    assert first_fitting(words, 45, 8) == words[2]
+    assert first_fitting(words, 100, 8) == words[1]
+    assert first_fitting(words, 60, 8) == words[2]
     assert first_fitting(words, 25, 8).endswith("…")
 
 
 def test_sentences_are_wrapped_and_lose_no_word():
-    text = "one token a cell; × uniform, log 0.1–100; and more words to come"
+    text = "one token a cell; × even share, log 0.1–100; and more words to come"
     lines = wrapped(text, 120, 7.5)
     assert len(lines) > 1 and " ".join(lines) == text
     assert all(width(line, 7.5) <= 120 for line in lines)

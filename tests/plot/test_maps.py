@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from plot.pictures import axes_names, covered, image, outside, texts, ticks
-from regard.colour.scale import TIMES_UNIFORM
+from regard.colour.scale import times_uniform_of
 from regard.colour.shades import codes, palette
 from regard.mask import Causal
 from regard.plot import CAVEAT
@@ -37,7 +37,7 @@ def test_colours_are_times_uniform_on_the_palette(short):
     rec, truth = short
     found = image(rec.plot_head("L0H1").axes[0])
     times = truth[1] * np.arange(1, 13)[:, None]
-    wanted = palette()[codes(TIMES_UNIFORM.shares(times))]
+    wanted = palette()[codes(times_uniform_of(12).shares(times))]
     seen = np.tri(12, dtype=bool)
     # a weight on the border of two codes may fall to either side of it
     away = np.abs(found[seen].astype(int) - wanted[seen]).max(-1)
@@ -50,7 +50,7 @@ def test_masked_cells_are_neutral(short, dark, theme):
     found = image(rec.plot_head("L0H1", dark=dark).axes[0])
     hidden = (255 * np.array(to_rgb(theme.hidden))).round()
     assert (found[~np.tri(12, dtype=bool)] == hidden).all()
-    assert (found[0, 0] == palette()[codes(TIMES_UNIFORM.shares(1.0))]).all()
+    assert (found[0, 0] == palette()[codes(times_uniform_of(12).shares(1.0))]).all()
 
 
 def test_raw_colours_are_weights(short):
@@ -60,7 +60,7 @@ def test_raw_colours_are_weights(short):
     heaviest = np.unravel_index(seen.argmax(), seen.shape)
     assert (image(figure.axes[0])[heaviest] == palette()[255]).all()
     assert f"one token a cell; weight, linear 0–{seen.max():.3g}" in texts(figure)
-    assert "weight" in texts(figure) and "× uniform" not in " ".join(texts(figure))
+    assert "weight" in texts(figure) and "× even share" not in " ".join(texts(figure))
 
 
 def test_the_words(short):
@@ -69,11 +69,13 @@ def test_the_words(short):
     found = axes_names(figure)
     assert found[0] == "tiny · L0H1"
     assert found[1] == "<s>The cat sat on the mat.⏎It slept the"
-    assert "one token a cell; × uniform, log 0.1–100" in found and CAVEAT in found
+    assert (
+        "one token a cell; × even share (at most 12 keys), log 0.1–12" in found and CAVEAT in found
+    )
     assert "key: what is looked at" in found and "query: who looks" in found
-    assert "times uniform: 1 is an even spread" in found and "masked" in found
+    assert "times an even share: 1 is an even spread" in found and "masked" in found
     assert figure.get_label().splitlines() == [
-        "tiny · L0H1", "one token a cell; × uniform, log 0.1–100", CAVEAT,
+        "tiny · L0H1", "one token a cell; × even share (at most 12 keys), log 0.1–12", CAVEAT,
     ]  # fmt: skip
 
 
@@ -97,9 +99,9 @@ def test_long_texts_have_positions(long):
 @pytest.mark.parametrize(
     ("options", "words", "side"),
     [
-        ({"cell": 16}, "mean of 16×16 tokens a cell; × uniform, log 0.1–100", 13),
-        ({"cell": 10, "how": "max"}, "max of 10×10 tokens a cell; × uniform, log 0.1–100", 20),
-        ({"size": (3.0, 3.0), "dpi": 40}, "mean of 4×4 tokens a cell; × uniform", 50),
+        ({"cell": 16}, "mean of 16×16 tokens a cell; × even share, log 0.1–100", 13),
+        ({"cell": 10, "how": "max"}, "max of 10×10 tokens a cell; × even share, log 0.1–100", 20),
+        ({"size": (3.0, 3.0), "dpi": 40}, "mean of 4×4 tokens a cell; × even share", 50),
     ],
 )
 def test_pooled_cells_say_so(long, options, words, side):
@@ -134,7 +136,7 @@ def test_recorded_rows_only():
 def test_a_head_without_weights_is_drawn_as_it_was_kept(long):
     rec, _ = long
     figure = rec.plot_head("L1H0")
-    assert "mean of 16×16 tokens a cell; × uniform, log 0.1–100" in texts(figure)
+    assert "mean of 16×16 tokens a cell; × even share, log 0.1–100" in texts(figure)
 
 
 @pytest.mark.parametrize("size", SIZES)

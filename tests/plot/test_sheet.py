@@ -46,7 +46,7 @@ def test_hostile_names_are_spelt_out():
 @pytest.mark.parametrize("size", [(2.5, 2.5), (3.3, 3.3), (8.0, 8.0), (20.0, 4.0)])
 def test_words_never_leave_the_sheet_nor_cover_one_another(size):
     about = About("a-model-with-a-rather-long-name-indeed", [" token"] * 99)
-    notes = ["mean of 16×16 tokens a cell; × uniform, log 0.1–100", "and one more note"]
+    notes = ["mean of 16×16 tokens a cell; × even share, log 0.1–100", "and one more note"]
     made = sheet(about, "cross.L12H3 · row 1234 “␣internationalization”", notes, {"size": size})
     assert outside(made.figure) == [] and covered(made.figure) == []
     assert made.free.height > 0.3 and made.free.width < size[0]

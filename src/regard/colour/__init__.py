@@ -6,7 +6,7 @@ shades    shares → colours
 
 from __future__ import annotations
 
-from regard.colour.scale import TIMES_UNIFORM, Scale, linear, short, steps
+from regard.colour.scale import TIMES_UNIFORM, Scale, linear, short, steps, times_uniform_of
 from regard.colour.shades import codes, hexadecimal, is_light, lightness, palette
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "palette",
     "short",
     "steps",
+    "times_uniform_of",
 ]

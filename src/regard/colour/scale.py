@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ class Scale:
         if not self.is_log:
             values = steps(self.low, self.high, 6)
             return dict(zip(self.shares(values).tolist(), map(short, values), strict=True))
-        first, last = round(math.log10(self.low)), round(math.log10(self.high))
+        first, last = round(math.log10(self.low)), math.floor(math.log10(self.high / 2))
         texts = {10.0**n: short(10.0**n) for n in range(first, last + 1)}
         texts |= {self.low: f"≤ {short(self.low)}", self.high: f"≥ {short(self.high)}"}
         return dict(zip(self.shares(list(texts)).tolist(), texts.values(), strict=True))
@@ -45,7 +45,16 @@ class Scale:
 
 
 # How many times more than if a row looked at all its keys alike.
-TIMES_UNIFORM = Scale("× uniform", 0.1, 100.0, is_log=True)
+TIMES_UNIFORM = Scale("× even share", 0.1, 100.0, is_log=True)
+
+
+def times_uniform_of(keys: int) -> Scale:
+    """The same for rows of at most so many keys, where all weight on one key is × keys: few keys
+    have all colours too, and the name says so."""
+    if keys >= TIMES_UNIFORM.high:
+        return TIMES_UNIFORM
+    top = max(keys, 2)
+    return replace(TIMES_UNIFORM, name=f"{TIMES_UNIFORM.name} (at most {top} keys)", high=top)
 
 
 def linear(name: str, values: ArrayLike) -> Scale:

@@ -30,7 +30,7 @@ _ROUND_TICKS: Final = 0.12  # inches from an axis to the texts of its ticks, and
 _KEYS: Final = ("key: what is looked at", "key")
 _QUERIES: Final = ("query: who looks", "query")
 _WEIGHT: Final = ("weight",)
-_TIMES: Final = ("times uniform: 1 is an even spread", "times uniform", "× uniform")
+_TIMES: Final = ("times an even share: 1 is an even spread", "times an even share", "× even share")
 
 
 class _Frame(NamedTuple):
@@ -56,7 +56,7 @@ def head_map(
     with opened(style, _SIZE) as sheet:
         side = max(int(_SHARE * min(sheet.size) * sheet.dpi), 8)
         cells = _cells(prompt, head, look, cell, side)
-        scale, shares = look.scale(cells.weights), cells.shares(look)
+        scale, shares = cells.scale(look), cells.shares(look)
         hidden = "masked" if np.isnan(shares).any() else ""
         sheet.write_words(about, head.label, [f"{cells.pooling()}; {scale}"])
         frame = _frame(sheet, head, cells.cell, bar_width(sheet, scale, hidden))

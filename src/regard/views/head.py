@@ -104,7 +104,7 @@ def head_answer(view: HeadView, revision: int = 0) -> HeadFactsAnswer:
         "tile": TILE,
         "levels": {"mean": levels_of(head), "max": levels_of(head, "max")},
         "sight": sight_of(prompt, head).is_complete,
-        "scale": scale_answer(),
+        "scale": scale_answer(head.shape[1]),
         "tracks": tracks_answer(tracks),
         "problems": list(dict.fromkeys(problems)),
         "caveat": CAVEAT,

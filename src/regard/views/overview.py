@@ -74,7 +74,7 @@ def make_overview(
             name: {"words": one.words, "span": one.span}
             for name, one in recording.statistic_kinds.items()
         },
-        "scale": scale_answer(),
+        "scale": scale_answer(max((one["shape"][1] for one in heads["heads"]), default=0)),
         "caveat": CAVEAT,
         "stands_out": None,
         "training": None,

@@ -71,6 +71,8 @@ class ScaleAnswer(TypedDict):
     name: str
     low: float
     high: float
+    # What the last colour stands for, where that is not `high`: no row has so many keys.
+    top: NotRequired[float]
     log: bool
     hidden: int
     first: int

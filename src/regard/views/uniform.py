@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.colour.scale import TIMES_UNIFORM, Scale, linear
+from regard.colour.scale import TIMES_UNIFORM, Scale, linear, times_uniform_of
 from regard.recording import Head, PromptView
 from regard.recording.layer import areas
 from regard.recording.visibility import Sight, uniform_cells
@@ -54,11 +54,11 @@ def encode_times(times: _Array, hidden: _Array) -> Codes:
     return Codes(codes, int(np.count_nonzero(broken)))
 
 
-def scale_answer() -> ScaleAnswer:
-    """What the codes stand for."""
-    one = TIMES_UNIFORM
-    return {"name": one.name, "low": one.low, "high": one.high, "log": one.is_log,
-            "hidden": HIDDEN, "first": 1, "last": 1 + _CODES}  # fmt: skip
+def scale_answer(keys: int) -> ScaleAnswer:
+    """What the codes stand for, and how rows of at most so many keys are coloured."""
+    one, shown = TIMES_UNIFORM, times_uniform_of(keys)
+    return {"name": shown.name, "low": one.low, "high": one.high, "top": shown.high,
+            "log": one.is_log, "hidden": HIDDEN, "first": 1, "last": 1 + _CODES}  # fmt: skip
 
 
 # ── cells: what is drawn as a matrix ─────────────────────────────────────────────────────────
@@ -71,9 +71,9 @@ class Look:
     how: How = "mean"
     raw: bool = False  # by weight, instead of times uniform
 
-    def scale(self, weights: _Numbers) -> Scale:
-        """The scale for these weights, or for their multiples of uniform."""
-        return linear("weight", weights) if self.raw else TIMES_UNIFORM
+    def scale(self, weights: _Numbers, keys: int) -> Scale:
+        """The scale for these weights, or for their multiples of uniform, of so many keys."""
+        return linear("weight", weights) if self.raw else times_uniform_of(keys)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ class MapCells:
     cell: int
     how: How
     first_row: int
+    keys: int  # of the head
     weights: _Numbers  # (R, C): NaN where masked
     times: _Numbers  # (R, C): as a multiple of what uniform attention would give
 
@@ -90,9 +91,13 @@ class MapCells:
         """What a cell is, in words."""
         return pooling(self.cell, self.how, times)
 
+    def scale(self, look: Look) -> Scale:
+        """By which it is coloured."""
+        return look.scale(self.weights, self.keys)
+
     def shares(self, look: Look) -> _Numbers:
         """Of the scale; NaN where masked."""
-        return look.scale(self.weights).shares(self.weights if look.raw else self.times)
+        return self.scale(look).shares(self.weights if look.raw else self.times)
 
     def as_answer(self) -> CellsAnswer:
         """For JSON; null where masked."""
@@ -134,7 +139,7 @@ def make_cells(prompt: PromptView, head: Head, cell: int, how: How) -> MapCells:
         times = weights * _row_lengths(head, cell)[:, None]
     first, last = head.recorded.start // cell, -(-head.recorded.stop // cell)
     shown = [np.where(hidden, np.nan, one)[first:last] for one in (weights, times)]
-    return MapCells(cell, how, first * cell, *shown)
+    return MapCells(cell, how, first * cell, head.shape[1], *shown)
 
 
 def _row_lengths(head: Head, cell: int) -> _Numbers:

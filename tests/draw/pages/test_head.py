@@ -46,7 +46,13 @@ def test_it_says_which_head_and_how_much_is_known():
 
 def test_map_numbers_profiles_and_keys_are_there():
     shown = text(page()[0])
-    for words in ("scale: × uniform", "previous ", "distance ", "entropy ", "keys looked at most"):
+    for words in (
+        "scale: × even share",
+        "previous ",
+        "distance ",
+        "entropy ",
+        "keys looked at most",
+    ):
         assert words in shown
     assert shown.endswith(CAVEAT)
 
@@ -127,7 +133,7 @@ def test_short_texts_have_their_tokens_on_the_axes():
 @pytest.mark.parametrize(
     ("look", "words"),
     [
-        (Look(), "scale: × uniform, log, 0.1–100 · mean of 4×4 tokens a cell"),
+        (Look(), "scale: × even share (at most 12 keys), log, 0.1–12"),
         (Look(raw=True), "scale: weight, linear, 0–"),
     ],
 )

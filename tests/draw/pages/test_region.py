@@ -57,8 +57,8 @@ def test_json_is_the_dense_region():
 
 def test_large_regions_are_maps():
     one, _ = page(range(10, 90), range(80), LONG)
-    assert "mean of 3×3 tokens a cell" in text(one)[-3]
-    assert "max of 3×3 tokens a cell" in text(one, look=Look("max"))[-3]
+    assert any("mean of 3×3 tokens a cell" in line for line in text(one))
+    assert any("max of 3×3 tokens a cell" in line for line in text(one, look=Look("max")))
     assert text(one)[3].startswith("10 ")
 
 
@@ -86,7 +86,7 @@ def test_single_cells_are_needed():
 
 
 def test_colours_are_times_uniform_or_weights():
-    assert "× uniform" in "".join(text(page(range(3), range(3))[0], COLOUR))
+    assert "× even share" in "".join(text(page(range(3), range(3))[0], COLOUR))
     raw = text(page(range(3), range(3))[0], COLOUR, Look(raw=True))
     assert "scale: weight, linear, 0–1" in "".join(raw)
 

@@ -57,11 +57,11 @@ def test_shades_are_times_uniform_and_what_is_ahead_is_dim():
     one, truth = page(row=6)
     pieces = [piece for line in row_lines(one, Look(), COLOUR) for piece in line]
     best = int(truth[6].argmax())
-    share = np.log10(truth[6][best] * 7 / 0.1) / 3
+    share = np.log10(truth[6][best] * 7 / 0.1) / np.log10(len(WORDS) / 0.1)
     shade = palette.colour(int(colours.codes(share)), "true")
     assert any(text == WORDS[best] and style.endswith(shade) for text, style in pieces)
     assert any(text.startswith(".") and style == "dim" for text, style in pieces)
-    assert "× uniform" in text(one, COLOUR)
+    assert "× even share" in text(one, COLOUR)
     assert "scale: weight, linear" in text(page()[0], COLOUR, raw=True)
 
 

@@ -8,15 +8,16 @@ export function valueOfCode(code: number, scale: Scale): number {
   return scale.low * (scale.high / scale.low) ** part;
 }
 
-/** Where a value stands on the scale, 0 … 1; clamped at both ends. */
-export function shareOf(value: number, scale: Scale): number {
-  const part = scale.log
-    ? Math.log(value / scale.low) / Math.log(scale.high / scale.low)
-    : (value - scale.low) / (scale.high - scale.low);
-  return Number.isNaN(part) ? Number.NaN : Math.min(Math.max(part, 0), 1);
+/** What the last colour stands for. */
+export function topOf(scale: Scale): number {
+  return scale.top ?? scale.high;
 }
 
-/** The palette index of a code: the whole palette is used for 1 … 255. */
-export function shareOfCode(code: number, scale: Scale): number {
-  return (code - scale.first) / (scale.last - scale.first);
+/** Which colour a value has, 0 … 1; clamped at both ends. */
+export function shareOf(value: number, scale: Scale): number {
+  const top = topOf(scale);
+  const part = scale.log
+    ? Math.log(value / scale.low) / Math.log(top / scale.low)
+    : (value - scale.low) / (top - scale.low);
+  return Number.isNaN(part) ? Number.NaN : Math.min(Math.max(part, 0), 1);
 }

@@ -1,23 +1,30 @@
 import { useEffect, useRef } from "preact/hooks";
 import { css, PALETTE } from "../colour/palette";
-import { shareOf } from "../colour/scale";
+import { shareOf, topOf } from "../colour/scale";
 import { short } from "../maths/format";
 import type { Scale } from "../source/answers";
 
 const WIDTH = 256;
 const HEIGHT = 10;
 
+interface Props {
+  readonly scale: Scale;
+  readonly words: string;
+  /** From pale to dark. */
+  readonly turned?: boolean;
+}
+
 /** The colours with their numbers: every picture prints its scale and its pooling. */
-export function Legend({ scale, words }: { scale: Scale; words: string }) {
+export function Legend({ scale, words, turned = false }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const pen = canvas.current?.getContext("2d");
     if (!pen) return;
     PALETTE.forEach((rgb, code) => {
       pen.fillStyle = css(rgb);
-      pen.fillRect(code, 0, 1, HEIGHT);
+      pen.fillRect(turned ? PALETTE.length - 1 - code : code, 0, 1, HEIGHT);
     });
-  }, []);
+  }, [turned]);
   return (
     <figure class="legend">
       <div class="bar">
@@ -29,7 +36,7 @@ export function Legend({ scale, words }: { scale: Scale; words: string }) {
         ))}
       </div>
       <figcaption>
-        {scale.name}, {scale.log ? "log" : "linear"} {short(scale.low)}–{short(scale.high)}
+        {scale.name}, {scale.log ? "log" : "linear"} {short(scale.low)}–{short(topOf(scale))}
         {words && `; ${words}`}
       </figcaption>
     </figure>
@@ -38,15 +45,14 @@ export function Legend({ scale, words }: { scale: Scale; words: string }) {
 
 /** Decades of a log scale, whose ends stand for all beyond them; else the ends and the middle. */
 export function ticks(scale: Scale): [number, string][] {
+  const top = topOf(scale);
   if (!scale.log) {
-    const middle = (scale.low + scale.high) / 2;
-    return [scale.low, middle, scale.high].map((value) => [value, short(value)]);
+    const middle = (scale.low + top) / 2;
+    return [scale.low, middle, top].map((value) => [value, short(value)]);
   }
-  const first = Math.round(Math.log10(scale.low));
-  const last = Math.round(Math.log10(scale.high));
-  const decades = Array.from({ length: last - first + 1 }, (_, n) => 10 ** (first + n));
-  return decades.map((value, n) => {
-    const text = short(value);
-    return [value, n === 0 ? `≤ ${text}` : n === decades.length - 1 ? `≥ ${text}` : text];
-  });
+  const first = Math.round(Math.log10(scale.low)) + 1;
+  const stop = Math.floor(Math.log10(top / 2)) + 1; // none beside the end
+  const decades = Array.from({ length: Math.max(stop - first, 0) }, (_, n) => 10 ** (first + n));
+  const inner = decades.map((value): [number, string] => [value, short(value)]);
+  return [[scale.low, `≤ ${short(scale.low)}`], ...inner, [top, `≥ ${short(top)}`]];
 }

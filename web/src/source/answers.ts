@@ -54,6 +54,8 @@ export interface Scale {
   readonly name: string;
   readonly low: number;
   readonly high: number;
+  /** What the last colour stands for, where that is not `high`: no row has so many keys. */
+  readonly top?: number;
   readonly log: boolean;
   readonly hidden: number;
   readonly first: number;

@@ -10,7 +10,15 @@ export function stackOf(name: string, grid: (number | null)[][], statistic = "pe
   return { name, layers: grid.length, heads, grids: { [statistic]: grid } };
 }
 
-const SCALE = { name: "× uniform", low: 0.1, high: 100, log: true, hidden: 0, first: 1, last: 255 };
+const SCALE = {
+  name: "× even share",
+  low: 0.1,
+  high: 100,
+  log: true,
+  hidden: 0,
+  first: 1,
+  last: 255,
+};
 
 /** An overview with what a test is about. */
 export function overviewOf(given: Partial<Overview>): Overview {

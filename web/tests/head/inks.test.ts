@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { PALETTE } from "../../src/colour/palette";
+import { shareOf } from "../../src/colour/scale";
 import {
   codeOf,
   linearInk,
@@ -8,10 +9,11 @@ import {
   RAW_SCALE,
   rgbOf,
 } from "../../src/engineer/head/inks";
+import { ticks } from "../../src/parts/Legend";
 import type { Scale } from "../../src/source/answers";
 
 const scale: Scale = {
-  ...{ name: "× uniform", low: 0.1, high: 100, log: true },
+  ...{ name: "× even share", low: 0.1, high: 100, log: true },
   ...{ hidden: 0, first: 1, last: 255 },
 };
 const bytes = (word: number | undefined) => [
@@ -25,6 +27,17 @@ describe("inks", () => {
     expect(bytes(ink.words[1])).toEqual([...(PALETTE[0] ?? []), 255]);
     expect(bytes(ink.words[255])).toEqual([...(PALETTE[255] ?? []), 255]);
     expect(bytes(ink.words[128])).toEqual([...(PALETTE[128] ?? []), 255]);
+  });
+
+  it("spends all colours on what so few keys can reach", () => {
+    const few = { ...scale, top: 5 };
+    const ink = logInk(few, [1, 2, 3]);
+    expect(bytes(ink.words[codeOf(5, few)])).toEqual([...(PALETTE[255] ?? []), 255]);
+    expect(bytes(ink.words[1])).toEqual([...(PALETTE[0] ?? []), 255]);
+    expect(shareOf(4, few)).toBeGreaterThan(0.9);
+    expect(ticks(few).map((one) => one[1])).toEqual(["≤ 0.1", "1", "≥ 5"]);
+    expect(ticks(scale).map((one) => one[1])).toEqual(["≤ 0.1", "1", "10", "≥ 100"]);
+    expect(linearTop(255, few)).toBe(5);
   });
 
   it("shows the same codes along a linear scale", () => {

@@ -4,6 +4,7 @@ import { massLine, massWords } from "../../src/engineer/row/Cumulative";
 import { CHUNK, estimate, Heights } from "../../src/engineer/row/chunks";
 import { keysHolding, massOf, seenSpan } from "../../src/engineer/row/mass";
 import { rowBeside } from "../../src/engineer/row/rowAnswers";
+import { textStyle } from "../../src/engineer/row/textStyle";
 import type { HeadFacts } from "../../src/source/answers";
 
 const weights = new Float32Array([0.125, Number.NaN, 0.5, 0, 0.25, 0.125, Number.NaN]);
@@ -104,5 +105,27 @@ describe("arcs", () => {
   it("fall from above where the query is of another text", () => {
     const [arc] = arcsOf({ span: [0, 10], query: null, top }, 400);
     expect(arc?.path.startsWith("M 200.0 8 L ")).toBe(true);
+  });
+});
+
+describe("the text of a row", () => {
+  const lightness = (share: number, on: "light" | "dark") => {
+    const [, ...rgb] = /rgb\((\d+) (\d+) (\d+)\)/.exec(textStyle(share, on).background ?? "") ?? [];
+    return rgb.reduce((sum, channel) => sum + Number(channel), 0);
+  };
+
+  it("is the farther from the paper the heavier the weight", () => {
+    const shares = [0.05, 0.3, 0.6, 0.9, 1];
+    const rising = shares.map((share) => lightness(share, "dark"));
+    const falling = shares.map((share) => lightness(share, "light"));
+    expect(rising).toEqual([...rising].sort((a, b) => a - b));
+    expect(falling).toEqual([...falling].sort((a, b) => b - a));
+    expect(textStyle(1, "light").color).toBe("#fff");
+    expect(textStyle(0.05, "light").color).toBe("#000");
+  });
+
+  it("stays plain where there is next to nothing", () => {
+    expect(textStyle(0, "light")).toEqual({});
+    expect(textStyle(Number.NaN, "dark")).toEqual({});
   });
 });

@@ -12,7 +12,7 @@ describe("vector pictures", () => {
 
   it("print the ends of their scale", () => {
     const scale: Scale = {
-      ...{ name: "× uniform", low: 0.1, high: 100, log: true },
+      ...{ name: "× even share", low: 0.1, high: 100, log: true },
       ...{ hidden: 0, first: 1, last: 255 },
     };
     const tints = { paper: "#fff", ink: "#000", soft: "#555", sans: "sans", mono: "mono" };

@@ -5,7 +5,7 @@ import { vectors } from "./vectors";
 
 const { codes } = vectors;
 const SCALE = {
-  name: "× uniform",
+  name: "× even share",
   low: codes.low,
   high: codes.high,
   log: true,

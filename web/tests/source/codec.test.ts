@@ -5,7 +5,7 @@ import { codeOf, cut, shrunk, stretched } from "../../src/source/pixels";
 import { Rows } from "../../src/source/rows";
 
 const SCALE = {
-  name: "× uniform",
+  name: "× even share",
   low: 0.1,
   high: 100,
   log: true,

@@ -57,7 +57,7 @@ def map_lines(cells: MapCells, look: Look, head: Head, paper: Paper) -> list[Sty
     """The map and its scale; tokens on both axes, where there are few enough to be read."""
     queries, keys = _labels(cells, head)
     rows = Axis(cells.first_row, cells.cell, queries)
-    scale, words = look.scale(cells.weights), cells.pooling(paper.times)
+    scale, words = cells.scale(look), cells.pooling(paper.times)
     picture = heat_map(cells.shares(look), rows, Axis(0, cells.cell, keys), paper)
     return [*picture, *scale_lines(scale, paper, words)]
 

@@ -23,7 +23,7 @@ def region_lines(view: RegionView, look: Look, paper: Paper) -> list[StyledLine]
 
 
 def _figures(view: RegionView, look: Look, paper: Paper) -> list[StyledLine]:
-    scale = look.scale(view.weights)
+    scale = look.scale(view.weights, view.head.shape[1])
     rows = Axis(view.rows.start, 1, view.query_tokens)
     keys = Axis(view.keys.start, 1, view.key_tokens)
     table = value_table(view.weights, scale.shares(view.values(look)), rows, keys, paper)
@@ -35,7 +35,7 @@ def _figures(view: RegionView, look: Look, paper: Paper) -> list[StyledLine]:
 def _map(view: RegionView, look: Look, paper: Paper) -> list[StyledLine]:
     cell = -(-max(view.weights.shape) // largest_side(paper))
     pooled = view.pooled(look, cell)
-    scale = look.scale(pooled)
+    scale = look.scale(pooled, view.head.shape[1])
     rows, keys = Axis(view.rows.start, cell), Axis(view.keys.start, cell)
     picture = heat_map(scale.shares(pooled), rows, keys, paper)
     return [*picture, *scale_lines(scale, paper, pooling(cell, look.how, paper.times))]

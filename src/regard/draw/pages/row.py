@@ -51,7 +51,7 @@ def _text_lines(
 ) -> list[StyledLine]:
     tokens = (view.head.key_tokens or [])[view.keys.start : view.keys.stop]
     known = len(tokens)
-    scale = look.scale(weights)
+    scale = look.scale(weights, view.head.shape[1])
     values = weights if look.raw else weights * view.visible
     shares = np.where(view.seen[view.keys.start : view.keys.stop], scale.shares(values), np.nan)
     at = view.row - view.keys.start

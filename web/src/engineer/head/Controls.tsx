@@ -50,9 +50,9 @@ function ExactButtons({ state, opened }: { state: MapState; opened: Opened }) {
   return (
     <>
       <Button
-        label={state.raw.value ? "weight" : "× uniform"}
+        label={state.raw.value ? "weight" : "× even share"}
         part="colour"
-        title="Colour by × uniform or by weight (u)"
+        title="Colour by × even share or by weight (u)"
         run={() => flip(state.raw)}
       />
       <Button

@@ -96,7 +96,7 @@ function ExactLines({ tools, cell, exact }: ExactProps) {
           <Weight value={weight} />
         </span>
       </Line>
-      <Line term="× uniform">
+      <Line term="× even share">
         <span data-part="readout-times" data-value={String(weight * visible)}>
           <Figure value={weight * visible} places={3} />
         </span>
@@ -145,7 +145,7 @@ function PixelLine({ tools, cell }: { tools: MapTools; cell: Cell }) {
           "hidden"
         ) : (
           <>
-            {bound(code, state.facts.scale)} <Figure value={value} places={2} /> × uniform
+            {bound(code, state.facts.scale)} <Figure value={value} places={2} /> × even share
           </>
         )}
       </span>{" "}

@@ -1,10 +1,10 @@
 import { PALETTE, type Rgb, shade } from "../../colour/palette";
-import { shareOfCode, valueOfCode } from "../../colour/scale";
+import { shareOf, topOf, valueOfCode } from "../../colour/scale";
 import { roundUp } from "../../maths/format";
 import type { Scale } from "../../source/answers";
 
-// Codes → colours. Along the log scale a code is a place in the palette; the linear display shows
-// the same codes from 0 to the largest value in view.
+// Codes → colours. The log display has its colours along the scale, the linear one from 0 to the
+// largest value in view.
 
 const CODES = 256;
 
@@ -17,7 +17,7 @@ export interface Ink {
   readonly scale: Scale;
 }
 
-/** Single weights without the × uniform. */
+/** Single weights as they are. */
 export const RAW_SCALE: Scale = {
   name: "weight",
   low: 1e-4,
@@ -45,11 +45,13 @@ function inkOf(scale: Scale, hidden: Rgb, name: string, colour: (code: number) =
 }
 
 export function logInk(scale: Scale, hidden: Rgb): Ink {
-  return inkOf(scale, hidden, `${scale.name}/log`, (code) => shade(shareOfCode(code, scale)));
+  return inkOf(scale, hidden, `${scale.name}/log`, (code) =>
+    shade(shareOf(valueOfCode(code, scale), scale)),
+  );
 }
 
 export function linearInk(scale: Scale, hidden: Rgb, top: number): Ink {
-  const shown = { ...scale, log: false, low: 0, high: top };
+  const shown = { ...scale, log: false, low: 0, high: top, top };
   const ink = inkOf(scale, hidden, `${scale.name}/${top}`, (code) =>
     shade(valueOfCode(code, scale) / top),
   );
@@ -59,7 +61,7 @@ export function linearInk(scale: Scale, hidden: Rgb, top: number): Ink {
 /** 1, 2 or 5 times a power of ten, not smaller than the value of the largest code in view. */
 export function linearTop(largestCode: number, scale: Scale): number {
   const value = valueOfCode(Math.max(largestCode, scale.first), scale);
-  return Math.min(roundUp(value), scale.high);
+  return Math.min(roundUp(value), topOf(scale));
 }
 
 /** The code of a value, as the server gives it for a tile. */

@@ -31,7 +31,7 @@ export function mapKeys(state: MapState, opened: Opened, openRow: () => void): B
 
 function exactKeys(state: MapState, opened: Opened): Binding[] {
   return [
-    { key: "u", does: "colour by × uniform or by weight", run: () => flip(state.raw) },
+    { key: "u", does: "colour by × even share or by weight", run: () => flip(state.raw) },
     { key: "e", does: "exact weights around the cell", run: () => flip(opened.exact) },
   ];
 }

@@ -58,7 +58,6 @@ function Beginning({ source, where, stream, total }: BeginningProps) {
 
 function NextTokens({ next }: { next: PromptFacts["next"] }) {
   if (!next.length) return null;
-  const most = Math.max(...next.map((one) => one.probability ?? 0), 1e-9);
   return (
     <>
       <h3>The model’s own next token</h3>
@@ -67,7 +66,7 @@ function NextTokens({ next }: { next: PromptFacts["next"] }) {
           <li key={one.token}>
             <code>{shortened(spelled(one.token), MOST_NEXT)}</code>
             <span class="over-bar" aria-hidden="true">
-              <span style={{ width: `${(100 * (one.probability ?? 0)) / most}%` }} />
+              <span style={{ width: `${100 * (one.probability ?? 0)}%` }} />
             </span>
             <span class="figure" data-value={one.probability ?? ""}>
               {percent(one.probability ?? Number.NaN)}

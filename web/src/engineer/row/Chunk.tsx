@@ -1,12 +1,13 @@
 import type { Signal } from "@preact/signals";
-import { css, isLight, shade } from "../../colour/palette";
 import { shareOf } from "../../colour/scale";
 import { figure, short } from "../../maths/format";
+import { theme } from "../../shell/theme";
 import type { Scale } from "../../source/answers";
 import { isBroken } from "../../source/binary";
 import { legible, shortened, spelledIfKnown } from "../head/spelling";
 import type { TokenBook } from "../head/tokenBook";
 import { CHUNK } from "./chunks";
+import { textStyle } from "./textStyle";
 
 const MOST_LETTERS = 120; // of a token
 
@@ -85,14 +86,11 @@ function Token({ n, text, weight, shading, isLooked }: TokenProps) {
   if (n === shading.query) names.push("query");
   if (isLooked) names.push("looked");
   const share = isNumber ? shareOf(weight * shading.visible, shading.scale) : 0;
-  const rgb = shade(share);
-  // what gets next to nothing stays plain text, which reads better than text on dark
-  const style = share > 0 ? { background: css(rgb), color: isLight(rgb) ? "#000" : "#fff" } : {};
   return (
     <>
       <span
         class={names.join(" ")}
-        style={style}
+        style={textStyle(share, theme.value)}
         data-key={n}
         data-value={weight === undefined ? undefined : String(weight)}
         title={titleOf(n, text, weight, shading.visible)}
@@ -114,5 +112,5 @@ function titleOf(
   if (weight === undefined) return `${name}: not known`;
   if (Number.isNaN(weight)) return `${name}: hidden`;
   if (isBroken(weight)) return `${name}: no number (NaN)`;
-  return `${name}: ${figure(weight, 6)}, ${short(weight * visible)} × uniform`;
+  return `${name}: ${figure(weight, 6)}, ${short(weight * visible)} × even share`;
 }

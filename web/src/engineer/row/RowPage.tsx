@@ -4,6 +4,7 @@ import { Legend } from "../../parts/Legend";
 import { Notice } from "../../parts/Notice";
 import { go, linkTo } from "../../shell/address";
 import { useKeys } from "../../shell/keys";
+import { theme } from "../../shell/theme";
 import type { HeadFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { useAnswer, useAsked } from "../answer";
@@ -215,6 +216,7 @@ function Body({ head, row, book, stepBy }: BodyProps) {
           <Legend
             scale={head.scale}
             words="weight × visible keys; below it plain, hidden tokens grey"
+            turned={theme.value === "light"}
           />
         </div>
         <aside class="row-right">

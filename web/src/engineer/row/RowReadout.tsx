@@ -48,7 +48,7 @@ function Weight({ weight, visible }: { weight: number | undefined; visible: numb
     <>
       <ExactWeight value={weight} />{" "}
       <span class="soft">
-        <Figure value={weight * visible} places={2} /> × uniform
+        <Figure value={weight * visible} places={2} /> × even share
       </span>
     </>
   );

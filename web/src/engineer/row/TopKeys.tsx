@@ -32,7 +32,7 @@ export function TopKeys({ row, looked, onLook }: Props) {
               </th>
               <th scope="col">weight</th>
               <th scope="col">together</th>
-              <th scope="col">× uniform</th>
+              <th scope="col">× even share</th>
             </tr>
           </thead>
           <tbody>
