@@ -108,8 +108,11 @@ def test_every_view_prints(show, file, words):
 def test_the_overview(show, file):
     out = show(file)[1]
     assert out.startswith("tiny · 2 × 4 heads")
-    assert "non_sink: " in out and "prompt 1, 12 tokens, 2 of them generated: text 1" in out
-    assert "previous: " in show(file, "--stat", "previous")[1]
+    assert (
+        "off sinks (non_sink): " in out
+        and "prompt 1, 12 tokens, 2 of them generated: text 1" in out
+    )
+    assert "on the token before (previous): " in show(file, "--stat", "previous")[1]
 
 
 def test_a_head_has_its_map_and_the_caveat(show, file):
@@ -152,7 +155,7 @@ def stacks(tmp_path):
 
 def test_stacks_by_name(show, fails, stacks):
     out = show(stacks)[1]
-    assert "encoder, non_sink: " in out and "cross, non_sink: " in out
+    assert "\nencoder, " in out and "\ncross, " in out
     assert show(stacks, "cross.L0H1")[1].startswith("cross.L0H1 · 7 × 12 tokens")
     assert "row 6" in show(stacks, "cross.L0H1", "--row", -1)[1]
     assert "there is no stack 'middle'" in fails(stacks, "middle.L0H0")
@@ -357,7 +360,7 @@ def test_damage_is_shown_and_the_rest_too(show, tmp_path):
     path = on_disk(tmp_path / "a.regard")
     os.truncate(path, path.stat().st_size - 1)
     status, out, _ = show(path)
-    assert status == 0 and "damaged at byte" in out and "scale: non_sink" in out
+    assert status == 0 and "damaged at byte" in out and "scale: off sinks" in out
 
 
 WITHOUT_TORCH = """

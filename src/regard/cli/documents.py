@@ -158,5 +158,5 @@ def _finish(folder: Path, run: Run, as_json: bool) -> None:
             skipped = {"skipped": [str(bad) for bad in run.skipped]}
             write_json({**skipped, **many_answer(found, merged)})
             return
-        show_lines(lambda paper: many_lines(found, merged, "non_sink", paper))
+        show_lines(lambda paper: many_lines(found, merged, None, paper))
     write(f"written: {folder}; one document: regard show {folder} --prompt 0")

@@ -188,7 +188,7 @@ def _finish(folder: Path, world: int, as_json: bool) -> None:
     from regard.draw.pages import overview_lines
     from regard.recorder.plan import human
     from regard.recording import open as open_recording
-    from regard.views.overview import whole_overview
+    from regard.views.overview import first_head, whole_overview
 
     size = sum(file.stat().st_size for file in _files(folder))
     found: Recording
@@ -197,7 +197,8 @@ def _finish(folder: Path, world: int, as_json: bool) -> None:
             facts = {"folder": str(folder), "bytes": size, "ranks": world}
             write_json({**facts, **whole_overview(found)})
             return
-        show_lines(lambda paper: overview_lines(found, 0, "non_sink", paper))
+        show_lines(lambda paper: overview_lines(found, 0, None, paper))
+        head = first_head(found)
     write(
-        f"written: {folder}, {world} files, {human(size)}; look closer: regard show {folder} L0H0"
+        f"written: {folder}, {world} files, {human(size)}; look closer: regard show {folder} {head}"
     )

@@ -384,14 +384,14 @@ def _finish(found: Recording, output: Path, agreement: Agreement | None, as_json
     from dataclasses import asdict
 
     from regard.draw.pages import overview_lines
-    from regard.views.overview import whole_overview
+    from regard.views.overview import first_head, whole_overview
 
     if as_json:
         facts = {"file": str(output), "bytes": output.stat().st_size}
         check = None if agreement is None else asdict(agreement)
         write_json({**facts, **whole_overview(found), "check": check})
         return
-    show_lines(lambda paper: overview_lines(found, 0, "non_sink", paper))
+    show_lines(lambda paper: overview_lines(found, 0, None, paper))
     if agreement is not None:
         write(agreement.line())
-    write(f"written: {output}; look closer: regard show {output} L0H0")
+    write(f"written: {output}; look closer: regard show {output} {first_head(found)}")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from regard.recording import Head, PromptView, Recording
     from regard.views.uniform import Look
 
-_STATISTIC = "non_sink"
 _MOST_CELLS = 512  # a side of a map in JSON
 _SLOW = 2**27  # cells of a map that has to be computed
 
@@ -51,7 +50,9 @@ def show(
         None, metavar="HEAD", help="A head such as L5H1. Default: an overview of all heads."
     ),
     stat: str | None = typer.Option(
-        None, help="Statistic for the overview: sink, previous, entropy … Default: non_sink."
+        None,
+        help="Statistic for the overview: sink, previous, entropy … Default: one that tells the "
+        "heads apart.",
     ),
     row: int | None = typer.Option(
         None, help="Show one row as shaded text, and its top keys; -1 is the last."
@@ -90,7 +91,7 @@ def show(
     wish = _Wish(row, token, rows, keys, top, cell, look, as_json)
     _check(wish, head, stat)
     with regard.recording.open(file) as recording:
-        _show(recording, prompt, head, stat or _STATISTIC, wish)
+        _show(recording, prompt, head, stat, wish)
 
 
 def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
@@ -112,7 +113,7 @@ def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
 
 
 def _show(
-    recording: Recording, asked: int | None, head: str | None, stat: str, wish: _Wish
+    recording: Recording, asked: int | None, head: str | None, stat: str | None, wish: _Wish
 ) -> None:
     """What is asked for, as JSON or on the paper that stdout is."""
     if head is None and asked is None and recording.files:
@@ -124,7 +125,7 @@ def _show(
         _show_overview(recording, asked or 0, stat, wish)
 
 
-def _show_many(recording: Recording, stat: str, wish: _Wish) -> None:
+def _show_many(recording: Recording, stat: str | None, wish: _Wish) -> None:
     from regard.draw.pages import many_lines
     from regard.views.findings import many_answer
 
@@ -136,13 +137,14 @@ def _show_many(recording: Recording, stat: str, wish: _Wish) -> None:
         show_lines(lambda paper: many_lines(recording, merged, stat, paper))
 
 
-def _show_overview(recording: Recording, number: int, stat: str, wish: _Wish) -> None:
+def _show_overview(recording: Recording, number: int, stat: str | None, wish: _Wish) -> None:
     from regard.draw import wrapped
     from regard.draw.pages import overview_lines
     from regard.recording.statistics import check_statistic
     from regard.views.overview import whole_overview
 
-    check_statistic(stat, recording.statistic_kinds)
+    if stat is not None:
+        check_statistic(stat, recording.statistic_kinds)
     if number:  # else an empty recording has an overview too
         pick_prompt(recording, number)
         number %= len(recording.prompts)

@@ -33,6 +33,7 @@ class Kind:
     joins: str = "sum"  # rows become one number: "sum", "max", "min"; others are not known here
     counts: str = "rows"  # a sum is divided by so many: a total, or see CONTENTS.md
     unit: str = ""
+    title: str = ""  # a short name for readers; "": its name
     span: Span = "one"  # how far the head's number ranges: see `surprise`
     text: str = ""  # the statistic, as `regard.declare` writes it
     shown: int = 99  # its place among the numbers of a head
@@ -52,6 +53,11 @@ class Kind:
         """The numbers of some rows as one."""
         way = _JOINS.get(self.joins)
         return np.nan if way is None else float(way.reduce(numbers, initial=self.nothing))
+
+    @property
+    def shown_title(self) -> str:
+        """By which readers know it."""
+        return self.title or self.name.replace("_", " ")
 
     @property
     def is_sum(self) -> bool:
@@ -91,28 +97,32 @@ def _told(name: str, words: str, shown: int, **more: Any) -> Kind:
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (
     Kind("lse", has_total=False, is_binned=False, unit="nats", again=lambda head: head.lse),
     _measured(Entropy(), "mean entropy of a row, in nats", 9, span="entropy", telling=True),
-    _measured(MaxScore(), "largest scale·q·k", 14, span="spread", telling=True),
-    Kind("peak", "mean weight of a row's heaviest key", shown=11,
+    _measured(MaxScore(), "largest scale·q·k", 14, span="spread", telling=True,
+              title="largest score"),
+    Kind("peak", "mean weight of a row's heaviest key", shown=11, title="heaviest key",
          again=lambda head: head.peak().weights),
     _measured(Concentration(), "mean Σ p² of a row", 13),
-    Kind("first", "mass on key 0", shown=2, telling=True),
+    Kind("first", "mass on key 0", shown=2, telling=True, title="on the first token"),
     Kind("duplicate", "mass on earlier copies of the token, over rows that have one", shown=5,
-         counts="copied_rows", telling=True),
+         counts="copied_rows", telling=True, title="on earlier copies"),
     Kind("prefix", "mass on what followed earlier copies, over rows that have one", shown=6,
-         counts="followed_rows", telling=True),
+         counts="followed_rows", telling=True, title="after earlier copies"),
     Kind("output_norm", "mean ‖o‖, over the mean of the layer", shown=15, by_layer=True,
          telling=True),
     _told("normalized_entropy", "mean entropy as a share of the largest possible", 10,
-          counts="normalized_rows"),
-    _told("sharp", "share of rows with a weight above 0.99", 12, telling=True),
+          counts="normalized_rows", title="evenness"),
+    _told("sharp", "share of rows with a weight above 0.99", 12, telling=True,
+          title="rows on one key"),
     _told("sink", "mass on sinks: keys that get over 0.3 of each row that sees them", 0,
-          has_total=False),
-    _told("non_sink", "mass on keys that are no sinks", 1, has_total=False),
-    _told("previous", "mass on the token before", 3, has_total=False, telling=True),
-    _told("self", "mass on oneself", 4, has_total=False, telling=True),
-    _told("delimiter", "mass on punctuation and line breaks", 7, has_total=False, telling=True),
+          has_total=False, title="on sinks"),
+    _told("non_sink", "mass on keys that are no sinks", 1, has_total=False, title="off sinks"),
+    _told("previous", "mass on the token before", 3, has_total=False, telling=True,
+          title="on the token before"),
+    _told("self", "mass on oneself", 4, has_total=False, telling=True, title="on itself"),
+    _told("delimiter", "mass on punctuation and line breaks", 7, has_total=False, telling=True,
+          title="on punctuation"),
     _told("delimiter_chance", "what delimiters would get from an even spread", 8,
-          has_total=False),
+          has_total=False, title="punctuation, by chance"),
 )}  # fmt: skip
 
 # One number a row, (heads, ⌈rows/row_bin⌉): tensors of a place.

@@ -28,13 +28,16 @@ class Statistic(NamedTuple):
     """What a number means."""
 
     words: str
+    title: str  # a short name
     span: Span = "one"  # how far it ranges: see `surprise`
 
 
 def statistic_kinds(metadata: Mapping[str, str]) -> dict[str, Statistic]:
     """Those of every recording, and those that one's notes declare."""
     kinds = shown_kinds(statistics_in(metadata))
-    return {name: Statistic(kind.words, kind.span) for name, kind in kinds.items()}
+    return {
+        name: Statistic(kind.words, kind.shown_title, kind.span) for name, kind in kinds.items()
+    }
 
 
 STATISTICS: Final[dict[str, Statistic]] = statistic_kinds({})  # of every recording

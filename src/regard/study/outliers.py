@@ -15,12 +15,13 @@ from regard.recording import STATISTICS, Merged
 from regard.recording.measures import shown_kinds
 from regard.recording.schema import place_label
 from regard.recording.stores import Array
+from regard.study.chance import LEAST_TOKENS
 from regard.study.surprise import deviations
 from regard.study.words import in_figures
 
 _LEAST: Final = 3.0  # deviations
+_PARKED: Final = 0.5  # on the first token: what such a head does with single keys is no news
 _SENTENCES: Final = {
-    "first": "gives {} of its attention to the first token",
     "previous": "gives {} of its attention to the token before",
     "self": "gives {} of its attention to the token itself",
     "duplicate": "gives {} to earlier copies of the token, where there are any",
@@ -31,7 +32,10 @@ _SENTENCES: Final = {
     "max_score": "reaches a score of {}",
     "output_norm": "writes {} times what its layer's heads write on average",
 }
-_TELLING: Final = tuple(name for name, kind in shown_kinds({}).items() if kind.telling)
+# The first token is where attention is parked: which head does so is no discovery.
+_TELLING: Final = tuple(
+    name for name, kind in shown_kinds({}).items() if kind.telling and name != "first"
+)
 
 
 class Outlier(NamedTuple):
@@ -42,6 +46,7 @@ class Outlier(NamedTuple):
     value: float
     median: float  # of the layer
     deviations: float
+    at: tuple[int, int]  # layer, head
 
     @property
     def sentence(self) -> str:
@@ -52,16 +57,23 @@ class Outlier(NamedTuple):
 
     def as_dict(self) -> Any:
         """For JSON."""
-        return self._asdict() | {"sentence": self.sentence}
+        fields = {name: value for name, value in self._asdict().items() if name != "at"}
+        return fields | {"sentence": self.sentence}
 
 
 def outliers(merged: Merged, n: int = 5) -> list[Outlier]:
-    """The n heads that differ most from their layers, each by what it differs in most."""
+    """The n heads that differ most from their layers, each by what it differs in most. None where
+    documents are so short that a row has hardly a choice."""
     best: dict[str, Outlier] = {}
+    if merged.tokens < LEAST_TOKENS * max(merged.documents, 1):
+        return []
     for stack in merged.stacks:
+        parked = merged.grid("first", stack) >= _PARKED
         for statistic in _TELLING:
             for one in _found(merged.grid(statistic, stack), statistic, stack, merged.keys):
                 known = best.get(one.label)
+                if statistic == "sharp" and parked[one.at]:
+                    continue
                 if known is None or known.deviations < one.deviations:
                     best[one.label] = one
     return sorted(best.values(), key=lambda one: -one.deviations)[:n]
@@ -74,7 +86,11 @@ def _found(grid: Array, statistic: str, stack: str, keys: int) -> list[Outlier]:
         away, middle = deviations(row, span)
         for head in np.flatnonzero(away >= _LEAST).tolist():
             label = f"{place_label(stack, layer)}H{head}"
-            found.append(Outlier(label, statistic, float(row[head]), middle, float(away[head])))
+            found.append(
+                Outlier(
+                    label, statistic, float(row[head]), middle, float(away[head]), (layer, head)
+                )
+            )
     return found
 
 

@@ -28,6 +28,12 @@ class Ranked:
     surprise: float  # robust deviations
 
     @property
+    def is_first_sink(self) -> bool:
+        """Whether it says no more than that attention is parked on the first token, which is no
+        discovery: such labels come last."""
+        return self.finding.pattern == "sink" and self.finding.detail.get("keys") == [0]
+
+    @property
     def row(self) -> int | None:
         """The row that shows it best."""
         return self.finding.rows[0].row if self.finding.rows else None
@@ -170,7 +176,7 @@ def make_report(
         for one in head
         if one.holds
     ]
-    ranked.sort(key=lambda one: -one.surprise)
+    ranked.sort(key=lambda one: (one.is_first_sink, -one.surprise))
 
     def show(some: Sequence[Ranked]) -> list[Ranked]:
         wanted = [(one.head.label, one.finding.pattern) for one in some]

@@ -3,6 +3,8 @@ plots, page and export draw them. numpy only.
 
 schema      every answer, field by field; the page's types are written from it
 text        small things that are said in several places, the caveat among them
+defaults    what is shown before anybody chooses
+glossary    words that a reader meets, each explained once
 overview    which recording this is, its prompts and heads
 findings    what the heads do, in the order and the words in which it is told everywhere
 head        one head

@@ -24,21 +24,25 @@ STAND_OUT: Final = 5  # findings on an overview
 
 def stands_out(recording: Recording, prompt: int = 0) -> list[Ranked]:
     """The first findings, for an overview."""
-    return list(make_report(recording, prompt, top=STAND_OUT).told) if recording.prompts else []
+    if not recording.prompts:
+        return []
+    told = make_report(recording, prompt, top=STAND_OUT).told
+    return [one for one in told if not one.is_first_sink]
 
 
 def why_nobody(tokens: int) -> str:
     """Said where no head stands out in a text of so many tokens."""
     if tokens < LEAST_TOKENS:
         return f"{count(tokens, 'token')} show no pattern; labels need {LEAST_TOKENS}"
-    return "no head shows a pattern beyond chance"
+    return "no head shows a pattern beyond chance (attention parked on the first token aside)"
 
 
 def report_answer(report: Report, **told: Any) -> ReportAnswer:
     """The findings that are told, and the scores of all heads; `told` stands instead of what the
     report says itself."""
     nobody = "" if len(report.found) else why_nobody(report.tokens)
-    own = {"stand_out": STAND_OUT, "why_nobody": nobody}
+    apart = sum(not one.is_first_sink for one in report.told[:STAND_OUT])
+    own = {"stand_out": apart, "why_nobody": nobody}
     return cast(ReportAnswer, report.as_dict() | own | told)
 
 

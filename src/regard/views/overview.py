@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from regard.errors import FileError, InputError
 from regard.recording import Head, PromptView, Recording, Statistic
+from regard.views.defaults import farthest_head, telling_grid
 from regard.views.findings import findings_answer, stands_out
+from regard.views.glossary import GLOSSARY
 from regard.views.run import training_answer
 from regard.views.schema import (
     HeadsAnswer,
@@ -71,14 +73,27 @@ def make_overview(
         "prompts": [_prompt_answer(one) for one in recording.prompts],
         "prompt": prompt,
         "statistics": {
-            name: {"words": one.words, "span": one.span}
+            name: {"title": one.title, "words": one.words, "span": one.span}
             for name, one in recording.statistic_kinds.items()
         },
+        **_defaults(heads),  # type: ignore[typeddict-item]  # … both of them
+        "glossary": GLOSSARY,
         "scale": scale_answer(max((one["shape"][1] for one in heads["heads"]), default=0)),
         "caveat": CAVEAT,
         "stands_out": None,
         "training": None,
     }
+
+
+def _defaults(heads: HeadsAnswer) -> dict[str, str | None]:
+    stacks = heads["stacks"]
+    names = {name for one in stacks for name in one["grids"]}
+    statistic = telling_grid({name: [one["grids"].get(name) for one in stacks] for name in names})
+    known = {one["name"]: one["grids"].get(statistic) for one in stacks}
+    far = farthest_head({k: np.array(v, np.float64) for k, v in known.items() if v})
+    own = [one["label"] for one in heads["heads"]
+           if (one["stack"], one["layer"], one["head"]) == far]  # fmt: skip
+    return {"statistic": statistic, "opens_on": own[0] if own else None}
 
 
 def whole_overview(recording: Recording, prompt: int = 0) -> OverviewAnswer:
@@ -88,6 +103,16 @@ def whole_overview(recording: Recording, prompt: int = 0) -> OverviewAnswer:
     told["stands_out"] = None if found is None else findings_answer(found)
     told["training"] = training_answer(run) if len(run) else None
     return told
+
+
+def first_head(recording: Recording, prompt: int = 0) -> str:
+    """The head to look at first: that of the first finding, else the farthest from its layer."""
+    found = tried([], stands_out, recording, prompt)
+    if found:
+        return str(found[0].head.label)
+    labels = recording.prompts[prompt].labels() if recording.prompts else []
+    heads = heads_of(recording.prompts[prompt]) if labels else _NOTHING
+    return _defaults(heads)["opens_on"] or (labels[0] if labels else "L0H0")
 
 
 def who_is(recording: Recording) -> Who:

@@ -136,8 +136,8 @@ def tracks_of(head: Head) -> dict[str, Track | None]:
     """Beside its map."""
     looked_at, back, spread = received(head), distances(head), entropies(head)
     return {
-        "received": _per_token("attention that a key received, in rows", looked_at),
-        "distance": _per_token("attention at a distance (query − key), in rows", back),
+        "received": _per_token("attention received by a key; 1 is all of one row", looked_at),
+        "distance": _per_token("attention at a distance (query − key); 1 is all of one row", back),
         "entropy": None
         if spread is None
         else Track.of("entropy of a row, in nats", spread.edges, spread.values),

@@ -82,6 +82,7 @@ class ScaleAnswer(TypedDict):
 class StatisticFactsAnswer(TypedDict):
     """One number a head."""
 
+    title: str
     words: str
     # one: a share 0–1; entropy: nats; spread: from the smallest to the largest there is.
     span: Literal["one", "entropy", "spread"]
@@ -126,6 +127,9 @@ class OverviewAnswer(StandingAnswer, HeadsAnswer):
     prompts: list[PromptFactsAnswer]
     prompt: int
     statistics: dict[str, StatisticFactsAnswer]
+    statistic: str  # By which heads are told apart, where nobody chose another.
+    opens_on: str | None  # The head that lies farthest from its layer by it.
+    glossary: dict[str, str]
     scale: ScaleAnswer
     caveat: str
     stands_out: list[FindingAnswer] | None  # The first findings; null where they are asked for.

@@ -64,6 +64,7 @@ export interface Scale {
 
 /** One number a head. */
 export interface StatisticFacts {
+  readonly title: string;
   readonly words: string;
   /** one: a share 0–1; entropy: nats; spread: from the smallest to the largest there is. */
   readonly span: "one" | "entropy" | "spread";
@@ -109,6 +110,11 @@ export interface Overview extends Standing, Heads {
   readonly prompts: readonly PromptFacts[];
   readonly prompt: number;
   readonly statistics: Readonly<Record<string, StatisticFacts>>;
+  /** By which heads are told apart, where nobody chose another. */
+  readonly statistic: string;
+  /** The head that lies farthest from its layer by it. */
+  readonly opens_on: string | null;
+  readonly glossary: Readonly<Record<string, string>>;
   readonly scale: Scale;
   readonly caveat: string;
   /** The first findings; null where they are asked for. */

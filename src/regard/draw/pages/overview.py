@@ -18,6 +18,7 @@ from regard.draw.paper import Paper, StyledLine
 from regard.recording import Merged, Recording, Statistic
 from regard.recording.statistics import check_statistic
 from regard.study.outliers import outliers
+from regard.views.defaults import telling_statistic
 from regard.views.findings import STAND_OUT, stands_out, why_nobody
 from regard.views.overview import is_share, tried
 from regard.views.text import count, why_unknown
@@ -26,16 +27,18 @@ _Grid: TypeAlias = NDArray[np.float64]
 
 
 def overview_lines(
-    recording: Recording, prompt: int, statistic: str, paper: Paper
+    recording: Recording, prompt: int, chosen: str | None, paper: Paper
 ) -> list[StyledLine]:
     """One prompt; none where nothing was recorded yet, or a training run alone."""
     kinds = recording.statistic_kinds
-    check_statistic(statistic, kinds)
+    if chosen is not None:
+        check_statistic(chosen, kinds)
     lines, run = model_lines(recording, paper), run_lines(recording.training, paper)
     about_run = [[], *run] if run else []
     if not recording.prompts:
         return lines + about_run
     view = recording.prompts[prompt]
+    statistic = chosen or telling_statistic(view)
     lines += [[], *prompt_lines(recording, view, paper)]
     lines += [[], *kept_lines(view, paper)]
     for name in view.stacks:
@@ -52,9 +55,10 @@ def overview_lines(
 
 
 def many_lines(
-    recording: Recording, merged: Merged, statistic: str, paper: Paper
+    recording: Recording, merged: Merged, chosen: str | None, paper: Paper
 ) -> list[StyledLine]:
     """The documents of a folder, taken together."""
+    statistic = chosen or telling_statistic(merged)
     check_statistic(statistic, merged.statistic_kinds)
     files = len(recording.files)
     about = f"{count(merged.documents, 'document')} in {count(files, 'file')}"
@@ -73,9 +77,10 @@ def _grid_lines(
     statistic: str, kind: Statistic, stack: str, grid: _Grid, paper: Paper
 ) -> list[StyledLine]:
     """A statistic of all heads of a stack, under its meaning."""
-    title = f"{statistic}: {kind.words}"
+    named = statistic if kind.title == statistic else f"{kind.title} ({statistic})"
+    title = f"{named}: {kind.words}"
     heading = wrapped(f"{stack}, {title}" if stack else title, paper, "bold", indent=2)
-    return [*heading, *head_grid(grid, statistic, paper, is_share=is_share(kind, grid))]
+    return [*heading, *head_grid(grid, kind.title, paper, is_share=is_share(kind, grid))]
 
 
 def _apart(lines: Sequence[StyledLine]) -> list[StyledLine]:

@@ -62,7 +62,7 @@ class Uniform(Pattern):
 
 class Sharp(Pattern):
     """The share of rows with one weight above 0.99. Sinks and previous-token heads do this in
-    good health."""
+    good health; rows on a sink, or on the first token, do not count towards the label."""
 
     name = "sharp"
     threshold = 0.5
@@ -73,7 +73,7 @@ class Sharp(Pattern):
         if not np.isfinite(score):
             return unknown("the peaks were not kept")
         return Measure(
-            score, conditional=_share_elsewhere(head),
+            score, rest=_share_off_sinks(head), conditional=_share_elsewhere(head),
             trial=hoeffding(score, self._chance(head), int(head.rows)),
         )  # fmt: skip
 
@@ -205,6 +205,16 @@ def _norms(place: PlaceFacts) -> Array | None:
 def _purity(tops: Tops) -> Array:
     found: Array = np.square(tops.weights).sum(-1)
     return found
+
+
+def _share_off_sinks(head: HeadFacts) -> float | None:
+    """Of all rows, those with a weight above 0.99 on a key that is neither a sink nor the first."""
+    tops = head.tops
+    if tops is None:
+        return None
+    best = tops.keys[:, 0]
+    off = ~head.sinks.among(best) & (best != 0)
+    return float(((tops.weights[:, 0] > _PEAK) & off).mean()) if best.size else 0.0
 
 
 def _share_elsewhere(head: HeadFacts) -> float:

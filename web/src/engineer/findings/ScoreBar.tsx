@@ -29,7 +29,7 @@ export function ScoreBar({ finding }: { finding: Finding }) {
         <Line name="score" value={score} />
         <Line name="chance" value={chance} mark="chance" />
         <Line name="threshold" value={threshold} mark="threshold" />
-        <Line name="non-sink mass" value={finding.non_sink} />
+        <Line name="off sinks" value={finding.non_sink} />
         <Line name="rows" value={finding.n_rows} places={0} />
         <Line name="p by chance" value={finding.p_value} title={finding.test} />
       </dl>

@@ -46,7 +46,7 @@ export function Strip({ tools, track, side, name }: Props) {
 
 type WordsProps = Props & { readonly log: Signal<boolean>; readonly at: Signal<number | null> };
 
-const SHORT_WORDS = { received: "received, in rows", entropy: "entropy, nats" } as const;
+const SHORT_WORDS = { received: "attention received", entropy: "entropy, nats" } as const;
 
 function StripWords({ tools, track, side, name, log, at }: WordsProps) {
   const scale = heightsOf(tools, track, log.value, side);
