@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from regard.cli.terminal import show_lines, write_json
+from regard.cli.terminal import advancing, show_lines, write_json
 from regard.errors import InputError
 
 
@@ -40,7 +40,8 @@ def diff(
     with regard.recording.open(a) as left, regard.recording.open(b) as right:
         first = Side(left, prompt, who_is(left))
         second = Side(right, prompt if other is None else other, who_is(right)._replace(number=1))
-        found = make_comparison(first, second, rows=rows or None)
+        with advancing("comparing heads") as advance:
+            found = make_comparison(first, second, rows=rows or None, go_on=advance)
     if as_json:
         write_json(found)
     else:

@@ -11,7 +11,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -106,6 +107,18 @@ def status() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def advancing(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr while something is done piece by piece: call it with how many are done and
+    how many there are."""
+    from rich.progress import Progress
+
+    console = status()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(words, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_lines(console: Console, lines: Iterable[StyledLine]) -> None:

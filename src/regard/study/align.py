@@ -31,6 +31,15 @@ class Alignment:
         return bool(np.array_equal(self.a, self.b) and np.array_equal(self.a, np.arange(len(self))))
 
 
+def first_paired(keys: Alignment) -> Alignment:
+    """The same, the first tokens standing for each other where neither stands for another: what is
+    parked there is parked in both texts, whatever the token."""
+    if not len(keys) or 0 in keys.a or 0 in keys.b:
+        return keys
+    first, second = (np.concatenate([[0], side]) for side in (keys.a, keys.b))
+    return Alignment(first, second, f"{keys.how}, and the first tokens do")
+
+
 def align(a: Stream | None, b: Stream | None, counts: tuple[int, int]) -> Alignment:
     """By ids where both have them, else by number. `counts` are the lengths of the two."""
     if a is None or b is None or a.ids.size < counts[0] or b.ids.size < counts[1]:

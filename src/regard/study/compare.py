@@ -15,7 +15,7 @@ import numpy as np
 from regard.errors import InputError
 from regard.recording import Head, PromptView, Recording
 from regard.recording.stores import Array
-from regard.study.align import Alignment, align
+from regard.study.align import Alignment, align, first_paired
 from regard.study.divergence import js_distance
 from regard.study.finding import as_number
 from regard.study.heads import Recorded, opened, prompt_of
@@ -80,10 +80,11 @@ def compare_recordings(
     *,
     prompts: tuple[int, int] = (0, 0),
     rows: int | None = 512,
-    go_on: Callable[[], None] = lambda: None,
+    go_on: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
     """Head by head, rows matched by their tokens. `rows` are compared of each head, spread evenly;
-    None: all that can be. `go_on` is called before each head, and may raise."""
+    None: all that can be. `go_on` is called before each head with how many are done and how many
+    there are, and may raise."""
     if rows is not None and rows < 1:
         raise InputError(f"rows={rows}; give how many rows to compare, 1 or more, or None for all")
     left, right = opened(a), opened(b)
@@ -94,12 +95,12 @@ def compare_recordings(
         raise InputError(f"{left.name} and {right.name} have no head in common")
     pairs = _Pairs(views)
     found = []
-    for label in shared:
-        go_on()
+    for done, label in enumerate(shared):
+        go_on(done, len(shared))
         found.append(_difference(pairs, label, rows))
     found.sort(key=_order)
     only = [[one for one in view.labels() if one not in shared] for view in views]
-    return Comparison(left.name, right.name, pairs.of(shared[0])[0].how, found, *only)
+    return Comparison(left.name, right.name, pairs.of(shared[0])[1].how, found, *only)
 
 
 def _order(one: HeadDifference) -> tuple[int, float]:
@@ -118,7 +119,8 @@ class _Pairs:
         """Queries, keys."""
         a, b = (view[label].place for view in self.views)
         queries = self._align(a.query_tokens, b.query_tokens, (a.queries, b.queries))
-        return queries, self._align(a.key_tokens, b.key_tokens, (a.keys, b.keys))
+        keys = self._align(a.key_tokens, b.key_tokens, (a.keys, b.keys))
+        return queries, first_paired(keys)
 
     def _align(self, a: str, b: str, counts: tuple[int, int]) -> Alignment:
         key = a, b, *counts

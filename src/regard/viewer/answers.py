@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from regard.errors import InputError
@@ -18,6 +18,7 @@ from regard.views.schema import (
     HeadFactsAnswer,
     ListingAnswer,
     OverviewAnswer,
+    ProgressAnswer,
     RowFactsAnswer,
     TokensAnswer,
     TrainingFactsAnswer,
@@ -135,11 +136,28 @@ def comparison(
     """Every head that two prompts both have; made once as long as neither recording grows."""
     for opened, prompt in (a, b):
         opened.prompt(prompt)  # which says so where there is none
-    key = tuple((one.number, one.revision, prompt) for one, prompt in (a, b))
+    key = _compared(a, b)
     size = _COMPARED_BYTES * len(a[0].prompt(a[1]))
+
+    def advance(done: int, total: int) -> None:
+        go_on()
+        a[0].progress[key] = done, total
 
     def make() -> ComparisonAnswer:
         sides = [Side(one.snapshot(), prompt, one.who) for one, prompt in (a, b)]
-        return make_comparison(*sides, go_on=go_on)
+        try:
+            return make_comparison(*sides, go_on=advance)
+        finally:
+            a[0].progress.pop(key, None)
 
-    return a[0].shared(("compare", *key), make, size)
+    return a[0].shared(("compare", key), make, size)
+
+
+def comparison_progress(a: tuple[Opened, int], b: tuple[Opened, int]) -> ProgressAnswer:
+    """How far the comparison of two prompts is."""
+    done, total = a[0].progress.get(_compared(a, b), (0, 0))
+    return {"done": done, "total": total}
+
+
+def _compared(a: tuple[Opened, int], b: tuple[Opened, int]) -> Hashable:
+    return tuple((one.number, one.revision, prompt) for one, prompt in (a, b))

@@ -29,6 +29,7 @@ class Opened:
         self.name = who_is(recording).name
         self.revision = 0
         self.lock = RLock()
+        self.progress: dict[Hashable, tuple[int, int]] = {}  # of comparisons under way
         self._cache = Cache(CACHE_BYTES) if cache is None else cache
         self._reports: dict[tuple[int, int], ReportAnswer] = {}
         self._report_lock = Lock()

@@ -19,6 +19,7 @@ from regard.views.schema import (
     HeadFactsAnswer,
     How,
     OverviewAnswer,
+    ProgressAnswer,
     ReportAnswer,
     RowFactsAnswer,
     TokensAnswer,
@@ -186,12 +187,18 @@ def _compare(one: Opened, asked: Asked) -> ComparisonAnswer:
     return answers.comparison((one, asked.prompt), other, asked.go_on)
 
 
+def _progress(one: Opened, asked: Asked) -> ProgressAnswer:
+    other = asked.recording("other"), asked.whole("other_prompt", 0)
+    return answers.comparison_progress((one, asked.prompt), other)
+
+
 QUESTIONS: Final[dict[str, Question[Any]]] = {
     "overview": Question(
         OverviewAnswer, lambda one, asked: answers.overview(one, asked.prompt), carried=True
     ),
     "findings": Question(ReportAnswer, lambda one, asked: one.report(asked.prompt), "long"),
     "compare": Question(ComparisonAnswer, _compare, "tiles"),
+    "progress": Question(ProgressAnswer, _progress),
     "tokens": Question(TokensAnswer, _tokens),
     "head": Question(
         HeadFactsAnswer, lambda one, asked: answers.head_facts(one, asked.prompt, asked.label)

@@ -32,9 +32,13 @@ class Side(NamedTuple):
 
 
 def make_comparison(
-    a: Side, b: Side, *, rows: int | None = ROWS, go_on: Callable[[], None] = lambda: None
+    a: Side,
+    b: Side,
+    *,
+    rows: int | None = ROWS,
+    go_on: Callable[[int, int], None] = lambda done, total: None,
 ) -> ComparisonAnswer:
-    """Every head that both have. `go_on` is called for each head, and may raise."""
+    """Every head that both have. `go_on(done, total)` is called for each head, and may raise."""
     prompts = a.prompt, b.prompt
     found = compare_recordings(a.recording, b.recording, prompts=prompts, rows=rows, go_on=go_on)
     sides = {"a": a.as_answer(), "b": b.as_answer()}

@@ -397,6 +397,13 @@ class ComparedAnswer(TypedDict):
     title: str
 
 
+class ProgressAnswer(TypedDict):
+    """How many of the heads of a comparison are done; 0 of 0 where none is under way."""
+
+    done: int
+    total: int
+
+
 class ComparisonAnswer(TypedDict):
     """Every head that two prompts both have, the farthest apart first."""
 

@@ -369,6 +369,12 @@ export interface Compared {
   readonly title: string;
 }
 
+/** How many of the heads of a comparison are done; 0 of 0 where none is under way. */
+export interface Progress {
+  readonly done: number;
+  readonly total: number;
+}
+
 /** Every head that two prompts both have, the farthest apart first. */
 export interface Comparison {
   readonly a: Compared;
@@ -445,6 +451,7 @@ export interface Answers {
   readonly overview: Overview;
   readonly findings: Report;
   readonly compare: Comparison;
+  readonly progress: Progress;
   readonly tokens: Tokens;
   readonly head: HeadFacts;
   readonly row: RowFacts;

@@ -1,6 +1,7 @@
 import { useEffect } from "preact/hooks";
+import { count } from "../../maths/format";
 import { place } from "../../shell/address";
-import type { Listing, Overview } from "../../source/answers";
+import type { Listing, Overview, Progress } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { arrived, useAnswer, useAsked } from "../answer";
 import { type Choice, choicesOf } from "../PromptPicker";
@@ -12,6 +13,7 @@ import { Failed, Waiting } from "../states/Waiting";
 import { Nothing } from "./Nothing";
 import { OtherPicker } from "./OtherPicker";
 import { Result } from "./Result";
+import { useProgress } from "./useProgress";
 import "./compare.css";
 
 interface Props {
@@ -38,7 +40,7 @@ function Choosing({ source, where, overview }: Props) {
   if (listings.state === "waiting") return <Waiting words="Looking what else is served" />;
   const others = othersOf(listings.value, overview, where);
   const other = chosenOf(others);
-  if (!others.length) return <Nothing source={source} overview={overview} />;
+  if (!others.length) return <Nothing {...{ source, where, overview }} />;
   return (
     <>
       <OtherPicker where={where} overview={overview} others={others} chosen={other} />
@@ -81,9 +83,23 @@ function Compared({ source, where, overview, other }: Props & { readonly other: 
   const asked = { ...where, other: other.recording, other_prompt: other.prompt };
   const answer = useAsked(source, "compare", asked, { due: overview.live });
   const found = arrived(answer);
+  const progress = useProgress(source, asked, answer.state === "waiting");
   if (answer.state === "failed") return <Failed error={answer.error} />;
-  if (!found) {
-    return <Waiting words="Matching tokens and comparing every head; this takes some seconds" />;
-  }
+  if (!found) return <Underway {...progress} />;
   return <Result {...{ source, where, overview, other, found }} />;
+}
+
+function Underway({ done = 0, total = 0 }: Partial<Progress>) {
+  return (
+    <>
+      <Waiting
+        words={
+          total
+            ? `${count(done)} of ${count(total)} heads compared`
+            : "Matching tokens and comparing every head; of long texts this takes a while"
+        }
+      />
+      {total > 0 && <progress data-part="progress" value={done} max={total} />}
+    </>
+  );
 }

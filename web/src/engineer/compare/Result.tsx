@@ -11,6 +11,7 @@ import { DistanceGrid } from "./DistanceGrid";
 import { DistanceTable } from "./DistanceTable";
 import { distanceScale } from "./distances";
 import { SideBySide } from "./SideBySide";
+import { TwoHeads } from "./TwoHeads";
 
 interface Props {
   readonly source: Source;
@@ -58,8 +59,30 @@ export function Result(props: Props) {
           <DistanceTable found={found} chosen={chosen?.label ?? ""} />
         </section>
       </div>
+      {chosen && <Beside {...props} label={chosen.label} />}
     </>
   );
+}
+
+/** The chosen head of one, and any head of the other. */
+function Beside({ source, where, other, found, label }: Props & { readonly label: string }) {
+  const labels = found.heads.map((one) => one.label).sort(inNumbers);
+  const { second = "" } = place.value;
+  return (
+    <TwoHeads
+      source={source}
+      left={{ where, labels, label, name: found.a.name, word: "head" }}
+      right={{
+        ...{ labels, where: other, name: found.b.name, word: "second" },
+        label: labels.includes(second) ? second : label,
+      }}
+    />
+  );
+}
+
+/** L2H0 before L10H0. */
+function inNumbers(a: string, b: string): number {
+  return a.localeCompare(b, "en", { numeric: true });
 }
 
 /** Of the grids of all stacks. */
