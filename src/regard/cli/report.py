@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from regard.cli.spans import parse_span
-from regard.cli.terminal import show_lines, status, write
+from regard.cli.terminal import advancing, show_lines, status, write
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def _knock_out(recording: Recording, found: Report, name: str | None) -> Mapping
     console = status()
     with console.status(f"loading {given}"):
         loaded = load(given)
-    with console.status(f"knocking out {len(labels)} heads of {given}"):
-        evidence = causal_evidence(loaded.model, ids[:_KNOCKED].tolist(), labels)
+    with advancing(f"knocking out {len(labels)} heads of {given}") as advance:
+        evidence = causal_evidence(loaded.model, ids[:_KNOCKED].tolist(), labels, go_on=advance)
     return {label: one.to_dict() for label, one in evidence.items()}
 
 

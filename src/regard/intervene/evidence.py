@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -68,22 +68,28 @@ def causal_evidence(
     rows: int = 64,
     others: int = 5,
     seed: int = 0,
+    go_on: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Evidence]:
     """What each of these heads of a causal language model does for it, by label.
 
     text    a prompt, as ids or as words that `tokenizer` reads; of the tokens that another one
             follows the last `rows` count
     others  how many heads are drawn by lot to compare with
+    go_on   called before each knock-out with how many are done and how many there are
 
     Takes 2 × (labels + others + 1) forward passes.
     """
     heads = [one.label for one in read_heads(labels)]
     probes = (_text_probe(model, text, tokenizer, rows), _copying_probe(model, seed))
     drawn = _by_lot(model, heads, others, seed)
-    usual = [[probe.effect([label]) for label in drawn] for probe in probes]
+    effects: dict[str, list[Effect]] = {}
+    for done, label in enumerate([*drawn, *heads]):
+        go_on(done, len(drawn) + len(heads))
+        effects[label] = [probe.effect([label]) for probe in probes]
+    usual = [[effects[label][n] for label in drawn] for n in range(len(probes))]
     return {
         label: Evidence(
-            label, *(_compared(p.effect([label]), u) for p, u in zip(probes, usual, strict=True))
+            label, *(_compared(own, u) for own, u in zip(effects[label], usual, strict=True))
         )
         for label in heads
     }

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.engine.api import attend
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
@@ -21,13 +22,18 @@ from regard.hear.intercept import intercepted
 from regard.hear.names import LayerNames
 from regard.hear.unheard import missed_modules, why_missed
 from regard.hear.weights import device_of
-from regard.recorder.plan import Choice, Plan, Size, make_plan
+from regard.mask import Causal
+from regard.recorder.measure import CallMeasures
+from regard.recorder.plan import TOP, Choice, Plan, Size, make_plan
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import Encoded, texts_of
 from regard.recording import Recording
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
-_PROBE = 128
+_PROBE = 128  # tokens that the model reads for an estimate
+_ROUNDS, _SHORT = 5, 0.5  # runs of it, as long as they take no more seconds than that
+_LAYER = 1024  # … and one layer of attention
+_CELLS = 64  # of its pooled map, a side
 _GUESSES = 5
 
 
@@ -35,7 +41,9 @@ def _once(model: Any, ids: Tensor) -> Any:
     if is_encoder_decoder(model):
         start = model.config.decoder_start_token_id or 0
         return model(input_ids=ids, decoder_input_ids=ids.new_full((ids.shape[0], 1), start))
-    return model(input_ids=ids, **({"use_cache": False} if is_causal_model(model) else {}))
+    if not is_causal_model(model):
+        return model(input_ids=ids)
+    return model(input_ids=ids, use_cache=False, **keeps_last_logits(model))
 
 
 def is_encoder_decoder(model: Any) -> bool:
@@ -198,8 +206,9 @@ class Estimate:
 
     every: tuple[Size, ...]  # all attentions of the model, in order
     chosen: tuple[Size, ...]  # those that are to be recorded, with the heads that are
-    parameters: int
-    rate: float  # floating-point operations a second
+    per_token: float  # seconds of the model itself, attention to few keys included
+    per_cell: float  # seconds of a query, key, head and dimension, with what is measured of it
+    per_step: float  # seconds of a generated token
     unheard: tuple[str, ...] = ()  # modules that attended by other means
 
     def plan(self, tokens: int, budget: int) -> Plan:
@@ -210,8 +219,7 @@ class Estimate:
     def seconds(self, tokens: int, generate: int = 0) -> float:
         """About how long the recording of a prompt takes."""
         cells = tokens * tokens / 2 * sum(s.heads * s.dim for s in self.every)
-        steps = generate * self.parameters * 8  # one token at a time waits for memory
-        return (2 * self.parameters * tokens + 10 * cells + steps) / self.rate
+        return self.per_token * tokens + self.per_cell * cells + self.per_step * generate
 
 
 class SizeListener:
@@ -267,16 +275,51 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     with torch.inference_mode(), intercepted(where, listener.saw, missed):
         with where, listening(listener):
             _once(model, first[:, :2])
-        _once(model, first)
-        begun = time.perf_counter()
-        _once(model, first)
-        took = max(time.perf_counter() - begun, 1e-4)
-    count = sum(p.numel() for p in model.parameters())
+        took = _seconds(lambda: _once(model, first), first.device)
+        step = _seconds(lambda: _once(model, first[:, :1]), first.device)
     every = tuple(size for _, size in listener.sizes)
     modules = missed_modules(model, where.ran, where.attended, noticed)
     deaf = why_missed(model, modules, noticed)[0] if modules else ()
-    rate = 2 * count * first.shape[1] / took
-    return Estimate(every, listener.chosen(choice), count, rate, tuple(deaf))
+    chosen = listener.chosen(choice)
+    cell = _per_cell(every, min(ids.shape[1], _LAYER), first.device) if every else 0.0
+    return Estimate(every, chosen, took / first.shape[1], cell, step, tuple(deaf))
+
+
+def _per_cell(sizes: tuple[Size, ...], tokens: int, device: torch.device) -> float:
+    """Seconds of one query, key, head and dimension: one layer of the model's sizes, measured as
+    it is when it is recorded."""
+    one = max(sizes, key=lambda size: size.heads * size.dim)
+    kind = torch.float32 if one.itemsize == 4 else torch.bfloat16
+    query, key = (
+        torch.randn(1, heads, tokens, one.dim, device=device, dtype=kind)
+        for heads in (one.heads, one.key_heads)
+    )
+    summaries = CallMeasures(top=TOP, cell=max(tokens // _CELLS, 1)).summaries()
+
+    def measure(rows: int = tokens) -> None:
+        attend(query[:, :, :rows], key, key, mask=Causal(), summaries=summaries)
+
+    with unheard():
+        measure(1)  # which compiles
+        took = _seconds(measure, device)
+    return took / (tokens * tokens / 2 * one.heads * one.dim)
+
+
+def _seconds(run: Callable[[], object], device: torch.device) -> float:
+    """Of one run, or of the best of a few where they are short and other work would show."""
+    found: list[float] = []
+    while not found or (len(found) < _ROUNDS and sum(found) < _SHORT):
+        _wait_for(device)
+        begun = time.perf_counter()
+        run()
+        _wait_for(device)
+        found.append(max(time.perf_counter() - begun, 1e-6))
+    return min(found)
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 # ── against transformers' eager attention ──────────────────────────────────────────────────────
