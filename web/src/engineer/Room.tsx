@@ -3,6 +3,7 @@ import { place } from "../shell/address";
 import type { Overview, TrainingFacts } from "../source/answers";
 import type { Source, Where } from "../source/source";
 import { type Answer, arrived, useAnswer } from "./answer";
+import { Glossary, terms } from "./Glossary";
 import { HeadPage } from "./head/HeadPage";
 import { rowOf, viewOf, whereOf } from "./places";
 import { RoomHeader } from "./RoomHeader";
@@ -39,6 +40,9 @@ function Frame({ source }: { source: Source }) {
   const training = useTraining(source, where, arrived(overview));
   const view = viewShown(viewOf(place.value), arrived(overview), arrived(training));
   useTitle(view, arrived(overview));
+  useEffect(() => {
+    terms.value = arrived(overview)?.glossary ?? {};
+  }, [arrived(overview)]);
   const body = useFocusOnArrival(view);
   if (listings.state === "failed") return <Unopened error={listings.error} />;
   return (
@@ -47,6 +51,7 @@ function Frame({ source }: { source: Source }) {
         Skip to what is shown
       </button>
       <Gone source={source} />
+      <Glossary />
       <RoomHeader
         {...{ where, view }}
         listings={arrived(listings) ?? []}

@@ -4,6 +4,7 @@ import { useKeys } from "../shell/keys";
 import { switchTheme, theme } from "../shell/theme";
 import type { Listing, Overview } from "../source/answers";
 import type { Where } from "../source/source";
+import { GlossaryButton } from "./Glossary";
 import { legible } from "./head/spelling";
 import { modelName } from "./modelName";
 import { PromptPicker } from "./PromptPicker";
@@ -45,6 +46,7 @@ export function RoomHeader({ where, listings, overview, tabs, view }: Props) {
       <div class="room-tools">
         <PromptPicker where={where} listings={listings} overview={overview} />
         <ThemeButton />
+        <GlossaryButton />
         <HelpButton />
       </div>
       <Tabs {...{ where, view, tabs }} />

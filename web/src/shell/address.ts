@@ -66,9 +66,20 @@ function keptToken(given: string | undefined): string {
   }
 }
 
+/** Words that stay wherever the reader goes. */
+const STICKY = ["pins"] as const;
+
+function withSticky(next: Place): Place {
+  const kept = STICKY.flatMap((name) => {
+    const word = current.value[name];
+    return word === undefined ? [] : [[name, word]];
+  });
+  return { ...(Object.fromEntries(kept) as Place), ...next };
+}
+
 /** Go somewhere else: a step that the back button undoes. */
 export function go(next: Place): void {
-  remember(next, "push");
+  remember(withSticky(next), "push");
 }
 
 /** Change some words of the place without a step back; undefined takes a word out. */
@@ -80,5 +91,5 @@ export function amend(words: Readonly<Record<string, string | undefined>>): void
 
 /** The address of a place, for links (href) and for sharing: no token is in it. */
 export function linkTo(next: Place): string {
-  return written(next);
+  return written(withSticky(next));
 }

@@ -23,15 +23,22 @@ import { hasPictures } from "../../src/engineer/overview/thumbnails";
 import { headOf, overviewOf, stackOf } from "./made";
 
 describe("the grid", () => {
+  it("grows with the window", () => {
+    const small = layoutOf(900, 12, 12, 800).step;
+    expect(layoutOf(1400, 12, 12, 1080).step).toBeGreaterThan(small);
+    expect(layoutOf(2400, 12, 12, 1800).step).toBeGreaterThan(1.5 * small);
+    expect(layoutOf(330, 12, 12, 800).step).toBe(23);
+  });
+
   it("fits the width, and a screen where that stays readable", () => {
     const wide = layoutOf(900, 30, 9);
-    expect(wide.step).toBe(25);
-    expect(wide.height).toBeLessThanOrEqual(780);
+    expect(wide.step).toBe(40);
+    expect(layoutOf(900, 6, 12, 900).step).toBe(71);
     const large = layoutOf(760, 32, 32);
     expect(large.width).toBeLessThanOrEqual(760);
-    expect(layoutOf(900, 200, 8).step).toBe(20);
+    expect(layoutOf(900, 200, 8).step).toBe(40);
     expect(layoutOf(10, 4, 64).step).toBe(8);
-    expect(naturalWidth(2, 2)).toBe(44 + 2 * 72);
+    expect(naturalWidth(2, 2)).toBe(44 + 2 * 160);
   });
 
   it("knows which cell lies under a point", () => {

@@ -12,13 +12,41 @@ const TICK = 5;
 const GLYPH = 6.7; // width of a letter of the axis' type
 const PAD = 8;
 
+interface Props {
+  readonly tools: MapTools;
+  readonly side: Side;
+  /** A token was clicked that has a row. */
+  readonly onToken: (row: number) => void;
+}
+
+/** The row of the token at a point of an axis; null where it has none. */
+function rowAt(tools: MapTools, side: Side, event: MouseEvent): number | null {
+  const { facts } = tools.state;
+  const span = spanOf(tools, side);
+  const pixels = side === "keys" ? event.offsetX : event.offsetY;
+  const token = Math.floor(span.origin + pixels / span.z);
+  const isQuery = side === "queries" || facts.kind === "self";
+  return isQuery && token >= facts.recorded[0] && token < facts.recorded[1] ? token : null;
+}
+
 /** An axis of the map: tokens where there is room for their text, else numbers. */
-export function Axis({ tools, side }: { tools: MapTools; side: Side }) {
+export function Axis({ tools, side, onToken }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const painting = useMemo(() => axisPainting(tools, side), [tools, side]);
   usePainting(canvas, painting);
   return (
-    <canvas ref={canvas} class={`head-axis ${side}`} role="img" aria-label={SIDE_WORDS[side]} />
+    <canvas
+      ref={canvas}
+      class={`head-axis ${side}`}
+      data-part={`axis-${side}`}
+      role="img"
+      aria-label={SIDE_WORDS[side]}
+      title="A click opens the row of the token"
+      onClick={(event) => {
+        const row = rowAt(tools, side, event);
+        if (row !== null) onToken(row);
+      }}
+    />
   );
 }
 

@@ -7,6 +7,7 @@ import { useKeys } from "../../shell/keys";
 import type { HeadFacts, Overview } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import { useAsked } from "../answer";
+import { PinButton, PinNote } from "../Pinned";
 import { headPlace, rowPlace } from "../places";
 import { ShareMenu } from "../share/ShareMenu";
 import { comebacks, noteFailure } from "../states/connection";
@@ -79,14 +80,23 @@ function Shown({ source, where, facts, overview }: ShownProps) {
       <Troubles facts={facts} tools={tools} />
       <GoTo
         open={opened.goTo}
-        title="Go to a cell"
+        title="Go to a cell, by numbers or by words of the text"
         fields={[
-          { name: "row", most: facts.shape[0] - 1, value: state.cursor.value?.row ?? 0 },
-          { name: "key", most: facts.shape[1] - 1, value: state.cursor.value?.key ?? 0 },
+          {
+            ...{ name: "row", most: facts.shape[0] - 1, book: tools.queryTokens },
+            value: state.cursor.value?.row ?? 0,
+          },
+          {
+            ...{ name: "key", most: facts.shape[1] - 1, book: tools.keyTokens },
+            value: state.cursor.value?.key ?? 0,
+          },
         ]}
         go={([row, key]) => state.goTo({ row: row ?? 0, key: key ?? 0 }, facts.exact ? 16 : 0)}
       />
-      <MapFrame tools={tools} opened={opened} onReady={onReady}>
+      <MapFrame
+        {...{ tools, opened, onReady }}
+        openRow={(row) => go(rowPlace(where, facts.label, row))}
+      >
         {isReady.value && <Labels source={source} where={where} label={facts.label} />}
       </MapFrame>
       {facts.tracks.distance && <DistanceChart track={facts.tracks.distance} />}
@@ -174,6 +184,8 @@ function Top({ source, where, tools, neighbours, openRow }: TopProps) {
       <button type="button" onClick={openRow} title="The prompt shaded by one row (r)">
         {state.cursor.value ? `row ${state.cursor.value.row}` : "a row"}
       </button>
+      <PinButton label={facts.label} />
+      <PinNote label={facts.label} />
       <ShareMenu source={source} where={where} title={facts.label} picture={picture} />
     </header>
   );

@@ -22,12 +22,13 @@ interface Props {
   readonly tools: MapTools;
   readonly opened: Opened;
   readonly onReady: () => void;
+  readonly openRow: (row: number) => void;
   /** What stands below the read-out. */
   readonly children: ComponentChildren;
 }
 
 /** The map with its axes and tracks, and beside it what is read from it. */
-export function MapFrame({ tools, opened, onReady, children }: Props) {
+export function MapFrame({ tools, opened, onReady, openRow, children }: Props) {
   const { facts } = tools.state;
   const scale = useSignal<Scale>(facts.scale);
   const { received, entropy } = facts.tracks;
@@ -39,13 +40,13 @@ export function MapFrame({ tools, opened, onReady, children }: Props) {
         style={{ "--head-part": String(tallness(facts.shape)) }}
       >
         {received && <Strip tools={tools} track={received} side="keys" name="received" />}
-        <Axis tools={tools} side="queries" />
+        <Axis tools={tools} side="queries" onToken={openRow} />
         <div class="head-map-box">
           <MapCanvas tools={tools} scale={scale} onReady={onReady} />
           {!hasMap && <p class="head-no-map">No map of this head was stored.</p>}
         </div>
         {entropy && <Strip tools={tools} track={entropy} side="queries" name="entropy" />}
-        <Axis tools={tools} side="keys" />
+        <Axis tools={tools} side="keys" onToken={openRow} />
       </div>
       <aside class="head-side">
         {hasMap && <Controls state={tools.state} opened={opened} />}

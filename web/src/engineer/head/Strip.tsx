@@ -3,6 +3,7 @@ import { useMemo, useRef } from "preact/hooks";
 import { short } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import type { Track } from "../../source/answers";
+import { Term } from "../Glossary";
 import { type Side, spanOf } from "./Axis";
 import type { MapTools } from "./mapTools";
 import { type Brush, type Painting, usePainting } from "./painting";
@@ -46,13 +47,13 @@ export function Strip({ tools, track, side, name }: Props) {
 
 type WordsProps = Props & { readonly log: Signal<boolean>; readonly at: Signal<number | null> };
 
-const SHORT_WORDS = { received: "attention received", entropy: "entropy, nats" } as const;
+const SHORT_WORDS = { received: "attention received", entropy: "entropy" } as const;
 
 function StripWords({ tools, track, side, name, log, at }: WordsProps) {
   const scale = heightsOf(tools, track, log.value, side);
   return (
     <div class={`head-strip-words ${side}`} title={`${track.words}; dark: mean, light: largest`}>
-      <span>{SHORT_WORDS[name]}</span>
+      <Term name={SHORT_WORDS[name]} />
       <button
         type="button"
         class="quiet"

@@ -7,7 +7,7 @@ import type { Where } from "../../source/source";
 import { headPlace } from "../places";
 import type { Cell } from "./gridLayout";
 import { HeadPicture } from "./HeadPicture";
-import { statisticName, valueAt } from "./statistics";
+import { titleOf, valueAt } from "./statistics";
 
 interface Props {
   readonly cell: Cell;
@@ -48,7 +48,7 @@ export function CellPanel(props: Props) {
         <dl class="panel-numbers">
           {Object.entries(overview.statistics).map(([name, { words }]) => (
             <div key={name} title={words} data-chosen={name === statistic}>
-              <dt>{statisticName(name)}</dt>
+              <dt>{titleOf(overview, name)}</dt>
               <dd>
                 <Figure value={valueAt(stack, name, cell.layer, cell.head)} />
               </dd>

@@ -1,7 +1,8 @@
 import { useKeys } from "../../shell/keys";
 import type { Overview } from "../../source/answers";
+import { Term } from "../Glossary";
 import { type Choice, chooseOrder, chooseShow, chooseStatistic, type Show } from "./choice";
-import { statisticName } from "./statistics";
+import { titleOf } from "./statistics";
 
 interface Props {
   readonly overview: Overview;
@@ -45,7 +46,9 @@ export function Controls({ overview, choice, show }: Props) {
         ))}
       </fieldset>
       <label class="over-statistic">
-        <span class="soft">Statistic</span>
+        <span class="soft">
+          <Term name={titleOf(overview, choice.statistic)}>Statistic</Term>
+        </span>
         <select
           data-part="statistic"
           value={choice.statistic}
@@ -53,7 +56,7 @@ export function Controls({ overview, choice, show }: Props) {
         >
           {names.map((name) => (
             <option key={name} value={name}>
-              {statisticName(name)}
+              {titleOf(overview, name)}
             </option>
           ))}
         </select>

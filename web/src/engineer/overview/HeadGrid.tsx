@@ -3,9 +3,16 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go, linkTo, type Place, place } from "../../shell/address";
 import { useKeys } from "../../shell/keys";
 import { theme } from "../../shell/theme";
-import { type Cell, cellAt, cornerOf, type GridLayout, layoutOf, moved } from "./gridLayout";
+import {
+  type Cell,
+  cellAt,
+  cornerOf,
+  type GridLayout,
+  layoutOf,
+  moved as stepped,
+} from "./gridLayout";
 import { type Exactness, inksOf, type Paint, paintGrid } from "./gridPainting";
-import { useWidth } from "./useWidth";
+import { useWidth, useWindowHeight } from "./useWidth";
 
 interface Props {
   /** What the grid is of, for those who do not see it. */
@@ -16,6 +23,10 @@ interface Props {
   readonly exactness: readonly Exactness[] | null;
   /** The cell that is meant before anybody points; the first where none is given. */
   readonly start?: Cell | undefined;
+  /** Whether a filter leaves the head out. */
+  readonly isFaint?: (cell: Cell) => boolean;
+  /** Changes where the filter does. */
+  readonly filter?: string | null;
   /** The label of a head that was recorded; undefined where it was not. */
   readonly labelOf: (cell: Cell) => string | undefined;
   readonly placeOf: (label: string) => Place;
@@ -40,7 +51,7 @@ const NARROW = 480;
 /** The room of what stands beside the cells, the gap included; 0 where the cells need it all. */
 function stripWidth(room: number, layers: number, heads: number): number {
   const wanted = GAP + (room < NARROW ? 76 : 104);
-  return layoutOf(room - wanted, layers, heads).width <= room - wanted ? wanted : 0;
+  return layoutOf(room - wanted, layers, heads, innerHeight).width <= room - wanted ? wanted : 0;
 }
 
 /** Layers down, heads across; one canvas, and one link that lies over the cell that is meant. */
@@ -52,9 +63,11 @@ export function HeadGrid(props: Props) {
   const { layers, heads } = props;
   const strip = props.beside ? stripWidth(room, layers, heads) : 0;
   const width = Math.max(room - strip, 0);
-  const layout = useMemo(() => layoutOf(width, layers, heads), [width, layers, heads]);
+  const tall = useWindowHeight();
+  const layout = useMemo(() => layoutOf(width, layers, heads, tall), [width, layers, heads, tall]);
   const hasPanel = props.panel !== undefined && width - layout.width >= PANEL_WIDTH;
-  const [cell, setCell] = useState<Cell>(props.start ?? { layer: 0, head: 0 });
+  const [moved, setCell] = useState<Cell | null>(null); // until somebody points, the start is meant
+  const cell = moved ?? props.start ?? { layer: 0, head: 0 };
   const [isPointed, setPointed] = useState(false);
   const isShown = { layer: Math.min(cell.layer, layers - 1), head: Math.min(cell.head, heads - 1) };
   usePainting(canvas, layout, width, props);
@@ -119,15 +132,15 @@ function usePainting(
   canvas: { readonly current: HTMLCanvasElement | null },
   layout: GridLayout,
   width: number,
-  { paint, exactness, labelOf, onDrawn }: Props,
+  { paint, exactness, labelOf, isFaint, filter, onDrawn }: Props,
 ): void {
   useLayoutEffect(() => {
     if (!canvas.current || !paint || width === 0) return;
     const isRecorded = (cell: Cell) => labelOf(cell) !== undefined;
-    const picture = { layout, paint, exactness, isRecorded };
+    const picture = { layout, paint, exactness, isRecorded, isFaint: isFaint ?? (() => false) };
     paintGrid(canvas.current, picture, inksOf(canvas.current), devicePixelRatio || 1);
     onDrawn?.();
-  }, [layout, paint, exactness, theme.value, width]);
+  }, [layout, paint, exactness, theme.value, width, filter]);
 }
 
 function useArrows(props: Props, layout: GridLayout, cell: Cell, move: (cell: Cell) => void): void {
@@ -136,7 +149,7 @@ function useArrows(props: Props, layout: GridLayout, cell: Cell, move: (cell: Ce
   const bindings = arrows.map((key, n) => ({
     key,
     does: words[n] ?? "",
-    run: () => move(moved(layout, cell, key)),
+    run: () => move(stepped(layout, cell, key)),
   }));
   useKeys(`Grid${props.name ? ` of ${props.name}` : ""}`, props.hasKeys ? bindings : []);
 }

@@ -4,7 +4,7 @@ import { linkTo } from "../../shell/address";
 import type { Overview, Stack } from "../../source/answers";
 import type { Where } from "../../source/source";
 import { headPlace } from "../places";
-import { entropyByLayer, statisticName } from "./statistics";
+import { entropyByLayer, titleOf } from "./statistics";
 
 interface Props {
   readonly overview: Overview;
@@ -16,7 +16,7 @@ interface Props {
 /** The grid as a table. Its cells are made when it is opened: a large model has thousands. */
 export function HeadTable({ overview, where, stack, statistic }: Props) {
   const [isOpen, setOpen] = useState(false);
-  const caption = `${stack.name || "Heads"}, ${statisticName(statistic)}`;
+  const caption = `${stack.name || "Heads"}, ${titleOf(overview, statistic)}`;
   return (
     <details
       class="twin"

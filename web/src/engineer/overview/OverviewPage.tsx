@@ -1,10 +1,14 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { count, sentence } from "../../maths/format";
 import { Legend } from "../../parts/Legend";
-import type { Overview, Scale } from "../../source/answers";
+import { place } from "../../shell/address";
+import type { Overview, Report, Scale } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
-import { arrived } from "../answer";
+import { type Answer, arrived, useAnswer } from "../answer";
 import { Caveat } from "../Caveat";
+import { Chips } from "../findings/Chips";
+import { Term } from "../Glossary";
+import { PinnedList } from "../Pinned";
 import { ShareMenu } from "../share/ShareMenu";
 import { Empty } from "../states/Empty";
 import { markReady } from "../states/ready";
@@ -45,6 +49,11 @@ function Full({ source, where, overview }: Props) {
     setDrawn(true);
     markReady("overview");
   }, []);
+  const report = useReport(source, where, overview, isDrawn);
+  const found = arrived(report);
+  const first = firstHead(overview, found);
+  const label = place.value.label ?? "";
+  const among = found && label in found.counts ? labelled(found, label) : null;
   const facts = overview.prompts[where.prompt];
   const shared = overviewPicture(source, where, {
     ...{ overview, show, statistic: choice.statistic },
@@ -67,13 +76,14 @@ function Full({ source, where, overview }: Props) {
       <section class="over-heads" aria-label="Heads">
         <div class="over-bar-top">
           <Controls overview={overview} choice={choice} show={show} />
-          <GoTo overview={overview} where={where} />
+          <GoTo {...{ source, overview, where }} head={first} />
         </div>
+        {found && found.labels > 0 && <Chips counts={found.counts} chosen={among ? label : ""} />}
         <Heads
-          {...{ source, where, overview, pictures, show, onDrawn }}
+          {...{ source, where, overview, pictures, show, onDrawn, first, among }}
           statistic={choice.statistic}
         />
-        {show === "ranked" && <RankedList overview={overview} where={where} choice={choice} />}
+        {show === "ranked" && <RankedList {...{ overview, where, choice, among }} />}
         <Key overview={overview} show={show} statistic={choice.statistic} />
         {inOrder(overview.stacks).map((stack) => (
           <HeadTable
@@ -85,22 +95,52 @@ function Full({ source, where, overview }: Props) {
       </section>
       <aside class="over-side">
         <Caveat words={overview.caveat} />
-        <StandsOut source={source} where={where} overview={overview} isTime={isDrawn} />
-        <PromptCard source={source} where={where} overview={overview} />
+        <PinnedList where={where} />
+        <StandsOut answer={report} where={where} />
+        <PromptCard {...{ source, where, overview }} head={first} />
         <HowRecorded overview={overview} />
       </aside>
     </main>
   );
 }
 
+/** The report is asked for when the heads are drawn. */
+function useReport(
+  source: Source,
+  where: Where,
+  overview: Overview,
+  isTime: boolean,
+): Answer<Report> {
+  const due = `${isTime}/${overview.live ? -1 : overview.revision}`;
+  return useAnswer(
+    (stop) => (isTime ? source.ask("findings", where, stop) : new Promise<Report>(() => {})),
+    [source, where.recording, where.prompt, due],
+    true,
+  );
+}
+
+/** The head that stands out most: of the first finding, else the farthest from its layer. */
+function firstHead(overview: Overview, report: Report | undefined): string | null {
+  const found = report?.stand_out ? report.findings[0]?.label : undefined;
+  return found ?? overview.opens_on ?? overview.heads[0]?.label ?? null;
+}
+
+function labelled(report: Report, label: string): ReadonlySet<string> {
+  const heads = report.heads.filter((one) => one.labels.includes(label));
+  return new Set(heads.map((one) => one.label));
+}
+
 interface HeadsProps extends Props {
   readonly pictures: StackPictures;
   readonly show: Show;
   readonly statistic: string;
+  readonly first: string | null;
+  readonly among: ReadonlySet<string> | null;
   readonly onDrawn: () => void;
 }
 
-function Heads({ source, overview, where, pictures, show, statistic, onDrawn }: HeadsProps) {
+function Heads(props: HeadsProps) {
+  const { source, overview, where, pictures, show, statistic, first, among, onDrawn } = props;
   const [active, setActive] = useState<string | null>(null);
   if (show === "ranked") return <Ready onDrawn={onDrawn} />;
   if (show === "pictures" && pictures.state === "failed") return <Failed error={pictures.error} />;
@@ -114,7 +154,7 @@ function Heads({ source, overview, where, pictures, show, statistic, onDrawn }: 
             </h2>
           )}
           <StackGrid
-            {...{ overview, where, stack, show, statistic, onDrawn }}
+            {...{ overview, where, stack, show, statistic, first, among, onDrawn }}
             thumbnails={pictures.state === "here" ? pictures.value.get(stack.name) : undefined}
             absent={source.kind === "file" ? "is not in this file" : "was not recorded"}
             hasKeys={stack.name === (active ?? inOrder(overview.stacks)[0]?.name)}
@@ -142,6 +182,11 @@ function Key(props: { overview: Overview; show: Show; statistic: string }) {
   return (
     <div class="over-key">
       {show !== "ranked" && <Legend scale={scale} words={words} />}
+      {show === "pictures" && (
+        <p class="soft">
+          Colour: <Term name="× even share" /> of a <Term name="weight" />
+        </p>
+      )}
       {show !== "pictures" && dark && (
         <p class="soft" data-part="why-unknown">
           {sentence(dark)}

@@ -15,12 +15,16 @@ interface Props {
   readonly overview: Overview;
   readonly where: Where;
   readonly choice: Choice;
+  /** Labels of the heads that a filter lets through; null for all. */
+  readonly among: ReadonlySet<string> | null;
 }
 
 /** Heads in order of a statistic. */
-export function RankedList({ overview, where, choice }: Props) {
+export function RankedList({ overview, where, choice, among }: Props) {
   const [isWhole, setWhole] = useState(false);
-  const found = ranked(overview, choice.statistic, choice.order);
+  const found = ranked(overview, choice.statistic, choice.order).filter(
+    (one) => among === null || among.has(one.label),
+  );
   const scale = scaleOf(choice.statistic, overview);
   const shown = isWhole ? found : found.slice(0, FIRST);
   if (!found.length) return <p class="soft">This is not known for any head here.</p>;

@@ -12,7 +12,7 @@ import { EntropyStrip } from "./EntropyStrip";
 import type { Cell } from "./gridLayout";
 import type { Exactness, Paint } from "./gridPainting";
 import { HeadGrid } from "./HeadGrid";
-import { scaleOf, statisticName, valueAt } from "./statistics";
+import { scaleOf, titleOf, valueAt } from "./statistics";
 
 interface Props {
   readonly overview: Overview;
@@ -23,6 +23,10 @@ interface Props {
   readonly thumbnails: Thumbnails | undefined;
   /** What is said of a head that is not here. */
   readonly absent: string;
+  /** The head that is meant before anybody points. */
+  readonly first: string | null;
+  /** Labels of the heads that a filter lets through; null for all. */
+  readonly among: ReadonlySet<string> | null;
   readonly hasKeys: boolean;
   readonly onDrawn: () => void;
   /** Whoever is pointed at gets the arrow keys. */
@@ -40,7 +44,7 @@ export function StackGrid(props: Props) {
   const spoken = (cell: Cell) => {
     const head = at(cell);
     if (!head) return `layer ${cell.layer}, head ${cell.head} ${props.absent}`;
-    return `${head.label}: ${statisticName(statistic)} ${figure(value(cell))}`;
+    return `${head.label}: ${titleOf(overview, statistic)} ${figure(value(cell))}`;
   };
   const about = (cell: Cell) => ({
     cell,
@@ -60,7 +64,12 @@ export function StackGrid(props: Props) {
       heads={stack.heads}
       paint={paint}
       exactness={exactness}
-      start={overview.heads.find((one) => one.stack === stack.name)}
+      start={startOf(overview, stack, props.first)}
+      isFaint={(cell) => {
+        const label = at(cell)?.label;
+        return props.among !== null && label !== undefined && !props.among.has(label);
+      }}
+      filter={props.among && [...props.among].join()}
       labelOf={(cell) => at(cell)?.label}
       placeOf={(label) => headPlace(where, label)}
       tip={(cell) => <CellTip {...about(cell)} />}
@@ -74,6 +83,11 @@ export function StackGrid(props: Props) {
       )}
     />
   );
+}
+
+function startOf(overview: Overview, stack: Stack, first: string | null): HeadShort | undefined {
+  const own = overview.heads.filter((one) => one.stack === stack.name);
+  return own.find((one) => one.label === first) ?? own[0];
 }
 
 function byCell(overview: Overview, stack: Stack): ReadonlyMap<number, HeadShort> {

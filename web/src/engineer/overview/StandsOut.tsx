@@ -1,43 +1,27 @@
 import { linkTo } from "../../shell/address";
-import type { Overview, Report } from "../../source/answers";
-import type { Source, Where } from "../../source/source";
-import { type Answer, useFindings } from "../answer";
+import type { Report } from "../../source/answers";
+import type { Where } from "../../source/source";
+import type { Answer } from "../answer";
 import { Nobody } from "../findings/Nobody";
 import { findingsPlace, headPlace } from "../places";
 import { Failed, Waiting } from "../states/Waiting";
 import { doing } from "./facts";
 
 interface Props {
-  readonly source: Source;
   readonly where: Where;
-  readonly overview: Overview;
-  /** The grid comes first: the report is asked for when it is drawn. */
-  readonly isTime: boolean;
+  readonly answer: Answer<Report>;
 }
 
 /** The few heads that are farthest from the rest of their layers. */
-export function StandsOut({ source, where, overview, isTime }: Props) {
+export function StandsOut({ where, answer }: Props) {
   return (
     <section class="card" data-part="stands-out">
       <h2>What stands out</h2>
-      {isTime ? (
-        <Asked source={source} where={where} overview={overview} />
-      ) : (
-        <Waiting words="Drawing the heads first" />
-      )}
-    </section>
-  );
-}
-
-function Asked({ source, where, overview }: Omit<Props, "isTime">) {
-  const answer = useFindings(source, where, overview);
-  return (
-    <>
       <Listed answer={answer} where={where} />
       <p class="over-more">
         <a href={linkTo(findingsPlace(where))}>All findings, with their evidence</a>
       </p>
-    </>
+    </section>
   );
 }
 

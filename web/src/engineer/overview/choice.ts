@@ -1,6 +1,5 @@
 import { amend, place } from "../../shell/address";
 import type { Overview } from "../../source/answers";
-import { FIRST_STATISTIC } from "./statistics";
 
 // What the grid shows, as words in the address.
 
@@ -19,7 +18,7 @@ export function choiceOf(overview: Overview): Choice {
   const shows: readonly string[] = ["pictures", "numbers", "ranked"];
   return {
     show: shows.includes(show ?? "") ? (show as Show) : undefined,
-    statistic: stat in overview.statistics ? stat : FIRST_STATISTIC,
+    statistic: stat in overview.statistics ? stat : overview.statistic,
     order: order === "low" ? "low" : "high",
   };
 }

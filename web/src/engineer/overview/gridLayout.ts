@@ -21,14 +21,20 @@ export interface GridLayout {
 
 const LABELS = { left: 44, top: 18 } as const;
 const LEAST_STEP = 8;
-const MOST_STEP = 72;
-const GOOD_HEIGHT = 760; // what fits on a screen
-const READABLE_STEP = 20; // below it, height no longer matters
+const MOST_STEP = 160;
+const ABOVE = 300; // pixels of a window that other things take
+const READABLE_STEP = 40; // below it, height no longer matters
+const WINDOW = 1080;
 
-/** As large as the width allows, and as fits on a screen where that is still readable. */
-export function layoutOf(width: number, layers: number, heads: number): GridLayout {
+/** As large as the width allows, and as fits into the window where that is still readable. */
+export function layoutOf(
+  width: number,
+  layers: number,
+  heads: number,
+  tall: number = WINDOW,
+): GridLayout {
   const across = (width - LABELS.left) / Math.max(heads, 1);
-  const down = Math.max(GOOD_HEIGHT / Math.max(layers, 1), READABLE_STEP);
+  const down = Math.max((tall - ABOVE) / Math.max(layers, 1), READABLE_STEP);
   const step = Math.floor(Math.min(Math.max(Math.min(across, down), LEAST_STEP), MOST_STEP));
   const gap = step >= 14 ? 2 : 1;
   return {

@@ -25,9 +25,13 @@ export interface Picture {
   readonly layout: GridLayout;
   readonly paint: Paint;
   readonly isRecorded: (cell: Cell) => boolean;
+  /** Whether a filter leaves the head out. */
+  readonly isFaint: (cell: Cell) => boolean;
   /** One for each layer; null where no mark is wanted. */
   readonly exactness: readonly Exactness[] | null;
 }
+
+const FAINT = 0.12;
 
 export function inksOf(element: Element): Inks {
   const style = getComputedStyle(element);
@@ -52,8 +56,10 @@ export function paintGrid(
   pen.imageSmoothingQuality = "high";
   paintLabels(pen, picture, inks);
   for (let layer = 0; layer < layout.layers; layer += 1) {
-    for (let head = 0; head < layout.heads; head += 1)
+    for (let head = 0; head < layout.heads; head += 1) {
+      pen.globalAlpha = picture.isFaint({ layer, head }) ? FAINT : 1;
       paintCell(pen, picture, { layer, head }, inks);
+    }
   }
 }
 

@@ -12,7 +12,7 @@ import { atlasOf } from "./atlas";
 import type { Show } from "./choice";
 import { inOrder } from "./facts";
 import { cornerOf, type GridLayout, labelEvery, layoutOf, naturalWidth } from "./gridLayout";
-import { scaleOf, statisticName } from "./statistics";
+import { scaleOf, titleOf } from "./statistics";
 
 // The grids as a drawing that stands by itself: title, labels, scale, caveat.
 
@@ -45,7 +45,7 @@ function drawing(drawn: Drawn, from: string): string {
   const tints = tintsNow();
   const plain = { "font-family": tints.sans, "font-size": 12, fill: tints.soft };
   const isPictures = drawn.show === "pictures" && drawn.pictures !== undefined;
-  const what = isPictures ? "every head, small" : statisticName(statistic);
+  const what = isPictures ? "every head, small" : titleOf(overview, statistic);
   const scale = isPictures ? overview.scale : scaleOf(statistic, overview);
   const parts = [
     text(what, { ...plain, x: LEFT, y: 26, fill: tints.ink, "font-size": 18 }),

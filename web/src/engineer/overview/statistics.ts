@@ -1,8 +1,5 @@
 import type { Grid, Overview, Scale, Stack } from "../../source/answers";
 
-/** What a head is coloured by. */
-export const FIRST_STATISTIC = "non_sink";
-
 const CODES = { hidden: 0, first: 1, last: 255 } as const;
 const BEYOND_ONE = 1.001;
 
@@ -12,7 +9,7 @@ function linear(name: string, low: number, high: number): Scale {
 
 /** From where to where a statistic is coloured: what can be, else what there is. */
 export function scaleOf(statistic: string, overview: Overview): Scale {
-  const name = statisticName(statistic);
+  const name = titleOf(overview, statistic);
   const values = overview.stacks.flatMap((stack) => knownOf(stack.grids[statistic] ?? null));
   const span = overview.statistics[statistic]?.span ?? "spread";
   const high = Math.max(...values, Number.NEGATIVE_INFINITY);
@@ -27,6 +24,11 @@ export function scaleOf(statistic: string, overview: Overview): Scale {
 function largestEntropy(overview: Overview): number {
   const keys = Math.max(2, ...overview.heads.map((one) => one.shape[1]));
   return Math.log(keys);
+}
+
+/** As readers know it. */
+export function titleOf(overview: Overview, statistic: string): string {
+  return overview.statistics[statistic]?.title ?? statisticName(statistic);
 }
 
 /** normalized_entropy → normalized entropy */

@@ -1,5 +1,5 @@
 import type { RefObject } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
 /** How wide an element is, now and when that changes; 0 before it is there. */
 export function useWidth(of: RefObject<HTMLElement | null>): number {
@@ -13,4 +13,15 @@ export function useWidth(of: RefObject<HTMLElement | null>): number {
     return () => observer.disconnect();
   }, [of]);
   return width;
+}
+
+/** How tall the window is, now and when that changes. */
+export function useWindowHeight(): number {
+  const [height, setHeight] = useState(innerHeight);
+  useEffect(() => {
+    const follow = () => setHeight(innerHeight);
+    addEventListener("resize", follow);
+    return () => removeEventListener("resize", follow);
+  }, []);
+  return height;
 }

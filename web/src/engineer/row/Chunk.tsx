@@ -6,6 +6,7 @@ import type { Scale } from "../../source/answers";
 import { isBroken } from "../../source/binary";
 import { legible, shortened, spelledIfKnown } from "../head/spelling";
 import type { TokenBook } from "../head/tokenBook";
+import { CONTINUED } from "../words";
 import { CHUNK } from "./chunks";
 import { textStyle } from "./textStyle";
 
@@ -28,6 +29,8 @@ interface Props {
   readonly book: TokenBook;
   readonly shading: Shading;
   readonly looked: Signal<number | null>;
+  /** Where a token's own row is; null where it has none. */
+  readonly rowOf: (key: number) => string | null;
   /** CSS pixels that it takes until its text is there. */
   readonly guess: number;
 }
@@ -37,7 +40,7 @@ export function weightAt(shading: Shading, key: number): number | undefined {
 }
 
 /** A piece of the text, with the number of its first token beside it. */
-export function Chunk({ n, total, book, shading, looked, guess }: Props) {
+export function Chunk({ n, total, book, shading, looked, rowOf, guess }: Props) {
   book.news.value;
   const first = n * CHUNK;
   const stop = Math.min(first + CHUNK, total);
@@ -61,6 +64,7 @@ export function Chunk({ n, total, book, shading, looked, guess }: Props) {
             weight={weightAt(shading, first + k)}
             shading={shading}
             isLooked={at === first + k}
+            to={rowOf(first + k)}
           />
         ))}
       </p>
@@ -74,13 +78,17 @@ interface TokenProps {
   readonly weight: number | undefined;
   readonly shading: Shading;
   readonly isLooked: boolean;
+  /** Its own row; null where it has none. */
+  readonly to: string | null;
 }
 
-function Token({ n, text, weight, shading, isLooked }: TokenProps) {
+function Token({ n, text, weight, shading, isLooked, to }: TokenProps) {
   if (text === undefined) return null;
   const isHidden = weight !== undefined && Number.isNaN(weight);
   const isNumber = weight !== undefined && Number.isFinite(weight);
+  const Tag = to === null ? "span" : "a";
   const names = ["row-token"];
+  if (text === CONTINUED) names.push("continued");
   if (isHidden) names.push("hidden");
   if (weight !== undefined && isBroken(weight)) names.push("broken");
   if (n === shading.query) names.push("query");
@@ -88,7 +96,8 @@ function Token({ n, text, weight, shading, isLooked }: TokenProps) {
   const share = isNumber ? shareOf(weight * shading.visible, shading.scale) : 0;
   return (
     <>
-      <span
+      <Tag
+        {...(to === null ? {} : { href: to, tabIndex: -1 })}
         class={names.join(" ")}
         style={textStyle(share, theme.value)}
         data-key={n}
@@ -96,7 +105,7 @@ function Token({ n, text, weight, shading, isLooked }: TokenProps) {
         title={titleOf(n, text, weight, shading.visible)}
       >
         {text === null ? ` [${n}]` : legible(shortened(text, MOST_LETTERS)).replaceAll("\n", "⏎")}
-      </span>
+      </Tag>
       {text?.includes("\n") && <br />}
     </>
   );

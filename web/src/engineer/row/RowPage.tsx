@@ -11,6 +11,7 @@ import { useAnswer, useAsked } from "../answer";
 import { GoTo } from "../head/GoTo";
 import { shortened, spelledIfKnown } from "../head/spelling";
 import { TokenBook } from "../head/tokenBook";
+import { PinButton } from "../Pinned";
 import { headPlace, rowPlace } from "../places";
 import { ShareMenu } from "../share/ShareMenu";
 import { markReady } from "../states/ready";
@@ -64,6 +65,10 @@ function OfHead({ source, where, head, row }: OfHeadProps) {
     () => new TokenBook(source, where, head.streams.keys, head.shape[1]),
     [head],
   );
+  const queries = useMemo(
+    () => new TokenBook(source, where, head.streams.queries, head.shape[0]),
+    [head],
+  );
   const [first, stop] = head.recorded;
   const step = (to: number) => {
     if (to !== row && to >= first && to < stop) go(rowPlace(where, head.label, to));
@@ -85,11 +90,12 @@ function OfHead({ source, where, head, row }: OfHeadProps) {
         row={row}
         found={rowOf(found)}
         step={step}
+        openGoTo={() => (isGoing.value = true)}
       />
       <GoTo
         open={isGoing}
-        title="Go to a row"
-        fields={[{ name: "row", least: first, most: stop - 1, value: row }]}
+        title="Go to a row, by its number or by words of the text"
+        fields={[{ name: "row", least: first, most: stop - 1, value: row, book: queries }]}
         go={([to]) => step(to ?? row)}
       />
       {found.state === "failed" && <Notice kind="warning">{found.error.message}</Notice>}
@@ -98,7 +104,7 @@ function OfHead({ source, where, head, row }: OfHeadProps) {
           <Waiting words={`Row ${row} is on its way; this is still row ${found.value.facts.row}`} />
         </div>
       )}
-      {found.state === "here" && <Body head={head} row={found.value} book={book} stepBy={stepBy} />}
+      {found.state === "here" && <Body {...{ where, head, book, stepBy }} row={found.value} />}
     </main>
   );
 }
@@ -117,9 +123,10 @@ function rowOf(found: ReturnType<typeof useAnswer<Row>>): Row | null {
 interface TopProps extends OfHeadProps {
   readonly found: Row | null;
   readonly step: (row: number) => void;
+  readonly openGoTo: () => void;
 }
 
-function RowTop({ source, where, head, row, found, step }: TopProps) {
+function RowTop({ source, where, head, row, found, step, openGoTo }: TopProps) {
   const key = found?.top[0]?.key ?? row;
   const near = head.exact
     ? { x: String(key + 0.5), y: String(row + 0.5), z: "16", at: `${row},${key}` }
@@ -138,6 +145,10 @@ function RowTop({ source, where, head, row, found, step }: TopProps) {
       <nav aria-label="Rows beside this one">
         <StepButton sign="←" to={rowBeside(head, row, -1)} step={step} />
         <StepButton sign="→" to={rowBeside(head, row, 1)} step={step} />
+        <button type="button" data-part="go" title="Go to a row or word (g)" onClick={openGoTo}>
+          go to
+        </button>
+        <PinButton label={head.label} />
         <a class="button" data-part="to-map" href={linkTo(headPlace(where, head.label, near))}>
           on the map
         </a>
@@ -175,13 +186,21 @@ function StepButton({ sign, to, step }: StepProps) {
 }
 
 interface BodyProps {
+  readonly where: Where;
   readonly head: HeadFacts;
   readonly row: Row;
   readonly book: TokenBook;
   readonly stepBy: (by: -1 | 1) => void;
 }
 
-function Body({ head, row, book, stepBy }: BodyProps) {
+/** Where a token's own row is; null where it was not recorded, or keys are not the queries. */
+function ownRow(where: Where, head: HeadFacts, key: number): string | null {
+  const isRow = head.kind === "self" && key >= head.recorded[0] && key < head.recorded[1];
+  const isHere = !head.rows || head.rows.includes(key);
+  return isRow && isHere ? linkTo(rowPlace(where, head.label, key)) : null;
+}
+
+function Body({ where, head, row, book, stepBy }: BodyProps) {
   const looked = useSignal<number | null>(null);
   const target = useSignal<{ readonly key: number } | null>(null);
   const home = row.shading.query ?? row.top[0]?.key ?? 0;
@@ -212,7 +231,10 @@ function Body({ head, row, book, stepBy }: BodyProps) {
       <div class="row-body">
         <div class="row-left">
           <RowReadout row={row} looked={looked.value} book={book} />
-          <RowText {...{ book, looked, target, shading: row.shading, total: head.shape[1] }} />
+          <RowText
+            {...{ book, looked, target, shading: row.shading, total: head.shape[1] }}
+            rowOf={(key) => ownRow(where, head, key)}
+          />
           <Legend
             scale={head.scale}
             words="weight × visible keys; below it plain, hidden tokens grey"
@@ -221,7 +243,12 @@ function Body({ head, row, book, stepBy }: BodyProps) {
         </div>
         <aside class="row-right">
           {row.mass && <Cumulative mass={row.mass} />}
-          <TopKeys row={row} looked={looked.value} onLook={look} />
+          <TopKeys
+            {...{ row }}
+            looked={looked.value}
+            onLook={look}
+            rowOf={(key) => ownRow(where, head, key)}
+          />
         </aside>
       </div>
       <p class="soft head-caveat">{row.facts.caveat}</p>

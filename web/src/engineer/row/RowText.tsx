@@ -12,6 +12,8 @@ interface Props {
   readonly looked: Signal<number | null>;
   /** Asks for a key to be brought into view. */
   readonly target: Signal<{ readonly key: number } | null>;
+  /** Where a token's own row is; null where it has none. */
+  readonly rowOf: (key: number) => string | null;
 }
 
 const LINE = 28; // as in row.css
@@ -20,7 +22,7 @@ const GUTTER = 64;
 const SPARE = 600; // pixels of text kept above and below the screen
 
 /** The prompt, shaded by the weights of one row. */
-export function RowText({ book, total, shading, looked, target }: Props) {
+export function RowText({ book, total, shading, looked, target, rowOf }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const wide = useSignal(0);
   const top = useSignal(0);
@@ -61,7 +63,10 @@ export function RowText({ book, total, shading, looked, target }: Props) {
       <div style={{ height: `${heights.top(first)}px` }} />
       {wide.value > 0 &&
         shown.map((n) => (
-          <Chunk key={n} {...{ n, total, book, shading, looked, guess: heights.height(n) }} />
+          <Chunk
+            key={n}
+            {...{ n, total, book, shading, looked, rowOf, guess: heights.height(n) }}
+          />
         ))}
       <div style={{ height: `${Math.max(heights.total - heights.top(stop), 0)}px` }} />
     </section>

@@ -1,4 +1,5 @@
 import { Figure } from "../../parts/Figure";
+import { Term } from "../Glossary";
 import { shortened, spelledIfKnown } from "../head/spelling";
 import { Weight } from "../head/Weight";
 import type { Row } from "./rowAnswers";
@@ -9,10 +10,12 @@ interface Props {
   readonly row: Row;
   readonly looked: number | null;
   readonly onLook: (key: number) => void;
+  /** Where a token's own row is; null where it has none. */
+  readonly rowOf: (key: number) => string | null;
 }
 
 /** The heaviest keys in numbers: what the arcs show. */
-export function TopKeys({ row, looked, onLook }: Props) {
+export function TopKeys({ row, looked, onLook, rowOf }: Props) {
   let together = 0;
   const sums = row.top.map(({ weight }) => {
     together += weight;
@@ -32,13 +35,15 @@ export function TopKeys({ row, looked, onLook }: Props) {
               </th>
               <th scope="col">weight</th>
               <th scope="col">together</th>
-              <th scope="col">× even share</th>
+              <th scope="col">
+                <Term name="× even share" />
+              </th>
             </tr>
           </thead>
           <tbody>
             {row.top.map(({ key }, n) => (
               <tr key={key} data-key={key} aria-current={key === looked ? "true" : undefined}>
-                <KeyCells row={row} n={n} together={sums[n] ?? 0} onLook={onLook} />
+                <KeyCells row={row} n={n} together={sums[n] ?? 0} {...{ onLook, rowOf }} />
               </tr>
             ))}
           </tbody>
@@ -54,10 +59,13 @@ interface CellsProps {
   readonly n: number;
   readonly together: number;
   readonly onLook: (key: number) => void;
+  readonly rowOf: (key: number) => string | null;
 }
 
-function KeyCells({ row, n, together, onLook }: CellsProps) {
+function KeyCells({ row, n, together, onLook, rowOf }: CellsProps) {
   const { key, weight } = row.top[n] ?? { key: 0, weight: Number.NaN };
+  const token = shortened(spelledIfKnown(row.facts.top[n]?.token), 16);
+  const to = rowOf(key);
   return (
     <>
       <th scope="row">
@@ -65,7 +73,7 @@ function KeyCells({ row, n, together, onLook }: CellsProps) {
           {key}
         </button>
       </th>
-      <td class="word">{shortened(spelledIfKnown(row.facts.top[n]?.token), 16)}</td>
+      <td class="word">{to === null ? token : <a href={to}>{token}</a>}</td>
       <td data-part="top-weight" data-value={String(weight)}>
         <Weight value={weight} />
       </td>
