@@ -82,8 +82,8 @@ def test_the_grid_has_the_palettes_colours(at, recording):
 
 def test_arrow_keys_and_enter_open_a_head(at, recording):
     page = at("view=overview", "overview")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
+    for key in ("ArrowUp",) * 3 + ("ArrowLeft",) * 4 + ("ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
     assert page.locator("[data-part=grid-panel]").inner_text().startswith("L1H1")
     shown = figures(page, "[data-part=grid-panel]")
     peak = float(np.asarray(recording.grid("peak"))[1, 1])

@@ -14,8 +14,8 @@ from real_models import smollm2
 from recorder.models import tiny, tokens
 from regard.errors import InputError, ShapeError
 from regard.recorder import drive as driving
-from regard.recorder.drive import compare_with_eager, drive, estimate
-from regard.recorder.plan import Choice, make_plan
+from regard.recorder.drive import Estimate, compare_with_eager, drive, estimate
+from regard.recorder.plan import Choice, Size, make_plan
 from regard.recorder.tokens import (
     Encoded,
     check_length,
@@ -190,6 +190,13 @@ def test_a_plan_counts_the_chosen_layers_and_heads() -> None:
     assert some.plan(100, 10**9).total_bytes < every.plan(100, 10**9).total_bytes
     assert 0 < every.seconds(100) < every.seconds(1000) < every.seconds(1000, generate=50)
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_time_is_what_was_measured_times_how_much_there_is() -> None:
+    """The quadratic part is attention's own: it is not taken from the rate of a short pass."""
+    one = Estimate((Size(4, 2, 8, 1, 1),) * 3, (), per_token=1e-3, per_cell=1e-9, per_step=0.1)
+    cells = 3 * 4 * 8 * 10_000**2 / 2
+    assert one.seconds(10_000, generate=5) == pytest.approx(10 + 1e-9 * cells + 0.5)
 
 
 def test_what_does_not_exist_is_told_before_anything_runs() -> None:

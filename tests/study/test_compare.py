@@ -152,3 +152,26 @@ def test_what_cannot_be_compared() -> None:
         study.compare_recordings(a, a, rows=0)
     with pytest.raises(InputError, match="prompt 2 does not exist"):
         study.compare_recordings(a, a, prompts=(0, 2))
+
+
+def test_heads_that_park_on_the_first_token_are_not_the_farthest_apart() -> None:
+    """Of two texts of other lengths that begin with other words, and share some."""
+    left, right = text(N), text(N - 20)
+    right[0] = int(left.max()) + 1  # a word that the other text does not have
+    right[1:60] = left[1:60]
+
+    def two_heads(ids: np.ndarray) -> Recording:
+        parked = np.zeros((len(ids), len(ids)))
+        parked[:, 0] = 1
+        return record_planted(np.stack([parked, mixed(targets(ids)["uniform"])])[None], ids)
+
+    found = study.compare_recordings(two_heads(left), two_heads(right))
+    away = {one.label: one.distance for one in found.heads}
+    assert away["L0H0"] < 0.01 < away["L0H1"] and found.heads[0].label == "L0H1"
+    assert found.alignment.endswith("and the first tokens do")
+
+
+def test_progress_is_told_head_by_head(planted: Any) -> None:
+    told: list[tuple[int, int]] = []
+    study.compare_recordings(planted, planted, go_on=lambda done, total: told.append((done, total)))
+    assert [done for done, _ in told] == list(range(told[0][1])) and len(set(told)) == len(told)

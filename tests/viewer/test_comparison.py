@@ -8,7 +8,7 @@ from regard.errors import InputError
 from regard.recording import open
 from regard.study import compare_recordings
 from regard.testing.recordings import WORDS, make_state
-from regard.viewer.answers import comparison
+from regard.viewer.answers import comparison, comparison_progress
 from regard.viewer.opened import Opened
 from regard.views import comparison as module
 from viewer.served import make_opened
@@ -90,3 +90,17 @@ def test_nothing_in_common(tmp_path, two):
     said = r"^run\.regard and cross\.regard have no head in common$"
     with pytest.raises(InputError, match=said):
         comparison((two, 0), (cross, 0))
+
+
+def test_progress_is_known_while_it_is_made(two):
+    """And nothing is said of a comparison that nobody waits for."""
+    told = []
+
+    def look():
+        told.append(comparison_progress((two, 0), (two, 1)))
+
+    comparison((two, 0), (two, 1), look)
+    heads = len(two.prompt(0))
+    assert [one["done"] for one in told[1:]] == list(range(heads - 1))
+    assert {one["total"] for one in told[1:]} == {heads}
+    assert comparison_progress((two, 0), (two, 1)) == {"done": 0, "total": 0}

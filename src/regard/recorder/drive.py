@@ -28,6 +28,7 @@ from regard.recorder.plan import TOP, Choice, Plan, Size, make_plan
 from regard.recorder.session import Recorder
 from regard.recorder.tokens import Encoded, texts_of
 from regard.recording import Recording
+from regard.summary import Matching
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
 _PROBE = 128  # tokens that the model reads for an estimate
@@ -294,13 +295,16 @@ def _per_cell(sizes: tuple[Size, ...], tokens: int, device: torch.device) -> flo
         torch.randn(1, heads, tokens, one.dim, device=device, dtype=kind)
         for heads in (one.heads, one.key_heads)
     )
-    summaries = CallMeasures(top=TOP, cell=max(tokens // _CELLS, 1)).summaries()
+    marks = torch.arange(tokens, device=device)[None]
+    copies = Matching(marks, marks)
+    kept = CallMeasures(TOP, max(tokens // _CELLS, 1), duplicate=copies, prefix=copies)
+    summaries = kept.summaries()
 
-    def measure(rows: int = tokens) -> None:
-        attend(query[:, :, :rows], key, key, mask=Causal(), summaries=summaries)
+    def measure() -> None:
+        attend(query, key, key, mask=Causal(), summaries=summaries)
 
     with unheard():
-        measure(1)  # which compiles
+        measure()  # which compiles
         took = _seconds(measure, device)
     return took / (tokens * tokens / 2 * one.heads * one.dim)
 

@@ -31,7 +31,7 @@ class Ranked:
     def is_first_sink(self) -> bool:
         """Whether it says no more than that attention is parked on the first token, which is no
         discovery: such labels come last."""
-        return self.finding.pattern == "sink" and self.finding.detail.get("keys") == [0]
+        return is_first_sink(self.finding)
 
     @property
     def row(self) -> int | None:
@@ -52,6 +52,11 @@ class Ranked:
             "non_sink": as_number(head.non_sink), **self.finding.as_dict(),
             "sentence": self.sentence,
         }  # fmt: skip
+
+
+def is_first_sink(finding: Finding) -> bool:
+    """Whether a label says that attention is parked on the first token, and no more."""
+    return finding.pattern == "sink" and finding.detail.get("keys") == [0]
 
 
 class RankedLabels(Sequence[Ranked]):
@@ -103,6 +108,11 @@ class Report:
     def told(self) -> Sequence[Ranked]:
         """The most surprising ones."""
         return self.found[: self.top]
+
+    @property
+    def discoveries(self) -> int:
+        """How many labels say more than that attention is parked on the first token."""
+        return sum(one.holds and not is_first_sink(one) for head in self.heads for one in head)
 
     def counts(self) -> dict[str, int]:
         """How many heads have each label, most frequent first; `unclear` last."""

@@ -30,18 +30,22 @@ def stands_out(recording: Recording, prompt: int = 0) -> list[Ranked]:
     return [one for one in told if not one.is_first_sink]
 
 
-def why_nobody(tokens: int) -> str:
-    """Said where no head stands out in a text of so many tokens."""
+def why_nobody(tokens: int, labels: int = 0) -> str:
+    """Said where no head stands out in a text of so many tokens, of whose labels all are about
+    the first one."""
     if tokens < LEAST_TOKENS:
         return f"{count(tokens, 'token')} show no pattern; labels need {LEAST_TOKENS}"
-    return "no head shows a pattern beyond chance (attention parked on the first token aside)"
+    words = "no head shows a pattern beyond chance"
+    return (
+        f"{words}, except that {count(labels, 'head')} park on the first token" if labels else words
+    )
 
 
 def report_answer(report: Report, **told: Any) -> ReportAnswer:
     """The findings that are told, and the scores of all heads; `told` stands instead of what the
     report says itself."""
-    nobody = "" if len(report.found) else why_nobody(report.tokens)
-    apart = sum(not one.is_first_sink for one in report.told[:STAND_OUT])
+    apart = min(STAND_OUT, report.discoveries)
+    nobody = "" if apart else why_nobody(report.tokens, len(report.found))
     own = {"stand_out": apart, "why_nobody": nobody}
     return cast(ReportAnswer, report.as_dict() | own | told)
 

@@ -331,7 +331,7 @@ class ReportAnswer(TypedDict):
     unknown: dict[str, str]
     labels: int
     stand_out: int  # So many of the findings stand on an overview.
-    why_nobody: str  # Why no head has a label; "" where one has.
+    why_nobody: str  # Why no head stands out; "" where one does.
     knocked: dict[str, Facts]
     findings: list[FindingAnswer]
     heads: list[StudiedAnswer]

@@ -309,7 +309,7 @@ export interface Report {
   readonly labels: number;
   /** So many of the findings stand on an overview. */
   readonly stand_out: number;
-  /** Why no head has a label; "" where one has. */
+  /** Why no head stands out; "" where one does. */
   readonly why_nobody: string;
   readonly knocked: Readonly<Record<string, Facts>>;
   readonly findings: readonly Finding[];

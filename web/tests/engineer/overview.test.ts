@@ -37,6 +37,7 @@ describe("the grid", () => {
     const large = layoutOf(760, 32, 32);
     expect(large.width).toBeLessThanOrEqual(760);
     expect(layoutOf(900, 200, 8).step).toBe(40);
+    expect(layoutOf(1500, 200, 8).step).toBe(62);
     expect(layoutOf(10, 4, 64).step).toBe(8);
     expect(naturalWidth(2, 2)).toBe(44 + 2 * 160);
   });

@@ -47,11 +47,24 @@ interface Props {
 const PANEL_WIDTH = 270;
 const GAP = 12;
 const NARROW = 480;
+const LARGE = 36; // pixels of a cell that reads well
 
 /** The room of what stands beside the cells, the gap included; 0 where the cells need it all. */
 function stripWidth(room: number, layers: number, heads: number): number {
   const wanted = GAP + (room < NARROW ? 76 : 104);
   return layoutOf(room - wanted, layers, heads, innerHeight).width <= room - wanted ? wanted : 0;
+}
+
+/** With room for the panel beside it, where cells stay large. */
+function roomyLayout(
+  width: number,
+  layers: number,
+  heads: number,
+  tall: number,
+  isPanelled: boolean,
+): GridLayout {
+  const beside = layoutOf(width - PANEL_WIDTH, layers, heads, tall);
+  return isPanelled && beside.step >= LARGE ? beside : layoutOf(width, layers, heads, tall);
 }
 
 /** Layers down, heads across; one canvas, and one link that lies over the cell that is meant. */
@@ -64,7 +77,10 @@ export function HeadGrid(props: Props) {
   const strip = props.beside ? stripWidth(room, layers, heads) : 0;
   const width = Math.max(room - strip, 0);
   const tall = useWindowHeight();
-  const layout = useMemo(() => layoutOf(width, layers, heads, tall), [width, layers, heads, tall]);
+  const layout = useMemo(
+    () => roomyLayout(width, layers, heads, tall, props.panel !== undefined),
+    [width, layers, heads, tall, props.panel !== undefined],
+  );
   const hasPanel = props.panel !== undefined && width - layout.width >= PANEL_WIDTH;
   const [moved, setCell] = useState<Cell | null>(null); // until somebody points, the start is meant
   const cell = moved ?? props.start ?? { layer: 0, head: 0 };

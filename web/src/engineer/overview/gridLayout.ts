@@ -23,7 +23,7 @@ const LABELS = { left: 44, top: 18 } as const;
 const LEAST_STEP = 8;
 const MOST_STEP = 160;
 const ABOVE = 300; // pixels of a window that other things take
-const READABLE_STEP = 40; // below it, height no longer matters
+const READABLE = [40, 64] as const; // below it, height no longer matters: in a narrow, a wide window
 const WINDOW = 1080;
 
 /** As large as the width allows, and as fits into the window where that is still readable. */
@@ -34,7 +34,8 @@ export function layoutOf(
   tall: number = WINDOW,
 ): GridLayout {
   const across = (width - LABELS.left) / Math.max(heads, 1);
-  const down = Math.max((tall - ABOVE) / Math.max(layers, 1), READABLE_STEP);
+  const readable = Math.min(Math.max(width / 24, READABLE[0]), READABLE[1]);
+  const down = Math.max((tall - ABOVE) / Math.max(layers, 1), readable);
   const step = Math.floor(Math.min(Math.max(Math.min(across, down), LEAST_STEP), MOST_STEP));
   const gap = step >= 14 ? 2 : 1;
   return {

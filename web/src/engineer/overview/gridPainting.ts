@@ -76,6 +76,7 @@ function paintCell(pen: CanvasRenderingContext2D, picture: Picture, cell: Cell, 
   } else {
     const { side } = paint.given;
     const from = [cell.head * side, cell.layer * side, side, side] as const;
+    pen.imageSmoothingEnabled = layout.size < side; // what is enlarged stays sharp
     pen.drawImage(paint.atlas, ...from, x, y, layout.size, layout.size);
   }
 }

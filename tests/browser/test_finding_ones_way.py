@@ -1,0 +1,202 @@
+"""From words to rows: tokens that are clicked, words that are found, heads that are kept."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+from browser.reading import overflow
+from regard.colour import lightness
+from regard.testing.recordings import in_memory, on_disk
+from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from regard.views.overview import whole_overview
+
+# As a recording made before had them: two bytes of Ä on two tokens.
+TOKENS = ["S", "ü", "ß", "e", "ĠÃ", "Ħ", "p", "fel", " und", "ĠÃ", "Ħ", "p", "fel", "."]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ways")
+    on_disk(folder / "a.regard", TOKENS)
+    ids = text(160)
+    aims = targets(ids)
+    layers = [[mixed(aims[kind], noise=0.3, seed=n) for kind in ("previous", "uniform", "self")]
+              for n in range(2)]  # fmt: skip
+    record_planted(np.array(layers), ids, folder / "planted.regard")
+    return folder / "a.regard", folder / "planted.regard"
+
+
+@pytest.fixture(scope="module")
+def address(view, files):
+    return view(files[0])
+
+
+@pytest.fixture(scope="module")
+def planted(view, files):
+    return view(files[1])
+
+
+@pytest.fixture
+def at(tab):
+    def open_place(address, place, ready, **how):
+        page = tab(f"{address}&{place}", **how)
+        page.wait_for_selector(f"html[data-ready={ready}]")
+        return page
+
+    return open_place
+
+
+def place_of(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
+
+
+def opens_on():
+    return whole_overview(in_memory(TOKENS)[0])["opens_on"]
+
+
+def test_the_overview_opens_on_the_head_that_stands_out(at, address):
+    page = at(address, "view=overview", "overview")
+    first = opens_on()
+    assert page.locator("[data-part=grid-cell]").get_attribute("data-head") == first != "L0H0"
+    chosen = page.locator("[data-part=statistic]").input_value()
+    assert chosen == whole_overview(in_memory(TOKENS)[0])["statistic"]
+
+
+def test_a_token_of_the_text_opens_its_row(at, address):
+    page = at(address, "view=overview", "overview")
+    words = page.locator("[data-part=word]")
+    assert "".join(words.all_inner_texts()) == "Süße Ä⋯pfel und Ä⋯pfel."
+    words.nth(8).click()
+    page.wait_for_selector("html[data-ready=row]")
+    assert page.locator("[data-part=row-page]").get_attribute("data-row") == "8"
+    page.locator("[data-part=row-text] [data-key='4']").click()
+    page.wait_for_selector("[data-part=row-page][data-row='4']")
+    assert page.locator("[data-part=row-token]").inner_text() == "␣Ä"
+
+
+def test_a_token_of_an_axis_opens_its_row(at, address):
+    page = at(address, "view=head&head=L0H1", "head")
+    axis = page.locator("[data-part=axis-queries]")
+    box, size = axis.bounding_box(), float(page.locator("[data-part=map]").get_attribute(
+        "data-px-per-token"))  # fmt: skip
+    axis.click(position={"x": box["width"] / 2, "y": 5.5 * size})
+    page.wait_for_selector("[data-part=row-page][data-row='5']")
+
+
+@pytest.mark.parametrize(("typed", "rows"), [("äpfel", [4, 9]), ("süße", [0]), ("Birne", [])])
+def test_words_are_found_where_they_begin(at, address, typed, rows):
+    page = at(address, "view=overview", "overview")
+    page.locator("[data-part=goto] input").fill(typed)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-part=found-words], [data-part=no-words]")
+    links = page.locator("[data-part=found-words] a")
+    assert [int(one.get_attribute("data-token")) for one in links.all()] == rows
+    if rows:
+        links.last.click()
+        page.wait_for_selector(f"[data-part=row-page][data-row='{rows[-1]}']")
+
+
+def test_go_to_takes_words_and_numbers(at, address):
+    page = at(address, "view=row&head=L0H1&row=2", "row")
+    page.keyboard.press("g")
+    page.locator("[data-part=goto] input").fill("Äpfel")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-part=row-page][data-row='4']")
+    page.keyboard.press("g")
+    page.locator("[data-part=goto] input").fill("11")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-part=row-page][data-row='11']")
+    page.keyboard.press("g")
+    page.locator("[data-part=goto] input").fill("Birne")
+    page.keyboard.press("Enter")
+    assert "not in the text" in page.locator("[data-part=goto] [role=alert]").inner_text()
+
+
+def test_heads_are_pinned_and_noted_and_the_address_keeps_it(at, address, tab):
+    page = at(address, "view=head&head=L0H1", "head")
+    page.locator("[data-part=pin]").click()
+    page.locator("[data-part=pin-note]").fill("looks back | far")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.locator("[data-part=tabs] a").first.click()
+    page.wait_for_selector("[data-part=pinned]")
+    assert place_of(page)["pins"] == "L0H1~looks back / far"
+    page.reload()
+    page.wait_for_selector("[data-part=pinned]")
+    assert page.locator("[data-part=pin-note]").input_value() == "looks back / far"
+    page.locator("[data-part=pinned] button").click()
+    assert "pins" not in place_of(page)
+
+
+def test_heads_are_filtered_by_label(at, planted):
+    page = at(planted, "view=overview&show=ranked", "overview")
+    page.wait_for_selector("[data-part=label-chips]")
+    page.locator("[data-part=label-chips] [data-label=previous]").click()
+    assert place_of(page)["label"] == "previous"
+    shown = page.locator("[data-part=ranked] a")
+    assert sorted(shown.all_inner_texts()) == ["L0H0", "L1H0"]
+
+
+def test_words_are_explained_one_click_away(at, address):
+    page = at(address, "view=row&head=L0H1&row=5", "row")
+    page.locator("[data-part=term][data-term='× even share']").first.click()
+    chosen = page.locator("[data-part=glossary] [data-chosen=true]")
+    assert "number of keys" in chosen.inner_text()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("[data-part=glossary]", state="detached")
+
+
+_SHADED = """() => [...document.querySelectorAll("[data-part=row-text] .row-token[style]")].map(
+    (one) => [+one.dataset.value, getComputedStyle(one).backgroundColor])"""
+
+
+def shades(page):
+    """How light the tokens are that have a colour, the least weight first."""
+    found = [(weight, re.findall(r"[0-9.]+", colour)) for weight, colour in page.evaluate(_SHADED)]
+    some = sorted((weight, [int(n) for n in rgb]) for weight, rgb in found if len(rgb) == 3)
+    return lightness([rgb for _, rgb in some])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_heavy_weights_are_far_from_the_paper(at, planted, scheme):
+    page = at(planted, "view=row&head=L0H1&row=100", "row", color_scheme=scheme)
+    away = shades(page) * (-1 if scheme == "light" else 1)
+    assert away.size > 10 and away[-1] - away[0] > 0.1
+    assert (np.diff(away) >= -0.003).all()  # but for the rounding of colours
+
+
+def test_one_recording_offers_two_heads_whose_maps_move_together(at, planted):
+    page = at(planted, "view=compare", "compare")
+    commands = page.locator("[data-part=nothing-to-compare]").inner_text()
+    assert "regard view planted.regard other.regard" in commands
+    assert "regard record " in commands
+    maps = [page.locator(f"[data-part=map-{one}] canvas").first for one in ("head", "second")]
+    for one in maps:
+        one.wait_for()
+    page.wait_for_function(
+        "() => document.querySelectorAll('[data-part=two-heads] [data-px-per-token]').length === 2"
+    )
+    before = [float(one.get_attribute("data-px-per-token")) for one in maps]
+    maps[0].hover()
+    page.mouse.wheel(0, -400)
+    page.wait_for_function(
+        f"""() => [...document.querySelectorAll('[data-part=two-heads] [data-px-per-token]')]
+            .every((one) => +one.dataset.pxPerToken > 1.1 * {max(before)})"""
+    )
+    after = [one.evaluate("one => ({...one.dataset})") for one in maps]
+    assert after[0]["originX"] == after[1]["originX"]
+    assert after[0]["pxPerToken"] == after[1]["pxPerToken"]
+    page.locator("[data-part=choose-second]").select_option("L1H2")
+    page.wait_for_selector("[data-part=map-second][data-head=L1H2]")
+    assert place_of(page)["second"] == "L1H2"
+
+
+@pytest.mark.parametrize("place", ["view=overview", "view=compare", "view=row&head=L0H1&row=5"])
+def test_nothing_is_wider_than_a_phone(at, address, place):
+    ready = place.split("=")[1].split("&")[0]
+    page = at(address, f"{place}&pins=L0H1~a+note", ready, width=390, height=844)
+    assert overflow(page) <= 0
