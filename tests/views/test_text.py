@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from regard.views.schema import as_json, facts_for_json
-from regard.views.text import bytes_in_words, count, large_number
+from regard.views.schema import as_json
+from regard.views.text import bytes_in_words, count, facts_for_json, large_number
 
 
 def test_numbers_become_json():

@@ -15,9 +15,8 @@ from regard.views.schema import (
     ManyStatisticAnswer,
     ReportAnswer,
     as_json,
-    facts_for_json,
 )
-from regard.views.text import CAVEAT, count
+from regard.views.text import CAVEAT, count, facts_for_json
 
 STAND_OUT: Final = 5  # findings on an overview
 

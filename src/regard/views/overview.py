@@ -24,9 +24,8 @@ from regard.views.schema import (
     StandingAnswer,
     TokensAnswer,
     as_json,
-    facts_for_json,
 )
-from regard.views.text import CAVEAT, why_unknown
+from regard.views.text import CAVEAT, facts_for_json, why_unknown
 from regard.views.uniform import scale_answer
 
 MOST_TOKENS: Final = 8192  # in one answer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +16,6 @@ Known: TypeAlias = float | None  # None where a number is not known or not finit
 Facts: TypeAlias = Mapping[str, Any]  # as a file says them
 Grid: TypeAlias = list[list[Known]]  # layers × heads
 How: TypeAlias = Literal["mean", "max"]
-
-_MOST_NESTED: Final = 64  # lists and objects in one fact
 
 
 # ── a recording ──────────────────────────────────────────────────────────────────────────────
@@ -485,20 +483,6 @@ def as_json(values: ArrayLike) -> Any:
         numbers[~np.isfinite(given)] = None
         return numbers.tolist()
     return given.tolist()
-
-
-def facts_for_json(facts: Facts) -> dict[str, Any]:
-    """Facts out of a file: NaN and infinities, which JSON does not have, as null; what is nested
-    beyond all reason left out."""
-    kept = {}
-    for name, value in facts.items():
-        try:
-            text = json.dumps(value)
-        except RecursionError:
-            continue
-        if text.count("[") + text.count("{") <= _MOST_NESTED:
-            kept[name] = json.loads(text, parse_constant=lambda _: None)
-    return kept
 
 
 def as_text(value: Any) -> bytes:

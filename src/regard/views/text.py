@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 import numpy as np
 
 from regard.recording import PromptView
 from regard.study.words import CAVEAT as CAVEAT
+from regard.views.schema import Facts
 
+_MOST_NESTED: Final = 64  # lists and objects in one fact
 _SINKS: Final = ("sink", "non_sink")
 _NO_SINKS: Final = (
     "sinks cannot be told where too many keys share a bin; the number `first`, the mass on key 0, "
@@ -48,3 +51,17 @@ def why_unknown(prompt: PromptView, statistic: str) -> str:
         for label, place in prompt.places.items()
     )
     return _NO_SINKS if any(dark) else ""
+
+
+def facts_for_json(facts: Facts) -> dict[str, Any]:
+    """Facts out of a file: NaN and infinities, which JSON does not have, as null; what is nested
+    beyond all reason left out."""
+    kept = {}
+    for name, value in facts.items():
+        try:
+            text = json.dumps(value)
+        except RecursionError:
+            continue
+        if text.count("[") + text.count("{") <= _MOST_NESTED:
+            kept[name] = json.loads(text, parse_constant=lambda _: None)
+    return kept

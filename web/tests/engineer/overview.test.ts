@@ -32,12 +32,12 @@ describe("the grid", () => {
 
   it("fits the width, and a screen where that stays readable", () => {
     const wide = layoutOf(900, 30, 9);
-    expect(wide.step).toBe(40);
+    expect(wide.step).toBe(56);
     expect(layoutOf(900, 6, 12, 900).step).toBe(71);
     const large = layoutOf(760, 32, 32);
     expect(large.width).toBeLessThanOrEqual(760);
-    expect(layoutOf(900, 200, 8).step).toBe(40);
-    expect(layoutOf(1500, 200, 8).step).toBe(62);
+    expect(layoutOf(600, 200, 8).step).toBe(40);
+    expect(layoutOf(1500, 200, 8).step).toBe(64);
     expect(layoutOf(10, 4, 64).step).toBe(8);
     expect(naturalWidth(2, 2)).toBe(44 + 2 * 160);
   });

@@ -34,7 +34,7 @@ export function layoutOf(
   tall: number = WINDOW,
 ): GridLayout {
   const across = (width - LABELS.left) / Math.max(heads, 1);
-  const readable = Math.min(Math.max(width / 24, READABLE[0]), READABLE[1]);
+  const readable = Math.min(Math.max(width / 16, READABLE[0]), READABLE[1]);
   const down = Math.max((tall - ABOVE) / Math.max(layers, 1), readable);
   const step = Math.floor(Math.min(Math.max(Math.min(across, down), LEAST_STEP), MOST_STEP));
   const gap = step >= 14 ? 2 : 1;
