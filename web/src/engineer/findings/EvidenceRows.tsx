@@ -44,8 +44,9 @@ function Row({ row, label, where }: { row: EvidenceRow; label: string; where: Wh
   const name = row.last === row.row ? `row ${row.row}` : `rows ${row.row}–${row.last}`;
   return (
     <>
-      <a href={linkTo(rowPlace(where, label, row.row))}>{name}</a>{" "}
-      {row.token !== null && <code>{shortened(spelled(row.token), LETTERS)}</code>}{" "}
+      <a href={linkTo(rowPlace(where, label, row.row))}>
+        {name} {row.token !== null && <code>{shortened(spelled(row.token), LETTERS)}</code>}
+      </a>{" "}
       <span class="figure" data-value={row.value ?? ""}>
         {!row.exact && "≥ "}
         {short(row.value ?? Number.NaN)}
