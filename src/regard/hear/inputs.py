@@ -305,6 +305,11 @@ def sequences(
     return known
 
 
+def is_empty(call: Call) -> bool:
+    """Whether a call has no row: an empty batch, or no token."""
+    return call.shape.queries == 0 or 0 in call.shape.batch
+
+
 def _without_batch(given: ModelInputs, call: Call, known: int | None, path: str) -> int:
     """(L, D) and (H, L, D), where the first axis could also be the batch, or both in one."""
     if known == 1 or (known is None and _is_alone(given, call)):

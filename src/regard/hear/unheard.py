@@ -54,12 +54,29 @@ def missed_modules(
 
 
 def why_missed(
-    model: nn.Module, missed: dict[str, nn.Module], why: Mapping[str, str]
+    model: nn.Module, missed: dict[str, nn.Module], why: Mapping[str, str], heard: Collection[str]
 ) -> tuple[list[str], str]:
-    """The modules in words, layers alike together, with the reason where one is known; and a
-    sentence for a warning."""
+    """The modules in words, with the reason where one is known; and the end of a warning that
+    lists them, those whose attention was observed, and what would work."""
+    names = _named(missed, why)
+    observed = {path: model.get_submodule(path) for path in sorted(heard)}
+    others = [f"observed: {', '.join(_named(observed, {}))}"] if observed else []
+    return names, "; ".join([", ".join(names), *others, *_families(model, missed), HEARD])
+
+
+def what_ran(model: nn.Module, ran: Collection[str], noticed: Mapping[str, str]) -> str:
+    """Of a model in which nothing was heard."""
+    name = type(model).__name__
+    missed = missed_modules(model, ran, (), noticed)
+    if missed:
+        return f"{name} ran, with {', '.join(_named(missed, noticed))}"
+    return f"{name} ran, and nothing in it looks like attention"
+
+
+def _named(modules: Mapping[str, nn.Module], why: Mapping[str, str]) -> list[str]:
+    """Layers alike together, with the reason where one is known."""
     groups: Counter[tuple[str, str]] = Counter()
-    for path, module in missed.items():
+    for path, module in modules.items():
         name = f"{without_numbers(path) or 'the model'} ({type(module).__name__})"
         inside = (reason for one, reason in why.items() if f"{one}.".startswith(f"{path}."))
         groups[name, next(filter(None, (why.get(path), *inside)), "")] += 1
@@ -67,15 +84,13 @@ def why_missed(
     for (name, reason), count in groups.items():
         many = name if count == 1 else f"{name}, {count} of them"
         said.append(f"{many}: {reason}" if reason else many)
-    return said, "; ".join(
-        [f"not recorded, although they ran: {', '.join(said)}", *_families(model, missed), HEARD]
-    )
+    return said
 
 
 HEARD = (
-    "regard hears what goes through regard.attend, transformers' attention interface, torch's "
-    "scaled_dot_product_attention, FlexAttention and varlen_attn, flash-attn, xformers and "
-    "Transformer Engine"
+    "regard observes attention that is computed by regard.attend, transformers' attention "
+    "interface, torch's scaled_dot_product_attention, FlexAttention or varlen_attn, flash-attn, "
+    "xformers or Transformer Engine: use one of them, or pass q and k to regard.replay"
 )
 
 

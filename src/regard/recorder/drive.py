@@ -274,7 +274,7 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     count = sum(p.numel() for p in model.parameters())
     every = tuple(size for _, size in listener.sizes)
     modules = missed_modules(model, where.ran, where.attended, noticed)
-    deaf = why_missed(model, modules, noticed)[0] if modules else ()
+    deaf = why_missed(model, modules, noticed, where.attended)[0] if modules else ()
     rate = 2 * count * first.shape[1] / took
     return Estimate(every, listener.chosen(choice), count, rate, tuple(deaf))
 
