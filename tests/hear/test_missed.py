@@ -192,14 +192,44 @@ def test_other_attention_beside_what_is_monitored_is_named_once(kind: Any) -> No
 
 
 @torch.no_grad()
-def test_nothing_but_other_attention_is_named_before_it_is_refused() -> None:
+def test_nothing_but_other_attention_is_named_where_it_is_refused() -> None:
     model = nn.Sequential(ByHand())
     with (
-        pytest.warns(RegardWarning, match=r"not recorded, although they ran: \* \(ByHand\)"),
-        pytest.raises(InputError, match="no attention was heard"),
+        in_silence(),
+        pytest.raises(
+            InputError, match=r"no attention was heard: Sequential ran, with \* \(ByHand"
+        ),
         regard.record(model),
     ):
         model(X)
+
+
+@torch.no_grad()
+def test_torchscript_is_named() -> None:
+    model = nn.Sequential(Torch(), torch.jit.trace(MyAttention(), X), torch.jit.trace(Torch(), X))
+    with pytest.warns(RegardWarning, match="not recorded"), regard.record(model) as rec:
+        model(X)
+    assert rec.unheard == ("* (TopLevelTracedModule), 2 of them",)
+
+
+@torch.no_grad()
+def test_an_exported_model_is_heard() -> None:
+    model = Torch().eval()
+    exported = torch.export.export(model, (X,)).module()
+    recordings = []
+    for one in (model, exported):
+        with in_silence(), regard.record(one) as rec:
+            one(X)
+        recordings.append(rec["L0H1"][:, :])
+    np.testing.assert_array_equal(*recordings)
+
+
+@torch.no_grad()
+def test_a_compiled_model_is_named_as_it_is_written() -> None:
+    model = torch.compile(nn.Sequential(Torch(), ByHand()), backend="eager")
+    with pytest.warns(RegardWarning, match=r"ran: \* \(ByHand\)"), regard.record(model) as rec:
+        model(X)
+    assert rec.unheard == ("* (ByHand)",)
 
 
 @torch.no_grad()

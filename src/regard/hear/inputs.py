@@ -129,7 +129,11 @@ def _class_arguments(forward: Any) -> tuple[str, ...]:
 
 def _positional(function: Any) -> tuple[str, ...]:
     fixed, rest = [], ""
-    for one in signature(function).parameters.values():
+    try:
+        parameters = signature(function).parameters.values()
+    except ValueError:  # TorchScript's have none
+        return ("",)
+    for one in parameters:
         if one.kind is Parameter.VAR_POSITIONAL:
             rest = one.name
         elif one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):

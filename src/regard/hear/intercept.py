@@ -259,7 +259,10 @@ _WORDS = ("attention", "attn", "flash_fwd")
 @cache
 def _kind(func: Any) -> _Kind | None:
     """What a function of torch has to do with attention."""
-    if func is F.scaled_dot_product_attention:
+    if func in (
+        F.scaled_dot_product_attention,
+        torch.ops.aten.scaled_dot_product_attention.default,
+    ):
         return "torch"
     if func is F.multi_head_attention_forward:
         return "projected"

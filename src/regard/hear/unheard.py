@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.hear.intercept import is_hugging_face
@@ -32,6 +33,13 @@ def _projects(module: nn.Module) -> bool:
     return any(names <= inner for names in _PROJECTIONS)
 
 
+def _is_scripted(module: nn.Module) -> bool:
+    """Whether TorchScript computes attention in it, which no Python sees."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        return False
+    return "scaled_dot_product_attention" in str(getattr(module, "inlined_graph", ""))
+
+
 def missed_modules(
     model: nn.Module, ran: Collection[str], heard: Collection[str], noticed: Collection[str]
 ) -> dict[str, nn.Module]:
@@ -46,7 +54,7 @@ def missed_modules(
             outer in around and is_named(modules[outer]) for outer in _outer(path)
         )
         projects = _projects(module) and not any(outer in heard for outer in _outer(path))
-        looks = path not in around and (named or projects)
+        looks = path not in around and (named or projects or _is_scripted(module))
         counts = path in ran and (looks or path in noticed)
         if counts and not any(outer in found for outer in _outer(path)):
             found[path] = module
@@ -77,7 +85,8 @@ def _named(modules: Mapping[str, nn.Module], why: Mapping[str, str]) -> list[str
     """Layers alike together, with the reason where one is known."""
     groups: Counter[tuple[str, str]] = Counter()
     for path, module in modules.items():
-        name = f"{without_numbers(path) or 'the model'} ({type(module).__name__})"
+        place = without_numbers(path.replace("_orig_mod.", ""))  # torch.compile's wrapper
+        name = f"{place or 'the model'} ({type(module).__name__})"
         inside = (reason for one, reason in why.items() if f"{one}.".startswith(f"{path}."))
         groups[name, next(filter(None, (why.get(path), *inside)), "")] += 1
     said = []

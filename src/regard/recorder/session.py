@@ -313,7 +313,7 @@ class Recorder:
         """Name what ran and was not heard, in a warning and in the recording."""
         where = self._where
         missed = missed_modules(self.model, where.ran, where.attended, self._by_hand)
-        if missed:
+        if missed and self.heard_anything:  # else the error says so
             names, said = why_missed(self.model, missed, self._by_hand, where.attended)
             self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
             if self._kept_by is not None:
