@@ -52,9 +52,8 @@ def _doubts(found: Comparison, left: Recording, right: Recording) -> list[str]:
         )
     if left.is_live or right.is_live:
         doubts.append("still being written: this is about what there is so far")
-    for one in dict.fromkeys((left, right)):
-        if one.unheard:
-            doubts.append(f"{one.name}: not recorded: {', '.join(one.unheard)}")
+    halves = [one for one in (left, right) if one.unheard]
+    doubts += dict.fromkeys(f"{one.name}: not recorded: {', '.join(one.unheard)}" for one in halves)
     rows = max((one.rows for one in found.heads), default=0)
     if 0 < rows < _FEW:
         doubts.append(f"only {rows} rows stand for each other: these numbers say little")
