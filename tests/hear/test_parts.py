@@ -190,6 +190,33 @@ def test_several_inputs_of_one_call_are_prompts_and_not_layers(
             np.testing.assert_array_equal(prompt[layer, 3][:, :], right[layer, 3][:, :])
 
 
+class Universal(nn.Module):
+    """One layer, three times, with something before it that is no input."""
+
+    def __init__(self, before: nn.Module) -> None:
+        super().__init__()
+        self.before, self.layer = before, Torch()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, L, 32)."""
+        for step in range(3):
+            if isinstance(self.before, nn.Embedding):
+                x = x + self.before(torch.tensor(step))
+            else:
+                x = self.before(x.mT).mT
+            x = x + self.layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    "before", [nn.Embedding(3, 32), nn.Conv1d(32, 32, 3, padding=1)], ids=["step", "convolution"]
+)
+def test_what_runs_before_a_shared_layer_is_no_input(before: nn.Module) -> None:
+    model = Universal(before)
+    found = recorded(model, lambda: model(torch.randn(2, 6, 32)))
+    assert found.stacks == {"": (3, 4)} and len(found.prompts) == 2
+
+
 def test_two_stacks_that_share_an_embedding_read_one_prompt() -> None:
     class Both(Reads):
         def forward(self, batch: Any) -> Any:

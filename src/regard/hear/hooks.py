@@ -28,6 +28,8 @@ from regard.hear.inputs import (
     real_tokens,
 )
 
+_COLOURS = 4  # channels of a picture at most
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -59,7 +61,7 @@ class Pass:
     parts: list[str] = field(default_factory=list)  # what was called from outside, one by one
     left: tuple[int, ...] | None = None  # the shape that the last of them returned
     calls: Counter[str] = field(default_factory=Counter)
-    entrance: str = ""  # the first embedding or convolution: what reads a text or a picture
+    entrance: str = ""  # the first module that read a text or a picture
     reads_again: bool = False  # it was called once more after attention
 
     def read(self, stream: str, path: str, ids: Tensor | None, mask: Any) -> None:
@@ -129,7 +131,7 @@ class ModelHooks:
 
     def _entering(self, path: str, module: nn.Module) -> Callable[..., None]:
         names: tuple[str, ...] = ()
-        may_read = isinstance(module, nn.Embedding | nn.modules.conv._ConvNd)
+        may_read = _may_read(module)
 
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             nonlocal names
@@ -142,7 +144,7 @@ class ModelHooks:
             if self.now is not None:
                 self.ran.add(path)
                 if may_read:
-                    self._reads(self.now, path)
+                    self._reads(self.now, path, args)
                 elif self.now.reads_again and self.now.calls[path]:
                     self._next_text(self.now)
             self._stack.append(path)
@@ -197,9 +199,12 @@ class ModelHooks:
             now.batch = now.batch if ids is None else len(ids)
             now.cached = max(now.cached, cached_in(arguments))
 
-    def _reads(self, now: Pass, path: str) -> None:
+    def _reads(self, now: Pass, path: str, args: tuple[Any, ...]) -> None:
         """Remember the module that reads the input. Where it reads again, modules that attend again
         are not further layers (a layer that is shared reads nothing) but have another text."""
+        given = args[0] if args else None
+        if not (is_ids(given) or (isinstance(given, Tensor) and given.is_floating_point())):
+            return  # the number of a step, which universal transformers embed
         now.entrance = now.entrance or path
         inside = any(_is_inside(path, attending) for attending in now.calls)
         if path == now.entrance and now.calls and not inside and not self._twofold:
@@ -232,6 +237,12 @@ class ModelHooks:
         if not any(_is_inside(path, one) or _is_inside(one, path) for one in self._twofold):
             return "tokens"
         return {"encoder": "encoder", "decoder": "tokens"}.get(last, "")
+
+
+def _may_read(module: nn.Module) -> bool:
+    """Embeddings of tokens (B, L); convolutions over colours or sound, not over features."""
+    picture = isinstance(module, nn.modules.conv._ConvNd) and module.in_channels <= _COLOURS
+    return picture or isinstance(module, nn.Embedding)
 
 
 def _is_inside(path: str, outer: str) -> bool:
