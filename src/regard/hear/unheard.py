@@ -77,7 +77,8 @@ def what_ran(model: nn.Module, ran: Collection[str], noticed: Mapping[str, str])
     name = type(model).__name__
     missed = missed_modules(model, ran, (), noticed)
     if missed:
-        return f"{name} ran, with {', '.join(_named(missed, noticed))}"
+        named = f"{name} ran, with {', '.join(_named(missed, noticed))}"
+        return "; ".join([named, *_families(model, missed)])
     return f"{name} ran, and nothing in it looks like attention"
 
 
