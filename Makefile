@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: resolve demo lesson page test test-fast test-families test-gpu sanitize check format docs site tutorials pictures dist clean help
+.PHONY: resolve demo lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,15 @@ test-fast: $(READY)  ## without browsers, real models and long sweeps: every fol
 # about ten minutes on two idle cores; `make test` has forty of them
 test-families: $(READY)  ## every model type of transformers against regard; writes docs/families.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m regard.testing.families --page docs/families.md $(ARGS)
+
+# inseq apart: its pins exclude TransformerLens 4
+PEERS := peers inseq
+test-peers: $(PEERS:%=$(VENV)/%/.ready)  ## the recipes, timm and SentenceTransformer with those packages
+	@for peers in $(PEERS); do \
+	  OMP_NUM_THREADS=1 $(VENV)/$$peers/bin/python -m pytest -rs tests/hear/test_peers.py \
+	    tests/house/test_blocks.py::test_blocks_that_need_a_package_run_where_it_is $(ARGS) \
+	    || exit 1; \
+	done
 
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows
@@ -108,6 +117,9 @@ clean:  ## remove everything that can be made again
 
 $(READY): pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV)
+
+$(VENV)/%/.ready: pyproject.toml tools/environment.py
+	@$(PYTHON) tools/environment.py $(@D) $*
 
 # zig among them, 400 MB
 $(VENV)/.dist: $(READY)

@@ -5,6 +5,7 @@ would pull gigabytes of CUDA libraries that nothing here could use. A torch that
 there and new enough (a cluster's own build, say) is kept and seen from inside the environment.
 
     python3 tools/environment.py .venv
+    python3 tools/environment.py .venv/peers peers   one to run tests with another extra's packages
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from build_page import NODE_PACKAGE, has_node
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 11)
 CPU_TORCH = "torch==2.13.0"
+EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev"
+TESTING = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100")
 
 TORCH_VERSION = "import importlib.metadata as m; print(m.version('torch'))"
 
@@ -39,8 +42,9 @@ def install(python: Path, *what: str) -> None:
     subprocess.run([*command, *what], check=True)
 
 
-def main(folder: Path) -> None:
-    """Create the environment in `folder`, install regard editable, leave the stamp `.ready`."""
+def main(folder: Path, extra: str = "") -> None:
+    """Create the environment in `folder`, install regard editable, leave the stamp `.ready`. With
+    an `extra`, what its packages are tested with instead of everything."""
     if sys.version_info < OLDEST_PYTHON:
         found, needed = sys.version.split()[0], ".".join(map(str, OLDEST_PYTHON))
         sys.exit(f"regard needs Python {needed} or newer; {sys.executable} is {found}")
@@ -52,16 +56,17 @@ def main(folder: Path) -> None:
     if not torch_is_suitable(str(python)):
         has_gpu = shutil.which("nvidia-smi") is not None
         install(python, "torch>=2.11" if has_gpu else CPU_TORCH)
-    if not has_node():
-        install(python, NODE_PACKAGE)
-    install(
-        python, "--editable", ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev]"
-    )
+    if extra:
+        install(python, *TESTING, "--editable", f".[torch,huggingface,view,{extra}]")
+    else:
+        if not has_node():
+            install(python, NODE_PACKAGE)
+        install(python, "--editable", f".[{EVERYTHING}]")
     (folder / ".ready").touch()
 
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]))
+        main(Path(sys.argv[1]), *sys.argv[2:3])
     except subprocess.CalledProcessError as error:
         sys.exit(f"set-up failed: {' '.join(map(str, error.cmd))}")

@@ -10,7 +10,7 @@ import torch
 
 import regard
 from regard.recording import open
-from regard.testing.recordings import on_disk
+from regard.testing.recordings import make_state, on_disk
 from regard.viewer.notebook import recording_page
 
 WORDS = [f"w{n % 20}" for n in range(64)]
@@ -30,6 +30,15 @@ def test_a_file_opens_draws_and_says_what_it_carries(tab, page):
     shown = tab(page[0])
     shown.wait_for_selector("html[data-ready=overview]")
     assert "every head of run.regard" in shown.locator("[data-part=carried]").inner_text()
+
+
+def test_a_file_names_attention_that_was_not_recorded(tab, tmp_path):
+    file = tmp_path / "page.html"
+    with open(make_state(tmp_path / "run.regard", "unheard")) as recording:
+        file.write_text(recording_page(recording), encoding="utf-8")
+    shown = tab(file.as_uri())
+    shown.wait_for_selector("html[data-ready=overview]")
+    assert "layers.*.attn (ByHand)" in shown.locator("[data-part=unheard]").inner_text()
 
 
 def test_a_file_shows_the_weights_of_a_row(tab, page):

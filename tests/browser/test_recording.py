@@ -359,6 +359,8 @@ def test_the_list_of_keys_takes_the_focus_and_gives_it_back(at):
         ("cross", "view=head&head=cross.L0H0", "head-page", "40"),
         ("window", "view=head&head=L0H0", "head-page", ""),
         ("no maps", "view=overview", "overview", ""),
+        ("unheard", "view=overview", "unheard", "layers.*.attn (ByHand), 3 of them"),
+        ("unheard", "view=findings", "findings", "layers.*.attn (ByHand), 3 of them"),
     ],
 )
 def test_every_state_says_what_it_is(tab, view, tmp_path, name, place, part, words):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.recording import open as open_recording
-from regard.testing.recordings import HOSTILE, on_disk
+from regard.testing.recordings import HOSTILE, make_state, on_disk
 from regard.testing.recordings.planted import mixed, record_planted, targets, text
 from regard.viewer import answers
 from regard.viewer.opened import Opened
@@ -97,6 +97,13 @@ def test_what_must_be_known_first_is_said(diff, tmp_path):
     out = " ".join(diff(short, short)[1].split())
     assert json.loads(diff(short, short, "--json")[1])["doubts"][0] in out
     assert "only 20 rows stand for each other" in out
+
+
+def test_attention_that_is_in_neither_is_named(diff, tmp_path):
+    path = make_state(tmp_path / "half.regard", "unheard")
+    said = "half.regard: not recorded: layers.*.attn (ByHand), 3 of them"
+    assert " ".join(diff(path, path)[1].split()).count(said) == 1
+    assert said in json.loads(diff(path, path, "--json")[1])["doubts"]
 
 
 def test_fewer_heads_and_fewer_rows(diff, files):

@@ -237,7 +237,10 @@ def changed(place: tuple[int, int], number: int) -> Tensor:
         ({"query": torch.randn(15, HEADS, DIM)}, ShapeError, "with cu_seqlens_q"),
         ({"key": torch.randn(40, 2, DIM)}, ShapeError, r"give the cache: \(blocks, size, Hkv, D\)"),
         ({"key": torch.randn(40, 16, 2, DIM).half()}, DTypeError, "all three need one dtype"),
-        ({"key": torch.randn(40, 16, 3, DIM)}, ShapeError, "not a multiple of 3 key heads"),
+        ({"key": torch.randn(40, 16, 3, DIM)}, ShapeError, "beside 3 key heads of 24; give query"),
+        ({"key": torch.randn(40, 2, 16, DIM)}, ShapeError, r"the cache \(40, 2, 16, 24\): "),
+        ({"query": torch.randn(5, HEADS, 3, DIM)}, ShapeError, r"query has shape \(5, 4, 3, 24\)"),
+        ({"query": torch.randn(5, 3, HEADS, DIM + 1)}, ShapeError, "heads of 25 numbers beside"),
         ({"lse": torch.randn(3, 3)}, ShapeError, "lse has shape"),
     ],
 )  # fmt: skip

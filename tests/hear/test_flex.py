@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention, noop_mask
 from torch.utils.checkpoint import checkpoint
 
 import regard
-from regard.errors import RegardWarning, UnavailableError
+from regard.errors import UnavailableError
+from regard.hear.flex import ScoreChange, read_flex
 from regard.recorder import layer_writer
 
 warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
@@ -214,12 +215,40 @@ def test_runs_of_keys_and_slopes_are_held_whatever_the_length(
     compare(model, rec.recording)
 
 
+ODD = ("factor by key", "square", "factor by entry", "one head", "bias by entry")
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("kept", [False, True], ids=["too large for a file", "kept"])
 @torch.no_grad()
-def test_a_function_that_would_need_too_much_is_named(monkeypatch: Any) -> None:
+def test_any_function_is_measured_whatever_the_length(
+    name: str, kept: bool, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("regard.hear.flex._MOST_TABLE", 100)
-    model = nn.Sequential(flexible(causal), flexible(None, SCORES["square"]))
+    if not kept:
+        monkeypatch.setattr(layer_writer, "_MOST_TABLE", 100)
+    model = flexible(MASKS["causal"], SCORES[name])
     plain = model(X)
-    says = "its score_mod is no bias, cap or factor"
-    with pytest.warns(RegardWarning, match=says), regard.record(model) as rec:
-        assert torch.allclose(model(X), plain, atol=1e-5)
-    assert rec.recording.stacks == {"": (1, 4)} and "(Flexible): its score_mod" in rec.unheard[0]
+    with regard.record(model, tmp_path / "run.regard") as rec:
+        torch.testing.assert_close(model(X), plain)
+    if kept:
+        compare(model, rec.recording)
+    right = model.weights(X)
+    for number, prompt in enumerate(rec.recording.prompts):
+        entropy = -(right[number, 1] * right[number, 1].clamp(min=1e-30).log()).sum(-1)
+        np.testing.assert_allclose(prompt[0, 1].entropy(), entropy, atol=1e-5)
+        if not kept:
+            with pytest.raises(
+                UnavailableError, match=r"too large as a table.* with a shorter prompt$"
+            ):
+                prompt[0, 1][:, :]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_torch_computes_such_a_function_where_its_gradient_is_asked_for(
+    grad: bool, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("regard.hear.flex._MOST_TABLE", 100)
+    q = torch.randn(1, 2, 5, 8, requires_grad=grad)
+    rules = read_flex(q, q, SCORES["square"], (torch.zeros(1, 1, 1), noop_mask), 0.5)
+    assert rules.learned == grad and isinstance(rules.bias, ScoreChange)

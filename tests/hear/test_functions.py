@@ -33,6 +33,7 @@ from hear.stand_ins import (
 )
 from regard.errors import InputError, RegardWarning
 from regard.hear import functions
+from regard.hear.packing import UnreadableError, read_by
 from regard.recording import Recording
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -327,7 +328,7 @@ def test_xformers_in_blocks(kind: Any) -> None:
 def test_a_mask_that_is_not_known_is_a_reason() -> None:
     model = two(lambda q, k, v: efficient(q, k, v, PagedBlockDiagonalPaddedKeysMask()))
     said = r"no attention was heard: .*2 of them: its attn_bias is a PagedBlockDiagonalPaddedKeysM"
-    with pytest.raises(InputError, match=said), pytest.warns(RegardWarning), regard.record(model):
+    with pytest.raises(InputError, match=said), regard.record(model):
         model(X)
 
 
@@ -393,3 +394,58 @@ def test_transformer_engine_packed() -> None:
     found = recorded(model, X[:1])
     whole = torch.block_diag(*(one[0] for one in WEIGHTS))
     np.testing.assert_allclose(found[0, 0][:, :], whole.numpy(), atol=2e-6)
+
+
+def test_transformer_engine_pads_by_lengths() -> None:
+    lengths = torch.tensor([7, 4])
+    starts = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    core = DotProductAttention(4, 8, "bshd", "padding_causal")
+    found = torch.zeros(2, 7, 32)
+    q = torch.randn(2, 7, 4, 8)
+    read = functions.dot_product_attention(
+        core, found, q, q, q, cu_seqlens_q=starts, cu_seqlens_kv=starts
+    )
+    assert [one.tolist() for one in read.mask.conditions()[1].arrays()] == [[7, 4], [7, 4]]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "given", "said"),
+    [
+        ({}, {"attn_mask_type": "padding"}, "without attention_mask"),
+        ({"softmax_type": "off-by-one"}, {}, "softmax_type='off-by-one'"),
+        ({}, {"attn_mask_type": "padding_causal_bottom_right"}, "fewer queries than keys"),
+        ({}, {"pad_between_seqs": True}, "pad_between_seqs="),
+        ({}, {"qkv_format": "bs3hd"}, "qkv_format='bs3hd'"),
+        ({}, {"core_attention_bias_type": "alibi"}, "ALiBi"),
+    ],
+    ids=lambda value: str(next(iter(value), "")) if isinstance(value, dict) else "",
+)
+def test_what_cannot_be_read_of_transformer_engine_is_a_reason(
+    attributes: dict[str, Any], given: dict[str, Any], said: str
+) -> None:
+    core = DotProductAttention(4, 8, "bshd")
+    vars(core).update(attributes)
+    q, k = torch.randn(2, 3, 4, 8), torch.randn(2, 7, 4, 8)
+    with pytest.raises(UnreadableError, match=said):
+        functions.dot_product_attention(core, torch.zeros(2, 3, 32), q, k, k, **given)
+
+
+EVERY = [(home, name) for home, readers in functions.FUNCTIONS.items() for name in readers]
+
+
+@pytest.mark.parametrize(("home", "name"), EVERY)
+def test_arguments_of_a_newer_version_never_end_the_call(home: str, name: str) -> None:
+    """They are reasons, by name and by position: a reader that drops one would tell untruths."""
+    reader = functions.FUNCTIONS[home][name]
+    q, starts = torch.randn(6, 4, 8), torch.tensor([0, 2, 6])
+    given: list[Any] = [q[None]] * 3
+    if "packed" in name:
+        given = (
+            [torch.randn(1, 6, 3, 4, 8)] if "qkv" in name else [q[None], torch.randn(1, 6, 2, 4, 8)]
+        )
+    if "varlen" in name:
+        many = 2 if "qkv" in name else 4
+        given = [one[0] for one in given] + [starts] * (many // 2) + [4] * (many // 2)
+    for more, options in (([torch.ones(2)] * 40, {}), ([], {"brand_new": 1})):
+        with pytest.raises(UnreadableError):
+            read_by(reader, q, *given, *more, **options)

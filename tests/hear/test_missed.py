@@ -92,6 +92,9 @@ def flash(q: Tensor) -> Tensor:
     return q + 1
 
 
+flash.register_autograd(lambda context, grad: grad)
+
+
 class Flash(nn.Module):
     """A kernel of somebody's."""
 
@@ -117,7 +120,45 @@ class Both(Torch):
         return super().forward(x) + ByHand.forward(self, x)  # type: ignore[arg-type]
 
 
-OTHERS = (ByHand, ByModules, OwnAttention, Projecting, Flash, Kernel, Both)
+class BySums(nn.Module):
+    """exp, divided by its sum."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, L, D)."""
+        weights = torch.exp(x @ x.mT / 32)
+        return (weights / weights.sum(-1, keepdim=True)) @ x
+
+
+class ByLogs(nn.Module):
+    """exp of the logarithm of a softmax."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, L, D)."""
+        return F.log_softmax(x @ x.mT / 32, -1).exp() @ x
+
+
+class Reshaped(nn.Module):
+    """Heads and batch in one axis, weights in single precision, another axis in front."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, L, D)."""
+        q = heads_of(x)
+        weights = F.softmax(q @ q.mT, -1, dtype=torch.float32).type_as(x)
+        return joined(torch.bmm(weights.flatten(0, 1), q.flatten(0, 1)).unflatten(0, q.shape[:2]))
+
+
+class WithSink(nn.Module):
+    """A column for the sink, which is dropped after the softmax."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, L, D)."""
+        return F.pad(x @ x.mT / 32, (0, 1)).softmax(-1)[..., :-1] @ x
+
+
+OTHERS = (
+    ByHand, ByModules, BySums, ByLogs, Reshaped, WithSink, OwnAttention, Projecting, Flash, Kernel,
+    Both,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
@@ -130,18 +171,65 @@ def test_other_attention_beside_what_is_recorded_is_named(kind: Any) -> None:
     said = [str(one.message) for one in told if issubclass(one.category, RegardWarning)]
     assert len(said) == 1 and f"not recorded, although they ran: {name}" in said[0]
     assert rec.recording.not_recorded == (name,)
+    assert "observed: * (Torch)" in said[0] or kind is Both
+    assert said[0].endswith("use one of them, or pass q and k to regard.replay")
     assert rec["L0H1"].place.name == "0"  # and the others are there
 
 
+@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
+def test_other_attention_beside_what_is_monitored_is_named_once(kind: Any) -> None:
+    model = nn.Sequential(nn.Linear(32, 32), Torch(), kind(), Torch())
+    with regard.Monitor(model) as monitor:
+        with torch.no_grad():
+            model(X)  # not counted, so nothing can be missing from it
+        model(X).sum().backward()
+        with pytest.warns(RegardWarning, match=rf"not measured, .*: \* \({kind.__name__}\)"):
+            monitor.step()
+        assert monitor.unheard == (f"* ({kind.__name__})",)
+        with in_silence():
+            model(X).sum().backward()
+            assert monitor.step() is not None
+
+
 @torch.no_grad()
-def test_nothing_but_other_attention_is_named_before_it_is_refused() -> None:
+def test_nothing_but_other_attention_is_named_where_it_is_refused() -> None:
     model = nn.Sequential(ByHand())
     with (
-        pytest.warns(RegardWarning, match=r"not recorded, although they ran: \* \(ByHand\)"),
-        pytest.raises(InputError, match="no attention was heard"),
+        in_silence(),
+        pytest.raises(
+            InputError, match=r"no attention was heard: Sequential ran, with \* \(ByHand"
+        ),
         regard.record(model),
     ):
         model(X)
+
+
+@torch.no_grad()
+def test_torchscript_is_named() -> None:
+    model = nn.Sequential(Torch(), torch.jit.trace(MyAttention(), X), torch.jit.trace(Torch(), X))
+    with pytest.warns(RegardWarning, match="not recorded"), regard.record(model) as rec:
+        model(X)
+    assert rec.unheard == ("* (TopLevelTracedModule), 2 of them",)
+
+
+@torch.no_grad()
+def test_an_exported_model_is_heard() -> None:
+    model = Torch().eval()
+    exported = torch.export.export(model, (X,)).module()
+    recordings = []
+    for one in (model, exported):
+        with in_silence(), regard.record(one) as rec:
+            one(X)
+        recordings.append(rec["L0H1"][:, :])
+    np.testing.assert_array_equal(*recordings)
+
+
+@torch.no_grad()
+def test_a_compiled_model_is_named_as_it_is_written() -> None:
+    model = torch.compile(nn.Sequential(Torch(), ByHand()), backend="eager")
+    with pytest.warns(RegardWarning, match=r"ran: \* \(ByHand\)"), regard.record(model) as rec:
+        model(X)
+    assert rec.unheard == ("* (ByHand)",)
 
 
 @torch.no_grad()
@@ -185,6 +273,7 @@ class Classifies(nn.Module):
         """(B, L, D)."""
         x = self.body(x)
         gates = self.gate(x).softmax(-1)
+        x = x / x.exp().sum(-1, keepdim=True)
         mixed = sum(gates[..., n, None] * x for n in range(3))
         return (self.head(mixed[:, 0]).softmax(-1) @ self.head.weight).sum()
 

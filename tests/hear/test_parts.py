@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import regard
-from recorder.models import Plain, tiny, tokens
+from recorder.models import Plain, Torch, tiny, tokens
+from regard.errors import InputError
 
 SIZES = {
     "hidden_size": 32,
@@ -139,3 +140,97 @@ def test_weights_that_are_elsewhere() -> None:
     whole = recorded(model, lambda: model.model(tokens(7)))
     moved = accelerate.cpu_offload(model, execution_device="cpu")
     same(recorded(moved, lambda: moved.model(tokens(7))), whole)
+
+
+# ── several texts, or none, in one call ──────────────────────────────────────────────────────
+
+
+class Reads(nn.Module):
+    """Texts or pictures one by one, in one call; two layers, or one that is used twice."""
+
+    def __init__(self, shared: bool, entrance: nn.Module) -> None:
+        super().__init__()
+        self.entrance = entrance
+        first = Torch()
+        self.layers = nn.ModuleList([first, first if shared else Torch()])
+
+    def forward(self, batch: Any) -> list[Tensor]:
+        """Each (B, L) or (B, 3, H, W), in a list."""
+        return [self.read(one) for one in batch]
+
+    def read(self, one: Tensor) -> Tensor:
+        """One of them."""
+        x = self.entrance(one)
+        x = x if x.ndim == 3 else x.flatten(2).mT
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+TEXTS = [tokens(5, 2), tokens(7, 2), tokens(7, 2)]
+PICTURES = [torch.randn(2, 3, 16, 16), torch.randn(2, 3, 8, 8)]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["layers", "one layer"])
+@pytest.mark.parametrize(
+    ("entrance", "batch"),
+    [(nn.Embedding(50, 32), TEXTS), (nn.Conv2d(3, 32, 4, 4), PICTURES)],
+    ids=["texts", "pictures"],
+)
+def test_several_inputs_of_one_call_are_prompts_and_not_layers(
+    entrance: nn.Module, batch: list[Tensor], shared: bool
+) -> None:
+    model = Reads(shared, entrance).eval()
+    together = recorded(model, lambda: model(batch))
+    alone = [recorded(model, lambda one=one: model([one])) for one in batch]
+    assert together.stacks == {"": (2, 4)} and len(together.prompts) == 2 * len(batch)
+    for number, prompt in enumerate(together.prompts):
+        right = alone[number // 2].prompts[number % 2]
+        for layer in range(2):
+            np.testing.assert_array_equal(prompt[layer, 3][:, :], right[layer, 3][:, :])
+
+
+class Universal(nn.Module):
+    """One layer, three times, with something before it that is no input."""
+
+    def __init__(self, before: nn.Module) -> None:
+        super().__init__()
+        self.before, self.layer = before, Torch()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, L, 32)."""
+        for step in range(3):
+            if isinstance(self.before, nn.Embedding):
+                x = x + self.before(torch.tensor(step))
+            else:
+                x = self.before(x.mT).mT
+            x = x + self.layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    "before", [nn.Embedding(3, 32), nn.Conv1d(32, 32, 3, padding=1)], ids=["step", "convolution"]
+)
+def test_what_runs_before_a_shared_layer_is_no_input(before: nn.Module) -> None:
+    model = Universal(before)
+    found = recorded(model, lambda: model(torch.randn(2, 6, 32)))
+    assert found.stacks == {"": (3, 4)} and len(found.prompts) == 2
+
+
+def test_two_stacks_that_share_an_embedding_read_one_prompt() -> None:
+    class Both(Reads):
+        def forward(self, batch: Any) -> Any:
+            first, second = (self.entrance(one) for one in batch)
+            return self.layers[0](first).mean() + self.layers[1](second)
+
+    model = Both(False, nn.Embedding(50, 32))
+    assert len(recorded(model, lambda: model(TEXTS[:2])).prompts) == 2
+
+
+@pytest.mark.parametrize("empty", [torch.zeros(0, 5), torch.zeros(2, 0)], ids=["batch", "text"])
+def test_a_call_without_tokens_is_left_out(empty: Tensor) -> None:
+    model = Reads(False, nn.Embedding(50, 32))
+    found = recorded(model, lambda: [model([empty.long()]), model(TEXTS[:1])])
+    assert len(found.prompts) == 2
+    with pytest.raises(InputError, match="no row was recorded: the prompts are empty"):
+        recorded(model, lambda: model([empty.long()]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 
 import numpy as np
@@ -15,6 +16,7 @@ import regard
 from monitor.steps import batch, calls_of, hooks, train, truth
 from recorder.models import Plain, Stack, tiny, tokens
 from regard.engine.observers import listeners
+from regard.mask import Packed
 from regard.monitor import Snapshots
 
 
@@ -238,6 +240,38 @@ def test_sdpa_of_transformers_is_measured():
             found[name] = monitor.step()
     for name, right in found["regard"].values.items():
         np.testing.assert_allclose(found["sdpa"][name], right, rtol=1e-3, atol=1e-6, err_msg=name)
+
+
+class PackedLayer(nn.Module):
+    """Sequences one behind the other, (tokens, 32)."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.qkv = how, nn.Linear(32, 96)
+
+    def forward(self, x, starts):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 4, 8)).unbind(1)
+        if self.how == "packed":
+            given = {"cu_seqlens_q": starts, "cu_seqlens_k": starts, "mask": regard.Causal()}
+            return regard.attend(q, k, v, **given).output
+        q, k, v = (t.transpose(0, 1)[None] for t in (q, k, v))
+        return regard.attend(q, k, v, mask=Packed(starts, starts, regard.Causal())).output
+
+
+@pytest.mark.parametrize("how", ["packed", "by a mask"])
+def test_packed_sequences_are_measured_each_by_itself(how):
+    torch.manual_seed(0)
+    x, bounds = torch.randn(14, 32), [0, 5, 5, 8, 14, 14]
+    model = PackedLayer(how)
+    together = []
+    with regard.Monitor(model) as monitor:
+        for starts in (bounds, None):
+            for first, last in itertools.pairwise(bounds if starts is None else [0, 14]):
+                if last > first:
+                    model(x[first:last], torch.tensor(starts or [0, last - first])).sum().backward()
+            together.append(monitor.step())
+    for name in ("normalized_entropy", "max_score", "peak", "sink_mass"):
+        np.testing.assert_allclose(together[0][name], together[1][name], rtol=1e-5, err_msg=name)
 
 
 def test_snapshots_are_checked():

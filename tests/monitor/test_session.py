@@ -91,11 +91,32 @@ def test_a_number_renames_the_step(model):
         assert monitor.step() is None  # 101
 
 
-def test_a_step_without_attention_warns_once():
-    model = nn.Linear(4, 4)
+class ByHand(nn.Linear):
+    def forward(self, x):
+        return (x @ x.mT).softmax(-1) @ super().forward(x)
+
+
+class MultiHead(nn.Linear):
+    def forward(self, x):
+        q = super().forward(x).unflatten(-1, (2, 2)).transpose(1, 2)
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+@pytest.mark.parametrize(
+    ("kind", "run", "said"),
+    [
+        (nn.Linear, lambda model, x: model(x), "Linear ran, and nothing in it looks like"),
+        (ByHand, lambda model, x: model(x), r"ByHand ran, with the model \(ByHand\)"),
+        (nn.Linear, lambda model, x: x.requires_grad_(), "Linear was not run since the last step"),
+        (MultiHead, lambda model, x: model(x[:0]), "MultiHead ran on an empty batch"),
+    ],
+    ids=["none", "by hand", "not run", "empty"],
+)
+def test_a_step_without_attention_warns_once(kind, run, said):
+    model = kind(4, 4)
     with regard.Monitor(model) as monitor:
-        model(torch.randn(2, 4)).sum().backward()
-        with pytest.warns(RegardWarning, match="no attention was observed: Linear"):
+        run(model, torch.randn(2, 3, 4)).sum().backward()
+        with pytest.warns(RegardWarning, match=f"no attention was measured: {said}"):
             assert monitor.step() is None
         assert monitor.step() is None
         assert monitor.latest is None

@@ -47,12 +47,25 @@ def paged(query: Tensor, key: Tensor, pages: Any, lengths: Any, cu_seqlens_q: An
     table, counts = _table(pages, query), vector(lengths, "lengths", query)
     if table.shape[0] != counts.shape[0]:
         raise ShapeError(f"pages has {table.shape[0]} rows, lengths {counts.shape[0]} numbers")
+    _check_heads(query, key)
     slots, starts = _slots(table, counts, key.shape[0], key.shape[1])
     query, begun = _queries(query, counts.shape[0], cu_seqlens_q)
     # keys are packed by slot: a view of one number each stands for them
     stands_for = {"query": query, "key": slots.view(-1, 1, 1)}
     pack = pack_of(stands_for, begun, starts)
     return Paged(query.transpose(0, 1), key.permute(0, 2, 1, 3), slots, pack)
+
+
+def _check_heads(query: Tensor, key: Tensor) -> None:
+    """In the order of axes that was given; heads and tokens are easily exchanged."""
+    (heads, dim), (key_heads, key_dim) = query.shape[-2:], key.shape[-2:]
+    if dim != key_dim or heads % max(key_heads, 1):
+        raise ShapeError(
+            f"query has shape {tuple(query.shape)}, the cache {tuple(key.shape)}: {heads} query "
+            f"heads of {dim} numbers beside {key_heads} key heads of {key_dim}; give query as "
+            "(batch, queries, heads, dim) and the cache as (blocks, size, heads, dim), with as "
+            "many query heads as key heads or a multiple"
+        )
 
 
 def _queries(query: Tensor, sequences: int, cu_seqlens_q: Any) -> tuple[Tensor, Any]:

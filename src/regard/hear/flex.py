@@ -2,7 +2,8 @@
 
 What a score function does is found by asking it at every place: one that adds a number, caps or
 scales every score alike is a rule of ours, evaluated tile by tile. Of any other one, the numbers
-it would have to add are computed for the scores at hand, in one table, where that is small.
+it would have to add are computed from the scores at hand: in one table where that is small, else
+tile by tile.
 
 Uncompiled, FlexAttention holds all N×N scores. So regard computes it, forward and backward, except
 where a gradient flows into what a score function holds.
@@ -22,6 +23,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from regard.declare import array
 from regard.engine.api import attend
 from regard.hear.holders import inside, is_inside, tell
 from regard.hear.packing import HeardCall, UnreadableError
@@ -30,7 +32,7 @@ from regard.mask.spans import runs_of
 from regard.score import ALiBi, Bias, BiasTable
 
 _Function = Callable[..., Any]
-_MOST_TABLE = 2**30  # bytes of scores that a function is asked about at once
+_MOST_TABLE = 2**30  # bytes of scores whose changes are held at once
 _PROBES = (1.7, -2.3)  # scores
 _FAR = 1e6  # one beyond every cap
 _STRIP = 2**22  # places that are asked about at a time
@@ -136,6 +138,47 @@ class ScoreMod(Bias):
         return f"ScoreMod({getattr(self.fn, '__name__', 'a function')})"
 
 
+class ScoreChange(Bias):
+    """fn(score) − score of any function of FlexAttention, tile by tile: the scores are computed
+    again. A constant to autograd.
+
+    query, key   (*batch, Hq, tokens, D), the key heads repeated
+    entry, head  the function's first two places, of what is left after a cut
+    """
+
+    fn: _Function
+    scale: float
+    query: Any = array("heads", "queries", "dim")
+    key: Any = array("heads", "keys", "dim")
+    entry: Any = array()
+    head: Any = array("heads", batch=False)
+
+    def tile(self, i: Any, j: Any, extent: Extent) -> Any:
+        """(*batch, heads, R, C)."""
+        scores = _scores(self.query[..., i, :], self.key[..., j, :], self.scale)
+        every = scores.reshape(-1, *scores.shape[-3:])  # (B, heads, R, C)
+        places = _at(every.device, self.entry, self.head, i, j)
+        return (_changed(self.fn, places, every) - every).reshape(scores.shape)
+
+    def map_numbers(self, fn: Callable[[Any], Any]) -> ScoreChange:
+        """None of its arrays is added to a score."""
+        return self
+
+    def cut(
+        self,
+        extent: Extent,
+        batch: Sequence[range],
+        heads: range,
+        queries: range | None = None,
+        keys: range | None = None,
+    ) -> ScoreChange:
+        """Places are those of the whole problem."""
+        return super().cut(extent, batch, heads)
+
+    def __repr__(self) -> str:
+        return f"ScoreChange({getattr(self.fn, '__name__', 'a function')})"
+
+
 def read_flex(
     query: Tensor,
     key: Tensor,
@@ -201,8 +244,8 @@ def _as_score(
     with torch.no_grad():
         found = _alike_everywhere(fn, mask, query, key)
         if found is None:
-            table = BiasTable(_as_table(fn, query, key, scale))
-            return FlexRules(mask=mask, bias=table, softcap=None, scale=scale, learned=True)
+            change, own = _change(fn, query, key, scale)
+            return FlexRules(mask=mask, bias=change, softcap=None, scale=scale, learned=own)
     factor, cap, added = found
     bias = added if isinstance(added, Bias) else None
     if added is True:
@@ -292,22 +335,33 @@ def _capped(score: float, cap: float | None) -> float:
     return score if cap is None else cap * math.tanh(score / cap)
 
 
-def _as_table(fn: _Function, query: Tensor, key: Tensor, scale: float) -> Tensor:
-    """(B, Hq, L, S): what the function changes of the scores that these queries and keys have."""
+def _change(
+    fn: _Function, query: Tensor, key: Tensor, scale: float
+) -> tuple[BiasTable | ScoreChange, bool]:
+    """What a function changes of the scores that these queries and keys have; and whether torch is
+    to compute it, which needs as much memory as the table, or whose gradient is asked for."""
     (batch, heads, queries), keys = query.shape[:3], key.shape[2]
-    size = batch * heads * queries * keys * 4
-    if size > _MOST_TABLE:
-        raise UnreadableError(
-            f"its score_mod is no bias, cap or factor, and a table of {size / 1e9:.1f} GB would be "
-            "needed to say what it does"
-        )
-    k = key.float().repeat_interleave(heads // key.shape[1], 1)
-    scores = (query.float() @ k.mT) * scale
-    places = (torch.arange(n, device=query.device) for n in scores.shape)
-    given: _Function = lambda b, h, i, j, s: fn(s, b, h, i, j)  # noqa: E731
+    entry, head = (torch.arange(n, device=query.device) for n in (batch, heads))
+    wide = key.detach().repeat_interleave(heads // key.shape[1], 1)
+    change = ScoreChange(fn, scale, query.detach(), wide, entry, head)
+    if batch * heads * queries * keys * 4 > _MOST_TABLE:
+        return change, query.requires_grad or key.requires_grad
+    extent = Extent(queries, keys, (batch,), heads)
+    i, j = (torch.arange(n, device=query.device) for n in (queries, keys))
+    return BiasTable(change.tile(i, j, extent)), True
+
+
+def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
+    """At least in single precision."""
+    exact = torch.promote_types(query.dtype, torch.float32)
+    scores: Tensor = (query.to(exact) @ key.to(exact).mT) * scale
+    return scores
+
+
+def _changed(fn: _Function, places: list[Tensor], scores: Tensor) -> Tensor:
+    """(B, H, R, C): the function at these places, of these scores."""
     with torch.no_grad():
-        found: Tensor = _mapped(given, [*places], scores)
-    return found - scores
+        return _mapped(lambda b, h, i, j, s: fn(s, b, h, i, j), places, scores)
 
 
 def _everywhere(fn: _Function, score: float | None, *places: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from regard.hear.packing import (
     UnreadableError,
     at_the_end,
     gathered,
+    read_by,
     rows_of,
 )
 from regard.mask import Causal, Mask, Packed, Padding, Table, Window
@@ -61,12 +62,12 @@ def flash_attn_func(
 def _flash_qkv(found: Any, qkv: Tensor, *args: Any, **kwargs: Any) -> HeardCall:
     """(B, L, 3, H, D)."""
     q, k, v = qkv.unbind(2)
-    return flash_attn_func(found, q, k, v, *args, **kwargs)
+    return read_by(flash_attn_func, found, q, k, v, *args, **kwargs)
 
 
 def _flash_kv(found: Any, q: Tensor, kv: Tensor, *args: Any, **kwargs: Any) -> HeardCall:
     k, v = kv.unbind(2)
-    return flash_attn_func(found, q, k, v, *args, **kwargs)
+    return read_by(flash_attn_func, found, q, k, v, *args, **kwargs)
 
 
 def flash_attn_varlen_func(
@@ -110,12 +111,12 @@ def _flash_varlen_qkv(
     """(tokens, 3, H, D)."""
     q, k, v = qkv.unbind(1)
     where = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
-    return flash_attn_varlen_func(found, q, k, v, *where, *args, **kwargs)
+    return read_by(flash_attn_varlen_func, found, q, k, v, *where, *args, **kwargs)
 
 
 def _flash_varlen_kv(found: Any, q: Tensor, kv: Tensor, *args: Any, **kwargs: Any) -> HeardCall:
     k, v = kv.unbind(1)
-    return flash_attn_varlen_func(found, q, k, v, *args, **kwargs)
+    return read_by(flash_attn_varlen_func, found, q, k, v, *args, **kwargs)
 
 
 def flash_attn_with_kvcache(
@@ -173,14 +174,14 @@ def flash_attn_with_kvcache(
 def _hopper(reader: Reader) -> Reader:
     """flash-attn 3 has no dropout, and its scale where version 2 has it."""
 
+    count = 7 if reader is flash_attn_varlen_func else 3
+    names = () if reader is flash_attn_varlen_func else ("softmax_scale", "causal")
+
     def read(found: Any, *args: Any, **kwargs: Any) -> HeardCall:
-        count = 7 if reader is flash_attn_varlen_func else 3
-        names = ("softmax_scale", "causal")
-        if reader is flash_attn_varlen_func and len(args) > count:
-            raise UnreadableError("more than seven arguments by position")
-        return reader(
-            found, *args[:count], **dict(zip(names, args[count:], strict=False)), **kwargs
-        )
+        if len(args) > count + len(names):
+            raise UnreadableError(f"it was called with {len(args)} arguments by position")
+        named = dict(zip(names, args[count:], strict=False))
+        return read_by(reader, found, *args[:count], **named, **kwargs)
 
     return read
 
@@ -305,6 +306,8 @@ def dot_product_attention(
     window = window_size or getattr(module, "window_size", None) or (-1, -1)
     scale = getattr(module, "softmax_scale", None)
     _refuse({"inference_params": inference_params, "pad_between_seqs": pad_between_seqs, **others})
+    if getattr(module, "softmax_type", "vanilla") != "vanilla":
+        raise UnreadableError(f"softmax_type={module.softmax_type!r}")
     heads = query_layer.shape[-2]
     output = _first(found)
     output = output.reshape(*output.shape[:-1], heads, -1)
@@ -331,15 +334,20 @@ def dot_product_attention(
     first = (1, 2, 0, 3) if layout == "sbhd" else (0, 2, 1, 3)
     q, k, v, out = (t.permute(first) for t in (query_layer, key_layer, value_layer, output))
     mask: Any = _window(window, causal, "end" if ends else "start")
+    if "padding" in kind and ends and q.shape[2] != k.shape[2]:
+        raise UnreadableError(f"attn_mask_type={kind!r} over fewer queries than keys")
     if "padding" in kind or kind == "arbitrary":
-        mask = _meet(mask, _not_hidden(attention_mask))
+        mask = _meet(mask, _not_hidden(attention_mask, cu_seqlens_q, cu_seqlens_kv))
     return HeardCall(query=q, key=k, value=v, output=out, mask=mask, scale=scale, bias=bias)
 
 
-def _not_hidden(given: Any) -> Mask | None:
-    """(B, 1, 1, S) of keys, or a pair of queries and keys, or (…, L, S); True is hidden."""
+def _not_hidden(given: Any, starts_q: Tensor | None, starts_k: Tensor | None) -> Mask:
+    """(B, 1, 1, S) of keys, or a pair of queries and keys, or (…, L, S); True is hidden. Without
+    one, sequences are as long as their starts say."""
     if given is None:
-        return None
+        if starts_q is None or starts_k is None:
+            raise UnreadableError("a padding mask without attention_mask or cu_seqlens")
+        return Padding(starts_k.diff(), starts_q.diff())
     if isinstance(given, tuple):
         queries, keys = (~one.flatten(1) for one in given)
         return Padding(keys, queries)

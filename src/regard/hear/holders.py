@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from regard.hear.functions import FUNCTIONS, Reader
-from regard.hear.packing import HeardCall
+from regard.hear.packing import HeardCall, read_by
 
 Tell = Callable[[Callable[[], HeardCall]], None]
 _REAL = "__regard_stands_for__"
@@ -85,7 +85,7 @@ def _telling(real: Any, reader: Reader) -> Any:
             return real(*args, **kwargs)
         with inside():
             found = real(*args, **kwargs)
-        tell(lambda: reader(found, *args, **kwargs))
+        tell(lambda: read_by(reader, found, *args, **kwargs))
         return found
 
     setattr(function, _REAL, real)

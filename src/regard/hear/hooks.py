@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +27,8 @@ from regard.hear.inputs import (
     is_ids,
     real_tokens,
 )
+
+_COLOURS = 4  # channels of a picture at most
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Pass:
     parts: list[str] = field(default_factory=list)  # what was called from outside, one by one
     left: tuple[int, ...] | None = None  # the shape that the last of them returned
     calls: Counter[str] = field(default_factory=Counter)
+    entrance: str = ""  # the first module that read a text or a picture
+    reads_again: bool = False  # it was called once more after attention
 
     def read(self, stream: str, path: str, ids: Tensor | None, mask: Any) -> None:
         """What a module was given of a stream; the padding may be known to a later one only."""
@@ -96,7 +100,7 @@ class ModelHooks:
 
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():
-            enter = module.register_forward_pre_hook(self._entering(path), with_kwargs=True)
+            enter = module.register_forward_pre_hook(self._entering(path, module), with_kwargs=True)
             leave = module.register_forward_hook(self._leaving(path), always_call=True)
             self._handles += [enter, leave]
             if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
@@ -125,8 +129,9 @@ class ModelHooks:
             self.now.calls[caller.path] += 1
             self.attended.add(caller.path)
 
-    def _entering(self, path: str) -> Callable[..., None]:
+    def _entering(self, path: str, module: nn.Module) -> Callable[..., None]:
         names: tuple[str, ...] = ()
+        may_read = _may_read(module)
 
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             nonlocal names
@@ -138,6 +143,10 @@ class ModelHooks:
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
                 self.ran.add(path)
+                if may_read:
+                    self._reads(self.now, path, args)
+                elif self.now.reads_again and self.now.calls[path]:
+                    self._next_text(self.now)
             self._stack.append(path)
 
         return enter
@@ -190,6 +199,22 @@ class ModelHooks:
             now.batch = now.batch if ids is None else len(ids)
             now.cached = max(now.cached, cached_in(arguments))
 
+    def _reads(self, now: Pass, path: str, args: tuple[Any, ...]) -> None:
+        """Remember the module that reads the input. Where it reads again, modules that attend again
+        are not further layers (a layer that is shared reads nothing) but have another text."""
+        given = args[0] if args else None
+        if not (is_ids(given) or (isinstance(given, Tensor) and given.is_floating_point())):
+            return  # the number of a step, which universal transformers embed
+        now.entrance = now.entrance or path
+        inside = any(_is_inside(path, attending) for attending in now.calls)
+        if path == now.entrance and now.calls and not inside and not self._twofold:
+            now.reads_again = True
+
+    def _next_text(self, now: Pass) -> None:
+        """Siamese towers, several crops of a picture, texts of different lengths one by one."""
+        given = replace(now.given, ids=None, mask=None, batch=None)
+        self.now = Pass(now.path, given, entrance=now.entrance, parts=now.parts)
+
     def _may_be_given(self, names: tuple[str, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a module inside the model can be given tokens: most cannot, and are many."""
         anything = self._twofold or (self.now is not None and not self.now.given.data)
@@ -212,6 +237,12 @@ class ModelHooks:
         if not any(_is_inside(path, one) or _is_inside(one, path) for one in self._twofold):
             return "tokens"
         return {"encoder": "encoder", "decoder": "tokens"}.get(last, "")
+
+
+def _may_read(module: nn.Module) -> bool:
+    """Embeddings of tokens (B, L); convolutions over colours or sound, not over features."""
+    picture = isinstance(module, nn.modules.conv._ConvNd) and module.in_channels <= _COLOURS
+    return picture or isinstance(module, nn.Embedding)
 
 
 def _is_inside(path: str, outer: str) -> bool:

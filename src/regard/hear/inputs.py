@@ -129,7 +129,11 @@ def _class_arguments(forward: Any) -> tuple[str, ...]:
 
 def _positional(function: Any) -> tuple[str, ...]:
     fixed, rest = [], ""
-    for one in signature(function).parameters.values():
+    try:
+        parameters = signature(function).parameters.values()
+    except ValueError:  # TorchScript's have none
+        return ("",)
+    for one in parameters:
         if one.kind is Parameter.VAR_POSITIONAL:
             rest = one.name
         elif one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
@@ -303,6 +307,11 @@ def sequences(
             f"({_said(given)}): which entries are whose cannot be known; record them one by one"
         )
     return known
+
+
+def is_empty(call: Call) -> bool:
+    """Whether a call has no row: an empty batch, or no token."""
+    return call.shape.queries == 0 or 0 in call.shape.batch
 
 
 def _without_batch(given: ModelInputs, call: Call, known: int | None, path: str) -> int:

@@ -8,6 +8,7 @@ softmax whose result is multiplied with something.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +31,7 @@ from regard.hear.functions import dot_product_attention
 from regard.hear.handwritten import through_torch
 from regard.hear.holders import functions_around, inside, is_inside, told_of_functions
 from regard.hear.hooks import ModelHooks
-from regard.hear.packing import HeardCall, UnreadableError, unpacked
+from regard.hear.packing import HeardCall, UnreadableError, read_by, unpacked
 from regard.mask import Causal
 from regard.summary import Summary
 
@@ -99,6 +100,7 @@ class AttentionIntercept(TorchFunctionMode):
         super().__init__()
         self._where, self._heard, self._missed, self._along = where, heard, missed, along
         self._weights: tuple[int, ...] = ()  # the shape of the last softmax
+        self._raised: tuple[int, ...] = ()  # of the last exponential, which a sum may divide
         self._others = self._within = ExitStack()
 
     def __enter__(self) -> AttentionIntercept:
@@ -176,23 +178,22 @@ class AttentionIntercept(TorchFunctionMode):
     def _after_module(self, module: nn.Module, args: Any, kwargs: Any, found: Any) -> None:
         self._within.close()
         if not is_inside() and found is not None:  # what torch hands on after an exception
-            self._tell(lambda: dot_product_attention(module, found, *args, **kwargs))
+            self._tell(lambda: read_by(dot_product_attention, module, found, *args, **kwargs))
 
     def _notice(self, kind: _Kind, args: tuple[Any, ...], found: Any) -> None:
         """Attention by other means: a function of that name, or softmax, then a product."""
-        if kind == "softmax":
-            shape = tuple(getattr(found, "shape", ()))
-            square = (
-                len(shape) == 2 and shape[0] == shape[1]
-            )  # (tokens, tokens); not (rows, classes)
-            self._weights = shape if square or len(shape) > 2 else ()
-            return
         factors = [tuple(one.shape) for one in _tensors(args)]
-        if kind == "product" and (not self._weights or self._weights not in factors):
-            return
-        self._weights = ()
-        if not _is_our_own(sys._getframe(2)):
-            self._miss("")
+        if kind == "exponential":
+            self._raised = tuple(getattr(found, "shape", ()))
+        elif kind == "softmax":
+            self._weights = _as_weights(tuple(getattr(found, "shape", ())))
+        elif kind == "division":
+            if self._raised and factors == [self._raised, (*self._raised[:-1], 1)]:
+                self._weights, self._raised = _as_weights(self._raised), ()
+        elif kind == "attention" or any(_are_weights(one, self._weights) for one in factors):
+            self._weights = ()
+            if not _is_our_own(sys._getframe(2)):
+                self._miss("")
 
     def _projected(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """nn.MultiheadAttention, whose inner call no mode gets to see. Where it is asked for its
@@ -246,7 +247,11 @@ def _of_torch(
     )
 
 
-_Kind = Literal["torch", "projected", "softmax", "product", "attention"]
+_Kind = Literal["torch", "projected", "softmax", "exponential", "division", "product", "attention"]
+_SOFTMAX = (
+    "softmax", "_softmax", "_safe_softmax", "special_softmax", "log_softmax", "special_log_softmax",
+)  # fmt: skip
+_DIVISIONS = ("div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__")
 _PRODUCTS = ("matmul", "bmm", "mm", "einsum", "__matmul__", "baddbmm", "tensordot")
 _WORDS = ("attention", "attn", "flash_fwd")
 
@@ -254,16 +259,38 @@ _WORDS = ("attention", "attn", "flash_fwd")
 @cache
 def _kind(func: Any) -> _Kind | None:
     """What a function of torch has to do with attention."""
-    if func is F.scaled_dot_product_attention:
+    if func in (
+        F.scaled_dot_product_attention,
+        torch.ops.aten.scaled_dot_product_attention.default,
+    ):
         return "torch"
     if func is F.multi_head_attention_forward:
         return "projected"
     name = str(getattr(func, "__name__", ""))
-    if name in ("softmax", "_softmax", "_safe_softmax"):
+    if name in _SOFTMAX:
         return "softmax"
+    if name in ("exp", "exp_"):
+        return "exponential"
+    if name in _DIVISIONS:
+        return "division"
     if name in _PRODUCTS:
         return "product"
     return "attention" if any(word in name for word in _WORDS) else None
+
+
+def _as_weights(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shapes that weights over tokens can have: (tokens, tokens), not (rows, classes)."""
+    square = len(shape) == 2 and shape[0] == shape[1]
+    return shape if square or len(shape) > 2 else ()
+
+
+def _are_weights(factor: tuple[int, ...], weights: tuple[int, ...]) -> bool:
+    """Whether a factor of a product can be the weights: as they are, with axes joined, added or
+    exchanged, or without the last column, which is where sinks stand."""
+    if not weights or len(factor) < 2:
+        return False
+    same = math.prod(factor) == math.prod(weights) and factor[-1] in weights[-2:]
+    return same or factor == (*weights[:-1], weights[-1] - 1)
 
 
 def _tensors(args: tuple[Any, ...]) -> Iterator[Tensor]:

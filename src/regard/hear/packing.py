@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, cast
 
 import torch
@@ -33,6 +35,15 @@ class HeardCall:
     sink: Tensor | None = None
     starts: Tensor | None = None  # (n + 1,): n sequences stand one after the other, B = 1,
     within: Mask | None = None  # and inside each this mask
+
+
+def read_by(reader: Callable[..., HeardCall], *args: Any, **kwargs: Any) -> HeardCall:
+    """A call in words; one whose arguments the reader does not know cannot be put into any."""
+    try:
+        signature(reader).bind(*args, **kwargs)
+    except TypeError as why:
+        raise UnreadableError(f"its arguments are not those that regard knows: {why}") from None
+    return reader(*args, **kwargs)
 
 
 def at_the_end(lengths: Tensor, queries: int, keys: int, inside: Mask | None) -> Mask | None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard.hear.intercept import is_hugging_face
@@ -32,6 +33,13 @@ def _projects(module: nn.Module) -> bool:
     return any(names <= inner for names in _PROJECTIONS)
 
 
+def _is_scripted(module: nn.Module) -> bool:
+    """Whether TorchScript computes attention in it, which no Python sees."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        return False
+    return "scaled_dot_product_attention" in str(getattr(module, "inlined_graph", ""))
+
+
 def missed_modules(
     model: nn.Module, ran: Collection[str], heard: Collection[str], noticed: Collection[str]
 ) -> dict[str, nn.Module]:
@@ -46,7 +54,7 @@ def missed_modules(
             outer in around and is_named(modules[outer]) for outer in _outer(path)
         )
         projects = _projects(module) and not any(outer in heard for outer in _outer(path))
-        looks = path not in around and (named or projects)
+        looks = path not in around and (named or projects or _is_scripted(module))
         counts = path in ran and (looks or path in noticed)
         if counts and not any(outer in found for outer in _outer(path)):
             found[path] = module
@@ -54,28 +62,45 @@ def missed_modules(
 
 
 def why_missed(
-    model: nn.Module, missed: dict[str, nn.Module], why: Mapping[str, str]
+    model: nn.Module, missed: dict[str, nn.Module], why: Mapping[str, str], heard: Collection[str]
 ) -> tuple[list[str], str]:
-    """The modules in words, layers alike together, with the reason where one is known; and a
-    sentence for a warning."""
+    """The modules in words, with the reason where one is known; and the end of a warning that
+    lists them, those whose attention was observed, and what would work."""
+    names = _named(missed, why)
+    observed = {path: model.get_submodule(path) for path in sorted(heard)}
+    others = [f"observed: {', '.join(_named(observed, {}))}"] if observed else []
+    return names, "; ".join([", ".join(names), *others, *_families(model, missed), HEARD])
+
+
+def what_ran(model: nn.Module, ran: Collection[str], noticed: Mapping[str, str]) -> str:
+    """Of a model in which nothing was heard."""
+    name = type(model).__name__
+    missed = missed_modules(model, ran, (), noticed)
+    if missed:
+        named = f"{name} ran, with {', '.join(_named(missed, noticed))}"
+        return "; ".join([named, *_families(model, missed)])
+    return f"{name} ran, and nothing in it looks like attention"
+
+
+def _named(modules: Mapping[str, nn.Module], why: Mapping[str, str]) -> list[str]:
+    """Layers alike together, with the reason where one is known."""
     groups: Counter[tuple[str, str]] = Counter()
-    for path, module in missed.items():
-        name = f"{without_numbers(path) or 'the model'} ({type(module).__name__})"
+    for path, module in modules.items():
+        place = without_numbers(path.replace("_orig_mod.", ""))  # torch.compile's wrapper
+        name = f"{place or 'the model'} ({type(module).__name__})"
         inside = (reason for one, reason in why.items() if f"{one}.".startswith(f"{path}."))
         groups[name, next(filter(None, (why.get(path), *inside)), "")] += 1
     said = []
     for (name, reason), count in groups.items():
         many = name if count == 1 else f"{name}, {count} of them"
         said.append(f"{many}: {reason}" if reason else many)
-    return said, "; ".join(
-        [f"not recorded, although they ran: {', '.join(said)}", *_families(model, missed), HEARD]
-    )
+    return said
 
 
 HEARD = (
-    "regard hears what goes through regard.attend, transformers' attention interface, torch's "
-    "scaled_dot_product_attention, FlexAttention and varlen_attn, flash-attn, xformers and "
-    "Transformer Engine"
+    "regard observes attention that is computed by regard.attend, transformers' attention "
+    "interface, torch's scaled_dot_product_attention, FlexAttention or varlen_attn, flash-attn, "
+    "xformers or Transformer Engine: use one of them, or pass q and k to regard.replay"
 )
 
 

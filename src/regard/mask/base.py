@@ -16,6 +16,7 @@ from regard.mask.spans import Spans, both_of, either_of
 
 if TYPE_CHECKING:
     from regard.mask.kinds import Padding, Window
+    from regard.mask.packed import Pack
 
 Align: TypeAlias = Literal["start", "end"]
 
@@ -78,6 +79,10 @@ class Mask(Declared):
 
     def as_padding(self) -> Padding | None:
         """The mask as tokens that are real and tokens that are not, where it is no more."""
+        return None
+
+    def as_pack(self) -> Pack | None:
+        """Where sequences begin, of a mask that keeps packed ones apart."""
         return None
 
     def conditions(self) -> tuple[Mask, ...]:

@@ -126,6 +126,9 @@ class Packed(Mask):
         keys = self.query_starts if self.key_starts is None else self.key_starts
         return Pack(self.query_starts, keys)
 
+    def as_pack(self) -> Pack:
+        return self.pack
+
     def of(self, n: int) -> Mask | None:
         """The mask of one sequence."""
         return None if self.mask is None else self.mask.select((n,))

@@ -17,9 +17,10 @@ from regard.engine.observers import Request, listening, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
 from regard.hear.hooks import ModelHooks, Pass
-from regard.hear.inputs import sequences
+from regard.hear.inputs import is_empty, sequences
 from regard.hear.intercept import AttentionIntercept, prepared
 from regard.hear.names import LayerNames, part_of
+from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
     AttentionSite,
     RealTokens,
@@ -68,10 +69,11 @@ class StepListener:
         self._hooks = ExitStack()
         self._padding: dict[str, RealTokens | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
+        self._by_hand: dict[str, str] = {}  # modules that attended by other means, and why
 
     def open(self, step: int) -> None:
         """Install the hooks, and begin a new tally."""
-        self.tally, self.maps = Tally(), {}
+        self.tally, self.maps, self._by_hand = Tally(), {}, {}
         self._takes_maps = self._snapshots is not None and step % self._snapshots.every == 0
         with ExitStack() as stack:
             # until the step is closed: checkpointing runs the same forward again in its backward
@@ -89,13 +91,39 @@ class StepListener:
     def _hearing(self) -> Iterator[None]:
         """During a pass of the model."""
         if not (self._evaluation or torch.is_grad_enabled()):
+            before = set(self._where.ran)
             yield
+            self._where.ran = before
             return
-        heard = AttentionIntercept(self._where, self._from_torch, along=measured)
+        heard = AttentionIntercept(self._where, self._from_torch, self._missed, along=measured)
         with listening(self), heard:
             yield
         with torch.no_grad():
             self.tally.settle()
+
+    def _missed(self, why: str) -> None:
+        caller = self._where.caller()
+        if caller is not None:
+            self._by_hand[caller.path] = self._by_hand.get(caller.path) or why
+
+    def unheard(self) -> tuple[list[str], str]:
+        """Modules that attended in this step and were not measured, and the end of a warning."""
+        where = self._where
+        missed = missed_modules(self._model, where.ran, where.attended, self._by_hand)
+        if not missed:
+            return [], ""
+        return why_missed(self._model, missed, self._by_hand, where.attended)
+
+    def what_ran(self) -> str:
+        """Of a step in which nothing was measured."""
+        if self._where.attended:
+            return f"{type(self._model).__name__} ran on an empty batch"
+        if self._where.ran:
+            return what_ran(self._model, self._where.ran, self._by_hand)
+        return (
+            f"{type(self._model).__name__} was not run since the last step, or only without "
+            "gradients (evaluation=True counts those)"
+        )
 
     # ── the engine's listener protocol ───────────────────────────────────────────────────────
 
@@ -110,7 +138,10 @@ class StepListener:
     def _measure(self, attention: Attention, ours: bool) -> None:
         """`ours`: regard computed it."""
         caller, now = self._where.caller(), self._where.now
-        if caller is None or now is None or attention._call.shape.queries == 0:
+        if caller is None or now is None:
+            return
+        if is_empty(attention._call):
+            self._where.called(caller)
             return
         spot, shape = self._names.spot(caller), attention._call.shape
         packed = attention._call.pack is not None

@@ -223,6 +223,11 @@ def _sink_mass(attention: Attention, call: Call, lse: Tensor, real: RealTokens |
     keys = call.shape.keys
     if keys == 0:
         return torch.zeros_like(lse) + mass
+    conditions = () if call.mask is None else call.mask.conditions()
+    for pack in filter(None, (one.as_pack() for one in conditions)):
+        # a row sees its own sequence alone; an empty one at the end begins behind the last key
+        first = lse.new_zeros(keys + 1).index_fill_(0, pack.key_starts[:-1].long(), 1)[:keys]
+        return (attention @ first).reshape(lse.shape) + mass
     if real is None or real.start is None or real.rows.shape[-1] != keys:
         return _first_weight(call, lse) + mass if learned else _first_weight(call, lse)
     # padding on the left: the first token is another key in every sequence

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError, RegardWarning
+from regard.hear.unheard import HEARD
 from regard.monitor.listen import Snapshots, StepListener
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
 from regard.monitor.sample import AttentionSite, Collector, Ranks, Sample
@@ -39,8 +40,8 @@ class Monitor:
                  initialised; False for this process alone. Rank 0 writes.
 
     A step may have several forwards: means are over all their rows. Only summaries are kept, no
-    graph, no N×N. Every call of `regard.attend` or of torch's scaled_dot_product_attention inside
-    the model counts.
+    graph, no N×N. Which attention is measured is listed in docs/hearing.md; modules that attend by
+    other means are named in a warning and in `unheard`.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Monitor:
         self.latest: Sample | None = None  # the last sampled step
         self.clipped_by: Sample | None = None  # the last sample that qk_clip_ used
         self.alarms: list[Alarm] = []
+        self.unheard: tuple[str, ...] = ()  # modules that attend and are not measured, with reasons
         self._now = start  # the current step
         self._listener = StepListener(model, evaluation, snapshots)
         self._ranks, self._tracker = Ranks(group), AlarmTracker(limits or Limits())
@@ -71,7 +73,7 @@ class Monitor:
         self._hook: Any = None
         self._log = log
         self._logs: list[Log] = []
-        self._attached = self._warned = False
+        self._attached = self._warned = self._named = False
 
     def attach(self) -> Monitor:
         """Begin; also done by `with`."""
@@ -145,6 +147,7 @@ class Monitor:
                 self._warn_without_attention()
             else:
                 self.latest = sample
+                self._name_unheard()
                 self._publish(sample)
         self._now += 1
         self._begin()
@@ -158,18 +161,21 @@ class Monitor:
             log.take(sample, self.alarms)
 
     def _warn_without_attention(self) -> None:
-        if self._warned:
+        if not self._warned:
+            self._warned = True
+            said = f"no attention was measured: {self._listener.what_ran()}; {HEARD}"
+            warnings.warn(said, RegardWarning, stacklevel=4)
+
+    def _name_unheard(self) -> None:
+        """Once: modules are the same in every step."""
+        if self._named:
             return
-        self._warned = True
-        warnings.warn(
-            f"no attention was observed: {type(self.model).__name__} was not called itself since "
-            "the last step, or only without gradients (evaluation=True counts those), or it "
-            "computes attention by other means than regard.attend and torch's "
-            "scaled_dot_product_attention (for models of transformers: "
-            "attn_implementation='regard' or 'sdpa')",
-            RegardWarning,
-            stacklevel=4,
-        )
+        self._named = True
+        names, said = self._listener.unheard()
+        self.unheard = tuple(names)
+        if names:
+            said = f"not measured, although they ran: {said}"
+            warnings.warn(said, RegardWarning, stacklevel=4)
 
 
 def _warn(alarm: Alarm) -> None:

@@ -24,11 +24,12 @@ from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listeners, listening, unheard
 from regard.errors import FileError, InputError, RegardWarning
-from regard.hear.hooks import Caller, ModelHooks, Pass
+from regard.hear.hooks import Caller, ModelHooks
+from regard.hear.inputs import is_empty
 from regard.hear.intercept import intercepted
 from regard.hear.names import LayerNames, has_parts, is_cross
 from regard.hear.packing import of_packed
-from regard.hear.unheard import HEARD, missed_modules, why_missed
+from regard.hear.unheard import HEARD, missed_modules, what_ran, why_missed
 from regard.hear.weights import check_weights, device_of
 from regard.recorder.background_writer import BackgroundWriter, Store
 from regard.recorder.call_slice import CallPlan, looks_across, matches_in, slice_call
@@ -154,7 +155,7 @@ class Recorder:
         try:
             if kind is None or issubclass(kind, _STOPS):
                 self._prompts.finish(complete=kind is None)
-            if kind is None or issubclass(kind, KeyboardInterrupt):
+            if kind is None or issubclass(kind, _STOPS):
                 self._tell_missed()
             is_whole = kind is None and self._prompts.pages > 0
         finally:
@@ -167,21 +168,17 @@ class Recorder:
                     raise
         if kind is None and self.heard_anything and not self._prompts.pages:
             raise InputError(
-                "no row was recorded: the prompts are shorter than queries= asks for, or layers= "
-                "names layers that were not run"
+                "no row was recorded: the prompts are empty, or shorter than queries= asks for, or "
+                "layers= names layers that were not run"
             )
         if kind is None and not self.heard_anything:
-            raise InputError(f"no attention was heard: {self._what_ran()}; {HEARD}")
-
-    def _what_ran(self) -> str:
-        """Of a model in which nothing was heard."""
-        name, where = type(self.model).__name__, self._where
-        missed = missed_modules(self.model, where.ran, (), self._by_hand)
-        if missed:
-            return f"{name} ran, with {', '.join(why_missed(self.model, missed, self._by_hand)[0])}"
-        if where.ran:
-            return f"{name} ran, and nothing in it looks like attention"
-        return f"{name} was not run inside the block"
+            ran, name = self._where.ran, type(self.model).__name__
+            what = (
+                what_ran(self.model, ran, self._by_hand)
+                if ran
+                else (f"{name} was not run inside the block")
+            )
+            raise InputError(f"no attention was heard: {what}; {HEARD}")
 
     def _open(self) -> Memory | Writer:
         if self.path is None:
@@ -316,13 +313,13 @@ class Recorder:
         """Name what ran and was not heard, in a warning and in the recording."""
         where = self._where
         missed = missed_modules(self.model, where.ran, where.attended, self._by_hand)
-        if missed:
-            names, said = why_missed(self.model, missed, self._by_hand)
+        if missed and self.heard_anything:  # else the error says so
+            names, said = why_missed(self.model, missed, self._by_hand, where.attended)
             self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
             if self._kept_by is not None:
                 plan = replace(self._kept_by, unheard=tuple(names))
                 self._store.note({"plan": json.dumps(plan.to_dict())})
-            warnings.warn(said, RegardWarning, stacklevel=3)
+            warnings.warn(f"not recorded, although they ran: {said}", RegardWarning, stacklevel=3)
 
     def _take(
         self, attention: Attention, call: Call, output: Tensor, decided: CallPlan | None
@@ -346,7 +343,12 @@ class Recorder:
         if caller is None or now is None:
             return None
         spot = self._names.spot(caller)
-        self._begin(now, call, caller, ours)
+        if not self.heard_anything:  # the first of all shows whether the layers asked for exist
+            self._choice.check_layers(self._places_like(caller))
+            self.heard_anything = True
+        if is_empty(call):
+            return None
+        self._prompts.begin(now, call, caller.path, ours)
         if not self._choice.has_layer(spot.layer):
             return None
         plan, prompts = self._prompts.plan or self._begin_plan(call, caller), self._prompts
@@ -362,14 +364,6 @@ class Recorder:
         cell = plan.pool_cell if aligned else 0
         measures = CallMeasures(TOP, cell, copies, prefix, self._statistics)
         return CallPlan(caller, spot, slices, measures, plan)
-
-    def _begin(self, now: Pass, call: Call, caller: Caller, ours: bool) -> None:
-        """With the first attention of a pass its prompts begin; with the first of all it shows
-        whether the layers asked for exist."""
-        if not self.heard_anything:
-            self._choice.check_layers(self._places_like(caller))
-            self.heard_anything = True
-        self._prompts.begin(now, call, caller.path, ours)
 
     def _begin_plan(self, call: Call, caller: Caller) -> Plan:
         """Made with the first attention of a prompt: the model's other layers are like it."""

@@ -97,10 +97,12 @@ class Answers:
         """Why `what` cannot be had, and what can."""
         place, why_not = self.held.place, self.held.why_not(self.head)
         have = [f"{name} ({measure})" for name, measure in self.stored.measures.items()]
+        would_work = f"with --layers {place.layer} or a larger --budget"
+        if "too large" in why_not:  # of a mask's or a bias's table, which no budget makes smaller
+            would_work = "with a shorter prompt"
         return UnavailableError(
             f"{place.label}H{self.head}: {why_not or 'its mask is not known'}, so {what} cannot be "
-            f"computed; stored: {', '.join(have) or 'nothing'}. Record again with --layers "
-            f"{place.layer} or a larger --budget"
+            f"computed; stored: {', '.join(have) or 'nothing'}. Record again {would_work}"
         )
 
     # ── stored ───────────────────────────────────────────────────────────────────────────────

@@ -42,13 +42,13 @@ def make_comparison(
     prompts = a.prompt, b.prompt
     found = compare_recordings(a.recording, b.recording, prompts=prompts, rows=rows, go_on=go_on)
     sides = {"a": a.as_answer(), "b": b.as_answer()}
-    doubts = {"doubts": _doubts(found, a.recording, b.recording)}
+    doubts = {"doubts": _doubts(found, a, b)}
     return cast(ComparisonAnswer, found.as_dict() | sides | doubts)
 
 
-def _doubts(found: Comparison, left: Recording, right: Recording) -> list[str]:
+def _doubts(found: Comparison, a: Side, b: Side) -> list[str]:
     """What must be known before the numbers are read."""
-    doubts = []
+    doubts, left, right = [], a.recording, b.recording
     names = [str(one.model.get("name", "a model without a name")) for one in (left, right)]
     if names[0] != names[1]:
         doubts.append(
@@ -56,6 +56,10 @@ def _doubts(found: Comparison, left: Recording, right: Recording) -> list[str]:
         )
     if left.is_live or right.is_live:
         doubts.append("still being written: this is about what there is so far")
+    halves = [one for one in (a, b) if one.recording.unheard]
+    doubts += dict.fromkeys(
+        f"{one.who.name}: not recorded: {', '.join(one.recording.unheard)}" for one in halves
+    )
     rows = max((one.rows for one in found.heads), default=0)
     if 0 < rows < _FEW:
         doubts.append(f"only {rows} rows stand for each other: these numbers say little")

@@ -4,7 +4,6 @@ import {
   doing,
   inOrder,
   layersInWords,
-  notRecorded,
   runs,
   sizeInWords,
   titleInWords,
@@ -160,14 +159,5 @@ describe("thumbnails", () => {
     expect(hasPictures({ state: "waiting" })).toBe(true);
     expect(hasPictures({ state: "here", value: new Map([["", of([0, 0])]]) })).toBe(false);
     expect(hasPictures({ state: "here", value: new Map([["", of([0, 2])]]) })).toBe(true);
-  });
-});
-
-describe("what is missing", () => {
-  it("names modules whose attention was not recorded", () => {
-    const named = ["layers.* (OwnAttention), 2 of them", "pool (ByHand)"];
-    expect(notRecorded({ not_recorded: named })).toBe(named.join(", "));
-    expect(notRecorded({ date: "2026-01-01" })).toBe("");
-    expect(notRecorded({ not_recorded: "x" })).toBe("");
   });
 });

@@ -13,7 +13,7 @@ import {
   viewOf,
   whereOf,
 } from "../../src/engineer/places";
-import { progressOf } from "../../src/engineer/states/Standing";
+import { notRecorded, progressOf } from "../../src/engineer/states/Standing";
 import { roundUp } from "../../src/maths/format";
 import type { Comparison, Listing, Report } from "../../src/source/answers";
 import { headOf, overviewOf, stackOf } from "./made";
@@ -127,5 +127,14 @@ describe("knock-outs", () => {
       [-0.5, 0.01],
     ]);
     expect(changesOf(report, "L0H0")).toEqual([]);
+  });
+});
+
+describe("what is missing", () => {
+  it("names modules whose attention was not recorded", () => {
+    const named = ["layers.* (OwnAttention), 2 of them", "pool (ByHand)"];
+    expect(notRecorded({ not_recorded: named })).toEqual(named);
+    expect(notRecorded({ date: "2026-01-01" })).toEqual([]);
+    expect(notRecorded({ not_recorded: "x" })).toEqual([]);
   });
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,6 +61,11 @@ def _window(writer: Writer) -> None:
     write(writer, _TOKENS, layers=2, exact=(0, 1), chunks=seen)
 
 
+def _unheard(writer: Writer) -> None:
+    write(writer, _TOKENS, layers=2, exact=(0, 1))
+    writer.note({"made": json.dumps({"not_recorded": ["layers.*.attn (ByHand), 3 of them"]})})
+
+
 def _no_maps(writer: Writer) -> None:
     write(writer, _TOKENS, layers=2, exact=(), statistics=False)
 
@@ -84,4 +90,5 @@ STATES: dict[str, Callable[[Writer], None]] = {
     "window": _window,
     "cross": _cross,
     "no maps": _no_maps,
+    "unheard": _unheard,
 }

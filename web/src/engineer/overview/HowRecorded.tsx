@@ -2,7 +2,6 @@ import type { ComponentChildren } from "preact";
 import { count, short } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import type { Overview } from "../../source/answers";
-import { notRecorded } from "./facts";
 
 /** How it was recorded: the model, the plan, and how far replayed weights are from eager ones. */
 export function HowRecorded({ overview }: { overview: Overview }) {
@@ -21,8 +20,6 @@ export function HowRecorded({ overview }: { overview: Overview }) {
       </span>,
     ]);
   }
-  const missing = notRecorded(made);
-  if (missing) lines.push(["Not recorded", missing]);
   if (made.date) lines.push(["Made", `${String(made.date).slice(0, 10)}, regard ${made.regard}`]);
   if (!lines.length) return null;
   return (

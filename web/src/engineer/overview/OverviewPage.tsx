@@ -12,7 +12,7 @@ import { PinnedList } from "../Pinned";
 import { ShareMenu } from "../share/ShareMenu";
 import { Empty } from "../states/Empty";
 import { markReady } from "../states/ready";
-import { Standing } from "../states/Standing";
+import { Standing, Unheard } from "../states/Standing";
 import { Failed } from "../states/Waiting";
 import { Controls } from "./Controls";
 import { choiceOf, type Show } from "./choice";
@@ -72,6 +72,7 @@ function Full({ source, where, overview }: Props) {
           {source.kind === "server" && ` · ${layersInWords(overview)}`}
         </p>
         <Standing overview={overview} />
+        <Unheard overview={overview} />
       </div>
       <section class="over-heads" aria-label="Heads">
         <div class="over-bar-top">

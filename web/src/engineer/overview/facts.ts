@@ -72,8 +72,3 @@ export function titleInWords(title: string): string {
 export function doing(sentence: string, label: string): string {
   return sentence.startsWith(label) ? sentence.slice(label.length).trim() : sentence;
 }
-
-/** Modules that attended while it was recorded, and whose attention is not here. */
-export function notRecorded(made: Overview["made"]): string {
-  return Array.isArray(made.not_recorded) ? made.not_recorded.map(String).join(", ") : "";
-}

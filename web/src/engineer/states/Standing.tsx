@@ -2,7 +2,8 @@ import { count } from "../../maths/format";
 import { Notice } from "../../parts/Notice";
 import type { Overview } from "../../source/answers";
 
-// What must be known of a recording before it is read: still growing, damaged, incomplete.
+// What must be known of a recording before it is read: still growing, damaged, incomplete, or without
+// some of the model's attention.
 
 const MOST = 3;
 
@@ -68,6 +69,31 @@ function Unfinished() {
       <div data-part="unfinished">
         <strong>This prompt was not finished.</strong> The recording ended early: sums over its rows
         may be missing.
+      </div>
+    </Notice>
+  );
+}
+
+/** Modules that computed attention during the recording, of which it holds nothing. */
+export function notRecorded(made: Overview["made"]): string[] {
+  return Array.isArray(made.not_recorded) ? made.not_recorded.map(String) : [];
+}
+
+/** Findings and comparisons say the same among their doubts. */
+export function Unheard({ overview }: { overview: Overview }) {
+  const modules = notRecorded(overview.made);
+  if (!modules.length) return null;
+  return (
+    <Notice kind="warning">
+      <div data-part="unheard">
+        <strong>Some of the model’s attention is not recorded.</strong> These modules computed
+        attention in a way that regard cannot observe; what is shown leaves them out.
+        <ul class="state-list">
+          {modules.slice(0, MOST).map((line) => (
+            <li key={line}>{line}</li>
+          ))}
+          {modules.length > MOST && <li>and {count(modules.length - MOST)} more</li>}
+        </ul>
       </div>
     </Notice>
   );
