@@ -61,4 +61,4 @@ def test_the_legend_runs_through_the_palette():
 
 def test_narrow_paper_breaks_the_line_between_remarks():
     lines = plain(scale_lines(TIMES_UNIFORM, Paper(33, is_ascii=True), "one remark", "another"))
-    assert lines == ["scale: x even share, log, 0.1-100", "one remark, another", "[ :-=+*#%@]"]
+    assert lines == ["scale: x even share, log, 0.1-100", "one remark, another  [ :-=+*#%@]"]

@@ -12,7 +12,7 @@ row         one row of it, and weights as plain numbers
 region      a part of its matrix
 profiles    who is looked at, how far back, how evenly
 sightlines  what rows may see, in runs
-uniform     × uniform, the one colour of attention: cells and codes
+uniform     × even share, the one colour of attention: cells and codes
 pixels      one tile → tiles a head's map, pyramid a map at several scales
 thumbnails  every head of a stack
 run         a training run

@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     model.model.layers[1].self_attn.q_proj.weight.data[:8] *= 60
     for n in range(3):
         with torch.no_grad(), regard.record(model, folder / f"shard-0000{n}.regard"):
-            model(tokens(20 + n, seed=n))
+            model(tokens(40 + n, seed=n))
             model(tokens(5, seed=10 + n))
     return folder
 
@@ -34,7 +34,7 @@ def test_in_words(folder):
     with regard.open(folder) as rec:
         lines = plain(many_lines(rec, rec.merged(), "entropy", Paper(width=80)))
     text = "\n".join(lines)
-    assert "6 documents in 3 files, 78 tokens; every row counts alike" in text
+    assert "6 documents in 3 files, 138 tokens; every row counts alike" in text
     assert "entropy: mean entropy of a row, in nats" in text
     assert "L0" in text and "L1" in text
     assert "heads that stand out in their layer" in text and "L1H0" in text
@@ -45,12 +45,12 @@ def test_as_json_with_every_statistic_of_every_head(folder):
     with regard.open(folder) as rec:
         merged = rec.merged()
         said = json.loads(json.dumps(many_answer(rec, merged), allow_nan=False))
-    assert said["documents"] == 6 and said["tokens"] == 78 and len(said["files"]) == 3
+    assert said["documents"] == 6 and said["tokens"] == 138 and len(said["files"]) == 3
     assert said["heads"] == [f"L{layer}H{head}" for layer in (0, 1) for head in range(4)]
     assert list(said["statistics"]) == list(STATISTICS)
     entropy = said["statistics"]["entropy"]
     np.testing.assert_allclose(entropy["values"], merged.grid("entropy").reshape(-1))
-    assert entropy["rows"] == [78] * 8
+    assert entropy["rows"] == [138] * 8
     assert {one["label"] for one in said["surprising"]} >= {"L1H0"}
 
 
