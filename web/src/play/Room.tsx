@@ -1,0 +1,120 @@
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { sentence } from "../maths/format";
+import { Notice } from "../parts/Notice";
+import { amend, place } from "../shell/address";
+import { SourceError } from "../source/source";
+import type { About, PlayServer } from "./api";
+import { Bench } from "./Bench";
+import { Header } from "./Header";
+import { PromptBox } from "./PromptBox";
+import { askedOf, chosen, submit } from "./place";
+import { Start } from "./Start";
+import { useScript } from "./script";
+import { Readings } from "./store";
+import { Tour, tourStep } from "./Tour";
+import "./play.css";
+import "./words.css";
+import "./next.css";
+import "./heads.css";
+
+const KEPT = "regard-play";
+
+/** A model that answers, and whose attention can be changed. */
+export function PlayRoom({ server }: { server: PlayServer }) {
+  const about = useSignal<About | null>(null);
+  const error = useSignal<SourceError | null>(null);
+  useEffect(() => {
+    server.about().then(
+      (value) => {
+        about.value = value;
+      },
+      (reason: unknown) => {
+        if (!(reason instanceof SourceError)) throw reason;
+        error.value = reason;
+      },
+    );
+  }, []);
+  if (error.value) {
+    return (
+      <main class="play-room">
+        <Notice kind="error">{sentence(error.value.message)}</Notice>
+      </main>
+    );
+  }
+  return about.value ? <Frame about={about.value} server={server} /> : null;
+}
+
+function Frame({ about, server }: { about: About; server: PlayServer }) {
+  const readings = useMemo(() => new Readings(server), [server]);
+  const second = useMemo(() => new Readings(server), [server]);
+  useRemembered();
+  useSignalEffect(() => {
+    void readings.ask(askedOf(place.value));
+  });
+  useSignalEffect(() => {
+    const { b, off = "" } = place.value;
+    void second.ask(b ? askedOf({ p: b, off }) : null);
+  });
+  useScript(about.script, readings);
+  useEffect(() => {
+    document.title = [place.value.p?.slice(0, 60), "regard play"].filter(Boolean).join(" · ");
+  }, [place.value.p]);
+  const shown = readings.shown.value;
+  const failed = readings.error.value ?? second.error.value;
+  const busy = readings.progress.value;
+  const sound = async (file: File) => {
+    try {
+      submit({ sound: await server.sound(file) });
+    } catch (reason) {
+      if (!(reason instanceof SourceError)) throw reason;
+      readings.error.value = reason;
+    }
+  };
+  return (
+    <div class="play-room" data-part="play-room" data-busy={busy !== null}>
+      <Header
+        {...{ about, readings }}
+        at={chosen.value}
+        onTour={() => {
+          tourStep.value = 0;
+        }}
+      />
+      <PromptBox about={about} progress={busy} onSound={sound} />
+      {failed && (
+        <div data-part="failed">
+          <Notice kind="error">{sentence(failed.message.replace(/\.$/, ""))}</Notice>
+        </div>
+      )}
+      <Tour readings={readings} />
+      <main class="play-main">
+        {shown ? (
+          <Bench {...{ about, readings, second }} />
+        ) : (
+          !busy && !failed && <Start about={about} />
+        )}
+      </main>
+    </div>
+  );
+}
+
+/** A tab that is opened again without a prompt shows the last one it had. */
+function useRemembered(): void {
+  useMemo(() => {
+    try {
+      const kept = sessionStorage.getItem(KEPT);
+      if (kept && !place.peek().p && !place.peek().sound) {
+        amend(JSON.parse(kept) as Record<string, string>);
+      }
+    } catch {
+      // storage is closed to this frame
+    }
+  }, []);
+  useSignalEffect(() => {
+    try {
+      if (place.value.p) sessionStorage.setItem(KEPT, JSON.stringify(place.value));
+    } catch {
+      // storage is closed to this frame
+    }
+  });
+}

@@ -1,0 +1,246 @@
+import { SourceError } from "../source/source";
+
+// What the model's server is asked for. Every answer is about a state: the prompt, the tokens
+// behind it, and what is switched off; the server keeps none of it for the page.
+
+export interface Asked {
+  readonly text: string;
+  readonly pair: string;
+  readonly sound: string;
+  readonly more: readonly number[];
+  readonly heads: readonly string[];
+  /** Query, key and the head's label; "" for all heads. */
+  readonly edges: readonly (readonly [number, number, string])[];
+}
+
+export interface Stack {
+  readonly name: string;
+  readonly layers: number;
+  readonly heads: number;
+  readonly rows: number;
+  readonly keys: number;
+  /** Null where they are the reading's own texts. */
+  readonly row_texts: readonly string[] | null;
+  readonly key_texts: readonly string[] | null;
+}
+
+export interface Likely {
+  readonly id: number;
+  readonly text: string;
+}
+
+export interface Reading {
+  readonly id: string;
+  readonly ids: readonly number[];
+  readonly texts: readonly string[];
+  readonly stacks: readonly Stack[];
+  /** The tokens with the largest logits, largest first; null where none are written. */
+  readonly next: readonly Likely[] | null;
+  readonly similarity: number | null;
+  /** Which sentence each token is of, where there are two. */
+  readonly pair: readonly number[];
+}
+
+export interface Card {
+  readonly label: string;
+  readonly stack: string;
+  readonly layer: number;
+  readonly head: number;
+  readonly name: string;
+  readonly pattern: string;
+  readonly sentence: string;
+  readonly row: number | null;
+}
+
+export interface MapCell {
+  readonly label: string;
+  readonly stack: string;
+  readonly layer: number;
+  readonly head: number;
+  readonly pattern: string;
+  readonly score: number;
+  readonly sink: number;
+}
+
+export interface Heads {
+  readonly cards: readonly Card[];
+  readonly map: readonly MapCell[];
+  readonly names: Readonly<Record<string, string>>;
+}
+
+export interface ScriptStep {
+  readonly do: string;
+  readonly words: readonly string[];
+}
+
+export interface About {
+  readonly model: string;
+  readonly kind: "text" | "pair" | "sound";
+  readonly positions: number | null;
+  readonly script: readonly ScriptStep[];
+}
+
+export interface Block {
+  readonly layers: number;
+  readonly heads: number;
+  readonly rows: number;
+  readonly keys: number;
+  readonly numbers: Float32Array;
+}
+
+export interface WeightsAsked {
+  readonly id: string;
+  readonly stack: string;
+  readonly row: number;
+  readonly row_count?: number;
+  readonly layer?: number;
+  readonly head?: number;
+}
+
+type Words = Readonly<Record<string, string | number | undefined>>;
+type Line =
+  | { readonly done: number; readonly of: number }
+  | { readonly reading: Reading }
+  | { readonly error: string; readonly status: number };
+
+const GONE = "The server does not answer; was it ended with Ctrl-C? What you typed is still here.";
+
+const FORGOTTEN = 410;
+
+export class PlayServer {
+  readonly #token: string;
+  /** How each reading was asked for: a server that has forgotten one is asked again. */
+  readonly #known = new Map<string, Asked>();
+
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  about(): Promise<About> {
+    return this.#json("about", {});
+  }
+
+  /** The reading of a state; `advanced` follows the layers. */
+  async read(
+    asked: Asked,
+    advanced: (done: number, of: number) => void,
+    stop: AbortSignal,
+  ): Promise<Reading> {
+    const answer = await this.#post("read", JSON.stringify(asked), "application/json", stop);
+    let rest = "";
+    const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+    while (reader) {
+      const { done, value } = await reader.read().catch(() => lost(stop));
+      if (done) break;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines.map((one) => JSON.parse(one) as Line)) {
+        if ("reading" in line) {
+          this.#known.set(line.reading.id, asked);
+          return line.reading;
+        }
+        if ("error" in line) throw new SourceError(line.error, line.status);
+        advanced(line.done, line.of);
+      }
+    }
+    throw new SourceError(GONE, 0);
+  }
+
+  async weights(asked: WeightsAsked, stop?: AbortSignal): Promise<Block> {
+    const answer = await this.#get("weights", { ...asked }, stop);
+    const size = (name: string) => Number(answer.headers.get(`x-regard-${name}`) ?? 0);
+    const numbers = new Float32Array(await answer.arrayBuffer());
+    return {
+      ...{ layers: size("layers"), heads: size("heads"), rows: size("rows"), keys: size("keys") },
+      numbers,
+    };
+  }
+
+  async logits(id: string, stop?: AbortSignal): Promise<Float32Array> {
+    return new Float32Array(await (await this.#get("logits", { id }, stop)).arrayBuffer());
+  }
+
+  heads(id: string, stop?: AbortSignal): Promise<Heads> {
+    return this.#json("heads", { id }, stop);
+  }
+
+  async rollout(id: string, stack: string, row: number, stop?: AbortSignal): Promise<Float32Array> {
+    const answer = await this.#get("rollout", { id, stack, row }, stop);
+    return new Float32Array(await answer.arrayBuffer());
+  }
+
+  lesson<T>(id: string, head: string, row: number, key: number): Promise<T> {
+    return this.#json("lesson", { id, head, row, key });
+  }
+
+  async file(id: string): Promise<Blob> {
+    return (await this.#get("file", { id })).blob();
+  }
+
+  /** The reading's number among the recordings of the engineer's room. */
+  async open(id: string): Promise<number> {
+    const answer = await this.#post("open", JSON.stringify({ id }), "application/json");
+    return ((await answer.json()) as { number: number }).number;
+  }
+
+  /** One self-contained page of a recording that was opened. */
+  async page(number: number, head: string): Promise<Blob> {
+    const query = new URLSearchParams({ prompt: "0", head });
+    return (await this.#ask(`/api/${number}/page?${query}`, {})).blob();
+  }
+
+  async sound(file: Blob): Promise<string> {
+    const answer = await this.#post("sound", file, "application/octet-stream");
+    return ((await answer.json()) as { sound: string }).sound;
+  }
+
+  async #json<T>(name: string, words: Words, stop?: AbortSignal): Promise<T> {
+    return (await (await this.#get(name, words, stop)).json()) as T;
+  }
+
+  async #get(name: string, words: Words, stop?: AbortSignal): Promise<Response> {
+    const given = Object.entries(words).filter((pair) => pair[1] !== undefined);
+    const query = new URLSearchParams(given.map(([key, value]) => [key, String(value)]));
+    const address = `/api/play/${name}?${query}`;
+    try {
+      return await this.#ask(address, {}, stop);
+    } catch (error) {
+      const asked = this.#known.get(String(words.id));
+      if (!(error instanceof SourceError) || error.status !== FORGOTTEN || !asked) throw error;
+      await this.read(asked, () => undefined, stop ?? new AbortController().signal);
+      return this.#ask(address, {}, stop);
+    }
+  }
+
+  #post(name: string, body: BodyInit, kind: string, stop?: AbortSignal): Promise<Response> {
+    const headers = { "content-type": kind };
+    return this.#ask(`/api/play/${name}`, { method: "POST", body, headers }, stop);
+  }
+
+  async #ask(address: string, options: RequestInit, stop?: AbortSignal): Promise<Response> {
+    let answer: Response;
+    try {
+      const headers = { ...options.headers, "x-regard-token": this.#token };
+      answer = await fetch(address, { ...options, headers, signal: stop ?? null });
+    } catch (error) {
+      if (stop?.aborted) throw error;
+      throw new SourceError(GONE, 0);
+    }
+    if (!answer.ok) throw new SourceError(await reason(answer), answer.status);
+    return answer;
+  }
+}
+
+function lost(stop: AbortSignal): never {
+  if (stop.aborted) throw new DOMException("given up", "AbortError");
+  throw new SourceError(GONE, 0);
+}
+
+async function reason(answer: Response): Promise<string> {
+  const text = await answer.text();
+  try {
+    return (JSON.parse(text) as { error: string }).error;
+  } catch {
+    return text || `the server answered ${answer.status}`;
+  }
+}

@@ -1,0 +1,108 @@
+import { batch, signal } from "@preact/signals";
+import { SourceError } from "../source/source";
+import type { Asked, Heads, PlayServer, Reading } from "./api";
+import { Weights } from "./weights";
+
+/** A state that was read, with what has been fetched of it. */
+export interface Shown {
+  readonly asked: Asked;
+  readonly reading: Reading;
+  readonly logits: Float32Array | null;
+  readonly weights: Weights;
+}
+
+export interface Progress {
+  readonly done: number;
+  readonly of: number;
+}
+
+const KEPT = 64;
+const AGAIN = 2000; // milliseconds until a server that is gone is asked again
+
+/** One prompt on the screen. What was read stays here, so that going back is exact and at once. */
+export class Readings {
+  readonly shown = signal<Shown | null>(null);
+  /** The same tokens with nothing switched off. */
+  readonly whole = signal<Shown | null>(null);
+  readonly progress = signal<Progress | null>(null);
+  readonly error = signal<SourceError | null>(null);
+  readonly heads = signal<Heads | null>(null);
+  readonly server: PlayServer;
+  readonly #kept = new Map<string, Shown>();
+  readonly #found = new Map<string, Heads>();
+  #now: AbortController | null = null;
+
+  constructor(server: PlayServer) {
+    this.server = server;
+  }
+
+  /** Show a state. A newer question gives up an older one. */
+  async ask(asked: Asked | null): Promise<void> {
+    this.#now?.abort();
+    const control = new AbortController();
+    this.#now = control;
+    if (!asked) {
+      batch(() => {
+        this.shown.value = this.whole.value = this.heads.value = null;
+        this.error.value = this.progress.value = null;
+      });
+      return;
+    }
+    try {
+      const isWhole = !asked.heads.length && !asked.edges.length;
+      const plain = { ...asked, heads: [], edges: [] };
+      const before = isWhole ? null : await this.#read(plain, control.signal);
+      const after = await this.#read(asked, control.signal);
+      if (control.signal.aborted) return;
+      batch(() => {
+        this.whole.value = before ?? after;
+        this.shown.value = after;
+        this.error.value = null;
+        this.heads.value = this.#found.get((before ?? after).reading.id) ?? this.heads.value;
+      });
+    } catch (error) {
+      if (control.signal.aborted) return;
+      if (!(error instanceof SourceError)) throw error;
+      this.error.value = error;
+      if (error.isGone) setTimeout(() => control.signal.aborted || void this.ask(asked), AGAIN);
+    } finally {
+      if (this.#now === control) this.progress.value = null;
+    }
+  }
+
+  /** What stands out, of what is shown without its switches. */
+  async study(): Promise<void> {
+    const shown = this.whole.peek();
+    if (!shown) return;
+    const { id } = shown.reading;
+    try {
+      const heads = this.#found.get(id) ?? (await this.server.heads(id));
+      this.#found.set(id, heads);
+      if (this.whole.peek() === shown) this.heads.value = heads;
+    } catch (error) {
+      if (!(error instanceof SourceError)) throw error;
+      if (this.whole.peek() === shown) this.error.value = error;
+    }
+  }
+
+  async #read(asked: Asked, stop: AbortSignal): Promise<Shown> {
+    const name = JSON.stringify(asked);
+    const kept = this.#kept.get(name);
+    if (kept) return kept;
+    const reading = await this.server.read(
+      asked,
+      (done, of) => {
+        this.progress.value = { done, of };
+      },
+      stop,
+    );
+    const logits = reading.next ? await this.server.logits(reading.id, stop) : null;
+    const made = { asked, reading, logits, weights: new Weights(this.server, reading) };
+    this.#kept.set(name, made);
+    for (const old of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT) break;
+      this.#kept.delete(old);
+    }
+    return made;
+  }
+}
