@@ -112,9 +112,21 @@ def test_a_reading_can_be_given_up_between_two_layers():
 
     state = session.state_of(ReadRequest(text=TEXT))
     with pytest.raises(RuntimeError, match="given up"):
-        session.read(state, stop, lambda done, of: seen.append((done, of)))
+        session.read(state, stop, lambda one: seen.append((one.done, one.of)))
     assert seen == [(1, 3), (2, 3)]
     assert _read(session, text=TEXT).logits is not None  # the model is as it was
+
+
+def test_a_long_prompt_is_followed_layer_by_layer(monkeypatch):
+    monkeypatch.setattr(sessions, "LONG", 12)
+    session, seen = make_session(), []
+    reading = session.read(session.state_of(ReadRequest(text=TEXT)), advanced=seen.append)
+    assert [one.done for one in seen] == [1, 2, 3]
+    assert [one.texts for one in seen] == [TEXT.split(), None, None]
+    for layer, one in enumerate(seen):
+        mean = reading.weights("", range(11, 12), layer=layer)[0, :, 0].mean(0)
+        assert [key for key, _ in one.heavy] == list(np.argsort(-mean, kind="stable"))
+        np.testing.assert_allclose([w for _, w in one.heavy], np.sort(mean)[::-1], atol=1e-5)
 
 
 def test_what_is_no_longer_kept_is_said(monkeypatch):

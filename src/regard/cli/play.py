@@ -20,7 +20,9 @@ def play(
         None, "--script", metavar="FILE", help="Replay a scenario: prompts, hovers, knock-outs."
     ),
     device: str | None = typer.Option(None, "--device", help="cpu, cuda, cuda:1 …"),
-    port: int = typer.Option(0, help="Port on 127.0.0.1; 0 picks a free one."),
+    port: int | None = typer.Option(
+        None, help="Port on 127.0.0.1; 0 picks a free one. Default: 7437 where it is free."
+    ),
     open_page: bool = typer.Option(
         True, "--open/--no-open", help="Open the browser, or only print the address."
     ),

@@ -23,7 +23,7 @@ from regard.play.heads import heads_answer
 from regard.play.reading import Reading
 from regard.play.requests import MOST_BYTES, ReadRequest
 from regard.play.saving import as_file
-from regard.play.session import ForgottenError, Session
+from regard.play.session import Advanced, ForgottenError, Progress, Session
 from regard.recorder.tokens import texts_of
 from regard.study import roll_out_recording
 from regard.viewer.app import answered, build_app, error_response, said_in, sent
@@ -122,7 +122,7 @@ async def _lines(
         loop.call_soon_threadsafe(lines.put_nowait, line)
 
     def work() -> None:
-        tell(_read_in_words(session, body, job, lambda n, of: tell({"done": n, "of": of})))
+        tell(_read_in_words(session, body, job, lambda one: tell(_progress(one))))
 
     future = pool.submit(work, "tiles")
     try:
@@ -136,9 +136,16 @@ async def _lines(
         future.cancel()
 
 
-def _read_in_words(
-    session: Session, body: bytes, job: Job, advanced: Callable[[int, int], None]
-) -> dict[str, Any]:
+def _progress(one: Progress) -> dict[str, Any]:
+    line: dict[str, Any] = {"done": one.done, "of": one.of}
+    if one.texts is not None:
+        line["texts"] = list(one.texts)
+    if one.heavy:
+        line["heavy"] = [[key, round(weight, 5)] for key, weight in one.heavy]
+    return line
+
+
+def _read_in_words(session: Session, body: bytes, job: Job, advanced: Advanced) -> dict[str, Any]:
     """The last line."""
     try:
         state = session.state_of(ReadRequest.of(body))

@@ -35,7 +35,7 @@ class Reading:
     parts   the prompt, then each token that was appended to it with the cache kept
     logits  (vocabulary,) float32 of the next token; None where the model writes no text
     cache   keys and values of all tokens, from which an appended token goes on
-    vector  what an encoder made of each sentence; empty elsewhere
+    similarity  the cosine of two sentences, of an encoder
     """
 
     state: PromptState
@@ -44,7 +44,6 @@ class Reading:
     logits: Array | None = None
     cache: Any = None
     similarity: float | None = None
-    written: Sequence[str] = ()
     lock: RLock = field(default_factory=RLock)
     full: Recording | None = None  # of all rows at once, where there are several parts
 
@@ -67,8 +66,8 @@ class Reading:
     def size(self, stack: str) -> tuple[int, int]:
         """Rows and keys of a stack."""
         self._check_stack(stack)
-        last = self.parts[-1].view
-        rows, keys = _head(last, stack, 0, 0).shape
+        with self.lock:
+            rows, keys = _head(self.parts[-1].view, stack, 0, 0).shape
         return rows, keys
 
     def stream_texts(self, stack: str) -> tuple[Sequence[str], Sequence[str]]:
@@ -90,16 +89,15 @@ class Reading:
     ) -> Array:
         """(layers, heads, rows, keys) float32: what these rows attend to; 0 where they may not.
         With `layer` or `head`, of these alone."""
-        with self.lock:
-            layers, heads = self._check_stack(stack)
-            count, keys = self.size(stack)
-            if not (0 <= rows.start < rows.stop <= count):
-                raise InputError(f"words {rows.start}–{rows.stop - 1}: there are 0–{count - 1}")
-            chosen = _chosen(layer, layers, "layer"), _chosen(head, heads, "head")
-            made = np.zeros((len(chosen[0]), len(chosen[1]), len(rows), keys), np.float32)
-            for part in self.parts:
-                self._fill(made, part, stack, rows, *chosen)
-            return made
+        layers, heads = self._check_stack(stack)
+        count, keys = self.size(stack)
+        if not (0 <= rows.start < rows.stop <= count):
+            raise InputError(f"words {rows.start}–{rows.stop - 1}: there are 0–{count - 1}")
+        chosen = _chosen(layer, layers, "layer"), _chosen(head, heads, "head")
+        made = np.zeros((len(chosen[0]), len(chosen[1]), len(rows), keys), np.float32)
+        for part in self.parts:
+            self._fill(made, part, stack, rows, *chosen)
+        return made
 
     def _fill(
         self, made: Array, part: Part, stack: str, rows: range, layers: range, heads: range
@@ -111,7 +109,8 @@ class Reading:
         to = slice(own.start - rows.start, own.stop - rows.start)
         for i, layer in enumerate(layers):
             for j, head in enumerate(heads):
-                found = _head(part.view, stack, layer, head).rows(own)
+                with self.lock:  # for one head: whoever asks for one alone does not wait for all
+                    found = _head(part.view, stack, layer, head).rows(own)
                 made[i, j, to, : found.shape[-1]] = found
 
     def _check_stack(self, stack: str) -> tuple[int, int]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from regard.engine.attention import Attention
+from regard.engine.call import Call
+from regard.engine.observers import Request, listening
 from regard.errors import InputError, UnavailableError
 from regard.hear.weights import device_of
 from regard.intervene import knock_out
@@ -25,17 +29,61 @@ from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
 
 Kind: TypeAlias = Literal["text", "pair", "sound"]
-Advanced: TypeAlias = Callable[[int, int], None]
 KEPT_BYTES: Final = 2**30  # of readings; the newest is kept whatever it takes
 _KEPT: Final = 256
+LONG: Final = 200  # tokens from which on layers are shown as they come
+_HEAVY: Final = 24
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A layer that is done, of so many; of a long prompt also its words, and the heaviest keys of
+    the last one in this layer, as a mean over heads."""
+
+    done: int
+    of: int
+    texts: Sequence[str] | None = None  # with the first layer
+    heavy: Sequence[tuple[int, float]] = ()
+
+
+Advanced: TypeAlias = Callable[[Progress], None]
 
 
 class ForgottenError(UnavailableError):
     """A reading that this process does not have, or no longer; to be read again."""
 
 
-def nothing(*_: int) -> None:
+def nothing(*_: Progress) -> None:
     """Nobody follows."""
+
+
+class LayerFollower:
+    """Follows the layers of a running model; between two of them it can be given up."""
+
+    def __init__(self, places: int, go_on: Callable[[], None], advanced: Advanced) -> None:
+        self._places, self._go_on, self._advanced = places, go_on, advanced
+        self._done = 0
+        self.texts: Sequence[str] | None = None
+
+    def wants(self, call: Call) -> Request[None]:
+        """Nothing more than what is recorded."""
+        return Request()
+
+    def heard(self, attention: Attention, request: Request[None]) -> None:
+        """One more layer."""
+        self._go_on()
+        self._done += 1
+        first = self._done == 1
+        heavy = self._heavy(attention) if self.texts is not None else ()
+        texts = self.texts if first else None
+        self._advanced(Progress(self._done, self._places, texts, heavy))
+
+    def _heavy(self, attention: Attention) -> Sequence[tuple[int, float]]:
+        """The keys of the last row with the largest mean weight."""
+        last = attention.shape[-2] - 1
+        mean = attention.rows([last]).float().flatten(0, -2).mean(0)
+        best = mean.topk(min(_HEAVY, len(mean)))
+        return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
 
 
 class Session:
@@ -194,20 +242,15 @@ class Session:
     ) -> Iterator[Recorder]:
         """The model, recorded in memory without what is switched off. Between layers it is seen
         whether anybody still waits."""
-        places, done = self._places(), 0
         edges = [edge.as_edge() for edge in state.edges]
         without = nullcontext() if state.is_whole else knock_out(self.model, state.heads, edges)
         recorder = record(self.model, tokenizer=self.tokenizer)
         recorder.name = self.name
 
-        def one_more() -> None:
-            nonlocal done
-            go_on()
-            done += 1
-            advanced(done, places)
-
-        recorder.watcher = one_more
-        with torch.inference_mode(), without, recorder:
+        follower = LayerFollower(self._places(), go_on, advanced)
+        if len(state.ids) >= LONG:
+            follower.texts = texts_of(self.tokenizer, state.ids)
+        with torch.inference_mode(), without, recorder, listening(follower):
             yield recorder
 
     def _places(self) -> int:

@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { count } from "../maths/format";
 import { place } from "../shell/address";
-import type { About } from "./api";
+import type { About, Progress } from "./api";
 import { submit } from "./place";
-import type { Progress } from "./store";
 
 interface Props {
   readonly about: About;
@@ -134,14 +134,22 @@ function SoundForm({ progress, onSound }: Omit<Props, "about">) {
 /** How far the model is, layer by layer. */
 function Layers({ progress }: { progress: Progress | null }) {
   if (!progress) return null;
-  const { done, of } = progress;
+  const { done, of, texts } = progress;
   return (
-    <progress
-      class="play-progress"
-      max={of}
-      value={done}
-      aria-label={`Layer ${Math.min(done, of)} of ${of}`}
-      data-part="progress"
-    />
+    <>
+      {texts && (
+        <p
+          class="play-layer soft"
+          data-part="layer-words"
+        >{`${count(texts.length)} tokens: layer ${Math.min(done, of)} of ${of}`}</p>
+      )}
+      <progress
+        class="play-progress"
+        max={of}
+        value={done}
+        aria-label={`Layer ${Math.min(done, of)} of ${of}`}
+        data-part="progress"
+      />
+    </>
   );
 }

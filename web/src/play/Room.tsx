@@ -4,7 +4,7 @@ import { sentence } from "../maths/format";
 import { Notice } from "../parts/Notice";
 import { amend, place } from "../shell/address";
 import { SourceError } from "../source/source";
-import type { About, PlayServer } from "./api";
+import type { About, PlayServer, Progress } from "./api";
 import { Bench } from "./Bench";
 import { Header } from "./Header";
 import { PromptBox } from "./PromptBox";
@@ -13,12 +13,14 @@ import { Start } from "./Start";
 import { useScript } from "./script";
 import { Readings } from "./store";
 import { Tour, tourStep } from "./Tour";
+import { Words } from "./Words";
 import "./play.css";
 import "./words.css";
 import "./next.css";
 import "./heads.css";
 
 const KEPT = "regard-play";
+const NONE: ReadonlySet<number> = new Set();
 
 /** A model that answers, and whose attention can be changed. */
 export function PlayRoom({ server }: { server: PlayServer }) {
@@ -63,6 +65,9 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
   const shown = readings.shown.value;
   const failed = readings.error.value ?? second.error.value;
   const busy = readings.progress.value;
+  // a long prompt that is new: its words are here before the model is through
+  const isNew = busy?.texts && busy.texts.join() !== shown?.reading.texts.join();
+  const preview = isNew ? busy : null;
   const sound = async (file: File) => {
     try {
       submit({ sound: await server.sound(file) });
@@ -88,12 +93,37 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
       )}
       <Tour readings={readings} />
       <main class="play-main">
-        {shown ? (
+        {preview ? (
+          <Coming progress={preview} />
+        ) : shown ? (
           <Bench {...{ about, readings, second }} />
         ) : (
           !busy && !failed && <Start about={about} />
         )}
       </main>
+    </div>
+  );
+}
+
+/** The words of a long prompt while the model reads them: what the last one attends to in the layer
+ * that was done last, as a mean over its heads. */
+function Coming({ progress }: { progress: Progress }) {
+  const { texts = [], heavy = [] } = progress;
+  const keys = useMemo(() => heavy.map(([key, weight]) => ({ key, weight })), [heavy]);
+  return (
+    <div class="play-coming" data-part="coming" aria-busy="true">
+      <Words
+        name="Words of the prompt"
+        texts={texts}
+        row={texts.length - 1}
+        pinned={null}
+        heavy={keys}
+        cut={NONE}
+        fresh={0}
+        onHover={() => undefined}
+        onPin={() => undefined}
+        onKey={() => undefined}
+      />
     </div>
   );
 }

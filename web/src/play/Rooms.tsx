@@ -4,7 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { LessonData } from "../learner/data";
 import { sentence } from "../maths/format";
 import { Notice } from "../parts/Notice";
-import { linkTo, type Place, place } from "../shell/address";
+import { keepToken, linkTo, type Place, place } from "../shell/address";
 import { SourceError } from "../source/source";
 import { PlayServer } from "./api";
 import { askedOf } from "./place";
@@ -21,6 +21,7 @@ const HOME = "regard-play";
 /** `regard play`: its own room, and the other two over what was read there. */
 export function Rooms({ token, engineer, learner }: Props) {
   const server = useMemo(() => new PlayServer(token), [token]);
+  useToken(server, token);
   const { view = "play" } = place.value;
   if (view === "play") return <PlayRoom server={server} />;
   return (
@@ -33,6 +34,21 @@ export function Rooms({ token, engineer, learner }: Props) {
       {view === "lesson" ? <Explained server={server} learner={learner} /> : engineer()}
     </>
   );
+}
+
+/** A server that is started again has another token: the tab that was opened with it tells those
+ * that are still here. Only pages of this address hear it. */
+function useToken(server: PlayServer, token: string): void {
+  useEffect(() => {
+    const channel = new BroadcastChannel(HOME);
+    channel.onmessage = ({ data }: MessageEvent<unknown>) => {
+      if (typeof data !== "string") return;
+      server.useToken(data);
+      keepToken(data);
+    };
+    channel.postMessage(token);
+    return () => channel.close();
+  }, []);
 }
 
 /** Where the prompt is: this place where it names one, else the last that was shown. */

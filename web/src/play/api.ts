@@ -97,22 +97,38 @@ export interface WeightsAsked {
   readonly head?: number;
 }
 
+/** A layer that is done; of a long prompt its words, and what the last one reads in this layer. */
+export interface Progress {
+  readonly done: number;
+  readonly of: number;
+  readonly texts?: readonly string[];
+  readonly heavy?: readonly (readonly [number, number])[];
+}
+
 type Words = Readonly<Record<string, string | number | undefined>>;
 type Line =
-  | { readonly done: number; readonly of: number }
+  | Progress
   | { readonly reading: Reading }
   | { readonly error: string; readonly status: number };
 
-const GONE = "The server does not answer; was it ended with Ctrl-C? What you typed is still here.";
+const GONE = "The server does not answer; start `regard play` again: what you typed is still here";
 
+const OTHER =
+  "The server was started again; open the address that it printed: what you typed is still here";
 const FORGOTTEN = 410;
+const STRANGER = 401;
 
 export class PlayServer {
-  readonly #token: string;
+  #token: string;
   /** How each reading was asked for: a server that has forgotten one is asked again. */
   readonly #known = new Map<string, Asked>();
 
   constructor(token: string) {
+    this.#token = token;
+  }
+
+  /** Of a server that was started again. */
+  useToken(token: string): void {
     this.#token = token;
   }
 
@@ -123,7 +139,7 @@ export class PlayServer {
   /** The reading of a state; `advanced` follows the layers. */
   async read(
     asked: Asked,
-    advanced: (done: number, of: number) => void,
+    advanced: (progress: Progress) => void,
     stop: AbortSignal,
   ): Promise<Reading> {
     const answer = await this.#post("read", JSON.stringify(asked), "application/json", stop);
@@ -140,7 +156,7 @@ export class PlayServer {
           return line.reading;
         }
         if ("error" in line) throw new SourceError(line.error, line.status);
-        advanced(line.done, line.of);
+        advanced(line);
       }
     }
     throw new SourceError(GONE, 0);
@@ -226,6 +242,7 @@ export class PlayServer {
       if (stop?.aborted) throw error;
       throw new SourceError(GONE, 0);
     }
+    if (answer.status === STRANGER) throw new SourceError(OTHER, 0);
     if (!answer.ok) throw new SourceError(await reason(answer), answer.status);
     return answer;
   }

@@ -1,6 +1,6 @@
 import { batch, signal } from "@preact/signals";
 import { SourceError } from "../source/source";
-import type { Asked, Heads, PlayServer, Reading } from "./api";
+import type { Asked, Heads, PlayServer, Progress, Reading } from "./api";
 import { Weights } from "./weights";
 
 /** A state that was read, with what has been fetched of it. */
@@ -9,11 +9,6 @@ export interface Shown {
   readonly reading: Reading;
   readonly logits: Float32Array | null;
   readonly weights: Weights;
-}
-
-export interface Progress {
-  readonly done: number;
-  readonly of: number;
 }
 
 const KEPT = 64;
@@ -91,8 +86,9 @@ export class Readings {
     if (kept) return kept;
     const reading = await this.server.read(
       asked,
-      (done, of) => {
-        this.progress.value = { done, of };
+      (one) => {
+        const texts = one.texts ?? this.progress.peek()?.texts;
+        this.progress.value = texts ? { ...one, texts } : one;
       },
       stop,
     );
