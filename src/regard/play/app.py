@@ -35,6 +35,7 @@ from regard.viewer.work import GivenUpError, Job, Lane, Pool
 
 POSTS: Final = ("/api/play/read", "/api/play/sound", "/api/play/open")
 _SHOWN: Final = 64  # likely tokens that are spelt
+MOST_SOUND: Final = 2**25
 _MOST_CELLS: Final = 2**24  # of one answer of weights
 _MARK: Final = b'<script type="application/json" id="regard-data">'
 _Answer = Callable[[Session, Reading, Asked], Any]
@@ -48,6 +49,7 @@ def build_play(
     routes = [
         Route("/api/play/about", _about(session, script), methods=["GET"]),
         Route("/api/play/read", _read(session, pool), methods=["POST"]),
+        Route("/api/play/sound", _sound(session, pool), methods=["POST"]),
         Route("/api/play/open", _open(session, opened, pool), methods=["POST"]),
         *(
             Route(f"/api/play/{name}", _answer(session, pool, one, lane), methods=["GET"])
@@ -168,11 +170,11 @@ def reading_answer(session: Session, reading: Reading) -> dict[str, Any]:
     """What the page shows first: words, and what may come next."""
     stacks = []
     for name, (layers, heads) in reading.stacks.items():
-        rows, keys = reading.stream_texts(name)
+        rows, keys = reading.size(name)
+        frames = reading.frames if reading.is_over_sound(name) else None
         stacks.append({
-            "name": name, "layers": layers, "heads": heads, "rows": len(rows), "keys": len(keys),
-            "row_texts": None if rows is reading.texts else list(rows),
-            "key_texts": None if keys is reading.texts else list(keys),
+            "name": name, "layers": layers, "heads": heads, "rows": rows, "keys": keys,
+            "frames": frames,
         })  # fmt: skip
     return {
         "id": reading.key, "ids": list(reading.state.ids), "texts": list(reading.texts),
@@ -189,6 +191,18 @@ def _likely(session: Session, reading: Reading) -> list[dict[str, Any]] | None:
     order = reading.logits.argsort()[::-1][:_SHOWN]
     texts = texts_of(session.tokenizer, order.tolist())
     return [{"id": int(n), "text": text} for n, text in zip(order, texts, strict=True)]
+
+
+def _sound(session: Session, pool: Pool) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
+        body = await _body(request, MOST_SOUND)
+        if isinstance(body, Response):
+            return body
+        return await said_in(
+            pool, "tiles", lambda _: sent({"sound": session.add_sound(body)}), Job()
+        )
+
+    return endpoint
 
 
 # ── what a reading answers ───────────────────────────────────────────────────────────────────

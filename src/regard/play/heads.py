@@ -80,8 +80,9 @@ def _found(ranked: Ranked) -> dict[str, Any]:
 def _reading_one(reading: Reading) -> Iterator[dict[str, Any]]:
     """Heads in which the last word attends to one earlier word, the first one left out: most
     heads rest there."""
-    stack = list(reading.stacks)[-1]
+    stack = next(iter(reading.stacks))
     rows, keys = reading.size(stack)
+    keys = min(keys, reading.frames or keys) if reading.is_over_sound(stack) else keys
     if keys < 3:
         return
     weights = reading.weights(stack, range(rows - 1, rows))[:, :, 0]  # (L, H, keys)
@@ -97,7 +98,8 @@ def _reading_one(reading: Reading) -> Iterator[dict[str, Any]]:
         word = reading.key_text(stack, key)
         yield {
             "label": label, "stack": stack, "layer": layer, "head": head,
-            "name": f"reads “{word}”", "pattern": "word",
+            "name": f"reads “{word}”" if reading.frames is None else f"hears {word}",
+            "pattern": "word",
             "sentence": f"{label}: the last word attends to “{word}” with weight {value:.2f}.",
             "row": rows - 1,
         }  # fmt: skip

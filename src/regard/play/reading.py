@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.play.state import PromptState
+from regard.recorder.sound import FRAMES
 from regard.recording import PromptView, Recording
 from regard.recording.stores import Array
 
@@ -44,6 +45,7 @@ class Reading:
     logits: Array | None = None
     cache: Any = None
     similarity: float | None = None
+    frames: int | None = None  # keys of the cross-attention that hold sound
     lock: RLock = field(default_factory=RLock)
     full: Recording | None = None  # of all rows at once, where there are several parts
 
@@ -54,8 +56,14 @@ class Reading:
 
     @property
     def stacks(self) -> dict[str, tuple[int, int]]:
-        """Layers and heads by stack."""
-        return self.parts[0].view.stacks
+        """Layers and heads by stack, the one to begin with first: those whose rows are words."""
+        view = self.parts[0].view
+        worded = {
+            name: size
+            for name, size in view.stacks.items()
+            if _head(view, name, 0, 0).query_tokens is not None
+        }
+        return worded or view.stacks
 
     def nbytes(self) -> int:
         """About what it holds in memory."""
@@ -81,8 +89,14 @@ class Reading:
 
     def key_text(self, stack: str, key: int) -> str:
         """One word of the keys, for a sentence."""
-        words = self.stream_texts(stack)[1]
-        return words[key].strip() if key < len(words) else str(key)
+        if self.is_over_sound(stack):
+            return f"{key / FRAMES:.1f} s"
+        return self.stream_texts(stack)[1][key].strip()
+
+    def is_over_sound(self, stack: str) -> bool:
+        """Whether keys are moments of a sound."""
+        rows, keys = self.size(stack)
+        return self.frames is not None and keys != rows
 
     def weights(
         self, stack: str, rows: range, layer: int | None = None, head: int | None = None

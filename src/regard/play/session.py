@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ from regard.play.requests import ReadRequest
 from regard.play.state import PromptState
 from regard.recorder import Recorder, record
 from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
+from regard.recorder.sound import decode_sound, drive_sound, frames_of, rate_of
 from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
 
@@ -33,6 +35,7 @@ KEPT_BYTES: Final = 2**30  # of readings; the newest is kept whatever it takes
 _KEPT: Final = 256
 LONG: Final = 200  # tokens from which on layers are shown as they come
 _HEAVY: Final = 24
+_SOUNDS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -282,8 +285,30 @@ class Session:
                 vectors.append(self.model(input_ids=ids).last_hidden_state[0].float().mean(0))
         return float(torch.cosine_similarity(vectors[0], vectors[1], dim=0))
 
+    # ── sound ────────────────────────────────────────────────────────────────────────────────
+
+    def add_sound(self, content: bytes) -> str:
+        """The name of a WAV file that was sent; a few are kept."""
+        if self.kind != "sound":
+            raise InputError(f"{self.name} reads text, no sound")
+        samples = decode_sound(content, rate_of(self._processor))
+        name = hashlib.sha256(content).hexdigest()[:24]
+        with self._kept_lock:
+            self._sounds[name] = samples
+            while len(self._sounds) > _SOUNDS:
+                self._sounds.popitem(last=False)
+        return name
+
     def _listen(self, state: PromptState, go_on: Callable[[], None], advanced: Advanced) -> Reading:
-        raise NotImplementedError
+        """What a model of speech writes down, and where in the sound each word looks."""
+        with self._kept_lock:
+            samples = self._sounds[state.sound]
+        with self._recorded(state, go_on, advanced) as recorder:
+            drive_sound(recorder, self._processor, samples, "sound")
+        view = recorder.recording.prompts[0]
+        part = Part(recorder.recording, range(len(view.tokens)))
+        frames = frames_of(samples, rate_of(self._processor))
+        return Reading(state, view.tokens, (part,), frames=frames)
 
 
 def _kind_of(loaded: Loaded) -> Kind:

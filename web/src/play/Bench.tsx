@@ -4,6 +4,7 @@ import { useKeys } from "../shell/keys";
 import type { About, Reading, Stack } from "./api";
 import { counterpart } from "./linked";
 import { ModelMap } from "./ModelMap";
+import { Moments } from "./Moments";
 import { NextTokens } from "./NextTokens";
 import {
   type Chosen,
@@ -44,7 +45,7 @@ export function Bench({ about, readings, second }: Props) {
   const at = useHead(shown);
   const stack = stackOf(shown.reading, at.stack);
   const sampling = useSampling();
-  const [rows, keys] = textsOf(shown.reading, stack);
+  const { texts } = shown.reading;
   const last = stack.rows - 1;
   const other = second.shown.value;
   const fromOther =
@@ -67,7 +68,7 @@ export function Bench({ about, readings, second }: Props) {
       <div class="play-left">
         <Words
           name="Words of the prompt"
-          texts={rows}
+          texts={texts}
           row={row}
           pinned={pinned.value}
           heavy={isSelf ? heavy : []}
@@ -80,7 +81,7 @@ export function Bench({ about, readings, second }: Props) {
           onPin={pinWord}
           onKey={onKey}
         />
-        {!isSelf && <KeysBelow keys={keys} weights={weights} />}
+        {stack.frames !== null && <Moments frames={stack.frames} weights={weights} />}
         {other && (
           <Other
             shown={other}
@@ -92,7 +93,7 @@ export function Bench({ about, readings, second }: Props) {
           />
         )}
         <Scrubber stack={stack} stacks={shown.reading.stacks} at={at} />
-        <Reads {...{ stack, rows, keys, row, heavy, at }} />
+        {isSelf && <Reads {...{ stack, texts, row, heavy, at }} />}
       </div>
       <div class="play-right">
         {shown.reading.similarity !== null && <Similarity value={shown.reading.similarity} />}
@@ -140,7 +141,7 @@ export function Bench({ about, readings, second }: Props) {
 
 /** The head that was chosen; until then the most striking one of a short prompt. */
 function useHead(shown: Shown): Chosen {
-  const first = shown.reading.stacks[shown.reading.stacks.length - 1] as Stack;
+  const first = shown.reading.stacks[0] as Stack;
   const own = chosen.value ?? { stack: first.name, layer: 0, head: 0 };
   const stack = stackOf(shown.reading, own.stack);
   useEffect(() => {
@@ -166,11 +167,7 @@ function useHead(shown: Shown): Chosen {
 
 function stackOf(reading: Reading, name: string): Stack {
   const found = reading.stacks.find((one) => one.name === name);
-  return found ?? (reading.stacks[reading.stacks.length - 1] as Stack);
-}
-
-function textsOf(reading: Reading, stack: Stack): [readonly string[], readonly string[]] {
-  return [stack.row_texts ?? reading.texts, stack.key_texts ?? reading.texts];
+  return found ?? (reading.stacks[0] as Stack);
 }
 
 function secondOf({ pair }: Reading): { second: number } | Record<string, never> {
@@ -237,39 +234,6 @@ function Similarity({ value }: { value: number }) {
       </p>
       <meter class="play-meter" min={0} max={1} value={Math.max(value, 0)} aria-label="cosine" />
     </section>
-  );
-}
-
-/** Keys that are no words of the prompt: moments of a sound. */
-function KeysBelow({
-  keys,
-  weights,
-}: {
-  keys: readonly string[];
-  weights: Float32Array | undefined;
-}) {
-  const count = keys.length;
-  const highest = Math.max(...(weights ?? [1]), 1e-6);
-  const path = [...(weights ?? [])]
-    .map(
-      (weight, n) =>
-        `${n ? "L" : "M"} ${((n + 0.5) / count) * 1000} ${60 - (56 * weight) / highest}`,
-    )
-    .join(" ");
-  return (
-    <figure class="play-time" data-part="time">
-      <svg
-        viewBox="0 0 1000 62"
-        preserveAspectRatio="none"
-        role="img"
-        aria-label="Attention over time"
-      >
-        <path class="line" d={path} />
-      </svg>
-      <figcaption class="soft">
-        over the sound, from its beginning to its end; highest weight {highest.toFixed(3)}
-      </figcaption>
-    </figure>
   );
 }
 

@@ -9,15 +9,14 @@ const TOLD = 6;
 
 interface Props {
   readonly stack: Stack;
-  readonly rows: readonly string[];
-  readonly keys: readonly string[];
+  readonly texts: readonly string[];
   readonly row: number;
   readonly heavy: readonly Heavy[];
   readonly at: Chosen;
 }
 
 /** What the word reads, in words: each weight can be explained, each edge cut. */
-export function Reads({ stack, rows, keys, row, heavy, at }: Props) {
+export function Reads({ stack, texts, row, heavy, at }: Props) {
   const how = mode.value;
   const who = how === "head" ? labelOf(at) : how === "layer" ? `layer ${at.layer}` : "rollout";
   const isSelf = stack.rows === stack.keys;
@@ -27,18 +26,18 @@ export function Reads({ stack, rows, keys, row, heavy, at }: Props) {
   return (
     <section class="play-reads" aria-label="What the word reads" data-part="reads">
       <h2>
-        {quoted(rows[row])} <span class="soft">(word {count(row + 1)}) reads, in </span>
+        {quoted(texts[row])} <span class="soft">(word {count(row + 1)}) reads, in </span>
         <span class="figure" data-part="at">
           {who}
         </span>
       </h2>
       <p class="unseen" role="status">
-        {`${who}: ${shown.map(({ key, weight }) => `${keys[key]?.trim()} ${weight.toFixed(2)}`).join(", ")}`}
+        {`${who}: ${shown.map(({ key, weight }) => `${texts[key]?.trim()} ${weight.toFixed(2)}`).join(", ")}`}
       </p>
       <ul class="play-keys">
         {shown.map(({ key, weight }) => (
           <li key={key} data-part="read-key" data-key={key} data-value={String(weight)}>
-            <span class="play-key-word">{tokenText(keys[key] ?? "", key)}</span>
+            <span class="play-key-word">{tokenText(texts[key] ?? "", key)}</span>
             <span class="play-bar-track" aria-hidden="true">
               <span class="weight-bar" style={{ width: `${100 * weight}%` }} />
             </span>
@@ -65,8 +64,8 @@ export function Reads({ stack, rows, keys, row, heavy, at }: Props) {
               <button
                 type="button"
                 class="quiet play-cut"
-                title={`${quoted(rows[row])} may not attend to ${quoted(keys[key])}, in ${own || "every head"}`}
-                aria-label={`Cut the edge to ${keys[key]?.trim()} in ${own || "every head"}`}
+                title={`${quoted(texts[row])} may not attend to ${quoted(texts[key])}, in ${own || "every head"}`}
+                aria-label={`Cut the edge to ${texts[key]?.trim()} in ${own || "every head"}`}
                 data-part="cut"
                 onClick={() => toggleEdge(row, key, own)}
               >
@@ -77,7 +76,7 @@ export function Reads({ stack, rows, keys, row, heavy, at }: Props) {
         ))}
         {gone.map(([query, key, head]) => (
           <li key={`gone-${key}-${head}`} class="is-gone" data-part="gone-key">
-            <span class="play-key-word">{tokenText(keys[key] ?? "")}</span>
+            <span class="play-key-word">{tokenText(texts[key] ?? "")}</span>
             <span class="soft">may not be read {head ? `in ${head}` : "in any head"}</span>
             <button type="button" class="quiet" onClick={() => toggleEdge(query, key, head)}>
               restore

@@ -48,8 +48,13 @@ export function Words(props: Props) {
     event.preventDefault();
     event.stopPropagation();
   };
+  const scroll = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const own = scroll.current; // a long prompt begins with its last word, whose arcs are shown
+    if (own && pinned === null) own.scrollTop = own.scrollHeight;
+  }, [texts]);
   return (
-    <div class="play-words-scroll" data-part="words-scroll">
+    <div class="play-words-scroll" data-part="words-scroll" ref={scroll}>
       <div
         class="play-words"
         ref={box}

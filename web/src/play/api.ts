@@ -19,9 +19,8 @@ export interface Stack {
   readonly heads: number;
   readonly rows: number;
   readonly keys: number;
-  /** Null where they are the reading's own texts. */
-  readonly row_texts: readonly string[] | null;
-  readonly key_texts: readonly string[] | null;
+  /** Keys that hold sound, where keys are its moments of 20 ms; else null, and they are words. */
+  readonly frames: number | null;
 }
 
 export interface Likely {
