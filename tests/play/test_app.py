@@ -82,6 +82,8 @@ def test_its_heads_its_rollout_and_its_lesson(client):
     found = client.get("/api/play/heads", params={"id": made["id"]}).json()
     assert len(found["map"]) == 12 and found["cards"]
     assert {card["label"] for card in found["cards"]} <= {one["label"] for one in found["map"]}
+    cards = client.get("/api/play/effects", params={"id": made["id"]}).json()["cards"]
+    assert len(cards) == 4 and all("→" in card["note"] for card in cards)
     shares = client.get("/api/play/rollout", params={"id": made["id"], "row": 5}).content
     assert np.frombuffer(shares, "<f4").sum() == pytest.approx(1, abs=1e-5)
     asked = {"id": made["id"], "head": "L1H2", "row": 5, "key": 2}

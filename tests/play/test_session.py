@@ -85,6 +85,21 @@ def test_heads_that_are_off_are_those_of_a_knock_out():
     )
 
 
+def test_heads_that_matter_are_measured():
+    session = make_session()
+    whole = _read(session, text=TEXT)
+    found = session.effects(whole)
+    assert len(found) == 12
+    token = int(whole.logits.argmax())
+    for label, before, after in found[:3]:
+        for reading, share in ((whole, before), (_read(session, text=TEXT, heads=(label,)), after)):
+            logs = reading.logits.astype(np.float64)
+            shares = np.exp(logs - logs.max())
+            assert shares[token] / shares.sum() == pytest.approx(share, abs=1e-4)
+    sizes = [abs(after - before) for _, before, after in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
 def test_an_edge_that_is_cut_has_no_weight_and_rows_still_sum_to_one():
     session = make_session()
     cut = _read(session, text=TEXT, edges=(CutEdge(7, 1), CutEdge(8, 2, "L0H3")))

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from regard.errors import RegardError
 from regard.play.explain import explained
-from regard.play.heads import heads_answer
+from regard.play.heads import effect_cards, heads_answer
 from regard.play.reading import Reading
 from regard.play.requests import MOST_BYTES, ReadRequest
 from regard.play.saving import as_file
@@ -246,7 +246,13 @@ def _logits(session: Session, reading: Reading, asked: Asked) -> Binary:
 
 
 def _heads(session: Session, reading: Reading, asked: Asked) -> Any:
-    return heads_answer(reading, session.recording(reading, asked.go_on))
+    return heads_answer(reading, session.recording(reading, asked.go_on), session.aligned)
+
+
+def _effects(session: Session, reading: Reading, asked: Asked) -> Any:
+    likely = _likely(session, reading)
+    likeliest = likely[0]["text"].strip() if likely else ""
+    return {"cards": effect_cards(session.effects(reading, asked.go_on), likeliest)}
 
 
 def _rollout(session: Session, reading: Reading, asked: Asked) -> Binary:
@@ -274,6 +280,7 @@ _ANSWERS: Final[dict[str, tuple[_Answer, Lane]]] = {
     "weights": (_weights, "quick"),
     "logits": (_logits, "quick"),
     "heads": (_heads, "long"),
+    "effects": (_effects, "tiles"),
     "rollout": (_rollout, "tiles"),
     "lesson": (_lesson, "tiles"),
     "file": (_file, "tiles"),

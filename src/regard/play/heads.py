@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from regard.intervene.names import read_heads
 from regard.play.reading import Reading
 from regard.recording import Recording
 from regard.study import make_report
@@ -14,6 +15,7 @@ from regard.study.finding import HeadStudy
 from regard.study.report import Ranked, Report
 
 MOST: Final = 10
+_MOVING, _PATTERNED = 4, 4
 _LEAST: Final = 0.15  # weight on one other word, for a head that is named after what it reads
 
 # A short name for each pattern; the map shows the first that holds.
@@ -36,45 +38,66 @@ NAMES: Final[dict[str, str]] = {
 }
 
 
-def heads_answer(reading: Reading, recording: Recording) -> dict[str, Any]:
-    """The strip of heads, and every head with the pattern it shows."""
+def heads_answer(
+    reading: Reading, recording: Recording, aligned: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The strip of heads, and every head with the pattern it shows. `aligned` heads follow a
+    sound."""
     own = Recording(recording.store)  # heads of its own: words can be pointed at meanwhile
     report = make_report(own, 0, top=4 * MOST)
+    kinds = _following(aligned), _patterned(reading, report), _reading_one(reading)
+    cards: dict[str, dict[str, Any]] = {}
+    for made, most in zip(kinds, (MOST, _PATTERNED, MOST), strict=True):
+        stop = min(len(cards) + most, MOST)
+        for card in made:
+            if len(cards) >= stop:
+                break
+            cards.setdefault(card["label"], card)
     return {
-        "cards": list(_cards(reading, report))[:MOST],
+        "cards": list(cards.values()),
         "map": [_cell(head) for head in report.heads],
         "names": NAMES,
     }
 
 
-def _cards(reading: Reading, report: Report) -> Iterator[dict[str, Any]]:
-    """Findings, each head once; then heads of the last word that read one other word."""
-    seen: set[str] = set()
+def effect_cards(measured: Sequence[tuple[str, float, float]], likeliest: str) -> list[Any]:
+    """Heads whose knock-out changes the likeliest token most."""
+    cards = []
+    for label, before, after in measured[:_MOVING]:
+        way = "for" if after < before else "against"
+        words = (
+            f"Without {label}, the probability of “{likeliest}” is {after:.2f}, not {before:.2f}."
+        )
+        card = _card(label, f"{way} “{likeliest}”", way, words, None)
+        cards.append(card | {"note": f"{before:.2f} → {after:.2f}"})
+    return cards
+
+
+def _following(aligned: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for label in aligned:
+        words = f"{label} follows the sound: each word attends to the moment it is spoken."
+        yield _card(label, "follows the sound", "aligned", words, None)
+
+
+def _patterned(reading: Reading, report: Report) -> Iterator[dict[str, Any]]:
     for ranked in report.told:
-        if ranked.head.label not in seen and _is_telling(ranked):
-            seen.add(ranked.head.label)
-            yield _found(ranked)
-        if len(seen) >= MOST - 3:
-            break
-    for card in _reading_one(reading):
-        if card["label"] not in seen:
-            seen.add(card["label"])
-            yield card
+        if _is_telling(ranked) and ranked.head.stack in reading.stacks:
+            name = ranked.finding.name
+            yield _card(ranked.head.label, NAMES.get(name, name), name, ranked.sentence, ranked.row)
+
+
+def _card(label: str, name: str, pattern: str, sentence: str, row: int | None) -> dict[str, Any]:
+    (head,) = read_heads(label)
+    return {
+        "label": label, "stack": head.stack, "layer": head.layer, "head": head.head,
+        "name": name, "pattern": pattern, "sentence": sentence, "row": row,
+    }  # fmt: skip
 
 
 def _is_telling(ranked: Ranked) -> bool:
     """Not of a head that rests on the first word: there it is sharp, and that is all."""
     is_shape = ranked.finding.name in ("sharp", "saturated", "uniform", "inactive")
     return ranked.finding.name != "sink" and not (is_shape and ranked.head.sink > 0.5)
-
-
-def _found(ranked: Ranked) -> dict[str, Any]:
-    name = ranked.finding.name
-    return {
-        "label": ranked.head.label, "stack": ranked.head.stack, "layer": ranked.head.layer,
-        "head": ranked.head.head, "name": NAMES.get(name, name), "pattern": name,
-        "sentence": ranked.sentence, "row": ranked.row,
-    }  # fmt: skip
 
 
 def _reading_one(reading: Reading) -> Iterator[dict[str, Any]]:
@@ -96,13 +119,9 @@ def _reading_one(reading: Reading) -> Iterator[dict[str, Any]]:
         key = int(inner[layer, head].argmax()) + 1
         label = f"{stack}.L{layer}H{head}" if stack else f"L{layer}H{head}"
         word = reading.key_text(stack, key)
-        yield {
-            "label": label, "stack": stack, "layer": layer, "head": head,
-            "name": f"reads “{word}”" if reading.frames is None else f"hears {word}",
-            "pattern": "word",
-            "sentence": f"{label}: the last word attends to “{word}” with weight {value:.2f}.",
-            "row": rows - 1,
-        }  # fmt: skip
+        name = f"reads “{word}”" if reading.frames is None else f"hears {word}"
+        words = f"{label}: the last word attends to “{word}” with weight {value:.2f}."
+        yield _card(label, name, "word", words, rows - 1)
 
 
 def _cell(head: HeadStudy) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,7 +20,7 @@ from regard.engine.call import Call
 from regard.engine.observers import Request, listening
 from regard.errors import InputError, UnavailableError
 from regard.hear.weights import device_of
-from regard.intervene import knock_out
+from regard.intervene import Probe, estimated_effects, knock_out
 from regard.models import Loaded
 from regard.play.reading import Part, Reading
 from regard.play.requests import ReadRequest
@@ -36,6 +37,8 @@ _KEPT: Final = 256
 LONG: Final = 200  # tokens from which on layers are shown as they come
 _HEAVY: Final = 24
 _SOUNDS: Final = 4
+_MOST_EFFECTS: Final = 128  # tokens
+_CANDIDATES: Final = 12
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,11 @@ class Session:
 
     def about(self) -> dict[str, Any]:
         """The model, for the page."""
-        return {"model": self.name, "kind": self.kind, "positions": positions_of(self.model)}
+        start = next(iter(self.aligned), None)
+        return {
+            "model": self.name, "kind": self.kind, "positions": positions_of(self.model),
+            "start": start,
+        }  # fmt: skip
 
     def warm_up(self) -> None:
         """A short prompt, while the browser starts: kernels are compiled and memory is touched."""
@@ -181,6 +188,33 @@ class Session:
             if reading.full is None:
                 reading.full = self._from_start(reading.state, go_on, nothing).parts[0].recording
             return reading.full
+
+    def effects(
+        self, reading: Reading, go_on: Callable[[], None] = nothing
+    ) -> list[tuple[str, float, float]]:
+        """Heads that matter for the likeliest token, as (label, its probability, its probability
+        without the head), largest change first. A gradient names candidates and a knock-out of
+        each measures them; none for long prompts, and where nothing is written."""
+        ids = reading.state.ids
+        if reading.logits is None or not reading.state.is_whole or len(ids) > _MOST_EFFECTS:
+            return []
+        with self._running(go_on):
+            about = estimated_effects(self.model, ids)
+            probe = Probe(self.model, ids)
+        target = int(probe.targets[0, 0])
+        before = float(probe.logits[0, -1].softmax(-1)[target])
+        measured = []
+        for label in sorted(about, key=lambda one: -abs(about[one]))[:_CANDIDATES]:
+            with self._running(go_on):  # one at a time: whoever types meanwhile comes in between
+                change = probe.effect(label).delta_logprob
+            measured.append((label, before, before * math.exp(change)))
+        return sorted(measured, key=lambda one: -abs(one[2] - one[1]))
+
+    @property
+    def aligned(self) -> list[str]:
+        """Heads that follow the sound, as a model of speech names them itself."""
+        heads = getattr(self.model.generation_config, "alignment_heads", None) or ()
+        return [f"cross.L{layer}H{head}" for layer, head in heads] if self.kind == "sound" else []
 
     @contextmanager
     def _running(self, go_on: Callable[[], None]) -> Iterator[None]:

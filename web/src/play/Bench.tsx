@@ -10,6 +10,7 @@ import {
   type Chosen,
   choose,
   chosen,
+  chosenOf,
   cuts,
   labelOf,
   mode,
@@ -42,7 +43,7 @@ export function Bench({ about, readings, second }: Props) {
   const whole = readings.whole.value ?? shown;
   const hovered = useSignal<number | null>(null);
   const otherHovered = useSignal<number | null>(null);
-  const at = useHead(shown);
+  const at = useHead(shown, about.start);
   const stack = stackOf(shown.reading, at.stack);
   const sampling = useSampling();
   const { texts } = shown.reading;
@@ -109,7 +110,7 @@ export function Bench({ about, readings, second }: Props) {
               whole={second.whole.value ?? other}
               shown={other}
               sampling={sampling}
-              onAppend={() => undefined}
+              title="Next token of the second prompt"
             />
           </div>
         )}
@@ -140,15 +141,16 @@ export function Bench({ about, readings, second }: Props) {
 // ── which head, which words ──────────────────────────────────────────────────────────────────
 
 /** The head that was chosen; until then the most striking one of a short prompt. */
-function useHead(shown: Shown): Chosen {
+function useHead(shown: Shown, start: string | null): Chosen {
   const first = shown.reading.stacks[0] as Stack;
-  const own = chosen.value ?? { stack: first.name, layer: 0, head: 0 };
+  const named = chosen.value ?? chosenOf(start ?? undefined);
+  const own = named ?? { stack: first.name, layer: 0, head: 0 };
   const stack = stackOf(shown.reading, own.stack);
   useEffect(() => {
     let isGone = false;
     shown.weights.whole(stack).then(
       (block) => {
-        if (isGone || chosen.peek()) return;
+        if (isGone || named) return;
         const middle = { layer: Math.floor(stack.layers / 2), head: 0 };
         choose({ stack: stack.name, ...(block && stack.rows > 3 ? striking(block) : middle) });
       },

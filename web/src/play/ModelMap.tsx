@@ -42,6 +42,7 @@ export function ModelMap({ heads, weights, reading, stack, at }: Props) {
         strength: habit === "rest" ? 1 : 0.3 + 0.7 * Math.sqrt(awake),
       }));
     }
+    if (stack.frames !== null) return []; // moments of a sound are no words
     const found: (Look | undefined)[] = [];
     for (const one of heads?.map ?? []) {
       if (one.stack !== stack.name) continue;
@@ -55,8 +56,9 @@ export function ModelMap({ heads, weights, reading, stack, at }: Props) {
     <section class="play-map" aria-label="Model map" data-part="map">
       <h2>The whole model</h2>
       <p class="soft play-small">
-        {stack.layers} layers, left to right, × {stack.heads} heads. Colour: where most of a head's
-        weight goes on this prompt, the first word left out.
+        {stack.layers} layers, left to right, × {stack.heads} heads.
+        {stack.frames === null &&
+          " Colour: where most of a head's weight goes on this prompt, the first word left out."}
       </p>
       <Cells {...{ looks, stack, at }} />
       <ul class="play-legend">

@@ -40,17 +40,18 @@ interface Props {
   readonly whole: Shown;
   readonly shown: Shown;
   readonly sampling: Sampling;
-  readonly onAppend: (id: number) => void;
+  readonly onAppend?: (id: number) => void;
+  readonly title?: string;
 }
 
 /** What comes next, and how what is switched off moves it. */
-export function NextTokens({ whole, shown, sampling, onAppend }: Props) {
+export function NextTokens({ whole, shown, sampling, onAppend, title }: Props) {
   const bars = useMemo(() => barsOf(whole, shown, sampling), [whole, shown, sampling]);
   const isMoved = whole !== shown;
   const first = bars.reduce((best, bar) => (bar.before > best.before ? bar : best), bars[0] as Bar);
   return (
     <section class="play-next" aria-label="Next token" data-part="next">
-      <h2>Next token</h2>
+      <h2>{title ?? "Next token"}</h2>
       {isMoved && first && <Moved bar={first} />}
       <ol class="play-bars">
         {bars.map((bar) => (
@@ -79,7 +80,7 @@ function Moved({ bar }: { bar: Bar }) {
 interface RowProps {
   readonly bar: Bar;
   readonly isMoved: boolean;
-  readonly onAppend: (id: number) => void;
+  readonly onAppend: ((id: number) => void) | undefined;
 }
 
 function BarRow({ bar, isMoved, onAppend }: RowProps) {
@@ -94,8 +95,9 @@ function BarRow({ bar, isMoved, onAppend }: RowProps) {
         data-token={id}
         data-value={String(after)}
         data-before={String(before)}
-        title="Append this token"
-        onClick={() => onAppend(id)}
+        title={onAppend && "Append this token"}
+        disabled={!onAppend}
+        onClick={() => onAppend?.(id)}
       >
         <span class="play-bar-word">{tokenText(text)}</span>
         <span class="play-bar-track" aria-hidden="true">

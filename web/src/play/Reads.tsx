@@ -34,6 +34,12 @@ export function Reads({ stack, texts, row, heavy, at }: Props) {
       <p class="unseen" role="status">
         {`${who}: ${shown.map(({ key, weight }) => `${texts[key]?.trim()} ${weight.toFixed(2)}`).join(", ")}`}
       </p>
+      {how === "rollout" && (
+        <p class="soft play-small">
+          Through all layers, half of each being the word itself. In a causal model this drifts to
+          the first word: read it as paths, not as importance.
+        </p>
+      )}
       <ul class="play-keys">
         {shown.map(({ key, weight }) => (
           <li key={key} data-part="read-key" data-key={key} data-value={String(weight)}>

@@ -36,6 +36,7 @@ export function Strip({ cards, block, stack, at }: Props) {
           label={card.label}
           name={card.name}
           sentence={card.sentence}
+          note={card.note}
           isChosen={mode.value === "head" && labelOf(at) === card.label}
           block={card.stack === stack ? block : null}
           place={card}
@@ -56,13 +57,14 @@ interface CardProps {
   readonly label: string;
   readonly name: string;
   readonly sentence: string;
+  readonly note?: string | undefined;
   readonly isChosen?: boolean;
   readonly block: Block | null;
   readonly place?: Chosen;
   readonly onChoose?: () => void;
 }
 
-function HeadCard({ label, name, sentence, isChosen, block, place, onChoose }: CardProps) {
+function HeadCard({ label, name, sentence, note, isChosen, block, place, onChoose }: CardProps) {
   const isOff = off.value.includes(label);
   return (
     <li
@@ -75,7 +77,10 @@ function HeadCard({ label, name, sentence, isChosen, block, place, onChoose }: C
         <span aria-hidden="true">{block && place && <Thumbnail block={block} at={place} />}</span>
         <span class="play-card-words">
           <span class="play-card-name">{name}</span>
-          <span class="figure soft">{label}</span>
+          <span class="figure soft">
+            {label}
+            {note && ` ${note}`}
+          </span>
         </span>
       </button>
       <button

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { pathBetween, type Spot } from "./arcs";
-import { wordText } from "./spelling";
+import { isSpecial, wordText } from "./spelling";
 import type { Heavy } from "./weights";
 
 interface Props {
@@ -97,6 +97,7 @@ function Tokens({ name, texts, pinned, fresh, second }: Props) {
         class={[
           "play-word",
           n >= first && "is-fresh",
+          isSpecial(text) && "is-special",
           second !== undefined && n >= second && "is-second",
         ]
           .filter(Boolean)

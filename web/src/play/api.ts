@@ -1,4 +1,5 @@
 import { SourceError } from "../source/source";
+import { spaced } from "./spelling";
 
 // What the model's server is asked for. Every answer is about a state: the prompt, the tokens
 // behind it, and what is switched off; the server keeps none of it for the page.
@@ -49,6 +50,8 @@ export interface Card {
   readonly pattern: string;
   readonly sentence: string;
   readonly row: number | null;
+  /** What its knock-out does, where it was measured: 0.77 → 0.56 */
+  readonly note?: string;
 }
 
 export interface MapCell {
@@ -76,6 +79,8 @@ export interface About {
   readonly model: string;
   readonly kind: "text" | "pair" | "sound";
   readonly positions: number | null;
+  /** The head to begin with, where the model itself names one. */
+  readonly start: string | null;
   readonly script: readonly ScriptStep[];
 }
 
@@ -152,7 +157,7 @@ export class PlayServer {
       for (const line of lines.map((one) => JSON.parse(one) as Line)) {
         if ("reading" in line) {
           this.#known.set(line.reading.id, asked);
-          return line.reading;
+          return { ...line.reading, texts: spaced(line.reading.texts) };
         }
         if ("error" in line) throw new SourceError(line.error, line.status);
         advanced(line);
@@ -177,6 +182,11 @@ export class PlayServer {
 
   heads(id: string, stop?: AbortSignal): Promise<Heads> {
     return this.#json("heads", { id }, stop);
+  }
+
+  /** Heads whose knock-out changes the likeliest token most. */
+  async effects(id: string): Promise<readonly Card[]> {
+    return (await this.#json<{ cards: readonly Card[] }>("effects", { id })).cards;
   }
 
   async rollout(id: string, stack: string, row: number, stop?: AbortSignal): Promise<Float32Array> {

@@ -12,6 +12,7 @@ export interface Shown {
 }
 
 const KEPT = 64;
+const CARDS = 10;
 const AGAIN = 2000; // milliseconds until a server that is gone is asked again
 
 /** One prompt on the screen. What was read stays here, so that going back is exact and at once. */
@@ -71,9 +72,18 @@ export class Readings {
     if (!shown) return;
     const { id } = shown.reading;
     try {
-      const heads = this.#found.get(id) ?? (await this.server.heads(id));
+      const kept = this.#found.get(id);
+      const heads = kept ?? (await this.server.heads(id));
       this.#found.set(id, heads);
-      if (this.whole.peek() === shown) this.heads.value = heads;
+      if (this.whole.peek() !== shown) return;
+      this.heads.value = heads;
+      if (kept) return;
+      const first = await this.server.effects(id);
+      const named = new Set(first.map((card) => card.label));
+      const rest = heads.cards.filter((card) => !named.has(card.label));
+      const both = { ...heads, cards: [...first, ...rest].slice(0, CARDS) };
+      this.#found.set(id, both);
+      if (this.whole.peek() === shown) this.heads.value = both;
     } catch (error) {
       if (!(error instanceof SourceError)) throw error;
       if (this.whole.peek() === shown) this.error.value = error;
