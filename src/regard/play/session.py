@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -39,6 +40,7 @@ _HEAVY: Final = 24
 _SOUNDS: Final = 4
 _MOST_EFFECTS: Final = 128  # tokens
 _CANDIDATES: Final = 12
+_MOMENT: Final = 0.005  # seconds
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Session:
         self._processor = loaded.processor
         self.kind: Kind = _kind_of(loaded)
         self._run_lock, self._kept_lock = Lock(), Lock()
+        self._waiting = 0  # readings that somebody waits for
         self._kept: OrderedDict[str, Reading] = OrderedDict()
         self._sounds: OrderedDict[str, Any] = OrderedDict()
 
@@ -198,14 +201,14 @@ class Session:
         ids = reading.state.ids
         if reading.logits is None or not reading.state.is_whole or len(ids) > _MOST_EFFECTS:
             return []
-        with self._running(go_on):
+        with self._running(go_on, urgent=False):
             about = estimated_effects(self.model, ids)
             probe = Probe(self.model, ids)
         target = int(probe.targets[0, 0])
         before = float(probe.logits[0, -1].softmax(-1)[target])
         measured = []
         for label in sorted(about, key=lambda one: -abs(about[one]))[:_CANDIDATES]:
-            with self._running(go_on):  # one at a time: whoever types meanwhile comes in between
+            with self._running(go_on, urgent=False):
                 change = probe.effect(label).delta_logprob
             measured.append((label, before, before * math.exp(change)))
         return sorted(measured, key=lambda one: -abs(one[2] - one[1]))
@@ -217,11 +220,24 @@ class Session:
         return [f"cross.L{layer}H{head}" for layer, head in heads] if self.kind == "sound" else []
 
     @contextmanager
-    def _running(self, go_on: Callable[[], None]) -> Iterator[None]:
-        """One at a time: hooks are on the model while it runs."""
-        with self._run_lock:
+    def _running(self, go_on: Callable[[], None], *, urgent: bool = True) -> Iterator[None]:
+        """One at a time: hooks are on the model while it runs. What is not urgent lets every
+        reading that waits go first."""
+        with self._kept_lock:
+            self._waiting += urgent
+        try:
+            while not urgent and self._waiting:
+                time.sleep(_MOMENT)
+                go_on()
+            self._run_lock.acquire()
+        finally:
+            with self._kept_lock:
+                self._waiting -= urgent
+        try:
             go_on()
             yield
+        finally:
+            self._run_lock.release()
 
     def _keep(self, made: Reading) -> None:
         with self._kept_lock:

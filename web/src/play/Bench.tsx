@@ -28,7 +28,7 @@ import { append, goBack, step, useSampling, Writing } from "./Writing";
 import { heaviest, striking } from "./weights";
 
 const ARCS = 24;
-const STUDY = 120; // milliseconds after a prompt until its heads are studied
+const STUDY = 120; // milliseconds after a reading until its heads are studied, or studied on
 const NONE: ReadonlySet<number> = new Set();
 
 interface Props {
@@ -54,7 +54,7 @@ export function Bench({ about, readings, second }: Props) {
       ? counterpart(other.reading.texts, shown.reading.texts, otherHovered.value)
       : null;
   const row = Math.min(hovered.value ?? fromOther ?? pinned.value ?? last, last);
-  useStudy(readings, whole);
+  useStudy(readings, whole, shown);
   useBenchKeys(readings, at, stack, row);
   const isSelf = stack.rows === stack.keys;
   const cut = useMemo(
@@ -242,12 +242,12 @@ function Similarity({ value }: { value: number }) {
 // ── what follows a prompt; keys ──────────────────────────────────────────────────────────────
 
 /** Heads are studied once the reader pauses, not at every token of a text that is being written. */
-function useStudy(readings: Readings, whole: Shown): void {
+function useStudy(readings: Readings, whole: Shown, shown: Shown): void {
   useEffect(() => {
     const wait = whole.asked.more.length ? 10 * STUDY : STUDY;
     const timer = setTimeout(() => void readings.study(), wait);
     return () => clearTimeout(timer);
-  }, [whole]);
+  }, [whole, shown]);
 }
 
 function useBenchKeys(readings: Readings, at: Chosen, stack: Stack, row: number): void {

@@ -185,8 +185,8 @@ export class PlayServer {
   }
 
   /** Heads whose knock-out changes the likeliest token most. */
-  async effects(id: string): Promise<readonly Card[]> {
-    return (await this.#json<{ cards: readonly Card[] }>("effects", { id })).cards;
+  async effects(id: string, stop: AbortSignal): Promise<readonly Card[]> {
+    return (await this.#json<{ cards: readonly Card[] }>("effects", { id }, stop)).cards;
   }
 
   async rollout(id: string, stack: string, row: number, stop?: AbortSignal): Promise<Float32Array> {

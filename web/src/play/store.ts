@@ -27,6 +27,7 @@ export class Readings {
   readonly #kept = new Map<string, Shown>();
   readonly #found = new Map<string, Heads>();
   #now: AbortController | null = null;
+  #later: AbortController | null = null;
 
   constructor(server: PlayServer) {
     this.server = server;
@@ -35,6 +36,7 @@ export class Readings {
   /** Show a state. A newer question gives up an older one. */
   async ask(asked: Asked | null): Promise<void> {
     this.#now?.abort();
+    this.#later?.abort(); // whoever switches something waits for that alone
     const control = new AbortController();
     this.#now = control;
     if (!asked) {
@@ -77,14 +79,17 @@ export class Readings {
       this.#found.set(id, heads);
       if (this.whole.peek() !== shown) return;
       this.heads.value = heads;
-      if (kept) return;
-      const first = await this.server.effects(id);
+      if (heads.cards.some((card) => card.note)) return;
+      const later = new AbortController();
+      this.#later = later;
+      const first = await this.server.effects(id, later.signal);
       const named = new Set(first.map((card) => card.label));
       const rest = heads.cards.filter((card) => !named.has(card.label));
       const both = { ...heads, cards: [...first, ...rest].slice(0, CARDS) };
       this.#found.set(id, both);
       if (this.whole.peek() === shown) this.heads.value = both;
     } catch (error) {
+      if (this.#later?.signal.aborted) return;
       if (!(error instanceof SourceError)) throw error;
       if (this.whole.peek() === shown) this.error.value = error;
     }
