@@ -23,13 +23,15 @@ export interface HeadHabit {
 
 const LEAST = 0.25; // of what is not at rest
 
-/** Earlier places of each row's own token, and those right behind them. */
+/** Earlier places of each row's own token, and those right behind them; the word before a row is
+ * left out, which would be another habit. */
 function copiesOf(ids: readonly number[]): { same: number[]; after: number[] }[] {
   const places = new Map<number, number[]>();
   return ids.map((id, row) => {
     const same = [...(places.get(id) ?? [])];
     places.set(id, [...same, row]);
-    return { same, after: same.map((at) => at + 1).filter((at) => at < row) };
+    const isFar = (at: number) => at < row - 1;
+    return { same: same.filter(isFar), after: same.map((at) => at + 1).filter(isFar) };
   });
 }
 
