@@ -6,7 +6,8 @@ import os
 import select
 import subprocess
 import sys
-from urllib.parse import quote
+from contextlib import contextmanager
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -15,19 +16,27 @@ from browser.reading import overflow
 PROMPT = "The silver otter sang to the moon. The lantern went out. The silver otter"
 
 
-@pytest.fixture(scope="module")
-def played():
-    """The address that `regard play` printed."""
+@contextmanager
+def _playing(*words):
+    """A server and the address that it printed."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "regard", "play", "smollm2", "--no-open"],
+        [sys.executable, "-m", "regard", "play", *map(str, words), "--no-open"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    ready, _, _ = select.select([child.stdout], [], [], 120)
-    assert ready, "the server did not start"
-    yield child.stdout.readline().strip()
-    child.kill()
-    child.communicate()
+    try:
+        ready, _, _ = select.select([child.stdout], [], [], 120)
+        assert ready, "the server did not start"
+        yield child.stdout.readline().strip()
+    finally:
+        child.kill()
+        child.communicate()
+
+
+@pytest.fixture(scope="module")
+def played():
+    with _playing("smollm2", "--port", 0) as address:
+        yield address
 
 
 def _open(tab, address, prompt="", **options):
@@ -194,3 +203,46 @@ def test_it_fits_and_works_by_keyboard(tab, played, width):
     page.locator("[data-part=cells]").focus()
     page.keyboard.press("x")
     page.wait_for_selector("[data-part=moved]")
+
+
+def test_two_tabs_do_not_disturb_each_other(tab, played):
+    one, two = (_open(tab, played, text) for text in (PROMPT, "The capital of France is"))
+    two.wait_for_selector("[data-part=card]")
+    two.locator("[data-part=switch]").first.click()
+    two.wait_for_selector("[data-part=moved]")
+    one.locator("[data-word='4']").hover()
+    assert one.locator("[data-part=moved]").count() == 0
+    assert one.locator("[data-word]").count() == 18
+
+
+def test_a_server_that_is_killed_and_started_again(tab):
+    said = tab.said
+    with _playing("smollm2", "--port", 0) as address:
+        page = _open(tab, address, "The capital of France is")
+        port = urlsplit(address).port
+    page.locator("[data-part=step]").click()
+    page.wait_for_selector("[data-part=failed]")
+    assert "what you typed is still here" in page.locator("[data-part=failed]").inner_text()
+    assert page.locator("[data-part=prompt]").input_value() == "The capital of France is"
+    with _playing("smollm2", "--port", port) as address:
+        other = page.context.new_page()
+        other.goto(address)
+        page.wait_for_selector("[data-word='5']", timeout=30_000)
+        assert page.locator("[data-part=failed]").count() == 0
+        other.close()
+        page.close()
+    said[:] = [line for line in said if "Failed to load resource" not in line]
+
+
+def test_a_script_is_replayed(tab, tmp_path):
+    script = tmp_path / "talk.txt"
+    script.write_text(
+        "prompt The capital of France is\npin France\nhead L13H8\noff L13H8\ncut is France\nnext\n"
+    )
+    with _playing("smollm2", "--port", 0, "--script", script) as address:
+        page = tab(address)
+        page.wait_for_selector("html[data-script=done]", timeout=60_000)
+        assert "off=L13H8" in page.url and "at=L13H8" in page.url
+        assert page.locator("[data-word]").count() == 6
+        page.wait_for_selector("[data-part=moved]")
+        page.close()

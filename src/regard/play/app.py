@@ -280,7 +280,7 @@ _ANSWERS: Final[dict[str, tuple[_Answer, Lane]]] = {
     "weights": (_weights, "quick"),
     "logits": (_logits, "quick"),
     "heads": (_heads, "long"),
-    "effects": (_effects, "tiles"),
+    "effects": (_effects, "long"),  # readings, which are urgent, have the other threads
     "rollout": (_rollout, "tiles"),
     "lesson": (_lesson, "tiles"),
     "file": (_file, "tiles"),

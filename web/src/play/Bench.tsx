@@ -61,7 +61,9 @@ export function Bench({ about, readings, second }: Props) {
     () => cutKeys(row, mode.value === "head" ? labelOf(at) : ""),
     [row, at, cuts.value, mode.value],
   );
-  const weights = shown.weights.row(stack, row, mode.value, at);
+  // a short prompt begins with its most striking head, which is known in a moment
+  const isOpen = !chosen.value && !about.start && shown.weights.isShort(stack);
+  const weights = isOpen ? undefined : shown.weights.row(stack, row, mode.value, at);
   const heavy = useMemo(() => (weights ? heaviest(weights, ARCS) : []), [weights]);
   const onKey = (key: number) => toggleEdge(row, key, mode.value === "head" ? labelOf(at) : "");
   return (
@@ -101,7 +103,7 @@ export function Bench({ about, readings, second }: Props) {
         {shown.logits && (
           <>
             <NextTokens {...{ whole, shown, sampling }} onAppend={append} />
-            <Writing {...{ shown, sampling }} isBusy={readings.progress.value !== null} />
+            <Writing {...{ shown, sampling }} isBusy={readings.busy.value} />
           </>
         )}
         {other?.logits && (

@@ -31,14 +31,15 @@ export function Header({ about, readings, at, onTour }: Props) {
     save(`${about.model}.regard`, await readings.server.file(shown.reading.id));
   });
   const page = run(async () => {
-    if (!shown || !at) return;
+    if (!shown) return;
     const number = await readings.server.open(shown.reading.id);
     save(`${about.model}.html`, await readings.server.page(number, ""));
   });
   const open = run(async () => {
-    if (!shown || !at) return;
+    if (!shown) return;
+    const first = { stack: shown.reading.stacks[0]?.name ?? "", layer: 0, head: 0 };
     const rec = String(await readings.server.open(shown.reading.id));
-    go({ view: "head", rec, prompt: "0", head: labelOf(at) });
+    go({ view: "head", rec, prompt: "0", head: labelOf(at ?? first) });
   });
   const other = theme.value === "dark" ? "light" : "dark";
   const isChanged = off.value.length > 0 || cuts.value.length > 0;

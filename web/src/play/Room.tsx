@@ -77,7 +77,7 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
     }
   };
   return (
-    <div class="play-room" data-part="play-room" data-busy={busy !== null}>
+    <div class="play-room" data-part="play-room" data-busy={readings.busy.value}>
       <Header
         {...{ about, readings }}
         at={chosen.value}
@@ -98,7 +98,7 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
         ) : shown ? (
           <Bench {...{ about, readings, second }} />
         ) : (
-          !busy && !failed && <Start about={about} />
+          !readings.busy.value && !failed && <Start about={about} />
         )}
       </main>
     </div>

@@ -65,5 +65,5 @@ function pause(milliseconds: number): Promise<void> {
 
 async function settled(readings: Readings, isOver: () => boolean): Promise<void> {
   await pause(0);
-  while (readings.progress.peek() && !isOver()) await pause(50);
+  while (readings.busy.peek() && !isOver()) await pause(50);
 }

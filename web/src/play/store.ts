@@ -21,6 +21,7 @@ export class Readings {
   /** The same tokens with nothing switched off. */
   readonly whole = signal<Shown | null>(null);
   readonly progress = signal<Progress | null>(null);
+  readonly busy = signal(false);
   readonly error = signal<SourceError | null>(null);
   readonly heads = signal<Heads | null>(null);
   readonly server: PlayServer;
@@ -43,9 +44,11 @@ export class Readings {
       batch(() => {
         this.shown.value = this.whole.value = this.heads.value = null;
         this.error.value = this.progress.value = null;
+        this.busy.value = false;
       });
       return;
     }
+    this.busy.value = true;
     try {
       const isWhole = !asked.heads.length && !asked.edges.length;
       const plain = { ...asked, heads: [], edges: [] };
@@ -64,7 +67,10 @@ export class Readings {
       this.error.value = error;
       if (error.isGone) setTimeout(() => control.signal.aborted || void this.ask(asked), AGAIN);
     } finally {
-      if (this.#now === control) this.progress.value = null;
+      if (this.#now === control) {
+        this.progress.value = null;
+        this.busy.value = false;
+      }
     }
   }
 
