@@ -13,7 +13,7 @@ from regard.cli.terminal import status, write
 def play(
     model: str = typer.Argument(
         "smollm2",
-        metavar="[MODEL]",
+        metavar="MODEL",
         help="A name from `regard models`, a folder, or any model transformers loads.",
     ),
     script: Path | None = typer.Option(
