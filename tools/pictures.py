@@ -58,7 +58,7 @@ SHOTS = (
         "play",
         "p=The+silver+otter+sang+to+the+moon.+The+lantern+went+out.+The+silver+otter",
         (1280, 1180),
-        ready="[data-part=card] .figure:has-text('→')",
+        ready="[data-part=card] .play-card-note:has-text('→')",
     ),
     Shot("row-phone", "recording", "view=row&head=L17H3&row=671", PHONE),
 )

@@ -135,6 +135,7 @@ async def answered(
 async def said_in(
     pool: Pool, lane: Lane, answer: Callable[[Job], _Found], job: Job
 ) -> _Found | Response:
+    """The answer of a thread of that lane, or in one line why there is none."""
     return await asyncio.wrap_future(pool.submit(lambda: said(answer, job), lane))
 
 
@@ -166,6 +167,7 @@ def said(answer: Callable[[Job], _Found], job: Job) -> _Found | Response:
 
 
 def error_response(status: int, reason: str) -> Response:
+    """{"error": one line}"""
     line = " ".join(reason.split())
     return Response(as_text({"error": line}), status, media_type=_JSON)
 

@@ -77,10 +77,8 @@ function HeadCard({ label, name, sentence, note, isChosen, block, place, onChoos
         <span aria-hidden="true">{block && place && <Thumbnail block={block} at={place} />}</span>
         <span class="play-card-words">
           <span class="play-card-name">{name}</span>
-          <span class="figure soft">
-            {label}
-            {note && ` ${note}`}
-          </span>
+          <span class="figure soft">{label}</span>
+          {note && <span class="figure play-card-note">{note}</span>}
         </span>
       </button>
       <button
