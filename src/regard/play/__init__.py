@@ -5,6 +5,7 @@ reading   what the model made of it: weights, logits, the recording behind them
 session   one model, its readings and who runs it
 heads     heads that stand out on a prompt, and a map of all of them
 explain   one head as the lesson's own numbers
+sound     a sound file that was sent → a clip
 script    a scenario in a file → what the page does, step by step
 saving    a reading → the bytes of a .regard file
 requests  the body of a request, read strictly

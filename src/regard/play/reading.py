@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from regard.errors import InputError
 from regard.play.state import PromptState
-from regard.recorder.sound import FRAMES
 from regard.recording import PromptView, Recording
 from regard.recording.stores import Array
+
+FRAMES: Final = 50  # keys of cross-attention a second: two windows of 10 ms each
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,13 @@ from regard.errors import InputError, UnavailableError
 from regard.hear.weights import device_of
 from regard.intervene import Probe, estimated_effects, knock_out
 from regard.models import Loaded
-from regard.play.reading import Part, Reading
+from regard.play.reading import FRAMES, Part, Reading
 from regard.play.requests import ReadRequest
+from regard.play.sound import one_clip
 from regard.play.state import PromptState
 from regard.recorder import Recorder, record
 from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
-from regard.recorder.sound import decode_sound, drive_sound, frames_of, rate_of
+from regard.recorder.sound import Clip, drive_clip
 from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
 
@@ -99,12 +100,12 @@ class Session:
 
     def __init__(self, loaded: Loaded) -> None:
         self.model, self.tokenizer, self.name = loaded.model, loaded.tokenizer, loaded.name
-        self._processor = loaded.processor
+        self._loaded = loaded
         self.kind: Kind = _kind_of(loaded)
         self._run_lock, self._kept_lock = Lock(), Lock()
         self._waiting = 0  # readings that somebody waits for
         self._kept: OrderedDict[str, Reading] = OrderedDict()
-        self._sounds: OrderedDict[str, Any] = OrderedDict()
+        self._sounds: OrderedDict[str, Clip] = OrderedDict()
 
     # ── what was asked ───────────────────────────────────────────────────────────────────────
 
@@ -338,13 +339,13 @@ class Session:
     # ── sound ────────────────────────────────────────────────────────────────────────────────
 
     def add_sound(self, content: bytes) -> str:
-        """The name of a WAV file that was sent; a few are kept."""
+        """The name of a sound file that was sent; a few are kept."""
         if self.kind != "sound":
             raise InputError(f"{self.name} reads text, no sound")
-        samples = decode_sound(content, rate_of(self._processor))
         name = hashlib.sha256(content).hexdigest()[:24]
+        clip = one_clip(self._loaded, content)
         with self._kept_lock:
-            self._sounds[name] = samples
+            self._sounds[name] = clip
             while len(self._sounds) > _SOUNDS:
                 self._sounds.popitem(last=False)
         return name
@@ -352,13 +353,12 @@ class Session:
     def _listen(self, state: PromptState, go_on: Callable[[], None], advanced: Advanced) -> Reading:
         """What a model of speech writes down, and where in the sound each word looks."""
         with self._kept_lock:
-            samples = self._sounds[state.sound]
+            clip = self._sounds[state.sound]
         with self._recorded(state, go_on, advanced) as recorder:
-            drive_sound(recorder, self._processor, samples, "sound")
+            drive_clip(recorder, clip, 0)
         view = recorder.recording.prompts[0]
         part = Part(recorder.recording, range(len(view.tokens)))
-        frames = frames_of(samples, rate_of(self._processor))
-        return Reading(state, view.tokens, (part,), frames=frames)
+        return Reading(state, view.tokens, (part,), frames=max(round(clip.seconds * FRAMES), 1))
 
 
 def _kind_of(loaded: Loaded) -> Kind:

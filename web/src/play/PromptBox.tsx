@@ -115,10 +115,10 @@ function SoundForm({ progress, onSound }: Omit<Props, "about">) {
   return (
     <form class="play-prompt" data-part="prompt-form">
       <label class="play-box play-file">
-        <span>A sound file (WAV, up to 30 seconds)</span>
+        <span>A sound file (WAV, FLAC, Ogg or MP3, up to 30 seconds)</span>
         <input
           type="file"
-          accept=".wav,audio/wav"
+          accept="audio/*"
           data-part="sound-file"
           onChange={(event) => {
             const file = event.currentTarget.files?.[0];
