@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from regard.cli.models import known_names
 from regard.cli.terminal import status, write
 
 
@@ -15,6 +16,7 @@ def play(
         "smollm2",
         metavar="MODEL",
         help="A name from `regard models`, a folder, or any model transformers loads.",
+        autocompletion=known_names,
     ),
     script: Path | None = typer.Option(
         None, "--script", metavar="FILE", help="Replay a scenario: prompts, hovers, knock-outs."
