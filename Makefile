@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: resolve demo lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
+.PHONY: resolve demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ demo: page  ## a real model reads an essay; what its heads did is left in demo.r
 	@echo '  regard view demo.regard            every head, zoomed down to the exact number'
 	@echo '  regard report demo.regard          what the heads do, with evidence'
 	@echo '  regard learn "The cat sat" --web   the lesson, every number editable'
+
+play: page  ## a page with a model behind it: type, point, switch heads off
+	@$(BIN)/regard play
 
 lesson: page  ## the lesson as one file that needs no installation to open
 	@$(BIN)/regard learn "The cat sat" --save lesson.html --overwrite

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import decode, host, monitor, page, parallel, report
+from bench import decode, host, monitor, page, parallel, play, report
 from regard.bench.results import Result, append_csv, check_csv
 from regard.errors import RegardError
 
@@ -23,6 +23,7 @@ _LENGTHS = {
     "page": [131072],
     "monitor": [1024],
     "parallel": [8192, 32768],
+    "play": [30],
 }
 
 
@@ -57,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", choices=_LENGTHS)
     parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
-    parser.add_argument("--model", default="smollm2", help="of the suite decode")
+    parser.add_argument("--model", default="smollm2", help="of the suites decode and play")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each configuration")
     parser.add_argument("--csv", type=Path, help="append the rows to this file")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
@@ -80,6 +81,7 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
         "host": lambda count: host.measure(count, seconds),
         "decode": lambda count: decode.measure(model, count, seconds),
         "monitor": lambda count: monitor.measure(count, seconds),
+        "play": lambda count: play.measure(count, model),
         "parallel": lambda count: parallel.measure(parallel.Size(count), seconds),
     }
     rows: list[Result] = []
@@ -91,9 +93,9 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
 
 def short_table(rows: list[Result]) -> str:
     """Time and ratio."""
-    lines = [f"{'tokens':>6} {'':10} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
+    lines = [f"{'tokens':>6} {'':13} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
     for row in rows:
-        lines.append(f"{row.tokens:>6} {row.what:10} {_in_ms(row):>9} {row.ratio:>7.2f}")
+        lines.append(f"{row.tokens:>6} {row.what:13} {_in_ms(row):>9} {row.ratio:>7.2f}")
     return "\n".join(lines)
 
 

@@ -37,14 +37,14 @@ _FILE_BYTES: Final = 2_000_000
 def measure(tokens: list[int], rounds: int = _ROUNDS) -> list[Result]:
     """Overview and head page of recordings of 12 × 12 heads, and the page of 128 tokens in one
     file of at most 2 MB."""
-    with tempfile.TemporaryDirectory() as folder, _browser() as browser:
-        found = [row for n in tokens for row in _recording(browser, Path(folder), n, rounds)]
+    with tempfile.TemporaryDirectory() as folder, browser() as chromium:
+        found = [row for n in tokens for row in _recording(chromium, Path(folder), n, rounds)]
         page = _file(Path(folder))
-        times = [_ready(browser, page.as_uri()) for _ in range(rounds)]
+        times = [_ready(chromium, page.as_uri()) for _ in range(rounds)]
     return [*found, _result("file", _FILE_TOKENS, times, _FILE_BUDGET)]
 
 
-def _recording(browser: Any, folder: Path, tokens: int, rounds: int) -> Iterator[Result]:
+def _recording(chromium: Any, folder: Path, tokens: int, rounds: int) -> Iterator[Result]:
     from regard.recording import Writer
 
     path = folder / f"{tokens}.regard"
@@ -54,7 +54,7 @@ def _recording(browser: Any, folder: Path, tokens: int, rounds: int) -> Iterator
         times = []
         for _ in range(rounds):
             with _served(path) as address:
-                times.append(_ready(browser, address + place))
+                times.append(_ready(chromium, address + place))
         yield _result(what, tokens, times, _BUDGET)
 
 
@@ -116,7 +116,8 @@ def _served(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _browser() -> Iterator[Any]:
+def browser() -> Iterator[Any]:
+    """A Chromium without a window."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -127,16 +128,16 @@ def _browser() -> Iterator[Any]:
     if path is None:
         raise UnavailableError("no Chromium on PATH; Debian: apt-get install chromium")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
-            yield browser
+            yield made
         finally:
-            browser.close()
+            made.close()
 
 
-def _ready(browser: Any, address: str) -> float:
+def _ready(chromium: Any, address: str) -> float:
     """ms from the start of the navigation until the picture is drawn."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
     try:
         page = context.new_page()
         page.goto(address)

@@ -28,7 +28,7 @@ class Shot:
     """One picture: which page, at which place, how wide, light or dark."""
 
     name: str
-    room: str  # lesson or recording
+    room: str  # lesson, recording or play
     place: str  # what stands behind the # of the address
     size: tuple[int, int] = WIDE
     scheme: str = "light"
@@ -53,14 +53,21 @@ SHOTS = (
     Shot("head", "recording", "view=head&head=L17H3"),
     Shot("head-dark", "recording", "view=head&head=L17H3", scheme="dark"),
     Shot("row", "recording", "view=row&head=L17H3&row=671"),
+    Shot(
+        "play",
+        "play",
+        "p=The+silver+otter+sang+to+the+moon.+The+lantern+went+out.+The+silver+otter",
+        (1280, 1180),
+        ready="[data-part=card] .play-card-note:has-text('→')",
+    ),
     Shot("row-phone", "recording", "view=row&head=L17H3&row=671", PHONE),
 )
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The address of `regard view demo.regard`."""
-    words = [sys.executable, "-m", "regard", "view", "--no-open", str(RECORDING)]
+def served(*verb: str) -> Iterator[str]:
+    """The address of `regard view demo.regard`, or of `regard play`."""
+    words = [sys.executable, "-m", "regard", *verb, "--no-open", "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
@@ -85,6 +92,7 @@ def take(browser: Any, shot: Shot, address: str, folder: Path) -> None:
         device_scale_factor=1, reduced_motion="reduce",
     )  # fmt: skip
     page = context.new_page()
+    page.set_default_timeout(120_000)
     page.goto(address)
     if shot.click:
         page.locator(shot.click).click()
@@ -109,14 +117,15 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        served() as viewed,
+        served("view", str(RECORDING)) as viewed,
+        served("play") as played,
         sync_playwright() as driver,
         driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"]) as browser,
     ):
         lesson = lesson_file(Path(scratch)).as_uri()
         for shot in SHOTS:
-            base = f"{lesson}#" if shot.room == "lesson" else f"{viewed}&"
-            take(browser, shot, base + shot.place, folder)
+            bases = {"lesson": f"{lesson}#", "recording": f"{viewed}&", "play": f"{played}&"}
+            take(browser, shot, bases[shot.room] + shot.place, folder)
             print(f"{folder / shot.name}.png")
 
 

@@ -21,7 +21,7 @@ async def _yes(scope, receive, send):
     await send({"type": "http.response.body", "body": b"yes"})
 
 
-def _ask(*headers, method="GET", path="/api/x", kind="http"):
+def _ask(*headers, method="GET", path="/api/x", kind="http", posts=()):
     """Status, headers and body."""
     sent = []
 
@@ -30,7 +30,7 @@ def _ask(*headers, method="GET", path="/api/x", kind="http"):
 
     pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": kind, "method": method, "path": path, "headers": pairs}
-    asyncio.run(Guard(_yes, TOKEN, PORT)(scope, None, send))
+    asyncio.run(Guard(_yes, TOKEN, PORT, posts=posts)(scope, None, send))
     if kind != "http":
         return sent
     head, body = sent
@@ -77,6 +77,38 @@ def test_the_page_needs_no_token():
 def test_nothing_is_written(method):
     status, headers, _ = _ask(OWN, KEY, method=method)
     assert (status, headers["allow"]) == (405, "GET, HEAD")
+
+
+JSON = ("content-type", "application/json; charset=utf-8")
+HERE = ("origin", f"http://127.0.0.1:{PORT}")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ((OWN, KEY, HERE, JSON), 200),
+        ((OWN, KEY, HERE, ("content-type", "application/octet-stream")), 200),
+        ((OWN, HERE, JSON), 401),
+        ((OWN, KEY, JSON), 403),
+        ((OWN, KEY, HERE), 403),
+        ((OWN, KEY, HERE, HERE, JSON), 403),
+        ((OWN, KEY, HERE, JSON, JSON), 403),
+        ((OWN, KEY, HERE, ("content-type", "application/x-www-form-urlencoded")), 403),
+        ((OWN, KEY, HERE, ("content-type", "text/plain")), 403),
+        ((OWN, KEY, ("origin", "http://evil.example"), JSON), 403),
+        ((OWN, KEY, HERE, JSON, ("sec-fetch-site", "cross-site")), 403),
+        ((("host", "evil.example"), KEY, HERE, JSON), 403),
+    ],
+)
+def test_a_post_to_an_address_that_takes_one(headers, status):
+    assert _ask(*headers, method="POST", posts=("/api/x",))[0] == status
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("path", ["/", "/api/y", "/api/x/", "/api/x/y"])
+def test_other_addresses_take_none(method, path):
+    headers = OWN, KEY, HERE, JSON
+    assert _ask(*headers, method=method, path=path, posts=("/api/x",))[0] == 405
 
 
 @pytest.mark.parametrize(

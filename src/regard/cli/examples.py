@@ -6,6 +6,7 @@ from typing import Final
 
 START: Final = (
     ('regard learn "The cat sat" --web', "attention step by step, every number editable"),
+    ("regard play", "type to a real model, and switch its attention off"),
     ('regard record smollm2 --text "The capital of France is"', "what a real model looks at"),
     ("regard view run.regard", "every head of it in the browser"),
     ("regard doctor", "what this machine can run"),
@@ -20,6 +21,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "scaling": ("regard scaling", "regard scaling --d-k 16,64,1024 --json"),
     "grade": ("regard grade working.md", "regard grade class/ --csv marks.csv"),
     "models": ("regard models", "regard models smollm2 --fetch"),
+    "play": ("regard play", "regard play minilm", "regard play --script talk.txt"),
     "record": (
         'regard record smollm2 --text "The capital of France is" -o paris.regard',
         "regard record ./my-model --file essay.txt --generate 20 --budget 500MB",

@@ -16,6 +16,7 @@ from regard.cli.export import export
 from regard.cli.grade import grade
 from regard.cli.learn import learn
 from regard.cli.models import models
+from regard.cli.play import play
 from regard.cli.plot import plot
 from regard.cli.prepare import prepare
 from regard.cli.record import record
@@ -61,8 +62,8 @@ app = typer.Typer(
 
 # in the order of a course
 _VERBS = (
-    learn, scaling, grade, models, record, show, view, report, diff, plot, export, verify, bench,
-    prepare, doctor,
+    learn, scaling, grade, models, play, record, show, view, report, diff, plot, export, verify,
+    bench, prepare, doctor,
 )  # fmt: skip
 
 for _verb in _VERBS:

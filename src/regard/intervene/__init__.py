@@ -7,6 +7,7 @@ survey    which layers and heads a model has
 knock     `regard.knock_out`
 prompts   token ids, and the rows that count
 effects   what a knock-out changes in next-token distributions
+gates     the same for every head at once, to first order
 copying   sequences told twice: who looks back, and who copies
 evidence  both for some heads, beside heads drawn by lot
 residual  every token's vectors, layer by layer
@@ -18,6 +19,7 @@ from regard.intervene.copying import copying_probe, prefix_matching, told_twice
 from regard.intervene.edges import Edge
 from regard.intervene.effects import Effect, EffectRows, Probe, effect, effects_of_heads
 from regard.intervene.evidence import Compared, Evidence, causal_evidence
+from regard.intervene.gates import estimated_effects
 from regard.intervene.knock import KnockOut, knock_out
 from regard.intervene.residual import Residual, observe_residual
 
@@ -34,6 +36,7 @@ __all__ = [
     "copying_probe",
     "effect",
     "effects_of_heads",
+    "estimated_effects",
     "knock_out",
     "observe_residual",
     "prefix_matching",

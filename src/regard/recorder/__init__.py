@@ -16,6 +16,7 @@ the numbers to `prompt`, which knows the sequences that are being read. Around t
     background_writer  copies from a GPU and writing, while the model goes on
 
     drive            a prompt through the model; an estimate before, a comparison with eager after
+    sound            a sound file through a model of speech
     shards           documents → files, each whole or not there
     jobs             processes that do that
     documents        a folder of such files: begun, resumed, finished; and an actor of Ray Data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from starlette.applications import Starlette
@@ -41,8 +41,11 @@ def build_app(
     *,
     page: Mapping[str, PageFile] | None = None,
     pool: Pool | None = None,
+    more: Sequence[Route] = (),
+    posts: Collection[str] = (),
 ) -> Guard:
-    """The app behind its guard."""
+    """The app behind its guard. `more` are routes of another room; `posts` those of them that take
+    a POST. `opened` may grow while it is served."""
     kept, workers = load_page() if page is None else page, pool or Pool()
     of_one = [
         Route(f"/api/{{number}}/{name}", _endpoint(opened, workers, one), methods=["GET"])
@@ -50,11 +53,11 @@ def build_app(
     ]
     every = Route("/api/recordings", _listed(opened, workers), methods=["GET"])
     app = Starlette(
-        routes=[every, *of_one, *_page_routes(kept)],
+        routes=[*more, every, *of_one, *_page_routes(kept)],
         exception_handlers={HTTPException: _refused},
     )
     app.router.redirect_slashes = False
-    return Guard(app, token, port)
+    return Guard(app, token, port, posts=posts)
 
 
 # ── answers of one recording ─────────────────────────────────────────────────────────────────
@@ -63,7 +66,7 @@ def build_app(
 _PAGE: Final = Question(Binary, download, "tiles")  # the recording itself, to keep or to send
 
 
-def _sent(made: Any) -> Response:
+def sent(made: Any) -> Response:
     """JSON; or bytes, whose sizes are headers."""
     if not isinstance(made, Binary):
         return Response(as_text(made), media_type=_JSON)
@@ -73,18 +76,18 @@ def _sent(made: Any) -> Response:
 
 def _endpoint(opened: Sequence[Opened], pool: Pool, question: Question[Any]) -> Callable[..., Any]:
     async def endpoint(request: Request) -> Response:
-        one = _said(lambda _: Asked(request.path_params, opened).recording("number"), Job())
+        one = said(lambda _: Asked(request.path_params, opened).recording("number"), Job())
         if isinstance(one, Response):
             return one
 
         def answer(job: Job) -> Response:
-            return _sent(question.answer(one, Asked(request.query_params, opened, job.go_on)))
+            return sent(question.answer(one, Asked(request.query_params, opened, job.go_on)))
 
         def ready(_: Job) -> Response | None:
             made = question.ready and question.ready(one, Asked(request.query_params, opened))
-            return made and _sent(made)
+            return made and sent(made)
 
-        return await _work(request, pool, question.lane, answer, question.ready and ready)
+        return await answered(request, pool, question.lane, answer, question.ready and ready)
 
     return endpoint
 
@@ -92,9 +95,9 @@ def _endpoint(opened: Sequence[Opened], pool: Pool, question: Question[Any]) -> 
 def _listed(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
     async def endpoint(request: Request) -> Response:
         def answer(_: Job) -> Response:
-            return _sent([answers.listing(one) for one in opened])
+            return sent([answers.listing(one) for one in opened])
 
-        return await _work(request, pool, "quick", answer)
+        return await answered(request, pool, "quick", answer)
 
     return endpoint
 
@@ -102,7 +105,7 @@ def _listed(opened: Sequence[Opened], pool: Pool) -> Callable[..., Any]:
 # ── work ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _work(
+async def answered(
     request: Request,
     pool: Pool,
     lane: Lane,
@@ -113,8 +116,8 @@ async def _work(
     job = Job()
 
     async def first() -> Response:
-        found = None if ready is None else await _said_in(pool, "quick", ready, job)
-        return await _said_in(pool, lane, answer, job) if found is None else found
+        found = None if ready is None else await said_in(pool, "quick", ready, job)
+        return await said_in(pool, lane, answer, job) if found is None else found
 
     made = asyncio.ensure_future(first())
     gone = asyncio.ensure_future(_until_gone(request))
@@ -122,17 +125,18 @@ async def _work(
         await asyncio.wait((made, gone), return_when=asyncio.FIRST_COMPLETED)
         if made.done():
             return made.result()
-        return _error(499, "given up")
+        return error_response(499, "given up")
     finally:
         job.give_up()
         made.cancel()
         gone.cancel()
 
 
-async def _said_in(
+async def said_in(
     pool: Pool, lane: Lane, answer: Callable[[Job], _Found], job: Job
 ) -> _Found | Response:
-    return await asyncio.wrap_future(pool.submit(lambda: _said(answer, job), lane))
+    """The answer of a thread of that lane, or in one line why there is none."""
+    return await asyncio.wrap_future(pool.submit(lambda: said(answer, job), lane))
 
 
 async def _until_gone(request: Request) -> None:
@@ -140,27 +144,30 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-def _said(answer: Callable[[Job], _Found], job: Job) -> _Found | Response:
+def said(answer: Callable[[Job], _Found], job: Job) -> _Found | Response:
     """The answer, or in one line why there is none."""
     try:
         job.go_on()
         return answer(job)
     except GivenUpError:
-        return _error(499, "given up")
+        return error_response(499, "given up")
     except UnavailableError as error:
-        return _error(409, error.message)
+        return error_response(409, error.message)
     except UnreadableError as error:
-        return _error(400, str(error))
+        return error_response(400, str(error))
     except InputError as error:
-        return _error(404, str(error))
+        return error_response(404, str(error))
     except RegardError as error:
-        return _error(500, str(error))
+        return error_response(500, str(error))
     except Exception:  # noqa: BLE001  a mistake of ours: told here, not to the page
         _LOG.exception("no answer to a request")
-        return _error(500, "something went wrong; the terminal that serves this page says what")
+        return error_response(
+            500, "something went wrong; the terminal that serves this page says what"
+        )
 
 
-def _error(status: int, reason: str) -> Response:
+def error_response(status: int, reason: str) -> Response:
+    """{"error": one line}"""
     line = " ".join(reason.split())
     return Response(as_text({"error": line}), status, media_type=_JSON)
 
@@ -168,7 +175,7 @@ def _error(status: int, reason: str) -> Response:
 async def _refused(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         reason = "there is nothing here" if error.detail == "Not Found" else error.detail
-        return _error(error.status_code, reason)
+        return error_response(error.status_code, reason)
     raise error
 
 

@@ -4,7 +4,8 @@ a name that points at this machine (DNS rebinding)   Host must be ours, port inc
 another page's requests                              Origin and Sec-Fetch-Site must be ours
 another user of this machine                         the token
 a page that frames, guesses types, or calls out      headers on every answer
-anything that writes                                 GET and HEAD only
+anything that writes                                 GET and HEAD only; POST of JSON or of a file,
+                                                     to the addresses that are named at the start
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, Final, TypeAlias
 
 _Scope: TypeAlias = MutableMapping[str, Any]
@@ -24,6 +25,8 @@ _App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 TOKEN_HEADER: Final = "x-regard-token"
 _TOKEN_BYTES: Final = 24
 _API: Final = "/api/"
+# Kinds of bodies that a form of another page cannot send without asking first.
+_BODIES: Final = (b"application/json", b"application/octet-stream")
 
 _CSP: Final = "; ".join(
     (
@@ -57,8 +60,11 @@ def make_token() -> str:
 class Guard:
     """Stands before an ASGI app and refuses what is not ours, in one line of JSON."""
 
-    def __init__(self, app: _App, token: str, port: int) -> None:
+    def __init__(
+        self, app: _App, token: str, port: int, *, posts: Collection[str] = frozenset()
+    ) -> None:
         self._app, self._token = app, token.encode("ascii")
+        self._posts = frozenset(posts)  # addresses below /api/ that take a POST
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = {f"{name}:{port}".encode("ascii") for name in names}
 
@@ -87,11 +93,20 @@ class Guard:
         sites = _values(scope, b"sec-fetch-site")
         if any(one not in (b"same-origin", b"none") for one in sites):
             return 403, "asked by another site"
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] == "POST" and scope["path"] in self._posts:
+            if not self._is_own_post(scope):
+                return 403, "a POST needs this page's origin, and a body of JSON or bytes"
+        elif scope["method"] not in ("GET", "HEAD"):
             return 405, "GET and HEAD only"
         if scope["path"].startswith(_API) and not self._has_token(scope):
             return 401, "no token, or a wrong one; open the address that `regard view` printed"
         return None
+
+    def _is_own_post(self, scope: _Scope) -> bool:
+        """A browser names the origin of every POST; whoever has none is no page of ours."""
+        kinds = [one.split(b";")[0].strip().lower() for one in _values(scope, b"content-type")]
+        is_named = len(_values(scope, b"origin")) == 1
+        return is_named and len(kinds) == 1 and kinds[0] in _BODIES
 
     def _is_own(self, origin: bytes, host: bytes) -> bool:
         return origin.lower() == b"http://" + host.lower()

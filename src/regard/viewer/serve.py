@@ -11,7 +11,7 @@ from typing import Any, Final
 from regard.errors import InputError, MissingExtraError
 from regard.recording import open as open_recording
 from regard.viewer.desktop import open_in_browser
-from regard.viewer.guard import make_token
+from regard.viewer.guard import Guard, make_token
 from regard.viewer.loopback import LOOPBACK, bound
 from regard.viewer.opened import CACHE_BYTES, Opened
 from regard.viewer.warm import warm_up
@@ -34,14 +34,38 @@ def serve(
     """
     if not paths:
         raise InputError("no recording to serve; give a .regard file")
-    uvicorn = _server()
-    opened, pool = _opened(paths), Pool()
+    check_server("serving a recording")
+    opened = _opened(paths)
+
+    def build(token: str, own: int, pool: Pool) -> Guard:
+        from regard.viewer.app import build_app
+
+        warm_up(opened, pool)
+        return build_app(opened, token, own, pool=pool)
+
+    try:
+        run_app(build, port, open_browser, say)
+    finally:
+        for one in opened:
+            one.close()
+
+
+def run_app(
+    build: Callable[[str, int, Pool], Guard],
+    port: int,
+    open_browser: bool,
+    say: Callable[[str], None],
+    *,
+    fragment: str = "",
+) -> None:
+    """An app on loopback until Ctrl-C. It is built from the token, the port and a pool; `fragment`
+    stands behind the token in the address."""
+    pool = Pool()
     try:
         with bound(port) as listener:
             own, token = listener.getsockname()[1], make_token()
-            server = _make_server(uvicorn, opened, token, own, pool)
-            warm_up(opened, pool)
-            address = f"http://{LOOPBACK}:{own}/#token={token}"
+            server = _make_server(build(token, own, pool))
+            address = f"http://{LOOPBACK}:{own}/#token={token}{fragment}"
             with suppress(KeyboardInterrupt):  # from here on Ctrl-C is the ordinary end
                 say(address)
                 if open_browser:
@@ -49,24 +73,21 @@ def serve(
                 _run(server, listener)
     finally:
         pool.close()
-        for one in opened:
-            one.close()
 
 
-def _server() -> Any:
-    """uvicorn, with starlette there too."""
+def check_server(what: str) -> Any:
+    """uvicorn, with starlette there too; MissingExtraError where they are not."""
     try:
         import starlette  # noqa: F401
         import uvicorn
     except ImportError as error:
-        raise MissingExtraError("serving a recording", error.name or "uvicorn", "view") from None
+        raise MissingExtraError(what, error.name or "uvicorn", "view") from None
     return uvicorn
 
 
-def _make_server(uvicorn: Any, opened: Sequence[Opened], token: str, port: int, pool: Pool) -> Any:
-    from regard.viewer.app import build_app
+def _make_server(app: Guard) -> Any:
+    import uvicorn
 
-    app = build_app(opened, token, port, pool=pool)
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", server_header=False,
         date_header=False, proxy_headers=False, ws="none",

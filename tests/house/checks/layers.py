@@ -2,7 +2,7 @@
 
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
-    cli  bench  testing  notebook  __init__  …       the top: may import everything
+    cli  play  bench  testing  notebook  __init__  …   the top: may import everything
     recorder   intervene   monitor ─ ─ ┐             draw   plot   viewer   export
     huggingface   hear                 │
     tokens   embed   models   nn       │             views
@@ -43,7 +43,7 @@ READING = (
     ("draw", "plot", "viewer", "export"),
 )
 FRONTS = READING[-1]
-TOP = ("arrival", "notebook", "cli", "bench", "testing", "__init__", "__main__")
+TOP = ("arrival", "notebook", "cli", "play", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `plan` knows

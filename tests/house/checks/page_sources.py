@@ -1,9 +1,10 @@
 """The page's sources: who may import whom, how long a file may be, what may not be in it.
 
-    shell ──► learner, engineer ──► parts ──► colour, maths
-                        └────────► source ◄──┘
+    shell ──► learner, engineer, play ──► parts ──► colour, maths
+                              └────────► source ◄──┘
 
-maths knows nothing but maths; the two rooms do not know each other.
+maths knows nothing but maths; the rooms do not know each other, but for the type of a lesson, which
+play asks its server for.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "shell": _LOWER | {"learner", "engineer"},
     "learner": _LOWER | {"shell"},
     "engineer": _LOWER | {"shell"},
-    "main.tsx": _LOWER | {"shell", "learner", "engineer"},
+    "play": _LOWER | {"shell", "learner"},
+    "main.tsx": _LOWER | {"shell", "learner", "engineer", "play"},
 }
 
 _IMPORT: Final = re.compile(r"""(?:from|import)\s*\(?\s*["'](\.[^"']*)["']""")

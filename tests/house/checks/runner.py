@@ -70,7 +70,7 @@ def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
 
 def serves(command: str) -> bool:
     """Whether the command runs until Ctrl-C."""
-    return command.startswith("regard view ") or command.endswith(" --web")
+    return command.startswith(("regard view ", "regard play")) or command.endswith(" --web")
 
 
 def run_server(command: str) -> subprocess.CompletedProcess[str]:

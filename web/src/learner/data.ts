@@ -50,6 +50,8 @@ export interface RealHead {
   readonly values: Matrix;
   readonly scale: number;
   readonly causal: boolean;
+  /** The row to begin with. */
+  readonly row?: number;
 }
 
 /** Worked by hand; the answers are checked on the page. */

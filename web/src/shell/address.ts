@@ -57,9 +57,14 @@ function follow(event: MouseEvent): void {
   current.value = read(link.getAttribute("href") ?? "");
 }
 
+/** Remember the server's token for reloads of this tab. */
+export function keepToken(token: string): void {
+  sessionStorage.setItem(KEPT, token);
+}
+
 function keptToken(given: string | undefined): string {
   try {
-    if (given) sessionStorage.setItem(KEPT, given);
+    if (given) keepToken(given);
     return given ?? sessionStorage.getItem(KEPT) ?? "";
   } catch {
     return given ?? ""; // storage is closed to this frame

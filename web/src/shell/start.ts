@@ -5,12 +5,14 @@ import { ServerSource } from "../source/server";
 import type { Source } from "../source/source";
 import { amend, place, startAddress } from "./address";
 
-// Three shells, one bundle. The server's page carries no data and asks for it; a self-contained
+// Three shells, one bundle. The server's page carries no data and asks for it (`regard play` says
+// that a model is behind it); a self-contained
 // page and a notebook's frame carry theirs in <script type="application/json" id="regard-data">,
 // and large numbers in blobs of text that are unpacked when they are asked for.
 
 export type Start =
   | { readonly room: "lesson"; readonly lesson: LessonData }
+  | { readonly room: "play"; readonly token: string; readonly source: Source }
   | {
       readonly room: "recording";
       readonly source: Source;
@@ -18,13 +20,17 @@ export type Start =
       readonly words: readonly string[];
     };
 
-type Carried = { readonly kind: "lesson"; readonly lesson: LessonData } | CarriedRecording;
+type Carried =
+  | { readonly kind: "lesson"; readonly lesson: LessonData }
+  | { readonly kind: "play" }
+  | CarriedRecording;
 
 export function start(): Start {
   const token = startAddress();
   const data = document.getElementById("regard-data")?.textContent;
   if (!data) return { room: "recording", source: new ServerSource(token), words: [] };
   const carried = JSON.parse(data) as Carried;
+  if (carried.kind === "play") return { room: "play", token, source: new ServerSource(token) };
   if (carried.kind === "lesson") return { room: "lesson", lesson: carried.lesson };
   if (carried.open && Object.keys(place.value).length === 0) amend(carried.open);
   return { room: "recording", source: new FileSource(blob), words: carried.carries.words };

@@ -11,8 +11,9 @@ export function realWeights(real: RealHead) {
   return { scores, scaled, weights: scaled.map(softmax) };
 }
 
-/** The row that shows it best: the largest weight off itself and off the first token. */
+/** The row that was asked for; else the one that shows it best: the largest weight off itself and off the first token. */
 export function startRow(real: RealHead): number {
+  if (real.row !== undefined) return real.row;
   const { weights } = realWeights(real);
   const best = weights.map((row, i) => Math.max(0, ...row.slice(1, i)));
   return best.indexOf(Math.max(...best));

@@ -1,0 +1,45 @@
+"""Whoever waits for a reading does not wait for what is measured in the background."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from play.tiny import TEXT, make_session
+from regard.play.requests import ReadRequest
+from regard.play.session import nothing
+
+
+def test_a_reading_goes_before_what_is_not_urgent():
+    session, order = make_session(), []
+
+    def later():
+        with session._running(nothing, urgent=False):
+            order.append("later")
+
+    def now():
+        session.read(session.state_of(ReadRequest(text="the dog")))
+        order.append("now")
+
+    with session._running(nothing):
+        threads = [threading.Thread(target=one) for one in (now, later)]
+        threads[0].start()
+        while not session._waiting:
+            pass
+        threads[1].start()
+    for one in threads:
+        one.join(30)
+    assert order == ["now", "later"]
+
+
+def test_what_is_given_up_while_it_waits_is_not_run():
+    session = make_session()
+    reading = session.read(session.state_of(ReadRequest(text=TEXT)))
+    with pytest.raises(RuntimeError, match="given up"):
+        session.effects(reading, _stop)
+    assert session.read(session.state_of(ReadRequest(text="the cat"))).logits is not None
+
+
+def _stop():
+    raise RuntimeError("given up")
