@@ -25,7 +25,7 @@ from torch import Tensor
 
 from regard.recorder.jobs import cores
 from regard.recording import Writer
-from regard.recording.format.write import Unplaced
+from regard.recording.format.log import Unplaced
 
 ROOM = 512_000_000  # bytes that may wait
 _LARGE = 1_000_000  # bytes of a tensor that is worth another thread
