@@ -23,8 +23,8 @@ from regard.recording.measures import COUNTS, KINDS, Kind, default_join, join_of
 from regard.recording.stores import Array, Listed
 from regard.summary import RowStatistic
 
-CONTENTS: Final = "attention/2"  # the note `contents`; READS says which versions are read
-READS: Final = (1, 2)
+CONTENTS: Final = "attention/3"  # the note `contents`; READS says which versions are read
+READS: Final = (1, 2, 3)
 
 # Notes about prompt 0 and about its place L5 are called `prompt/0` and `place/0/L5`.
 PROMPT_NOTE: Final = "prompt/"
