@@ -15,8 +15,8 @@ import pytest
 from recording.conftest import contents
 from regard.errors import DTypeError, FileError, InputError
 from regard.recording import Reader, Writer, check
-from regard.recording.format import write
 from regard.recording.format import log as append
+from regard.recording.format import write
 
 
 @pytest.mark.parametrize("dtype", "f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 ?".split())

@@ -217,10 +217,10 @@ def margins(flags: _Flags) -> list[range]:
     """Of each (E, N) from the first real token to the last; holes inside are left to the mask."""
     firsts = flags.argmax(1) if flags.size else np.zeros(len(flags), int)
     ends = flags.shape[1] - flags[:, ::-1].argmax(1) if flags.size else firsts
-    any_real = flags.any(1)
+    any_real: list[bool] = np.any(flags, 1).tolist()
     return [
         range(first, end) if real else range(0)
-        for first, end, real in zip(firsts.tolist(), ends.tolist(), any_real.tolist(), strict=True)
+        for first, end, real in zip(firsts.tolist(), ends.tolist(), any_real, strict=True)
     ]
 
 

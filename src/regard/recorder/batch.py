@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.engine.attention import Attention
+from regard.engine.backends.dense import attend_densely
 from regard.engine.call import Call
 from regard.engine.observers import unheard
 from regard.hear.inputs import shared_mask
@@ -29,9 +30,10 @@ from regard.recorder.call_slice import CallPlan, CallSlice
 from regard.recorder.layer_writer import Rules, SliceNumbers
 from regard.recorder.measure import Measured, measured
 from regard.recorder.plan import Plan
-from regard.recorder.reduce import prompt_rules, rules_of, totals, with_first, words_of
+from regard.recorder.reduce import prompt_rules, rules_of, totals, words_of
 from regard.recording.format.write import Series
 from regard.recording.schema import tensor_name
+from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 
 _Array = NDArray[Any]
@@ -157,7 +159,9 @@ class BatchNumbers:
                 rows,
             ),
             Series(named("offset_edges"), layout.shapes("offset_edges"), layout.edges),
-            Series(named("totals"), layout.shapes("totals", (len(self.totals[0]),)), self.totals[1]),
+            Series(
+                named("totals"), layout.shapes("totals", (len(self.totals[0]),)), self.totals[1]
+            ),
         ]
         return many + [
             Series(named(what), layout.shapes(what, array.shape[1:]), array, self.kinds.get(what))
@@ -181,7 +185,7 @@ class BatchNumbers:
             return array[first : first + count].reshape(shapes[number])
 
         own = {what: part(what, array) for what, array in self.arrays.items()}
-        n, m = layout.rows[number], layout.keys[number]
+        n = layout.rows[number]
         return SliceNumbers(
             count=n,
             row_start=0,
@@ -216,14 +220,15 @@ def batched(
         known[where, sizes] = BatchLayout(slices, call.shape, plan.pool_cell, device)
     layout: BatchLayout = known[where, sizes]
     with unheard(), torch.no_grad():
-        numbers = with_first(attention, measured(attention, decided.measures, output, value), slices)
-        rows = numbers.rows | {
+        numbers = measured(attention, decided.measures, output, value)
+        kept = numbers.rows | {"first": _first(call, attention.lse).reshape_as(numbers.normalized)}
+        rows = kept | {
             "normalized": numbers.normalized,
             "visible": numbers.visible.expand_as(numbers.normalized).float(),
         }
         stacked = torch.stack(list(rows.values())).flatten(1).index_select(1, layout.per_row)
         coming = bring({"rows": stacked} | _picked(call, numbers, layout, slices[0].exact))
-    rules = _rules(call, slices)
+    rules = _rules(call, slices, (where, sizes), known)
     kinds = {"q": words_of(call.query)[1], "k": words_of(call.key)[1]} if slices[0].exact else {}
 
     def arrived() -> BatchNumbers:  # holds no tensor of a GPU
@@ -238,13 +243,28 @@ def batched(
             rules=rules,
         )
 
-    rows_named, numbers_named = list(rows), list(numbers.rows)
+    rows_named, numbers_named = list(rows), list(kept)
     return arrived
 
 
-def _picked(
-    call: Call, numbers: Measured, layout: BatchLayout, exact: bool
-) -> dict[str, Tensor]:
+def _first(call: Call, lse: Tensor) -> Tensor:
+    """(…, H, L): the weight of key 0 in every row, by the definition: of a single column that is
+    far less work than a sweep over tiles."""
+    place = (0, 0, call.shape.queries, call.shape.keys)
+    mask, bias = call.mask, call.score.bias
+    steps = attend_densely(
+        call.query,
+        call.key[..., :1, :],
+        call.value[..., :1, :0],
+        None if mask is None else mask.seen_from(*place),
+        ScoreRule(
+            call.score.scale, call.score.softcap, None if bias is None else bias.seen_from(*place)
+        ),
+    )
+    return (steps.masked[..., 0] - lse).exp()
+
+
+def _picked(call: Call, numbers: Measured, layout: BatchLayout, exact: bool) -> dict[str, Tensor]:
     """What a recording keeps besides one number a row, document after document."""
     wanted = {
         "top_weights": (numbers.top_weights, layout.per_row),
@@ -281,10 +301,16 @@ def _totals(
     return names, sums.numpy().reshape(len(layout.rows), layout.heads, -1)
 
 
-def _rules(call: Call, slices: Sequence[CallSlice]) -> list[Rules]:
+def _rules(
+    call: Call, slices: Sequence[CallSlice], where: Any, known: dict[Any, Any]
+) -> list[Rules]:
     """Of each document; found once where padding is all that tells them apart."""
     rows, keys = [part.rows for part in slices], [part.keys for part in slices]
     mask, is_shared = shared_mask(call.mask, call.shape.extent, rows, keys)
     if not is_shared or any(True for _ in call.score.arrays()):
         return [prompt_rules(call, part, 0) for part in slices]
-    return [rules_of(mask, call.score, call, part, 0) for part in slices]
+    key = (Rules, mask, call.score.scale, call.score.softcap, slices[0].kind, where)
+    if key not in known:
+        known[key] = [rules_of(mask, call.score, call, part, 0) for part in slices]
+    found: list[Rules] = known[key]
+    return found

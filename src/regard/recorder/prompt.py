@@ -32,7 +32,7 @@ from regard.recorder.plan import Plan, human
 from regard.recorder.reduce import Arriving
 from regard.recorder.tokens import Stream
 from regard.recording.format.write import Series
-from regard.recording.schema import PLACE_NOTE, PROMPT_NOTE, Place, Prompt, place_label
+from regard.recording.schema import PLACE_NOTE, PROMPT_NOTE, Place, Prompt
 from regard.shapes import AttentionShape
 
 
@@ -53,6 +53,7 @@ class _Batch(NamedTuple):
     numbers: BatchNumbers
     shape: AttentionShape
     decided: CallPlan
+    streams: list[tuple[str, str]]  # of queries and keys, as the call found them
 
 
 class Prompts:
@@ -217,12 +218,15 @@ class Prompts:
         last = last_keys(call.key, decided.slices)
         for one, part, key in zip(self._open, decided.slices, last, strict=True):
             if isinstance(numbers, list) and spot not in one.layers:
-                one.layers[spot] = self._layer(one, call.shape, decided, part)
+                place = _place(call.shape, decided, part, _streams(one, decided, part))
+                one.layers[spot] = self._layer(one, place, decided.plan)
             one.progress[spot] = part.after(one.progress.get(spot), key)
         if isinstance(numbers, list):
             self._arriving = partial(self._take_each, spot, numbers)
         else:
-            self._arriving = partial(self._take_batch, numbers, call.shape, decided)
+            parts = zip(self._open, decided.slices, strict=True)
+            streams = [_streams(one, decided, part) for one, part in parts]
+            self._arriving = partial(self._take_batch, numbers, call.shape, decided, streams)
         self.pages += sum(len(part.kept) > 0 for part in decided.slices)
         if not late:
             self.settle()
@@ -232,11 +236,15 @@ class Prompts:
             one.layers[spot].take(arrived())
 
     def _take_batch(
-        self, arrived: Callable[[], BatchNumbers], shape: AttentionShape, decided: CallPlan
+        self,
+        arrived: Callable[[], BatchNumbers],
+        shape: AttentionShape,
+        decided: CallPlan,
+        streams: list[tuple[str, str]],
     ) -> None:
         """Held until the documents are at their end, as a layer holds the rows of a short one."""
         numbers = arrived()
-        self._batches[decided.spot] = _Batch(numbers, shape, decided)
+        self._batches[decided.spot] = _Batch(numbers, shape, decided, streams)
         if any(rules.arrays for rules in numbers.rules):
             self._separate(decided.spot)
 
@@ -244,71 +252,72 @@ class Prompts:
         """A batch that goes on is so many sequences by themselves."""
         batch = self._batches.pop(spot, None)
         if batch is not None:
-            for number, (one, part) in enumerate(
-                zip(self._open, batch.decided.slices, strict=True)
-            ):
-                one.layers[spot] = self._layer(one, batch.shape, batch.decided, part)
+            shape, decided = batch.shape, batch.decided
+            for number, (one, part) in enumerate(zip(self._open, decided.slices, strict=True)):
+                place = _place(shape, decided, part, batch.streams[number])
+                one.layers[spot] = self._layer(one, place, decided.plan)
                 one.layers[spot].take(batch.numbers.page(number))
 
     def _write_batch(self, spot: Spot, batch: _Batch) -> None:
         """One layer of every document."""
         numbers, slices = batch.numbers, batch.decided.slices
         prompts = [one.number for one in self._open]
-        label = place_label(spot.stack, spot.layer)
-        self._store.add_many(numbers.series(prompts, label), numbers.facts())
-        notes = {}
-        for one, part, rules in zip(self._open, slices, numbers.rules, strict=True):
-            place = self._place(one, batch.shape, batch.decided, part)
-            n, m = len(part.rows), len(part.keys)
-            segments = (rules.segment((0, n), (0, m)),)
-            place = replace(
-                place, rows=(0, n), queries=n, keys=m, segments=segments,
-                exact=place.exact and not rules.why_not, why_not=place.why_not or rules.why_not,
-            )  # fmt: skip
-            notes[f"{PLACE_NOTE}{one.number}/{label}"] = place.to_json()
-        self._store.note(notes)
-
-    def _layer(
-        self, one: _Sequence, shape: AttentionShape, decided: CallPlan, part: CallSlice
-    ) -> LayerWriter:
-        place = self._place(one, shape, decided, part)
-        return LayerWriter(one.number, place, decided.plan, self._store, len(self.before))
-
-    def _place(
-        self, one: _Sequence, shape: AttentionShape, decided: CallPlan, part: CallSlice
-    ) -> Place:
-        plan, spot = decided.plan, decided.spot
-        why_not = "" if part.exact else f"it did not fit the budget of {human(plan.budget)}"
-        ids = {name: stream.ids for name, stream in one.streams.items()}
-        query_tokens, key_tokens = streams_of(ids, decided.caller, part)
-        return Place(
-            name=decided.caller.path,
-            stack=spot.stack,
-            layer=spot.layer,
-            kind=part.kind,
-            heads=part.heads,
-            total_heads=shape.query_heads * part.count,
-            key_heads=shape.key_heads * part.count,
-            dim=shape.dim,
-            value_dim=shape.value_dim,
-            rows=(0, 0),
-            queries=0,
-            keys=0,
-            exact=part.exact,
-            why_not=why_not,
-            query_tokens=query_tokens,
-            key_tokens=key_tokens,
-            row_bin=plan.row_bin,
-            key_bin=plan.key_bin,
-            top_every=plan.top_every,
-            pool_cell=plan.pool_cell,
+        place = _place(batch.shape, batch.decided, slices[0], batch.streams[0])
+        self._store.add_many(numbers.series(prompts, place.label), numbers.facts())
+        texts = place.texts(
+            (
+                numbers.rules[number].segment((0, len(part.rows)), (0, len(part.keys))),
+                numbers.rules[number].why_not,
+                batch.streams[number],
+            )
+            for number, part in enumerate(slices)
         )
+        labels = [f"{PLACE_NOTE}{number}/{place.label}" for number in prompts]
+        self._store.note(dict(zip(labels, texts, strict=True)))
+
+    def _layer(self, one: _Sequence, place: Place, plan: Plan) -> LayerWriter:
+        return LayerWriter(one.number, place, plan, self._store, len(self.before))
 
     def settle(self) -> None:
         """Write what is still on its way."""
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
             arriving()
+
+
+def _streams(one: _Sequence, decided: CallPlan, part: CallSlice) -> tuple[str, str]:
+    ids = {name: stream.ids for name, stream in one.streams.items()}
+    return streams_of(ids, decided.caller, part)
+
+
+def _place(
+    shape: AttentionShape, decided: CallPlan, part: CallSlice, streams: tuple[str, str]
+) -> Place:
+    """Of a sequence whose rows are yet to come."""
+    plan, spot = decided.plan, decided.spot
+    why_not = "" if part.exact else f"it did not fit the budget of {human(plan.budget)}"
+    return Place(
+        name=decided.caller.path,
+        stack=spot.stack,
+        layer=spot.layer,
+        kind=part.kind,
+        heads=part.heads,
+        total_heads=shape.query_heads * part.count,
+        key_heads=shape.key_heads * part.count,
+        dim=shape.dim,
+        value_dim=shape.value_dim,
+        rows=(0, 0),
+        queries=0,
+        keys=0,
+        exact=part.exact,
+        why_not=why_not,
+        query_tokens=streams[0],
+        key_tokens=streams[1],
+        row_bin=plan.row_bin,
+        key_bin=plan.key_bin,
+        top_every=plan.top_every,
+        pool_cell=plan.pool_cell,
+    )
 
 
 def _per_sequence(ids: Tensor, count: int) -> NDArray[Any]:

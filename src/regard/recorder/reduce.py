@@ -137,12 +137,12 @@ def reduced(
             elif part.whole:
                 if everything is None:
                     everything = measured(attention, measures, output, value)
-                    everything = with_first(attention, everything, decided.slices)
+                    everything.rows["first"] = _first(attention, everything, decided.slices)
                 made.append(_numbers(attention, everything, part, plan, 0))
             else:
                 rows, numbers = _some_rows(attention, output, value, measures, part)
                 alone = replace(part, first=0, count=1)
-                numbers = with_first(rows, numbers, [alone])
+                numbers.rows["first"] = _first(rows, numbers, [alone])
                 made.append(_numbers(rows, numbers, alone, plan, part.kept.start))
     return made
 
@@ -291,14 +291,6 @@ def _picker(
     return pick
 
 
-def with_first(
-    attention: Attention, numbers: Measured, slices: Sequence[CallSlice]
-) -> Measured:
-    """With the weight of the first key of each prompt among the numbers of rows."""
-    first = _first(attention, numbers, slices)
-    return replace(numbers, rows=numbers.rows | {"first": first})
-
-
 def _first(attention: Attention, numbers: Measured, slices: Sequence[CallSlice]) -> Tensor:
     """(E, H, L): in every row the weight of its prompt's first key; 0 where it is gone from a
     sliding cache."""
@@ -412,9 +404,7 @@ def prompt_rules(call: Call, part: CallSlice, down: int) -> Rules:
     return rules_of(without_padding(mask, rows, part.keys), score, call, part, down)
 
 
-def rules_of(
-    mask: Mask | None, score: ScoreRule, call: Call, part: CallSlice, down: int
-) -> Rules:
+def rules_of(mask: Mask | None, score: ScoreRule, call: Call, part: CallSlice, down: int) -> Rules:
     """The same, from one prompt's mask, less its padding, and score rule."""
     whole = (call.shape.queries, call.shape.keys)
     rows = range(part.kept.start - down, part.kept.stop - down)

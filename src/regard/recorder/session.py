@@ -361,7 +361,7 @@ class Recorder:
             call, caller, spot, now, sequences,
             cross=is_cross(caller.path) or looks_across(now, call),
             choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
-            announced=prompts.expected,
+            announced=prompts.expected, known=prompts.known,
         )  # fmt: skip
         aligned = all(part.whole and part.is_aligned(plan.pool_cell) for part in slices)
         copies, prefix = matches_in(call, caller, sequences, slices, prompts.known)

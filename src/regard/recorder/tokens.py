@@ -50,7 +50,7 @@ class Stream:
         self._written = len(self.ids)
         texts = texts_of(self._tokenizer, new.tolist())
         raw = json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace")
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "ids": new.astype(np.int32),
             "text": np.frombuffer(raw, np.uint8),
             "flags": flags_of(self._tokenizer, new.tolist(), texts),

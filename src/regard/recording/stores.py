@@ -20,7 +20,13 @@ from regard.errors import FileError, InputError
 from regard.files import is_folder, shown
 from regard.recording.format.frames import Catalogue, Damage, Found, Source, rank_files
 from regard.recording.format.layout import DTYPES, INDX, MANY, META, TENS, Frame
-from regard.recording.format.write import Series, as_words, check_facts, check_name
+from regard.recording.format.write import (
+    Series,
+    as_words,
+    check_facts,
+    check_name,
+    stored_order,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -426,7 +432,7 @@ class Memory(Shelf):
 
     def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
         """Tensors under new names, as `Writer.add_many` takes them."""
-        for one in series:
+        for one, *_ in stored_order(series):
             for name, array in zip(one.names, one.parts(), strict=True):
                 self.add(name, array, metadata, dtype=one.dtype)
 

@@ -151,11 +151,13 @@ class Document:
 
 def encode_head(tensors: Sequence[Tensor], metadata: Mapping[str, str]) -> bytes:
     """Length and JSON, padded so that the data that follows is aligned."""
+    # a batch of documents has hundreds: a general encoder takes several times as long
+    known = {one.shape: ",".join(map(str, one.shape)) for one in tensors}
     members = [
-        f'{_quoted(name)}:{{"dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
+        f'{_quoted(name)}:{{"dtype":"{dtype}","shape":[{known[shape]}],'
         f'"data_offsets":[{start},{end}]}}'
         for name, dtype, shape, start, end in tensors
-    ]  # a batch of documents has hundreds: a general encoder takes several times as long
+    ]
     if metadata:
         facts = json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"))
         members.insert(0, f'"{_METADATA}":{facts}')

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import accumulate, count, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -46,9 +46,14 @@ class Series(NamedTuple):
     data: npt.NDArray[Any]  # all their numbers, in C order
     dtype: str | None = None
 
+    def sizes(self, itemsize: int = 1) -> list[int]:
+        """Bytes of each tensor, or how many numbers it has."""
+        known = {shape: math.prod(shape) * itemsize for shape in set(self.shapes)}
+        return [known[shape] for shape in self.shapes]
+
     def parts(self) -> list[npt.NDArray[Any]]:
         """Each tensor by itself."""
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
+        ends = np.cumsum(self.sizes())
         pieces = np.split(self.data.reshape(-1), ends[:-1])
         return [one.reshape(shape) for one, shape in zip(pieces, self.shapes, strict=True)]
 
@@ -120,19 +125,22 @@ class Writer:
         series: Sequence[Series], metadata: Mapping[str, str] | None = None
     ) -> Unplaced:
         """The first half of `add_many`, as `prepare` is that of `add`."""
-        stored = [(one, *as_words(one.data, one.dtype)) for one in series]
-        stored.sort(key=lambda found: -found[1].itemsize)  # so that every tensor is aligned
+        stored = stored_order(series)
+        names: list[str] = []
         tensors: list[Tensor] = []
         end = 0
         for one, words, kind in stored:
-            for name, shape in zip(one.names, one.shapes, strict=True):
-                start, end = end, end + math.prod(shape) * words.itemsize
-                tensors.append(Tensor(check_name(name), kind, shape, start, end))
+            ends = list(accumulate(one.sizes(words.itemsize), initial=end))
+            kinds = repeat(kind, len(one.names))
+            tensors += map(Tensor, one.names, kinds, one.shapes, ends, ends[1:])
+            names += one.names
+            end = ends[-1]
         if end != sum(words.nbytes for _, words, _ in stored):
             raise InputError(f"tensors of {end} bytes in arrays of another size")
+        for name in {"", "__metadata__"}.intersection(names):
+            check_name(name)
         data = [words.reshape(-1).view(np.uint8).data for _, words, _ in stored]
-        names = tuple(one.name for one in tensors)
-        return Unplaced.of(MANY, _head(tensors, metadata), *data, names=names)
+        return Unplaced.of(MANY, _head(tensors, metadata), *data, names=tuple(names))
 
     def append(self, one: Unplaced) -> None:
         """What was prepared, behind all that is there."""
@@ -277,6 +285,13 @@ def as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any],
             f"numpy arrays of {', '.join(sorted(_NAMES.values()))} can, and uint16 as BF16"
         )
     return words, kind
+
+
+def stored_order(series: Sequence[Series]) -> list[tuple[Series, npt.NDArray[Any], str]]:
+    """The series as they lie in a frame, with their words and the format's name for them: those of
+    larger items first, so that every tensor is aligned."""
+    stored = [(one, *as_words(one.data, one.dtype)) for one in series]
+    return sorted(stored, key=lambda found: -found[1].itemsize)
 
 
 def _as_runs(array: npt.NDArray[Any], dtype: str | None) -> tuple[list[memoryview], str]:
