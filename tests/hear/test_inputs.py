@@ -15,11 +15,12 @@ from regard.hear.inputs import (
     ModelInputs,
     argument_names,
     by_name,
-    margin,
+    margins,
     real_in,
     real_tokens,
     without_padding,
 )
+from regard.mask import Extent
 from regard.mask.base import Both
 
 
@@ -113,16 +114,16 @@ def test_a_hole_stays_in_the_mask() -> None:
     flags = torch.tensor([False, True, False, True])
     assert without_padding(regard.Padding(flags), ALL, range(1, 4)) is not None
     assert without_padding(regard.Padding(flags), ALL, range(3, 4)) is None
-    assert margin(flags.numpy()) == range(1, 4)
-    assert margin(np.zeros(3, bool)) == range(0)
+    assert margins(flags.numpy()[None]) == [range(1, 4)]
+    assert margins(np.zeros((2, 3), bool)) == [range(0)] * 2
 
 
 def test_what_a_mask_says_of_an_entry() -> None:
     mask = regard.Causal() & regard.Padding(torch.tensor([2, 4]), torch.ones(2, 4).bool())
-    told = real_in(mask, (0,), 4, 4)
-    assert told.keys is not None and told.keys.tolist() == [True, True, False, False]
+    told = real_in(mask, Extent(4, 4, (2,)))
+    assert told.keys is not None and told.keys[0].tolist() == [True, True, False, False]
     assert told.queries is not None and told.queries.all()
-    nothing = real_in(regard.Causal(), (), 4, 4)
+    nothing = real_in(regard.Causal(), Extent(4, 4))
     assert nothing.queries is None and nothing.keys is None
 
 

@@ -11,7 +11,7 @@ import torch
 import regard
 from recorder.models import tiny, tokens
 from recorder.test_session import everything
-from regard.recorder.call_slice import CallSlice, Progress
+from regard.recorder.call_slice import CallSlice, Progress, last_keys
 from regard.recorder.session import Recorder
 
 _QUIET = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
@@ -55,14 +55,14 @@ def test_new_keys_and_progress() -> None:
     key = torch.arange(2 * 1 * 10 * 3.0).reshape(2, 1, 10, 3)
     one = part()
     assert (one.entries, one.fresh) == (slice(1, 2), slice(6, 10))
-    after = one.after(None, key)
+    (last,) = last_keys(key, [one])
+    after = one.after(None, last)
     assert (after.rows, after.kept, after.keys, after.length) == (10, 3, 10, 10)
     assert after.last_key is not None and torch.equal(after.last_key, key[1, :, 9])
     before = Progress(6, 5, 12, 10, None)
-    assert (one.after(before, key).kept, one.after(before, key).keys) == (8, 12)
+    assert (one.after(before, last).kept, one.after(before, last).keys) == (8, 12)
     assert part(known_keys=12).fresh == slice(10, 10)  # a sliding cache shows nothing new
-    across = part(kind="cross").after(None, key)
-    assert across.last_key is None
+    assert last_keys(key, [part(kind="cross")]) == [None]
 
 
 def test_cells_are_the_sweeps_own_where_both_begin_one() -> None:

@@ -23,7 +23,7 @@ from regard.errors import FileError
 from regard.recorder import background_writer, reduce, session
 from regard.recorder.background_writer import BackgroundWriter
 from regard.recording import Reader, Writer, check
-from regard.recording.format import write
+from regard.recording.format import log
 
 FRAME, ROOM = 2_000_000, 8_000_000  # bytes: large enough for threads, few enough to be quick
 
@@ -85,14 +85,14 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
 def recorded(model: Any, path: Path) -> list[str]:
     """The threads that wrote the file."""
     names = set()
-    real = write._write_some
+    real = log._write_some
 
     def watched(descriptor: int, parts: list[memoryview]) -> int:
         names.add(threading.current_thread().name)
         return real(descriptor, parts)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write, "_write_some", watched)
+        patch.setattr(log, "_write_some", watched)
         with torch.no_grad(), regard.record(model, path):
             model(tokens(300))
     return sorted(names)
@@ -108,7 +108,7 @@ def test_threads_write_the_file_that_a_caller_would(tmp_path: Path, model: Any) 
 
 def refusing_after(calls: int) -> Callable[[int, list[memoryview]], int]:
     """A disk that is full after so many frames."""
-    real, left = write._write_some, [calls]
+    real, left = log._write_some, [calls]
 
     def some(descriptor: int, parts: list[memoryview]) -> int:
         left[0] -= 1
@@ -125,7 +125,7 @@ def test_a_full_disk_is_one_sentence_whichever_thread_meets_it(
 ) -> None:
     path = tmp_path / "a.regard"
     with monkeypatch.context() as patch:
-        patch.setattr(write, "_write_some", refusing_after(frames + 1))  # and the file's header
+        patch.setattr(log, "_write_some", refusing_after(frames + 1))  # and the file's header
         message = r"^[^\n]*a\.regard: cannot be written \(No space left on device\); all before"
         with (
             pytest.raises(FileError, match=message),
@@ -139,7 +139,7 @@ def test_a_full_disk_is_one_sentence_whichever_thread_meets_it(
 
 
 def test_a_slow_disk_only_slows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, most = write._write_some, []
+    real, most = log._write_some, []
     dice = np.random.default_rng(0)
     arrays = [dice.integers(0, 255, FRAME if n % 3 else 50, np.uint8) for n in range(20)]
     with Writer(tmp_path / "fast") as fast:
@@ -153,7 +153,7 @@ def test_a_slow_disk_only_slows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     writer = Writer(tmp_path / "slow")
     behind = BackgroundWriter(writer, room=ROOM)
-    monkeypatch.setattr(write, "_write_some", slow)
+    monkeypatch.setattr(log, "_write_some", slow)
     for n, array in enumerate(arrays):
         behind.add(str(n), array)
     behind.close()

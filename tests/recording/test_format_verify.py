@@ -11,7 +11,7 @@ import pytest
 from recording.conftest import ARRAYS, contents
 from regard.errors import FileError
 from regard.recording import Reader, Writer, check, repair
-from regard.recording.format import write as append
+from regard.recording.format import log as append
 
 
 def test_a_whole_file(small):

@@ -15,8 +15,8 @@ import pytest
 from recording.conftest import contents
 from regard.errors import DTypeError, FileError, InputError
 from regard.recording import Reader, Writer, check
+from regard.recording.format import log as append
 from regard.recording.format import write
-from regard.recording.format import write as append
 
 
 @pytest.mark.parametrize("dtype", "f8 f4 f2 i8 i4 i2 i1 u8 u4 u2 u1 ?".split())
@@ -316,7 +316,7 @@ def test_writing_goes_on_while_the_disk_works(tmp_path, monkeypatch):
 
 def test_the_disk_begins_early_and_one_thread_at_a_time(tmp_path, monkeypatch):
     """Between two indices as well; while the disk is at it, nobody waits or asks again."""
-    monkeypatch.setattr(write, "_SYNC_EVERY", 1000)
+    monkeypatch.setattr(append, "_SYNC_EVERY", 1000)
     may_end, begun, real = threading.Event(), threading.Semaphore(0), os.fsync
     at_work = []
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from regard.recording import Reader, Writer, check
-from regard.recording.format import write
+from regard.recording.format import log, write
 
-FILES = (write.__file__,)
+FILES = (log.__file__, write.__file__)
 
 
 def writer_of(path: Path, **options: Any) -> Writer:

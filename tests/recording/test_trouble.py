@@ -15,7 +15,7 @@ from recording.conftest import contents, record
 from regard.errors import DTypeError, FileError, InputError
 from regard.recording import Memory, Reader, Writer, check, repair
 from regard.recording.format import frames as source
-from regard.recording.format import write as append
+from regard.recording.format import log as append
 from regard.recording.format.layout import MAX_HEAD
 from regard.recording.format.write import annotate
 

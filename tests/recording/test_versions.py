@@ -83,12 +83,14 @@ def _of_head(head: Head) -> Iterator[tuple[str, Any]]:
         yield "offsets", head.offsets()
 
 
+@pytest.mark.parametrize("version", READS[1:])
 @pytest.mark.parametrize("file", FILES)
-def test_every_version_gives_the_same_answers(golden, file: str) -> None:
-    with regard.open(golden[1] / file) as first, regard.open(golden[2] / file) as second:
+def test_every_version_gives_the_same_answers(golden, file: str, version: int) -> None:
+    with regard.open(golden[1] / file) as first, regard.open(golden[version] / file) as second:
         assert [rec.store.metadata["contents"] for rec in (first, second)] == [
-            "attention/1", CONTENTS,
+            "attention/1", f"attention/{version}",
         ]  # fmt: skip
+        assert f"attention/{READS[-1]}" == CONTENTS
         told = zip(answers_of(first), answers_of(second), strict=True)
         count = 0
         for (name, one), (again, other) in told:
@@ -116,6 +118,20 @@ def test_whole_bins_and_maps_of_one_file_have_the_same_bits(golden) -> None:
                 a, b = one.stored[name].values, other.stored[name].values
                 ragged = -1 if one.stored[name].measure.of in ("rows", "keys") else None
                 np.testing.assert_array_equal(a[:ragged], b[:ragged], err_msg=name)
+
+
+def test_the_documents_of_a_batch_answer_alike_alone(golden) -> None:
+    with regard.open(golden[READS[-1]] / "batch.regard") as rec:
+        assert [len(prompt.ids) for prompt in rec.prompts] == [9, 5, 1]
+        for prompt in rec.prompts:
+            for head in prompt:
+                cells = head.dense()
+                np.testing.assert_allclose(cells.sum(-1), 1, rtol=1e-5)
+                stored = head.stored
+                np.testing.assert_allclose(stored["first"].values, cells[:, 0], rtol=1e-5)
+                np.testing.assert_allclose(stored["received"].values, cells.sum(0), rtol=1e-5)
+                np.testing.assert_allclose(stored["entropy"].values, head.entropy(), rtol=1e-5)
+                assert head.pooled(1024).shape == (1, 1)
 
 
 def test_the_second_version_holds_sums(golden) -> None:
@@ -151,8 +167,8 @@ def test_kept_sums_of_documents_are_those_of_the_documents(golden) -> None:
 
 
 def test_a_folder_of_documents_may_be_of_two_versions(golden, tmp_path) -> None:
-    for version in READS:  # begun with one version, gone on with by the next
-        name = f"shard-0000{version - 1}.regard"
+    for number, version in enumerate((1, READS[-1])):  # gone on with by the next version
+        name = f"shard-0000{number}.regard"
         (tmp_path / name).write_bytes((golden[version] / "shards" / name).read_bytes())
     with regard.open(tmp_path) as both, regard.open(golden[1] / "shards") as first:
         for (name, one), (_, other) in zip(answers_of(first), answers_of(both), strict=True):
@@ -160,8 +176,8 @@ def test_a_folder_of_documents_may_be_of_two_versions(golden, tmp_path) -> None:
 
 
 def test_ranks_of_two_versions_are_refused(golden, tmp_path) -> None:
-    for version in READS:
-        name = f"rank-000{version - 1}.regard"
+    for number, version in enumerate(READS[-2:]):
+        name = f"rank-000{number}.regard"
         (tmp_path / name).write_bytes((golden[version] / "ranks" / name).read_bytes())
     with pytest.raises(FileError, match="the ranks do not agree about contents"):
         regard.open(tmp_path)

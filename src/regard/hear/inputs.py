@@ -12,7 +12,7 @@ refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache, reduce
 from inspect import Parameter, signature
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from regard.arrays import host, is_bool
 from regard.engine.call import Call
 from regard.errors import InputError
-from regard.mask import Mask, Padding
+from regard.mask import Extent, Mask, Padding
 
 IDS = ("input_ids", "ids")
 MASK = "attention_mask"
@@ -211,30 +211,71 @@ _Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Real:
-    """What a mask says of one batch entry's tokens; None: nothing, so that all are real."""
+    """What a mask says of the tokens of E batch entries; None: nothing, so that all are real."""
 
-    queries: _Flags | None
-    keys: _Flags | None
-
-
-def margin(flags: _Flags) -> range:
-    """From the first real token to the last; holes inside are left to the mask."""
-    real = np.flatnonzero(flags)
-    return range(int(real[0]), int(real[-1]) + 1) if len(real) else range(0)
+    queries: _Flags | None  # (E, L)
+    keys: _Flags | None  # (E, S)
 
 
-def real_in(mask: Mask | None, entry: tuple[int, ...], queries: int, keys: int) -> Real:
-    """The padding that is one of a mask's conditions."""
+def margins(flags: _Flags) -> list[range]:
+    """Of each (E, N) from the first real token to the last; holes inside are left to the mask."""
+    firsts = flags.argmax(1) if flags.size else np.zeros(len(flags), int)
+    ends = flags.shape[1] - flags[:, ::-1].argmax(1) if flags.size else firsts
+    any_real: list[bool] = np.any(flags, 1).tolist()
+    return [
+        range(first, end) if real else range(0)
+        for first, end, real in zip(firsts.tolist(), ends.tolist(), any_real, strict=True)
+    ]
+
+
+def inside(parts: Sequence[range], count: int) -> _Flags:
+    """(E, count): whether each token is in its entry's part."""
+    at = np.arange(count)
+    first, end = np.array([[one.start, one.stop] for one in parts]).T[..., None]
+    found: _Flags = (first <= at) & (at < end)
+    return found
+
+
+def real_in(mask: Mask | None, extent: Extent) -> Real:
+    """The padding among a mask's conditions."""
     found: list[_Flags | None] = [None, None]
-    for one in () if mask is None else mask.conditions():
-        alone = one.select(entry).as_padding()
-        if alone is None:
-            continue
-        for at, (flags, count) in enumerate(((alone.queries, queries), (alone.keys, keys))):
-            if flags is not None:
-                real, before = _flags(flags, count), found[at]
+    for padding in _paddings(mask):
+        sides = ((padding.queries, extent.queries), (padding.keys, extent.keys))
+        for at, (given, count) in enumerate(sides):
+            if given is not None:
+                real, before = _of_entries(given, count, extent), found[at]
                 found[at] = real if before is None else before & real
     return Real(*found)
+
+
+def shared_mask(
+    mask: Mask | None, extent: Extent, rows: Sequence[range], keys: Sequence[range]
+) -> tuple[Mask | None, bool]:
+    """What is left of a mask without the padding outside each entry's rows and keys, and whether
+    that is the same for every entry."""
+    for padding in _paddings(mask):
+        for given, parts, count in (
+            (padding.queries, rows, extent.queries), (padding.keys, keys, extent.keys),
+        ):  # fmt: skip
+            if given is not None:
+                real = _of_entries(given, count, extent)
+                if not (real | ~inside(parts, count)).all():
+                    return mask, False
+    held = () if mask is None else mask.conditions()
+    kept = [one for one in held if one.as_padding() is None]
+    if any(True for one in kept for _ in one.arrays()):
+        return mask, False
+    return (reduce(and_, kept) if kept else None), True
+
+
+def _paddings(mask: Mask | None) -> list[Padding]:
+    found = (one.as_padding() for one in (() if mask is None else mask.conditions()))
+    return [one for one in found if one is not None]
+
+
+def _of_entries(given: Any, count: int, extent: Extent) -> _Flags:
+    """(E, count) from flags or lengths whose leading axes broadcast against the batch."""
+    return np.broadcast_to(_flags(given, count), (*extent.batch, count)).reshape(-1, count)
 
 
 def without_padding(mask: Mask | None, rows: range, keys: range) -> Mask | None:
@@ -247,8 +288,8 @@ def without_padding(mask: Mask | None, rows: range, keys: range) -> Mask | None:
 def _is_outside(padding: Padding | None, rows: range, keys: range) -> bool:
     if padding is None:
         return False
-    inside = ((padding.queries, rows), (padding.keys, keys))
-    return all(f is None or _flags(f, at.stop)[at.start :].all() for f, at in inside)
+    sides = ((padding.queries, rows), (padding.keys, keys))
+    return all(f is None or _flags(f, at.stop)[..., at.start : at.stop].all() for f, at in sides)
 
 
 def real_tokens(given: Any) -> Tensor | None:
@@ -263,10 +304,8 @@ def real_tokens(given: Any) -> Tensor | None:
 
 
 def _flags(given: Any, count: int) -> _Flags:
-    """(count,): flags as they are, a length as flags."""
-    if is_bool(given):
-        return np.asarray(host(given)).reshape(-1)
-    return np.arange(count) < int(given)
+    """(…, count): flags as they are, lengths as flags."""
+    return host(given) if is_bool(given) else np.arange(count) < host(given)[..., None]
 
 
 # ── how many sequences a call holds ────────────────────────────────────────────────────────────

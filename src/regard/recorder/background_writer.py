@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +25,8 @@ from torch import Tensor
 
 from regard.recorder.jobs import cores
 from regard.recording import Writer
-from regard.recording.format.write import Unplaced
+from regard.recording.format.log import Unplaced
+from regard.recording.format.write import Series
 
 ROOM = 512_000_000  # bytes that may wait
 _LARGE = 1_000_000  # bytes of a tensor that is worth another thread
@@ -33,6 +34,7 @@ _LARGE = 1_000_000  # bytes of a tensor that is worth another thread
 # the file; one core is left to whoever drives the GPU.
 _MOST_THREADS = 4
 _FRAME = 448  # bytes of a file besides the numbers of a tensor or the text of a note, about
+_NAMED = 160  # those of each tensor in a frame of many: in its head and again in the index
 
 
 class Store(Protocol):
@@ -47,6 +49,10 @@ class Store(Protocol):
         dtype: str | None = None,
     ) -> None:
         """One tensor."""
+        ...
+
+    def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
+        """Tensors in one frame."""
         ...
 
     def note(self, metadata: Mapping[str, str]) -> None:
@@ -76,6 +82,11 @@ class CountingStore:
         """One tensor."""
         self._store.add(name, array, metadata, dtype=dtype)
         self.spent += int(array.nbytes) + _FRAME
+
+    def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
+        """Tensors in one frame."""
+        self._store.add_many(series, metadata)
+        self.spent += _FRAME + sum(one.data.nbytes + _NAMED * len(one.names) for one in series)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole."""
@@ -125,6 +136,18 @@ class BackgroundWriter:
             if size < _LARGE or not isinstance(store, Writer):
                 return _PendingWrite(partial(store.add, name, array, metadata, dtype=dtype))
             ahead = self._pool.submit(store.prepare, name, array, metadata, dtype=dtype)
+            return _PendingWrite(lambda: store.append(ahead.result()), ahead)
+
+        self._put(begin, size)
+
+    def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
+        """Tensors in one frame, as soon as there is room."""
+        store, size = self._store, sum(int(one.data.nbytes) for one in series)
+
+        def begin() -> _PendingWrite:
+            if not isinstance(store, Writer):
+                return _PendingWrite(partial(store.add_many, series, metadata))
+            ahead = self._pool.submit(store.prepare_many, series, metadata)
             return _PendingWrite(lambda: store.append(ahead.result()), ahead)
 
         self._put(begin, size)

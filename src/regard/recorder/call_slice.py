@@ -7,8 +7,9 @@ call + progress → `CallSlice` per sequence → `CallPlan`, from which the numb
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor
 from regard.engine.call import Call
 from regard.errors import InputError
 from regard.hear.hooks import Caller, Pass
-from regard.hear.inputs import margin, real_in
+from regard.hear.inputs import inside, margins, real_in
 from regard.hear.names import Spot, part_of
 from regard.recorder.measure import CallMeasures, matchings
 from regard.recorder.plan import Choice, Plan
@@ -80,6 +81,15 @@ class CallSlice:
         new = min(self.key_start + len(self.keys) - self.known_keys, len(self.keys))
         return slice(self.keys.stop - max(new, 0), self.keys.stop)
 
+    def is_short(self, rows: int) -> bool:
+        """Whether it begins with its prompt, and has some rows but fewer than so many."""
+        return (
+            self.count == 1
+            and self.row_start == self.key_start == self.known_keys == 0
+            and 0 < len(self.rows) < rows
+            and len(self.keys) > 0
+        )
+
     def is_aligned(self, cell: int) -> bool:
         """Whether the sweep's own cells are the prompt's: nothing cut off in front, and both begin
         with a whole cell."""
@@ -89,18 +99,28 @@ class CallSlice:
             and self.key_start % cell == 0
         )
 
-    def after(self, before: Progress | None, key: Tensor) -> Progress:
+    def after(self, before: Progress | None, last_key: Tensor | None) -> Progress:
         """How far the layer is when this call is done."""
         kept, keys, last = (before.kept, before.keys, before.last_key) if before else (0, 0, None)
-        if len(self.keys) and self.kind == "self":
-            last = _entry(key, self.first)[:, self.keys.stop - 1].clone()
         return Progress(
             rows=self.row_start + len(self.rows),
             kept=kept + len(self.kept),
             keys=max(keys, self.key_start + len(self.keys)),
             length=self.length,
-            last_key=last,
+            last_key=last if last_key is None else last_key,
         )
+
+
+def last_keys(key: Tensor, slices: Sequence[CallSlice]) -> list[Tensor | None]:
+    """(K, D) of each slice whose keys are its own tokens: a copy of its last key."""
+    some = [n for n, part in enumerate(slices) if len(part.keys) and part.kind == "self"]
+    found: list[Tensor | None] = [None] * len(slices)
+    if some:
+        entries = [slices[n].first for n in some]
+        copies = _flat(key)[entries, :, [slices[n].keys.stop - 1 for n in some]]
+        for n, copy in zip(some, copies.unbind(), strict=True):
+            found[n] = copy
+    return found
 
 
 @dataclass(frozen=True)
@@ -120,6 +140,19 @@ class CallPlan:
         whole = all(part.whole for part in self.slices)
         return self.measures.summaries() if whole else tuple(self.measures.matches.values())
 
+    @property
+    def is_batch(self) -> bool:
+        """Whether these are short documents side by side, each from its first token on, padded on
+        the right if at all, of which every row and key is kept: `batch` records them together."""
+        plan = self.plan
+        return (
+            len(self.slices) > 1
+            and self.measures.cell > 0  # so that all are whole, and begin with the call
+            and plan.row_bin == plan.key_bin == plan.top_every == 1
+            and not plan.distances
+            and all(part.is_short(plan.write_rows) for part in self.slices)
+        )
+
 
 def slice_call(
     call: Call,
@@ -133,13 +166,19 @@ def slice_call(
     plan: Plan,
     exact: bool,
     announced: int | None,
+    known: dict[Any, Any],
 ) -> tuple[CallSlice, ...]:
-    """Each sequence's part of the call; `announced` is the length of the prompts, where known."""
+    """Each sequence's part of the call; `announced` is the length of the prompts, where known.
+    `known` are those of other layers, while the tokens stay the same."""
     per = math.prod(call.shape.batch) // len(sequences)
     heads = choice.heads_of(call.shape.query_heads * per)
-    made = []
-    for number, one in enumerate(sequences):
-        rows, keys, hidden = _laid_out(one, caller, now, call, cross, number, per)
+    laid_out = _laid_out(sequences, caller, now, call, cross, per)
+    first = all(spot not in one.progress for one in sequences)
+    key = (CallSlice, stream_of(sequences[0].ids, caller), per, heads, cross, exact, *laid_out)
+    if first and key in known:
+        return known[key]
+    made: list[CallSlice] = []
+    for number, (one, (rows, keys, hidden)) in enumerate(zip(sequences, laid_out, strict=True)):
         before = one.progress.get(spot)
         behind = 0 if cross else max(len(keys) - len(rows), 0)
         start = behind if before is None else before.rows
@@ -171,6 +210,8 @@ def slice_call(
         )
         if not cross:
             _check_cache(before, call.key, made[-1])
+    if first:
+        known[key] = tuple(made)
     return tuple(made)
 
 
@@ -182,7 +223,7 @@ def matches_in(
     caller: Caller,
     sequences: list[OpenSequence],
     slices: tuple[CallSlice, ...],
-    known: dict[Any, Matches],
+    known: dict[Any, Any],
 ) -> Matches:
     """Earlier copies of each token, and what followed them; nothing without tokens. `known` are
     those of other layers, while the tokens stay the same."""
@@ -193,10 +234,11 @@ def matches_in(
     if any(len(i) != s.row_start + len(s.rows) for i, s in zip(ids, slices, strict=True)):
         return None, None
     rows, keys = tuple(s.rows for s in slices), tuple(s.keys for s in slices)
-    where = (*names, rows, keys, call.shape, call.query.device)
+    where = (Matching, *names, rows, keys, call.shape, call.query.device)
     if where not in known:
         known[where] = matchings(ids, rows, keys, call.shape, call.query.device)
-    return known[where]
+    found: Matches = known[where]
+    return found
 
 
 def looks_across(now: Pass, call: Call) -> bool:
@@ -218,18 +260,23 @@ def entry_of(call: Call, number: int) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(number, batch)) if batch else ()
 
 
-def real_part(padding: Tensor | None, number: int, count: int) -> range:
-    """Which of the last `count` tokens of a sequence are real: all but a margin of padding."""
+def real_parts(padding: Tensor | None, sequences: int, count: int) -> list[range]:
+    """Which of the last `count` tokens of each sequence are real: all but a margin of padding."""
     if padding is None or padding.shape[1] < count:
-        return range(count)
-    return margin(padding[number, padding.shape[1] - count :].cpu().numpy())
+        return [range(count)] * sequences
+    return margins(padding[:sequences, padding.shape[1] - count :].cpu().numpy())
 
 
 def stream_of(names: Collection[str], caller: Caller) -> str:
     """Which of these tokens the queries of a place may stand for."""
-    if part_of(caller.path) in ("vision", "image", "audio"):
+    return _stream_of(frozenset(names), caller.path)
+
+
+@lru_cache(maxsize=1024)
+def _stream_of(names: frozenset[str], path: str) -> str:
+    if part_of(path) in ("vision", "image", "audio"):
         return ""
-    in_encoder = any("encoder" in piece for piece in caller.path.split(".")[:-2])
+    in_encoder = any("encoder" in piece for piece in path.split(".")[:-2])
     if in_encoder and "encoder" in names:
         return "encoder"
     return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""
@@ -251,32 +298,32 @@ def _main_stream(names: Collection[str]) -> str:
 
 
 def _laid_out(
-    one: OpenSequence, caller: Caller, now: Pass, call: Call, cross: bool, number: int, per: int
-) -> tuple[range, range, bool]:
-    """Which rows and keys of a call are real tokens of one sequence, and whether the mask keeps
+    sequences: list[OpenSequence], caller: Caller, now: Pass, call: Call, cross: bool, per: int
+) -> list[tuple[range, range, bool]]:
+    """Which rows and keys of a call are real tokens of each sequence, and whether the mask keeps
     the other rows from seeing anything."""
-    shape = call.shape
-    told = real_in(call.mask, entry_of(call, number * per), shape.queries, shape.keys)
-    given = now.padding.get(stream_of({*one.ids, *now.padding}, caller))
+    shape, count = call.shape, len(sequences)
+    told = real_in(call.mask, shape.extent)
+    queries, seen = (None if real is None else real[::per] for real in (told.queries, told.keys))
+    given = now.padding.get(stream_of({*sequences[0].ids, *now.padding}, caller))
     if given is not None and not _is_about(given, shape.queries, now.cached):
         given = None
-    if given is not None:
-        rows = real_part(given, number, shape.queries)
+    if given is not None or queries is None:
+        rows = real_parts(given, count, shape.queries)
     else:
-        rows = range(shape.queries) if told.queries is None else margin(told.queries)
-    if told.keys is not None:
-        keys = margin(told.keys)
+        rows = margins(queries)
+    if seen is not None:
+        keys = margins(seen)
     elif cross:
-        keys = range(shape.keys)
+        keys = [range(shape.keys)] * count
     else:  # not the empty rest of a cache of fixed size
         filled = min(shape.keys, now.cached + shape.queries) if now.cached else shape.keys
-        keys = real_part(given, number, filled)
-    hidden = rows == range(shape.queries)
-    if told.queries is not None and not hidden:
-        outside = told.queries.copy()
-        outside[rows.start : rows.stop] = False
-        hidden = not outside.any()
-    return rows, keys, hidden
+        keys = real_parts(given, count, filled)
+    hidden = [part == range(shape.queries) for part in rows]
+    if queries is not None:
+        seeing: list[bool] = np.any(queries & ~inside(rows, shape.queries), 1).tolist()
+        hidden = [every or not some for every, some in zip(hidden, seeing, strict=True)]
+    return list(zip(rows, keys, hidden, strict=True))
 
 
 def _check_cache(before: Progress | None, key: Tensor, part: CallSlice) -> None:
@@ -291,7 +338,7 @@ def _check_cache(before: Progress | None, key: Tensor, part: CallSlice) -> None:
         return
     place = before.keys - 1 - part.key_start + keys.start
     if 0 <= place < keys.stop - 1 and not torch.equal(
-        _entry(key, part.first)[:, place], before.last_key
+        _flat(key)[part.first, :, place], before.last_key
     ):
         raise InputError(
             "the cache holds other keys than were recorded: sequences were reordered or the "
@@ -299,9 +346,9 @@ def _check_cache(before: Progress | None, key: Tensor, part: CallSlice) -> None:
         )
 
 
-def _entry(key: Tensor, number: int) -> Tensor:
-    """(K, S, D) of one batch entry."""
-    return key.reshape(-1, *key.shape[-3:])[number].detach()
+def _flat(key: Tensor) -> Tensor:
+    """(E, K, S, D)."""
+    return key.reshape(-1, *key.shape[-3:]).detach()
 
 
 def _is_about(padding: Tensor, queries: int, cached: int) -> bool:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -154,9 +155,8 @@ class LayerWriter:
             self.note()
 
     def _segment(self, page: SliceNumbers, rows: tuple[int, int], keys: tuple[int, int]) -> Segment:
-        mask = encode(Causal()) if page.rules.causal_step else page.rules.mask
         names = tuple(self._named(array) for array in page.rules.arrays)
-        return Segment(rows, keys, mask, page.rules.score, names)
+        return page.rules.segment(rows, keys, names)
 
     def _named(self, array: _Array) -> str:
         """The tensor that holds this array, written the first time it is met."""
@@ -246,6 +246,13 @@ class Rules:
     joins: bool = False  # these rows can be joined with the rows before
     causal_step: bool = False  # a single row that sees every key: a causal mask says the same
 
+    def segment(
+        self, rows: tuple[int, int], keys: tuple[int, int], names: tuple[str, ...] = ()
+    ) -> Segment:
+        """Rows and keys under these rules; their arrays are the tensors of these names."""
+        mask = encode(Causal()) if self.causal_step else self.mask
+        return Segment(rows, keys, mask, self.score, names)
+
 
 def as_heads(
     mask: Mask | None, score: ScoreRule, extent: Extent, entries: list[tuple[int, ...]]
@@ -272,6 +279,9 @@ def as_heads(
 
 def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent) -> Rules:
     """What one batch entry's rows were computed by."""
+    is_flat = (mask is None or mask.is_flat) and score.bias is None and score.sink is None
+    if is_flat and (mask is None or is_portable(mask)):
+        return _written_down(mask, score.scale, score.softcap)
     mask = None if mask is None else mask.map(_numpy)
     score = score.map(_numpy)
     why_not = ""
@@ -288,6 +298,12 @@ def rules_for(mask: Mask | None, score: ScoreRule, extent: Extent) -> Rules:
         return Rules(UNKNOWN, encode(ScoreRule(score.scale, score.softcap)), (), why_not)
     held = [] if mask is None else list(mask.arrays())
     return Rules(encode(mask), encode(score), (*held, *score.arrays()))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _written_down(mask: Mask | None, scale: float, softcap: float | None) -> Rules:
+    """Of rules that hold no array, which layers and documents share."""
+    return Rules(encode(mask), encode(ScoreRule(scale, softcap)), ())
 
 
 def _numpy(array: Any) -> NDArray[Any]:

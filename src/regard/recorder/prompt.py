@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,23 @@ from regard.hear.hooks import Pass
 from regard.hear.inputs import sequences
 from regard.hear.names import Spot
 from regard.recorder.background_writer import CountingStore, Store
+from regard.recorder.batch import BatchNumbers
 from regard.recorder.call_slice import (
     CallPlan,
     CallSlice,
-    Matches,
     OpenSequence,
     Progress,
-    real_part,
+    last_keys,
+    real_parts,
     streams_of,
 )
 from regard.recorder.layer_writer import LayerWriter
 from regard.recorder.plan import Plan, human
 from regard.recorder.reduce import Arriving
 from regard.recorder.tokens import Stream
-from regard.recording.schema import PROMPT_NOTE, Place, Prompt
+from regard.recording.format.write import Series
+from regard.recording.schema import PLACE_NOTE, PROMPT_NOTE, Place, Prompt
+from regard.shapes import AttentionShape
 
 
 @dataclass
@@ -42,6 +47,15 @@ class _Sequence:
     progress: dict[Spot, Progress] = field(default_factory=dict)
 
 
+class _Batch(NamedTuple):
+    """A layer of all sequences, while they are read."""
+
+    numbers: BatchNumbers
+    shape: AttentionShape
+    decided: CallPlan
+    streams: list[tuple[str, str]]  # of queries and keys, as the call found them
+
+
 class Prompts:
     """The sequences of the batch that is being read."""
 
@@ -53,12 +67,13 @@ class Prompts:
         self._read = 0  # streams of this pass
         self._order: dict[Spot, int] = {}  # layers, in the order they were first recorded
         self._plan: Plan | None = None
-        self.matches: dict[Any, Matches] = {}  # of the tokens read so far, made once for all layers
+        self.known: dict[Any, Any] = {}  # of the tokens read so far, found once for all layers
         self.expected: int | None = None  # tokens of the prompt itself, where announced
         # of one prompt over several recordings: its tokens that stand before this one's
         self.before: NDArray[np.int64] = np.zeros(0, np.int64)
         self.pages = 0  # slices with rows that were taken down, ever
-        self._arriving: tuple[Spot, list[Arriving]] | None = None
+        self._arriving: Callable[[], None] | None = None
+        self._batches: dict[Spot, _Batch] = {}  # layers of all sequences together
 
     @property
     def spent(self) -> int:
@@ -127,44 +142,53 @@ class Prompts:
     def _read_tokens(self, now: Pass) -> None:
         """The streams of this pass that were not read yet: a decoder's come after its encoder."""
         self.settle()
-        self.matches.clear()
+        self.known.clear()
         for name, ids in list(now.streams.items())[self._read :]:
             rows = _per_sequence(ids, len(self._open))
+            parts = real_parts(now.padding.get(name), len(self._open), rows.shape[1])
             for number, (one, row) in enumerate(zip(self._open, rows, strict=False)):
                 if name not in one.streams:
-                    one.streams[name] = Stream(
-                        one.number, name, self._store, self._tokenizer, self.before
-                    )
-                real = real_part(now.padding.get(name), number, len(row))
-                one.streams[name].extend(row[real.start : real.stop])
+                    one.streams[name] = Stream(one.number, name, self._tokenizer, self.before)
+                one.streams[name].extend(row[parts[number].start : parts[number].stop])
         self._read = len(now.streams)
+        new: list[Series] = []
+        told: list[_Sequence] = []
         for one in self._open:
             main = one.streams.get("tokens") or next(iter(one.streams.values()), None)
             tokens = 0 if main is None else len(main.ids)
             one.prompt = replace(one.prompt, tokens=tokens, streams=tuple(one.streams))
-            written = [stream.write() for stream in one.streams.values()]
-            if any(written) or not one.progress:
-                self._note(one)
+            pieces = [piece for stream in one.streams.values() for piece in stream.take()]
+            new += pieces
+            if pieces or not one.progress:
+                told.append(one)
+        self._write(new, told)
 
     def finish(self, complete: bool = True) -> None:
         """The sequences that are open are at their end."""
         self.settle()
         complete = complete and not (self._now is not None and self._now.failed)
+        for spot, batch in self._batches.items():
+            self._write_batch(spot, batch)
+        self._batches.clear()
+        rest: list[Series] = []
         for one in self._open:
-            for stream in one.streams.values():
-                stream.write(last=True)
+            rest += [p for stream in one.streams.values() for p in stream.take(last=True)]
             for spot, layer in one.layers.items():
                 layer.finish(one.progress[spot].rows, one.progress[spot].keys)
             if not one.prompt.tokens and one.progress:
                 most = max(progress.rows for progress in one.progress.values())
                 one.prompt = replace(one.prompt, tokens=most)
             one.prompt = replace(one.prompt, finished=complete)
-            self._note(one)
+        self._write(rest, self._open)
         self._open, self._now = [], None
-        self.matches.clear()
+        self.known.clear()
 
-    def _note(self, one: _Sequence) -> None:
-        self._store.note({f"{PROMPT_NOTE}{one.number}": one.prompt.to_json()})
+    def _write(self, tokens: list[Series], told: list[_Sequence]) -> None:
+        """Tokens of any sequences, and what is said of these."""
+        if tokens:
+            self._store.add_many(tokens)
+        if told:
+            self._store.note({f"{PROMPT_NOTE}{one.number}": one.prompt.to_json() for one in told})
 
     def say(self, number: int, **facts: Any) -> None:
         """More about an open prompt: its title, the model's own next tokens …"""
@@ -172,61 +196,128 @@ class Prompts:
         for one in self._open:
             if one.number == number:
                 one.prompt = replace(one.prompt, **facts)
-                self._note(one)
+                self._write([], [one])
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, call: Call, decided: CallPlan, numbers: list[Arriving], *, late: bool) -> None:
-        """What was measured of a call, for each sequence; `late`: it is written not before the
-        next one or the next question, so that a GPU works while its host does."""
+    def take(
+        self,
+        call: Call,
+        decided: CallPlan,
+        numbers: list[Arriving] | Callable[[], BatchNumbers],
+        *,
+        late: bool,
+    ) -> None:
+        """What was measured of a call, for each sequence or for the whole batch; `late`: it is
+        written not before the next one or the next question, so that a GPU works while its host
+        does."""
         self.settle()
         spot = decided.spot
         self._order.setdefault(spot, len(self._order))
-        for one, part in zip(self._open, decided.slices, strict=True):
-            if spot not in one.layers:
-                one.layers[spot] = self._layer(one, call, decided, part)
-            one.progress[spot] = part.after(one.progress.get(spot), call.key)
-        self._arriving = spot, numbers
+        self._separate(spot)
+        last = last_keys(call.key, decided.slices)
+        for one, part, key in zip(self._open, decided.slices, last, strict=True):
+            if isinstance(numbers, list) and spot not in one.layers:
+                place = _place(call.shape, decided, part, _streams(one, decided, part))
+                one.layers[spot] = self._layer(one, place, decided.plan)
+            one.progress[spot] = part.after(one.progress.get(spot), key)
+        if isinstance(numbers, list):
+            self._arriving = partial(self._take_each, spot, numbers)
+        else:
+            parts = zip(self._open, decided.slices, strict=True)
+            streams = [_streams(one, decided, part) for one, part in parts]
+            self._arriving = partial(self._take_batch, numbers, call.shape, decided, streams)
         self.pages += sum(len(part.kept) > 0 for part in decided.slices)
         if not late:
             self.settle()
 
-    def _layer(self, one: _Sequence, call: Call, decided: CallPlan, part: CallSlice) -> LayerWriter:
-        shape, plan, spot = call.shape, decided.plan, decided.spot
-        why_not = "" if part.exact else f"it did not fit the budget of {human(plan.budget)}"
-        ids = {name: stream.ids for name, stream in one.streams.items()}
-        query_tokens, key_tokens = streams_of(ids, decided.caller, part)
-        place = Place(
-            name=decided.caller.path,
-            stack=spot.stack,
-            layer=spot.layer,
-            kind=part.kind,
-            heads=part.heads,
-            total_heads=shape.query_heads * part.count,
-            key_heads=shape.key_heads * part.count,
-            dim=shape.dim,
-            value_dim=shape.value_dim,
-            rows=(0, 0),
-            queries=0,
-            keys=0,
-            exact=part.exact,
-            why_not=why_not,
-            query_tokens=query_tokens,
-            key_tokens=key_tokens,
-            row_bin=plan.row_bin,
-            key_bin=plan.key_bin,
-            top_every=plan.top_every,
-            pool_cell=plan.pool_cell,
+    def _take_each(self, spot: Spot, numbers: list[Arriving]) -> None:
+        for one, arrived in zip(self._open, numbers, strict=True):
+            one.layers[spot].take(arrived())
+
+    def _take_batch(
+        self,
+        arrived: Callable[[], BatchNumbers],
+        shape: AttentionShape,
+        decided: CallPlan,
+        streams: list[tuple[str, str]],
+    ) -> None:
+        """Held until the documents are at their end, as a layer holds the rows of a short one."""
+        numbers = arrived()
+        self._batches[decided.spot] = _Batch(numbers, shape, decided, streams)
+        if any(rules.arrays for rules in numbers.rules):
+            self._separate(decided.spot)
+
+    def _separate(self, spot: Spot) -> None:
+        """A batch that goes on is so many sequences by themselves."""
+        batch = self._batches.pop(spot, None)
+        if batch is not None:
+            shape, decided = batch.shape, batch.decided
+            for number, (one, part) in enumerate(zip(self._open, decided.slices, strict=True)):
+                place = _place(shape, decided, part, batch.streams[number])
+                one.layers[spot] = self._layer(one, place, decided.plan)
+                one.layers[spot].take(batch.numbers.page(number))
+
+    def _write_batch(self, spot: Spot, batch: _Batch) -> None:
+        """One layer of every document."""
+        numbers, slices = batch.numbers, batch.decided.slices
+        prompts = [one.number for one in self._open]
+        place = _place(batch.shape, batch.decided, slices[0], batch.streams[0])
+        self._store.add_many(numbers.series(prompts, place.label), numbers.facts())
+        texts = place.texts(
+            (
+                numbers.rules[number].segment((0, len(part.rows)), (0, len(part.keys))),
+                numbers.rules[number].why_not,
+                batch.streams[number],
+            )
+            for number, part in enumerate(slices)
         )
+        labels = [f"{PLACE_NOTE}{number}/{place.label}" for number in prompts]
+        self._store.note(dict(zip(labels, texts, strict=True)))
+
+    def _layer(self, one: _Sequence, place: Place, plan: Plan) -> LayerWriter:
         return LayerWriter(one.number, place, plan, self._store, len(self.before))
 
     def settle(self) -> None:
         """Write what is still on its way."""
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
-            spot, numbers = arriving
-            for one, arrived in zip(self._open, numbers, strict=True):
-                one.layers[spot].take(arrived())
+            arriving()
+
+
+def _streams(one: _Sequence, decided: CallPlan, part: CallSlice) -> tuple[str, str]:
+    ids = {name: stream.ids for name, stream in one.streams.items()}
+    return streams_of(ids, decided.caller, part)
+
+
+def _place(
+    shape: AttentionShape, decided: CallPlan, part: CallSlice, streams: tuple[str, str]
+) -> Place:
+    """Of a sequence whose rows are yet to come."""
+    plan, spot = decided.plan, decided.spot
+    why_not = "" if part.exact else f"it did not fit the budget of {human(plan.budget)}"
+    return Place(
+        name=decided.caller.path,
+        stack=spot.stack,
+        layer=spot.layer,
+        kind=part.kind,
+        heads=part.heads,
+        total_heads=shape.query_heads * part.count,
+        key_heads=shape.key_heads * part.count,
+        dim=shape.dim,
+        value_dim=shape.value_dim,
+        rows=(0, 0),
+        queries=0,
+        keys=0,
+        exact=part.exact,
+        why_not=why_not,
+        query_tokens=streams[0],
+        key_tokens=streams[1],
+        row_bin=plan.row_bin,
+        key_bin=plan.key_bin,
+        top_every=plan.top_every,
+        pool_cell=plan.pool_cell,
+    )
 
 
 def _per_sequence(ids: Tensor, count: int) -> NDArray[Any]:

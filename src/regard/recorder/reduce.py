@@ -79,30 +79,36 @@ def _binned(rows: dict[str, Tensor], size: int, how: str, whole: int) -> dict[st
 
 
 def totals(
-    rows: dict[str, Tensor], normalized: Tensor, visible: Tensor, plan: Plan
+    rows: dict[str, Tensor],
+    normalized: Tensor,
+    visible: Tensor,
+    plan: Plan,
+    over: Callable[[Tensor, str], Tensor] | None = None,
 ) -> tuple[tuple[str, ...], Tensor]:
     """Names, and (H, names) in float64: the rows, joined as the plan says.
 
     normalized   (H, n)
     visible      (H or 1, n): how many keys each row may see
+    over         joins the rows of (names, H, n), or of whatever stands for H, n in all of these
     """
-    heads, several = len(normalized), visible > 1
+    over = over or (lambda numbers, join: _over(numbers, join, 2))
+    several = visible > 1
     known = rows | {
         "normalized_entropy": torch.where(several, normalized, 0.0),
         "sharp": (rows["peak"] > SHARP).to(normalized.dtype),
     }
     for name, which in (("rows", visible > 0), ("normalized_rows", several)):
-        known[name] = which.to(normalized.dtype).expand(heads, -1)
+        known[name] = which.to(normalized.dtype).expand_as(normalized)
     alike: dict[str, list[str]] = {}
     for name in known:
         if name not in KINDS or KINDS[name].has_total:
             alike.setdefault(plan.join(name), []).append(name)
     sums: dict[str, Tensor] = {}
     for join, same in alike.items():
-        joined = _over(torch.stack([known[name] for name in same]), join, 2)
+        joined = over(torch.stack([known[name] for name in same]), join)
         sums |= dict(zip(same, joined, strict=True))
     for name in set(TOTALS) - set(sums):  # 0: what depends on token ids, without them
-        sums[name] = normalized.new_zeros(heads, dtype=torch.float64)
+        sums[name] = torch.zeros_like(sums["rows"])
     names = tuple(dict.fromkeys((*TOTALS, *sums)))
     return names, torch.stack([sums[name] for name in names], dim=1)
 
@@ -216,7 +222,7 @@ def _numbers(
     bins, loose = map(bring, in_bins(kept, plan, part.begins))
     others = bring(fields | {name: tensor for name, (tensor, _) in words.items()})
     kinds = {name: kind for name, (_, kind) in words.items()}
-    rules = _rules(call, part, down)
+    rules = prompt_rules(call, part, down)
 
     def arrived() -> SliceNumbers:  # holds no tensor of a GPU
         found = others()
@@ -335,9 +341,14 @@ def _words(
     tensor: Tensor, entries: slice, tokens: slice, heads: list[int] | None
 ) -> tuple[Tensor, str | None]:
     """(heads, tokens, D), bf16 as its 16-bit words."""
-    flat = _flat(tensor)[entries, :, tokens].flatten(0, 1).detach()
-    every = heads is None or heads == list(range(len(flat)))
-    plain = (flat if every else flat[heads]).contiguous()
+    some = _flat(tensor)[entries, :, tokens].flatten(0, 1).detach()
+    every = heads is None or heads == list(range(len(some)))
+    return words_of((some if every else some[heads]).contiguous())
+
+
+def words_of(tensor: Tensor) -> tuple[Tensor, str | None]:
+    """bf16 as its 16-bit words, and the format's name of the dtype where words do not tell it."""
+    plain = tensor.detach()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.uint16), "BF16"
     return plain, None
@@ -386,13 +397,18 @@ def _starts(first: int, count: int, cell: int) -> _Array:
     return np.append(0, np.arange(cell - first % cell, count, cell))
 
 
-def _rules(call: Call, part: CallSlice, down: int) -> Rules:
+def prompt_rules(call: Call, part: CallSlice, down: int) -> Rules:
     """The rules of the rows that are recorded, and whether they go on where others stopped."""
+    mask, score = _alone(call, part)
+    rows = range(part.kept.start - down, part.kept.stop - down)
+    return rules_of(without_padding(mask, rows, part.keys), score, call, part, down)
+
+
+def rules_of(mask: Mask | None, score: ScoreRule, call: Call, part: CallSlice, down: int) -> Rules:
+    """The same, from one prompt's mask, less its padding, and score rule."""
     whole = (call.shape.queries, call.shape.keys)
     rows = range(part.kept.start - down, part.kept.stop - down)
     cut = (len(rows), len(part.keys)) != whole
-    mask, score = _alone(call, part)
-    mask = without_padding(mask, rows, part.keys)
     joins = follows(mask, len(rows)) and part.kind == "self"
     same_end = whole[0] - rows.stop == whole[1] - part.keys.stop
     place = (rows.start, part.keys.start, *whole)

@@ -32,6 +32,7 @@ from regard.hear.packing import of_packed
 from regard.hear.unheard import HEARD, missed_modules, what_ran, why_missed
 from regard.hear.weights import check_weights, device_of
 from regard.recorder.background_writer import BackgroundWriter, Store
+from regard.recorder.batch import batched
 from regard.recorder.call_slice import CallPlan, looks_across, matches_in, slice_call
 from regard.recorder.measure import CallMeasures, recordable
 from regard.recorder.plan import TOP, Choice, Plan, Size, human, make_plan, parse_budget
@@ -326,9 +327,14 @@ class Recorder:
     ) -> None:
         """What was decided about a call, done; the caller's next call is another one."""
         if decided is not None:
-            numbers = reduced(attention, output, call.value, decided)
+            prompts = self._prompts
+            numbers: Any
+            if decided.is_batch:
+                numbers = batched(attention, output, call.value, decided, prompts.known)
+            else:
+                numbers = reduced(attention, output, call.value, decided)
             # what comes from a GPU is a copy, which nobody changes behind our back
-            self._prompts.take(call, decided, numbers, late=attention.device.type == "cuda")
+            prompts.take(call, decided, numbers, late=attention.device.type == "cuda")
             if self.watcher is not None:
                 self.watcher()
         caller = self._where.caller()
@@ -357,10 +363,10 @@ class Recorder:
             call, caller, spot, now, sequences,
             cross=is_cross(caller.path) or looks_across(now, call),
             choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
-            announced=prompts.expected,
+            announced=prompts.expected, known=prompts.known,
         )  # fmt: skip
         aligned = all(part.whole and part.is_aligned(plan.pool_cell) for part in slices)
-        copies, prefix = matches_in(call, caller, sequences, slices, prompts.matches)
+        copies, prefix = matches_in(call, caller, sequences, slices, prompts.known)
         cell = plan.pool_cell if aligned else 0
         measures = CallMeasures(TOP, cell, copies, prefix, self._statistics)
         return CallPlan(caller, spot, slices, measures, plan)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.recorder.background_writer import Store
+from regard.recording.format.write import Series
 from regard.recording.schema import DELIMITER, SPECIAL, tensor_name
 from regard.recording.token_text import spelled_bytes
 
@@ -31,11 +31,10 @@ class Stream:
         self,
         prompt: int,
         name: str,
-        store: Store,
         tokenizer: Any,
         before: NDArray[np.int64] | None = None,
     ) -> None:
-        self._prompt, self._name, self._store = prompt, name, store
+        self._prompt, self._name = prompt, name
         self._tokenizer = tokenizer
         self.ids: NDArray[np.int64] = np.zeros(0, np.int64) if before is None else before
         self._written = len(self.ids)
@@ -44,21 +43,23 @@ class Stream:
         """More tokens at the end."""
         self.ids = np.concatenate([self.ids, ids.astype(np.int64)])
 
-    def write(self, last: bool = False) -> bool:
-        """What came since, once that is worth a piece of the file; whether it was."""
+    def take(self, last: bool = False) -> list[Series]:
+        """What came since, once that is worth a piece of the file."""
         new, start = self.ids[self._written :], self._written
         if not len(new) or (start and len(new) < _PIECE and not last):
-            return False
+            return []
         self._written = len(self.ids)
         texts = texts_of(self._tokenizer, new.tolist())
         raw = json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace")
-        for what, array in (
-            ("ids", new.astype(np.int32)),
-            ("text", np.frombuffer(raw, np.uint8)),
-            ("flags", flags_of(self._tokenizer, new.tolist(), texts)),
-        ):
-            self._store.add(tensor_name(self._prompt, self._name, what, start), array)
-        return True
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": new.astype(np.int32),
+            "text": np.frombuffer(raw, np.uint8),
+            "flags": flags_of(self._tokenizer, new.tolist(), texts),
+        }
+        return [
+            Series([tensor_name(self._prompt, self._name, what, start)], [array.shape], array)
+            for what, array in arrays.items()
+        ]
 
 
 def reader_of(given: Any) -> Any:

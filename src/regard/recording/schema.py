@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
@@ -23,8 +23,8 @@ from regard.recording.measures import COUNTS, KINDS, Kind, default_join, join_of
 from regard.recording.stores import Array, Listed
 from regard.summary import RowStatistic
 
-CONTENTS: Final = "attention/2"  # the note `contents`; READS says which versions are read
-READS: Final = (1, 2)
+CONTENTS: Final = "attention/3"  # the note `contents`; READS says which versions are read
+READS: Final = (1, 2, 3)
 
 # Notes about prompt 0 and about its place L5 are called `prompt/0` and `place/0/L5`.
 PROMPT_NOTE: Final = "prompt/"
@@ -99,6 +99,28 @@ class Place:
         """As the note has it."""
         return json.dumps(vars(self), default=vars, separators=(",", ":"))
 
+    def texts(self, rest: Iterable[tuple[Segment, str, tuple[str, str]]]) -> Iterator[str]:
+        """The notes of many prompts that have this place in common, each with rows from 0 on in one
+        segment, why it is not exact, and the streams of its queries and keys."""
+        shared = json.dumps(
+            {name: value for name, value in vars(self).items() if name not in _OWN},
+            separators=(",", ":"),
+        )
+        known: dict[Any, str] = {}
+        for key in rest:
+            if key not in known:
+                segment, why_not, streams = key
+                own = replace(
+                    self, rows=segment.rows, queries=segment.rows[1], keys=segment.keys[1],
+                    segments=(segment,), exact=self.exact and not why_not,
+                    why_not=self.why_not or why_not, query_tokens=streams[0], key_tokens=streams[1],
+                )  # fmt: skip
+                text = json.dumps(
+                    {name: getattr(own, name) for name in _OWN}, default=vars, separators=(",", ":")
+                )
+                known[key] = f"{shared[:-1]},{text[1:]}"
+            yield known[key]
+
     @classmethod
     def from_json(cls, text: str) -> Place:
         """Read back; FileError where a field is missing or of another kind."""
@@ -107,6 +129,12 @@ class Place:
         if not isinstance(segments, list):
             raise FileError("a place whose segments are no list")
         return _made(cls, value | {"segments": tuple(_made(Segment, one) for one in segments)})
+
+
+# Fields of a place that differ between prompts of one batch.
+_OWN: Final = (
+    "rows", "queries", "keys", "segments", "exact", "why_not", "query_tokens", "key_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
@@ -98,7 +99,7 @@ class Shards(Shelf):
         for file in self.files:
             for entry in self._open(file).reader.entries.values():
                 name = f"{file.stem}/{entry.name}"
-                found[name] = Entry(name, entry.dtype, entry.shape, entry.metadata, entry.frame)
+                found[name] = replace(entry, name=name)
         return found
 
     def array(self, which: str) -> Array:

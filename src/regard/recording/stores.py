@@ -19,8 +19,14 @@ import numpy.typing as npt
 from regard.errors import FileError, InputError
 from regard.files import is_folder, shown
 from regard.recording.format.frames import Catalogue, Damage, Found, Source, rank_files
-from regard.recording.format.layout import DTYPES, INDX, META, TENS, Frame
-from regard.recording.format.write import as_words, check_facts, check_name
+from regard.recording.format.layout import DTYPES, INDX, MANY, META, TENS, Frame
+from regard.recording.format.write import (
+    Series,
+    as_words,
+    check_facts,
+    check_name,
+    stored_order,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -139,11 +145,12 @@ class Entry:
     shape: tuple[int, ...]
     metadata: Mapping[str, str]
     frame: Frame
+    span: tuple[int, int]  # its bytes, among the data of the frame
 
     @property
     def nbytes(self) -> int:
         """Bytes of data in the file."""
-        return self.frame.length - self.frame.head_length
+        return self.span[1] - self.span[0]
 
 
 class Reader(Shelf):
@@ -154,7 +161,8 @@ class Reader(Shelf):
         self._source = Source(self.path)
         self._catalogue = Catalogue(self._source)
         self._map: mmap.mmap | None = None
-        self._checked: set[int] = set()
+        self._checked: set[int] = set()  # frames, by their offsets
+        self._booleans: set[str] = set()  # tensors that hold nothing else
         self._listed = 0
         self.entries: dict[str, Entry] = {}
         self.metadata: dict[str, str] = {}
@@ -208,7 +216,12 @@ class Reader(Shelf):
         raw = self._bytes(entry.frame)
         if entry.frame.offset not in self._checked:
             self._check(entry, raw)
-        return raw.view(DTYPES[entry.dtype]).reshape(entry.shape)
+        own = raw[slice(*entry.span)]
+        if entry.dtype == "BOOL" and entry.name not in self._booleans:
+            if own.size and own.max() > 1:
+                raise FileError(f"{self._source.name}: {entry.name!r} has values that are not BOOL")
+            self._booleans.add(entry.name)
+        return own.view(DTYPES[entry.dtype]).reshape(entry.shape)
 
     def close(self) -> None:
         """Let the file go; arrays that were handed out stay valid."""
@@ -218,9 +231,8 @@ class Reader(Shelf):
     def _take_in(self) -> None:
         """Entries and metadata of the frames that are new."""
         for found in self._catalogue.frames[self._listed :]:
-            if found.frame.kind == TENS:
-                entry = _entry_of(found)
-                self.entries[entry.name] = entry
+            if found.frame.kind in (TENS, MANY):
+                self.entries |= _entries_of(found)
             elif found.frame.kind == META:
                 self.metadata |= found.document.metadata
         self._listed = len(self._catalogue.frames)
@@ -265,15 +277,15 @@ class Reader(Shelf):
                 f"{self._source.name}: {entry.name!r} at byte {frame.offset} is damaged (wrong "
                 "checksum); the rest can be read"
             )
-        if entry.dtype == "BOOL" and raw.size and raw.max() > 1:
-            raise FileError(f"{self._source.name}: {entry.name!r} has values that are not BOOL")
         self._checked.add(frame.offset)
 
 
-def _entry_of(found: Found) -> Entry:
-    (one,) = found.document.tensors
-    facts = MappingProxyType(found.document.metadata)
-    return Entry(one.name, one.dtype, one.shape, facts, found.frame)
+def _entries_of(found: Found) -> dict[str, Entry]:
+    facts, frame = MappingProxyType(found.document.metadata), found.frame
+    return {
+        one.name: Entry(one.name, one.dtype, one.shape, facts, frame, (one.start, one.end))
+        for one in found.document.tensors
+    }
 
 
 @dataclass(frozen=True)
@@ -359,7 +371,9 @@ class Folder(Shelf):
         for one in entries:
             name = f"rank-{rank:04}/{one.name}"
             facts = MappingProxyType({**one.metadata, "rank": str(rank)})
-            outer = FolderEntry(name, one.dtype, one.shape, facts, one.frame, rank, one.name)
+            outer = FolderEntry(
+                name, one.dtype, one.shape, facts, one.frame, one.span, rank, one.name
+            )
             self.entries[name] = outer
             new.append(outer)
         return new
@@ -415,6 +429,12 @@ class Memory(Shelf):
         kept.flags.writeable = False
         self._words[name] = kept
         self.entries[name] = MemoryEntry(name, kind, kept.shape, facts, kept.nbytes)
+
+    def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
+        """Tensors under new names, as `Writer.add_many` takes them."""
+        for one, *_ in stored_order(series):
+            for name, array in zip(one.names, one.parts(), strict=True):
+                self.add(name, array, metadata, dtype=one.dtype)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """Facts about the whole recording; a later value of a key replaces an earlier one."""

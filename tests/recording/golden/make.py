@@ -6,6 +6,7 @@
     cut.regard      the same, cut off within its totals
     ranks/          one prompt over two ranks, in bins
     shards/         four documents in two files
+    batch.regard    three documents in one padded batch; from version 3 on
 
 They are written anew with new contents only, packed as attention-N.tar.xz:
 
@@ -179,8 +180,33 @@ def _shards(folder: Path) -> None:
             more.note({MERGED_NOTE: words})
 
 
+class Batch(Model):
+    """The same of several documents side by side, padded on the right."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> None:  # type: ignore[override]
+        """(documents, tokens) each."""
+        count, tokens = input_ids.shape
+        real = attention_mask.sum(1)
+        for layer in self.layers:
+            q, k, v = (
+                t[None, :, :tokens].expand(count, -1, -1, -1)
+                for t in (layer.query, layer.key, layer.value)
+            )
+            regard.attend(q, k, v, mask=regard.Padding(real, real), scale=0.5)
+
+
+def _batch(path: Path) -> None:
+    model, lengths = Batch(_causal), torch.tensor([9, 5, 1])
+    real = torch.arange(9) < lengths[:, None]
+    ids = torch.cat([_ids(9, seed) for seed in range(3)]) * real
+    with torch.no_grad(), regard.record(model, path) as rec:
+        rec.name = "golden"
+        model(input_ids=ids, attention_mask=real.long())
+
+
 def make(folder: Path) -> None:
     """All of them, into an empty folder."""
+    _batch(folder / "batch.regard")
     _fine(folder / "fine.regard")
     _binned(folder / "binned.regard")
     _cut(folder / "cut.regard")

@@ -19,6 +19,7 @@ from regard.recording.format.layout import (
     BLOCK,
     FRAME_MAGIC,
     INDX,
+    MANY,
     MAX_INDEX,
     META,
     TAIL,
@@ -131,7 +132,7 @@ def lock(descriptor: int, name: str) -> None:
 
 
 _CHUNK = 1 << 20
-_TENSORS = {META: 0, TENS: 1, INDX: 3}
+_TENSORS = {META: 0, TENS: 1, MANY: None, INDX: 3}  # None: any number
 
 
 @dataclass(frozen=True)
@@ -309,14 +310,16 @@ def _found(frame: Frame, head: bytes) -> Found:
     if frame.kind not in _TENSORS:
         return Found(frame, head, Document((), {}))
     document = decode_head(head, frame.length - frame.head_length)
-    if len(document.tensors) != _TENSORS[frame.kind]:
+    if _TENSORS[frame.kind] not in (None, len(document.tensors)):
         raise FileError("a frame with another number of tensors")
     return Found(frame, head, document)
 
 
 def names_in(found: Found) -> set[str]:
-    """What the frame calls its tensor; an index's own tensors have no name in the recording."""
-    return {one.name for one in found.document.tensors} if found.frame.kind == TENS else set()
+    """What the frame calls its tensors; an index's own have no name in the recording."""
+    if found.frame.kind not in (TENS, MANY):
+        return set()
+    return {one.name for one in found.document.tensors}
 
 
 def _is_header(raw: bytes, offset: int) -> bool:

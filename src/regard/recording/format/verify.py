@@ -9,9 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.errors import FileError
-from regard.recording.format.frames import Catalogue, Damage, Source, index_rows, lock
-from regard.recording.format.layout import BLOCK, INDX, META, TAIL, TENS, VOID, Frame
-from regard.recording.format.write import Log
+from regard.recording.format.frames import (
+    Catalogue,
+    Damage,
+    Source,
+    index_rows,
+    lock,
+    names_in,
+)
+from regard.recording.format.layout import BLOCK, INDX, META, TAIL, VOID, Frame
+from regard.recording.format.log import Log
 from regard.recording.schema import PROMPT_NOTE, Prompt
 
 _SILENT = (INDX, VOID)  # frames that say nothing which others do not say
@@ -163,13 +170,12 @@ def _report(source: Source, good: Catalogue, ours: bool = False) -> Report:
     damage = good.damage
     if is_live:  # the frame that is being written is no damage
         damage = [one for one in damage if one.offset < good.end]
-    kinds = [one.frame.kind for one in good.frames]
     prompts = _prompts(good)
     return Report(
         file=source.name,
         size=source.size(),
-        frames=len(kinds),
-        tensors=kinds.count(TENS),
+        frames=len(good.frames),
+        tensors=sum(len(names_in(one)) for one in good.frames),
         prompts=len(prompts),
         finished=sum(prompts),
         is_closed=Catalogue(source).load_index(),

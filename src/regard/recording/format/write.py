@@ -3,214 +3,59 @@ one, by one writer."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import accumulate, count, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.errors import DTypeError, FileError, InputError
 from regard.files import check_regular, create_new, is_folder, reason, replace, shown
-from regard.recording.format.frames import (
-    Catalogue,
-    Source,
-    index_payload,
-    lock,
-    names_in,
-    rank_files,
-)
+from regard.recording.format.frames import Catalogue, Source, lock, rank_files
 from regard.recording.format.layout import (
-    BLOCK,
     DTYPES,
-    INDX,
+    MANY,
     MAX_HEAD,
-    MAX_INDEX,
     META,
     TENS,
-    Frame,
     Tensor,
     encode_head,
     file_header,
-    padding,
 )
+from regard.recording.format.log import Log, Unplaced
 
-
-class Unplaced(NamedTuple):
-    """A frame before it has a place in a file; whatever depends on its bytes alone is known."""
-
-    kind: bytes
-    head: bytes
-    data: tuple[bytes | memoryview, ...]
-    head_crc: int
-    crc: int
-    name: str | None  # of its tensor
-
-    @classmethod
-    def of(
-        cls, kind: bytes, head: bytes, *data: bytes | memoryview, name: str | None = None
-    ) -> Unplaced:
-        """With its checksums, which is what takes long."""
-        head_crc = crc = crc32(head)
-        for part in data:
-            crc = crc32(part, crc)
-        return cls(kind, head, data, head_crc, crc, name)
-
-    def at(self, offset: int) -> Frame:
-        """Its header there."""
-        length = len(self.head) + sum(map(len, self.data))
-        return Frame(self.kind, offset, len(self.head), length, self.head_crc, self.crc)
-
-
-class Noted(NamedTuple):
-    """A frame that is in the file, as an index lists it."""
-
-    header: bytes
-    head: bytes
-    end: int
-
-
-class Log:
-    """A descriptor, and the frames of its file by the names of their tensors; those without one
-    by their offsets.
-
-    The file may hold more than is noted: a signal can end `append` between any two steps. A frame
-    counts once it is noted, in one step, and where the next one begins follows from the notes. So
-    what was written without being noted is cut off before the next frame.
-    """
-
-    def __init__(self, descriptor: int, name: str) -> None:
-        self.descriptor = descriptor
-        self.name = name
-        self.frames: dict[Hashable, Noted] = {}
-        self._syncing: threading.Thread | None = None
-        self._asked = BLOCK  # how much of the file somebody was asked to sync
-        self._trouble: OSError | None = None  # that the thread met
-
-    @classmethod
-    def behind(cls, source: Source, there: Catalogue) -> Log:
-        """Of a file that holds these frames."""
-        log = cls(source.file.fileno(), source.name)
-        for one in there.frames:
-            name = next(iter(names_in(one)), one.frame.offset)
-            log.frames[name] = Noted(one.frame.pack(), one.head, one.frame.end)
-        log._asked = log.end
-        return log
-
-    @property
-    def end(self) -> int:
-        """Where the last noted frame ends."""
-        return next(reversed(self.frames.values())).end if self.frames else BLOCK
-
-    def append(self, one: Unplaced) -> None:
-        """One frame, in one call. What cannot be written whole is taken back."""
-        offset = self.end
-        frame = one.at(offset)
-        noted = Noted(frame.pack(), one.head, frame.end)
-        self.write(offset, noted.header, one.head, *one.data, bytes(padding(frame.length)))
-        self.frames[offset if one.name is None else one.name] = noted
-
-    def append_index(self, wait: bool = True) -> int:
-        """An index of everything so far, made durable with all before it; its size in bytes.
-        Without waiting for the disk, more can be written meanwhile."""
-        listed = self.frames.values()
-        headers, heads = [one.header for one in listed], [one.head for one in listed]
-        head, data = index_payload(self.end, headers, heads)
-        if len(head) + len(data) > MAX_INDEX:
-            return len(data)  # too many frames: opening walks the headers
-        self.append(Unplaced.of(INDX, head, data))
-        if wait:
-            self.sync()
-        else:
-            self.sync_soon()
-        return len(data)
-
-    def write(self, offset: int, *parts: bytes | memoryview) -> None:
-        """The parts at the end of the file, which is there, or none of them."""
-        rest = [memoryview(part) for part in parts if len(part)]
-        try:
-            if os.fstat(self.descriptor).st_size > offset:
-                os.ftruncate(self.descriptor, offset)
-            os.lseek(self.descriptor, offset, os.SEEK_SET)
-            while rest:
-                rest = _behind(rest, _write_some(self.descriptor, rest))
-        except BaseException as error:
-            with suppress(OSError):  # else the next frame does it
-                os.ftruncate(self.descriptor, offset)
-            if not isinstance(error, OSError):
-                raise
-            raise FileError(
-                f"{self.name}: cannot be written ({error.strerror}); all before byte {offset} "
-                "is whole and can be read"
-            ) from error
-
-    def sync(self) -> None:
-        """On the disk, as far as the system can promise."""
-        self._settle()
-        self._sync()
-        self._settle()
-
-    def sync_soon(self) -> None:
-        """The same in a thread, one at a time; the next of these calls tells what went wrong."""
-        self._settle()
-        self._asked = self.end
-        self._syncing = threading.Thread(target=self._sync, name="regard-sync", daemon=True)
-        self._syncing.start()
-
-    def keep_syncing(self) -> None:
-        """Likewise where enough has come since, unless the disk is still at it: whoever closes the
-        file waits for its last part alone."""
-        busy = self._syncing is not None and self._syncing.is_alive()
-        if not busy and self.end - self._asked >= _SYNC_EVERY:
-            self.sync_soon()
-
-    def close(self) -> None:
-        """Let the file go."""
-        try:
-            self._settle()  # nobody may sync a descriptor that is another file's by then
-        finally:
-            os.close(self.descriptor)
-
-    def _sync(self) -> None:
-        try:
-            os.fsync(self.descriptor)
-        except OSError as error:
-            self._trouble = error  # the system tells of it once
-
-    def _settle(self) -> None:
-        if self._syncing is not None and self._syncing.is_alive():  # a signal may have come first
-            self._syncing.join()
-        trouble, self._syncing, self._trouble = self._trouble, None, None
-        if trouble is not None:
-            raise FileError(f"{self.name}: cannot be written ({trouble.strerror})") from trouble
-
-
-def _write_some(descriptor: int, parts: list[memoryview]) -> int:
-    if hasattr(os, "writev"):
-        return os.writev(descriptor, parts)
-    return os.write(descriptor, b"".join(parts))
-
-
-def _behind(parts: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of the parts after so many bytes; one call may take at most 2 GB."""
-    while parts and count >= len(parts[0]):
-        count -= len(parts[0])
-        parts = parts[1:]
-    return [parts[0][count:], *parts[1:]] if parts else []
-
-
-_SYNC_EVERY = 64_000_000  # bytes
 _INDEX_EVERY = 256_000_000  # bytes
 _INDEX_SHARE = 16  # an index waits until it is at most this part of what came since
 _LONG_RUN = 64_000  # bytes; shorter ones are quicker copied together than written apart
 _MOST_RUNS = 1000  # one call of the system takes 1024 pieces
 _NAMES = {dtype: name for name, dtype in DTYPES.items() if name != "BF16"}
+
+
+class Series(NamedTuple):
+    """Tensors of one dtype that lie in an array one after another."""
+
+    names: Sequence[str]
+    shapes: Sequence[tuple[int, ...]]
+    data: npt.NDArray[Any]  # all their numbers, in C order
+    dtype: str | None = None
+
+    def sizes(self, itemsize: int = 1) -> list[int]:
+        """Bytes of each tensor, or how many numbers it has."""
+        known = {shape: math.prod(shape) * itemsize for shape in set(self.shapes)}
+        return [known[shape] for shape in self.shapes]
+
+    def parts(self) -> list[npt.NDArray[Any]]:
+        """Each tensor by itself."""
+        ends = np.cumsum(self.sizes())
+        pieces = np.split(self.data.reshape(-1), ends[:-1])
+        return [one.reshape(shape) for one, shape in zip(pieces, self.shapes, strict=True)]
 
 
 class Writer:
@@ -269,14 +114,42 @@ class Writer:
         data, kind = _as_runs(given, dtype)
         size = sum(map(len, data))
         head = _head([Tensor(check_name(name), kind, given.shape, 0, size)], metadata)
-        return Unplaced.of(TENS, head, *data, name=name)
+        return Unplaced.of(TENS, head, *data, names=(name,))
+
+    def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
+        """Tensors under new names, in one frame; the metadata is said of each of them."""
+        self.append(self.prepare_many(series, metadata))
+
+    @staticmethod
+    def prepare_many(
+        series: Sequence[Series], metadata: Mapping[str, str] | None = None
+    ) -> Unplaced:
+        """The first half of `add_many`, as `prepare` is that of `add`."""
+        stored = stored_order(series)
+        names: list[str] = []
+        tensors: list[Tensor] = []
+        end = 0
+        for one, words, kind in stored:
+            ends = list(accumulate(one.sizes(words.itemsize), initial=end))
+            kinds = repeat(kind, len(one.names))
+            tensors += map(Tensor, one.names, kinds, one.shapes, ends, ends[1:])
+            names += one.names
+            end = ends[-1]
+        if end != sum(words.nbytes for _, words, _ in stored):
+            raise InputError(f"tensors of {end} bytes in arrays of another size")
+        for name in {"", "__metadata__"}.intersection(names):
+            check_name(name)
+        data = [words.reshape(-1).view(np.uint8).data for _, words, _ in stored]
+        return Unplaced.of(MANY, _head(tensors, metadata), *data, names=tuple(names))
 
     def append(self, one: Unplaced) -> None:
         """What was prepared, behind all that is there."""
         with self._guard:
             log = self._opened()
-            if one.name in log.frames:
-                raise InputError(f"the name {one.name!r} is in the recording already; give another")
+            taken = next((name for name in one.names if name in log.frames), None)
+            if taken is not None or len(set(one.names)) < len(one.names):
+                name = one.names[0] if taken is None else taken
+                raise InputError(f"the name {name!r} is in the recording already; give another")
             log.append(one)
             self._index_when_due(log)
 
@@ -412,6 +285,13 @@ def as_words(array: npt.ArrayLike, dtype: str | None) -> tuple[npt.NDArray[Any],
             f"numpy arrays of {', '.join(sorted(_NAMES.values()))} can, and uint16 as BF16"
         )
     return words, kind
+
+
+def stored_order(series: Sequence[Series]) -> list[tuple[Series, npt.NDArray[Any], str]]:
+    """The series as they lie in a frame, with their words and the format's name for them: those of
+    larger items first, so that every tensor is aligned."""
+    stored = [(one, *as_words(one.data, one.dtype)) for one in series]
+    return sorted(stored, key=lambda found: -found[1].itemsize)
 
 
 def _as_runs(array: npt.NDArray[Any], dtype: str | None) -> tuple[list[memoryview], str]:
