@@ -1,6 +1,6 @@
 """The tests against other versions of Python, torch and transformers, and with Ray.
 
-    make matrix                                       every row; hours on two cores
+    make matrix                                       every row; an hour or more on two cores
     make matrix ARGS="transformers==5.4 torch==2.7"   some rows
 
 Each row has an environment in `.matrix/`, kept between runs: one package of another version before
