@@ -26,7 +26,7 @@ class Mortal(BatchRecorder):
         super().__init__(model, folder, **options)
         self._signs = Path(folder).parent
         (self._signs / f"actor-{os.getpid()}").touch()
-        self._recorder.write = partial(self._recorder.write, advanced=self._die_once)  # type: ignore[method-assign]
+        self._recorder.write = partial(self._recorder.write, advanced=self._die_once)
 
     def _die_once(self, _: float) -> None:
         """At the first progress inside a file."""
