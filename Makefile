@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: resolve demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
+.PHONY: resolve matrix demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -85,6 +85,10 @@ sanitize: $(READY)  ## the GPU kernels under compute-sanitizer: memory, then rac
 resolve: $(READY)  ## whether pip can install regard beside packages it is used with; writes docs/versions.md
 	@$(BIN)/python tools/resolve.py
 
+# a gigabyte or more for every torch and every Python; rows by name: ARGS="transformers==5.4 torch ray"
+matrix: $(READY)  ## the tests with other versions of transformers, torch and Python, and Ray; writes docs/versions.md
+	@$(BIN)/python tools/matrix.py $(ARGS)
+
 check: page  ## format, lint, strict types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -116,7 +120,7 @@ dist: page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel 
 
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist \
-	  web/node_modules src/regard/viewer/static
+	  web/node_modules src/regard/viewer/static .matrix
 
 $(READY): pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV)

@@ -22,5 +22,6 @@ def needs(package: str, oldest: str, why: str) -> None:
 
 
 def needs_one_graph() -> None:
-    """Of masks that are joined, or of statistics; with breaks, older ones compile these too."""
+    """Of masks that are joined, packed sequences or statistics; with breaks, older ones compile
+    these too."""
     needs("torch", "2.9", "torch.compile takes them into one graph")

@@ -18,11 +18,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 import zipfile
 from pathlib import Path, PurePosixPath
 
 from build_page import BUILT
+from environment import overlay
 
 ROOT = Path(__file__).resolve().parent.parent
 MACHINES = ("x86_64", "aarch64")
@@ -115,13 +115,20 @@ def use(wheel: Path, folder: Path, path: str = "") -> str:
     attention. On PATH are the environment's own commands and what `path` names: neither compiler
     nor Node. Returns which kernels computed it; what they leave in their cache is in the folder."""
     environment = folder / "environment"
-    venv.EnvBuilder(symlinks=True).create(environment)
+    packages = overlay(environment)
     programs = environment / "bin"
     pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "--quiet"]
-    _run([*pip, "--disable-pip-version-check", "install", "--no-deps", "--no-index", str(wheel)])
-    (packages,) = environment.glob("lib/python*/site-packages")
-    borrowed = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
-    (packages / "borrowed.pth").write_text("\n".join(borrowed) + "\n")
+    _run(
+        [
+            *pip,
+            "--disable-pip-version-check",
+            "install",
+            "--ignore-installed",
+            "--no-deps",
+            "--no-index",
+            str(wheel),
+        ]
+    )
     kept = {name: os.environ[name] for name in ("ONEDNN_MAX_CPU_ISA",) if name in os.environ}
     places = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     settings = {**kept, **places, "PATH": os.pathsep.join(filter(None, [str(programs), path]))}

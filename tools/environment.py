@@ -19,7 +19,7 @@ from pathlib import Path
 from build_page import NODE_PACKAGE, has_node
 
 OLDEST_PYTHON = (3, 11)
-OLDEST_TORCH = (2, 11)
+OLDEST_TORCH = (2, 7)
 CPU_TORCH = "torch==2.13.0"
 EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev"
 TESTING = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100")
@@ -42,6 +42,16 @@ def install(python: Path, *what: str) -> None:
     subprocess.run([*command, *what], check=True)
 
 
+def overlay(folder: Path) -> Path:
+    """An environment without pip that sees the packages of this one behind its own; returns the
+    folder of its own packages."""
+    venv.EnvBuilder(symlinks=True).create(folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    borrowed = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (packages / "borrowed.pth").write_text("\n".join(borrowed) + "\n")
+    return packages
+
+
 def main(folder: Path, extra: str = "") -> None:
     """Create the environment in `folder`, install regard editable, leave the stamp `.ready`. With
     an `extra`, what its packages are tested with instead of everything."""
@@ -55,7 +65,7 @@ def main(folder: Path, extra: str = "") -> None:
         venv.EnvBuilder(with_pip=True, system_site_packages=keep).create(folder)
     if not torch_is_suitable(str(python)):
         has_gpu = shutil.which("nvidia-smi") is not None
-        install(python, "torch>=2.11" if has_gpu else CPU_TORCH)
+        install(python, f"torch>={'.'.join(map(str, OLDEST_TORCH))}" if has_gpu else CPU_TORCH)
     if extra:
         install(python, *TESTING, "--editable", f".[torch,huggingface,view,{extra}]")
     else:

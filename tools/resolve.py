@@ -107,13 +107,13 @@ def table(answers: list[Answer], day: str) -> str:
     return "\n".join([f"Resolved by pip on {day}, Python {sys.version.split()[0]}.", "", *rows])
 
 
-def written(page: str, made: str) -> str:
-    """The page with the table between its marks."""
-    before, _, rest = page.partition(MARKS[0])
-    _, found, after = rest.partition(MARKS[1])
-    if not found:
-        sys.exit(f"{PAGE.name} has no place for the table: put {MARKS[0]} and {MARKS[1]} there")
-    return f"{before}{MARKS[0]}\n\n{made}\n\n{MARKS[1]}{after}"
+def written(page: str, marks: tuple[str, str], made: str) -> str:
+    """The page with a table between its marks."""
+    before, _, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not end:
+        sys.exit(f"{PAGE.name} has no place for the table: put {marks[0]} and {marks[1]} there")
+    return f"{before}{marks[0]}\n\n{made}\n\n{marks[1]}{after}"
 
 
 def main(some: list[str]) -> None:
@@ -129,7 +129,7 @@ def main(some: list[str]) -> None:
     if some:
         print(made)
     else:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), MARKS, made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def test_an_engine_that_does_not_load_is_a_reason(monkeypatch):
 
 @pytest.mark.parametrize(
     ("version", "enough"),
-    [("2.11.0", True), ("2.13.0+cpu", True), ("3.0", True), ("2.9.1", False), ("1.13", False)],
+    [("2.7.0", True), ("2.13.0+cpu", True), ("3.0", True), ("2.6.1", False), ("1.13", False)],
 )
 def test_torch_is_new_enough_from_2_11_on(monkeypatch, version, enough):
     import torch

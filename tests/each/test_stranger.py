@@ -23,7 +23,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import regard
 import warm
 from each.conftest import DEVICE
-from installed import needs_one_graph
+from installed import needs, needs_one_graph
 from parallel.world import run
 from regard.errors import GradientError, InputError, UnavailableError
 from regard.mask import Extent, Mask, Verdict
@@ -328,6 +328,7 @@ def sharded(axis: int) -> bool:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_over_dtensors(axis: int) -> None:
+    needs("torch", "2.11", "attention over DTensors is served")
     assert run(2, sharded, axis) == [True, True]
 
 

@@ -173,6 +173,17 @@ def test_infix_products_break_the_graph_and_are_right():
     expect_same(compiled, infix_products, tensors())
 
 
+def test_infix_products_with_square_matrices_are_not_swapped():
+    """Dynamo has one call for a @ x and x @ a, and their shapes may agree."""
+
+    def both(q, k, v):
+        a = regard.attend(q, k, v)
+        x = k[:, :1] @ k[:, :1].mT  # (B, 1, S, S)
+        return [a @ x, x @ a]
+
+    expect_same(torch.compile(both, backend="aot_eager"), both, tensors(12, 12))
+
+
 def test_inductor_compiles_it_too():
     needs_one_graph()
     compiled = torch.compile(output_and_entropy, fullgraph=True)

@@ -132,6 +132,9 @@ def test_compiled_code_neither_keeps_nor_skips_an_edit(q: Tensor) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(run, backend="eager")
     whole = compiled(q)
-    with editing(Hand(factor=2.0)), pytest.raises(UnavailableError, match=r"torch\.compile"):
-        compiled(q)
+    with editing(Hand(factor=2.0)):
+        try:  # refused, or, by torch 2.15, computed with the edit
+            torch.testing.assert_close(compiled(q), run(q))
+        except UnavailableError as error:
+            assert "torch.compile" in str(error)
     assert torch.equal(compiled(q), whole)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import regard
+from installed import needs_one_graph
 from regard.engine.backends.tiled import tile
 from regard.errors import DTypeError, GradientError, InputError, ShapeError, UnavailableError
 from regard.summary import Matching
@@ -240,6 +241,7 @@ def test_only_tiles_within_sequences_are_computed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_compiled() -> None:
+    needs_one_graph()
     given = tensors(QUERIES, KEYS, torch.float32)
 
     def ask(q: Tensor, k: Tensor, v: Tensor, rows: Tensor, cols: Tensor) -> tuple[Tensor, ...]:

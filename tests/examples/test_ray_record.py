@@ -3,6 +3,7 @@ over a stand-in that does what `map_batches` does."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 
 import regard
 from examples.scripts import call, load
-from recorder.actors import map_batches
+from recorder import actors
 from recorder.texts import arrays_of, documents, recorded, save_model, write_jsonl
 from regard.recorder.documents import CorpusRequest
 from regard.recorder.shards import RecordOptions
@@ -33,7 +34,7 @@ class DataSet:
         self._rows = rows
 
     def map_batches(self, actor: Any, **options: Any) -> DataSet:
-        return DataSet(map_batches(self._rows, actor, **options))
+        return DataSet(actors.map_batches(self._rows, actor, **options))
 
     def take_all(self) -> list[dict[str, Any]]:
         return self._rows
@@ -79,14 +80,29 @@ def test_a_bad_document_is_named(model, tmp_path, monkeypatch):
         ray_record.record(source, tmp_path / "out", str(model), 1, 2)
 
 
-def test_a_local_ray(model, tmp_path):
+@pytest.fixture
+def local_ray(monkeypatch):
+    """Two processes of this machine; nothing is reported to anybody, nothing served."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    places = [str(Path(actors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))  # for its processes
     ray = pytest.importorskip("ray")
-    source = write_jsonl(tmp_path / "d.jsonl", documents(7))
     ray.init(num_cpus=2, include_dashboard=False)
-    try:
-        found = ray_record.record(source, tmp_path / "out", str(model), 2, 3)
-    finally:
-        ray.shutdown()
-    assert len(found) == 3 * 12  # files × heads
-    assert {"file", "head", "rows", "entropy", "max_score"} <= set(found[0])
+    yield ray
+    ray.shutdown()
+
+
+def test_two_workers_of_a_local_ray_one_killed(local_ray, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_record, "BatchRecorder", actors.Mortal)
+    source = write_jsonl(tmp_path / "d.jsonl", documents(7))
+    rows = ray_record.record(source, tmp_path / "out", str(model), 2, 3)
+    killed = int((tmp_path / "killed").read_text())
+    pids = {int(sign.name.partition("-")[2]) for sign in tmp_path.glob("actor-*")}
+    assert killed in pids and len(pids) >= 3  # two, and what came for the one that was killed
+    assert len(rows) == 3 * 12  # files × heads
+    assert {"file", "head", "rows", "entropy", "max_score"} <= set(rows[0])
+    assert not list((tmp_path / "out").glob(".*"))
     check(tmp_path / "out", model, source, tmp_path)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}
+    assert ray_record.record(source, tmp_path / "out", str(model), 2, 3) == rows
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}

@@ -22,6 +22,7 @@ from regard.recorder import documents as running
 from regard.recorder.documents import CorpusRequest, carry_out, claimed, gather, prepare
 from regard.recorder.shards import ModelSpec, RecordOptions
 from regard.recording import STATISTICS
+from regard.recording.format.frames import lock
 from regard.recording.shards import MANIFEST
 
 
@@ -305,6 +306,21 @@ def test_other_options_make_another_file(words_model, tmp_path):
     mapped(words_model, tmp_path, rows=ROWS[:3])
     mapped(words_model, tmp_path, rows=ROWS[:3], layers="0")
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_a_killed_actor_left_goes_when_its_batch_is_tried_again(words_model, tmp_path):
+    batch = {"text": np.array(["the sea"])}
+    BatchRecorder(str(words_model), tmp_path)(batch)
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    left = tmp_path / f".{file.stem}-dead.part"
+    live, other = tmp_path / f".{file.stem}-live.part", tmp_path / ".shard-other-dead.part"
+    for part in (left, live, other):
+        part.write_text("half")
+    with live.open("rb") as held:
+        lock(held.fileno(), live.name)
+        BatchRecorder(str(words_model), tmp_path)(batch)
+    assert sorted(tmp_path.iterdir()) == sorted([file, live, other])
 
 
 def test_without_names(words_model, tmp_path):

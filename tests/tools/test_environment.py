@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from regard.cli import probe
 
 
 @pytest.fixture
@@ -31,19 +34,29 @@ def fake_python(tmp_path):
 @pytest.mark.parametrize(
     ("version", "suitable"),
     [
+        ("2.7.0", True),
         ("2.11.0", True),
         ("2.13.0+cpu", True),
         ("3.0.0", True),
         ("2.11.0a0+git1234", True),
         ("10.0", True),
-        ("2.10.2", False),
-        ("2.9.1+cu128", False),
+        ("2.6.2", False),
+        ("2.5.1+cu124", False),
         ("1.13.1", False),
         (None, False),
     ],
 )
-def test_a_torch_is_suitable_from_2_11_on(environment, fake_python, version, suitable):
+def test_a_torch_is_suitable_from_2_7_on(environment, fake_python, version, suitable):
     assert environment.torch_is_suitable(fake_python(version)) is suitable
+
+
+def test_the_oldest_versions_are_those_of_the_package(environment):
+    about = tomllib.loads((Path(environment.__file__).parents[1] / "pyproject.toml").read_text())[
+        "project"
+    ]
+    assert about["optional-dependencies"]["torch"] == ["torch>=2.7"]
+    assert environment.OLDEST_TORCH == probe.OLDEST_TORCH == (2, 7)
+    assert about["requires-python"] == ">=3.11" and environment.OLDEST_PYTHON == (3, 11)
 
 
 def test_this_interpreter_has_a_suitable_torch(environment):
@@ -100,7 +113,7 @@ def test_without_node_its_wheel_is_installed(environment, monkeypatch, tmp_path)
 def test_with_a_gpu_any_new_torch_will_do(environment, monkeypatch, tmp_path):
     done = Recorded(environment, monkeypatch, gpu=True)
     environment.main(tmp_path / "venv")
-    assert done.installed == [("torch>=2.11",), EDITABLE]
+    assert done.installed == [("torch>=2.7",), EDITABLE]
 
 
 def test_a_torch_that_is_there_is_kept_and_seen(environment, monkeypatch, tmp_path):

@@ -38,6 +38,6 @@ def test_an_answer_is_a_row_and_a_refusal_its_reason() -> None:
     assert "| peft | 1.0 | 2.13 | 5.2 | yes |" in made
     assert "| old | – | – | – | **no**: ERROR: Cannot install; old 1.0 depends on torch<2 |" in made
     page = f"before\n{resolve.MARKS[0]}\nold\n{resolve.MARKS[1]}\nafter\n"
-    once = resolve.written(page, made)
+    once = resolve.written(page, resolve.MARKS, made)
     assert once.startswith("before\n") and once.endswith("\nafter\n") and "\nold\n" not in once
-    assert resolve.written(once, made) == once
+    assert resolve.written(once, resolve.MARKS, made) == once

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from regard.cli.hazard import Bf16, try_bf16
 
-OLDEST_TORCH = (2, 11)
+OLDEST_TORCH = (2, 7)
 
 # What the kernels can make use of, and the words by which systems say that it is there.
 _FEATURES = {

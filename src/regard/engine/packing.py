@@ -62,13 +62,14 @@ def _starts(given: Any, name: str, query: Tensor, tokens: int) -> tuple[Tensor, 
     if starts.shape[0] == 0:
         raise ShapeError(f"{name} is empty; give 0 and the end of each sequence")
     numbers = _numbers(starts)
-    falls = next((n for n in range(1, len(numbers)) if numbers[n] < numbers[n - 1]), None)
+    falls = [n for n in range(1, len(numbers)) if numbers[n] < numbers[n - 1]]
     if numbers and numbers[0] != 0:
         raise InputError(f"{name} begins with {numbers[0]}; the first sequence begins at 0")
-    if falls is not None:
+    if falls:
+        before, after = numbers[falls[0] - 1 : falls[0] + 1]
         raise InputError(
-            f"{name} falls from {numbers[falls - 1]} to {numbers[falls]}; give each sequence's "
-            "first token, in ascending order (an empty one repeats the number)"
+            f"{name} falls from {before} to {after}; give each sequence's first token, in "
+            "ascending order (an empty one repeats the number)"
         )
     if numbers and numbers[-1] != tokens:
         raise InputError(

@@ -77,6 +77,8 @@ class TensorLike:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if torch.compiler.is_compiling() and _may_be_swapped(function, args):
+            torch._dynamo.graph_break()  # Python itself then computes a @ x
         return _with_whole(function, args, kwargs or {})
 
     def __getattr__(self, name: str) -> Any:
@@ -89,6 +91,11 @@ class TensorLike:
         kind = torch.zeros((), dtype=self.dtype, device=self.device).expand(self.shape)
         found = getattr(kind, name)
         return getattr(self._whole(f".{name}"), name) if isinstance(found, Tensor) else found
+
+
+def _may_be_swapped(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Dynamo calls `matmul` with (x, a) for x @ a and, in most versions, for a @ x as well."""
+    return getattr(function, "__name__", "") == "matmul" and not isinstance(args[0], TensorLike)
 
 
 def _with_whole(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

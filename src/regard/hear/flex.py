@@ -373,9 +373,13 @@ def _everywhere(fn: _Function, score: float | None, *places: Tensor) -> Tensor:
 
 
 def _mapped(fn: _Function, places: list[Tensor], scores: Tensor | None) -> Tensor:
-    """By torch's vmap, as FlexAttention itself calls functions of single places."""
+    """By torch's vmap, as FlexAttention itself calls functions of single places. Its mode lets them
+    index tensors, which vmap of torch 2.7 cannot without."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
     for axis in reversed(range(4)):
         dims: list[int | None] = [0 if n == axis else None for n in range(4)]
         fn = torch.vmap(fn, in_dims=(*dims, 0) if scores is not None else tuple(dims))
-    found: Tensor = fn(*places) if scores is None else fn(*places, scores)
+    with TransformGetItemToIndex():
+        found: Tensor = fn(*places) if scores is None else fn(*places, scores)
     return found

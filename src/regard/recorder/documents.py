@@ -38,6 +38,7 @@ from regard.recorder.shards import (
     Shard,
     ShardRecorder,
     Text,
+    clear_abandoned,
     digest_of,
     move_in,
     read_corpus,
@@ -416,6 +417,7 @@ class BatchRecorder:
         if path.exists():  # recorded before, with the same options
             with recording.open(path) as found:
                 return _as_columns(path.name, found.merged())
+        clear_abandoned(path)
         merged = self._recorder.write(path, documents, note)
         return _as_columns(path.name, merged)
 

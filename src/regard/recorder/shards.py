@@ -10,6 +10,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -27,6 +28,7 @@ from regard.recorder.plan import Choice
 from regard.recorder.session import record
 from regard.recorder.tokens import Encoded, check_length, check_reads_text, encode
 from regard.recording import Merged
+from regard.recording.format.frames import lock
 from regard.recording.format.write import extend
 from regard.recording.merged import MERGED_NOTE, written
 
@@ -114,7 +116,7 @@ class ShardRecorder:
 
         Its statistics over all of them are kept in it and handed back.
         """
-        part = path.parent / f".{path.stem}-{uuid.uuid4().hex}.part"
+        part = _part_of(path, uuid.uuid4().hex)
         try:
             self._record(part, texts, note, advanced)
             with recording.open(part) as made:
@@ -156,6 +158,19 @@ class ShardRecorder:
 
     def _encoded(self, text: str) -> Encoded:
         return self._options.encode(self._loaded, text)
+
+
+def _part_of(path: Path, which: str) -> Path:
+    return path.parent / f".{path.stem}-{which}.part"
+
+
+def clear_abandoned(path: Path) -> None:
+    """Remove what processes that were killed left of this file; what is being written stays."""
+    for part in path.parent.glob(_part_of(path, "*").name):
+        with suppress(FileNotFoundError, FileError):  # it is gone; another process writes it
+            with part.open("r+b") as file:
+                lock(file.fileno(), part.name)
+            part.unlink()
 
 
 @dataclass(frozen=True)

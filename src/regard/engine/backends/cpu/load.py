@@ -25,6 +25,8 @@ class Kernels:
         self._library.regard_name.argtypes = [c_int64]
         names = self.instruction_sets()
         self.isa = names[-1] if isa is None else isa
+        if self.isa not in names:
+            raise ValueError(f"no kernels for {self.isa!r} here; there are {', '.join(names)}")
         self._isa = names.index(self.isa)
         self._sweeps: dict[str, Any] = {}  # looked up once: ctypes makes a new one every time
         for name in ("rows", "columns", "cells", "backward"):
