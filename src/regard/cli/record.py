@@ -107,7 +107,7 @@ def record(
     from regard.recorder.shards import ModelSpec, RecordOptions
 
     room = parse_budget(budget)
-    options = RecordOptions(chat, generate, layers, heads, queries, room, truncate)
+    options = RecordOptions(chat, generate, layers, heads, queries, room, truncate=truncate)
     spec = ModelSpec(model, options, dtype, device)
     if audio:
         words = text or file or stdin or chat or truncate or documents

@@ -399,7 +399,7 @@ class BatchRecorder:
         device: str | None = None,
     ) -> None:
         room = parse_budget(budget)
-        options = RecordOptions(chat, generate, layers, heads, queries, room, truncate)
+        options = RecordOptions(chat, generate, layers, heads, queries, room, truncate=truncate)
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._texts, self._names = texts, names

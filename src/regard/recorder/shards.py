@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -45,6 +45,7 @@ class RecordOptions:
     heads: str | None = None
     queries: str | None = None
     budget: int = 2 * 10**9  # bytes a file
+    _: KW_ONLY
     truncate: int | None = None  # tokens of a text that are read; None: all
 
     def __post_init__(self) -> None:
