@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.arrays import host, is_bool
+from regard.declare import is_portable
 from regard.engine.call import Call
 from regard.errors import InputError
 from regard.mask import Extent, Mask, Padding
@@ -263,8 +264,8 @@ def shared_mask(
                     return mask, False
     held = () if mask is None else mask.conditions()
     kept = [one for one in held if one.as_padding() is None]
-    if any(True for one in kept for _ in one.arrays()):
-        return mask, False
+    if any(not is_portable(one) or any(True for _ in one.arrays()) for one in kept):
+        return mask, False  # arrays, and functions of an entry, speak of each by itself
     return (reduce(and_, kept) if kept else None), True
 
 

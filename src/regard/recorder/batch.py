@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.declare import is_portable
 from regard.engine.attention import Attention
 from regard.engine.backends.dense import attend_densely
 from regard.engine.call import Call
@@ -307,7 +308,9 @@ def _rules(
     """Of each document; found once where padding is all that tells them apart."""
     rows, keys = [part.rows for part in slices], [part.keys for part in slices]
     mask, is_shared = shared_mask(call.mask, call.shape.extent, rows, keys)
-    if not is_shared or any(True for _ in call.score.arrays()):
+    bias = call.score.bias
+    is_function = bias is not None and not is_portable(bias)
+    if not is_shared or is_function or any(True for _ in call.score.arrays()):
         return [prompt_rules(call, part, 0) for part in slices]
     key = (Rules, mask, call.score.scale, call.score.softcap, slices[0].kind, where)
     if key not in known:
