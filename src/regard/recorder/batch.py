@@ -22,7 +22,6 @@ from torch import Tensor
 
 from regard.declare import is_portable
 from regard.engine.attention import Attention
-from regard.engine.backends.dense import attend_densely
 from regard.engine.call import Call
 from regard.engine.observers import unheard
 from regard.hear.inputs import shared_mask
@@ -31,10 +30,15 @@ from regard.recorder.call_slice import CallPlan, CallSlice
 from regard.recorder.layer_writer import Rules, SliceNumbers
 from regard.recorder.measure import Measured, measured
 from regard.recorder.plan import Plan
-from regard.recorder.reduce import prompt_rules, rules_of, totals, words_of
+from regard.recorder.reduce import (
+    first_weights,
+    prompt_rules,
+    rules_of,
+    totals,
+    words_of,
+)
 from regard.recording.format.write import Series
 from regard.recording.schema import tensor_name
-from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 
 _Array = NDArray[Any]
@@ -222,7 +226,7 @@ def batched(
     layout: BatchLayout = known[where, sizes]
     with unheard(), torch.no_grad():
         numbers = measured(attention, decided.measures, output, value)
-        kept = numbers.rows | {"first": _first(call, attention.lse).reshape_as(numbers.normalized)}
+        kept = numbers.rows | {"first": first_weights(attention, numbers, slices)}
         rows = kept | {
             "normalized": numbers.normalized,
             "visible": numbers.visible.expand_as(numbers.normalized).float(),
@@ -246,23 +250,6 @@ def batched(
 
     rows_named, numbers_named = list(rows), list(kept)
     return arrived
-
-
-def _first(call: Call, lse: Tensor) -> Tensor:
-    """(…, H, L): the weight of key 0 in every row, by the definition: of a single column that is
-    far less work than a sweep over tiles."""
-    place = (0, 0, call.shape.queries, call.shape.keys)
-    mask, bias = call.mask, call.score.bias
-    steps = attend_densely(
-        call.query,
-        call.key[..., :1, :],
-        call.value[..., :1, :0],
-        None if mask is None else mask.seen_from(*place),
-        ScoreRule(
-            call.score.scale, call.score.softcap, None if bias is None else bias.seen_from(*place)
-        ),
-    )
-    return (steps.masked[..., 0] - lse).exp()
 
 
 def _picked(call: Call, numbers: Measured, layout: BatchLayout, exact: bool) -> dict[str, Tensor]:

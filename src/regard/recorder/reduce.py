@@ -137,12 +137,12 @@ def reduced(
             elif part.whole:
                 if everything is None:
                     everything = measured(attention, measures, output, value)
-                    everything.rows["first"] = _first(attention, everything, decided.slices)
+                    everything.rows["first"] = first_weights(attention, everything, decided.slices)
                 made.append(_numbers(attention, everything, part, plan, 0))
             else:
                 rows, numbers = _some_rows(attention, output, value, measures, part)
                 alone = replace(part, first=0, count=1)
-                numbers.rows["first"] = _first(rows, numbers, [alone])
+                numbers.rows["first"] = first_weights(rows, numbers, [alone])
                 made.append(_numbers(rows, numbers, alone, plan, part.kept.start))
     return made
 
@@ -291,7 +291,7 @@ def _picker(
     return pick
 
 
-def _first(attention: Attention, numbers: Measured, slices: Sequence[CallSlice]) -> Tensor:
+def first_weights(attention: Attention, numbers: Measured, slices: Sequence[CallSlice]) -> Tensor:
     """(E, H, L): in every row the weight of its prompt's first key; 0 where it is gone from a
     sliding cache."""
     there = [part for part in slices if part.key_start == 0 and len(part.keys)]
