@@ -9,6 +9,7 @@ import pytest
 from play.tiny import TEXT, make_session
 from regard.play.requests import ReadRequest
 from regard.play.session import nothing
+from regard.viewer.work import GivenUpError
 
 
 def test_a_reading_goes_before_what_is_not_urgent():
@@ -43,3 +44,26 @@ def test_what_is_given_up_while_it_waits_is_not_run():
 
 def _stop():
     raise RuntimeError("given up")
+
+
+def test_a_session_that_is_closed_runs_nothing_and_is_at_rest():
+    session = make_session()
+    started, ended = threading.Event(), []
+
+    def go_on():
+        started.set()
+
+    def run():
+        try:
+            for n in range(1000):
+                session.read(session.state_of(ReadRequest(text=TEXT, more=(n % 5,) * 20)), go_on)
+                session._kept.clear()
+        except GivenUpError:
+            ended.append(True)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert started.wait(30)
+    session.close()
+    thread.join(30)
+    assert ended == [True]

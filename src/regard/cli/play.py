@@ -29,7 +29,7 @@ def play(
         True, "--open/--no-open", help="Open the browser, or only print the address."
     ),
 ) -> None:
-    """Type a prompt in the browser, see the model's attention, and switch parts of it off.
+    """Type to a model in the browser, and switch its attention off.
 
     Starts a server that only this machine can reach, with the model behind it. Point at a word to
     see what it attends to; switch heads off and the next-token probabilities change. Nothing that

@@ -41,7 +41,10 @@ def play(
         return build_play(session, token, own, pool, script)
 
     own = port if port is not None else PORT if _is_free(PORT) else 0
-    run_app(build, own, open_browser, say)
+    try:
+        run_app(build, own, open_browser, say)
+    finally:
+        session.close()
 
 
 def _is_free(port: int) -> bool:

@@ -32,6 +32,7 @@ from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
 from regard.recorder.sound import Clip, drive_clip
 from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
+from regard.viewer.work import GivenUpError
 
 Kind: TypeAlias = Literal["text", "pair", "sound"]
 KEPT_BYTES: Final = 2**30  # of readings; the newest is kept whatever it takes
@@ -104,6 +105,7 @@ class Session:
         self.kind: Kind = _kind_of(loaded)
         self._run_lock, self._kept_lock = Lock(), Lock()
         self._waiting = 0  # readings that somebody waits for
+        self._is_closed = False
         self._kept: OrderedDict[str, Reading] = OrderedDict()
         self._sounds: OrderedDict[str, Clip] = OrderedDict()
 
@@ -235,10 +237,21 @@ class Session:
             with self._kept_lock:
                 self._waiting -= urgent
         try:
+            self._check_open()
             go_on()
             yield
         finally:
             self._run_lock.release()
+
+    def close(self) -> None:
+        """The model is not run again; returns when it is at rest. A process that ended while a
+        thread of it runs torch would abort."""
+        self._is_closed = True
+        self._run_lock.acquire()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise GivenUpError
 
     def _keep(self, made: Reading) -> None:
         with self._kept_lock:
@@ -301,7 +314,11 @@ class Session:
         recorder = record(self.model, tokenizer=self.tokenizer)
         recorder.name = self.name
 
-        follower = LayerFollower(self._places(), go_on, advanced)
+        def go_on_here() -> None:
+            self._check_open()
+            go_on()
+
+        follower = LayerFollower(self._places(), go_on_here, advanced)
         if len(state.ids) >= LONG:
             follower.texts = texts_of(self.tokenizer, state.ids)
         with torch.inference_mode(), without, recorder, listening(follower):
