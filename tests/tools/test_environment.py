@@ -93,7 +93,7 @@ class Recorded:
         (Path(folder) / "bin" / "python").touch()
 
 
-EDITABLE = ("--editable", ".[torch,gpu,huggingface,parquet,plot,tensorboard,view,dev]")
+EDITABLE = ("--editable", ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev]")
 
 
 def test_without_a_gpu_the_small_torch_is_pinned(environment, monkeypatch, tmp_path):
