@@ -25,7 +25,7 @@ def test_rows():
 def test_a_monitor_that_measures_nothing_is_not_timed(monkeypatch):
     monkeypatch.setattr(regard.monitor.listen.StepListener, "heard", lambda *_: None)
     with (
-        pytest.warns(regard.errors.RegardWarning, match="no attention was observed"),
+        pytest.warns(regard.errors.RegardWarning, match="no attention was measured"),
         pytest.raises(WrongResultError, match="no time is reported"),
     ):
         monitor.measure(20, seconds=0)

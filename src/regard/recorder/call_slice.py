@@ -234,7 +234,7 @@ def matches_in(
     if any(len(i) != s.row_start + len(s.rows) for i, s in zip(ids, slices, strict=True)):
         return None, None
     rows, keys = tuple(s.rows for s in slices), tuple(s.keys for s in slices)
-    where = (Matching, *names, rows, keys, call.shape, call.query.device)
+    where = ("matches", *names, rows, keys, call.shape, call.query.device)
     if where not in known:
         known[where] = matchings(ids, rows, keys, call.shape, call.query.device)
     found: Matches = known[where]
