@@ -23,6 +23,7 @@ class Part:
 
     recording: Recording
     rows: range
+    weights: Array | None = None  # (layers, heads, rows, keys) float32, of a short prompt
 
     @property
     def view(self) -> PromptView:
@@ -70,6 +71,7 @@ class Reading:
         """About what it holds in memory."""
         own = self.parts[-1].recording.store
         kept = sum(entry.nbytes for entry in own.entries.values())
+        kept += sum(part.weights.nbytes for part in self.parts if part.weights is not None)
         return kept * 2 + (0 if self.logits is None else self.logits.nbytes)
 
     def size(self, stack: str) -> tuple[int, int]:
@@ -122,6 +124,11 @@ class Reading:
         if not own:
             return
         to = slice(own.start - rows.start, own.stop - rows.start)
+        if part.weights is not None:
+            at = slice(own.start - part.rows.start, own.stop - part.rows.start)
+            kept = part.weights[layers.start : layers.stop, heads.start : heads.stop, at]
+            made[:, :, to, : kept.shape[-1]] = kept
+            return
         for i, layer in enumerate(layers):
             for j, head in enumerate(heads):
                 with self.lock:  # for one head: whoever asks for one alone does not wait for all

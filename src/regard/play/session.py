@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,11 +33,13 @@ from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
 from regard.recorder.sound import Clip, drive_clip
 from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
+from regard.recording.stores import Array
 from regard.viewer.work import GivenUpError
 
 Kind: TypeAlias = Literal["text", "pair", "sound"]
 KEPT_BYTES: Final = 2**30  # of readings; the newest is kept whatever it takes
 _KEPT: Final = 256
+SHORT: Final = 64  # tokens up to which all weights are kept
 LONG: Final = 200  # tokens from which on layers are shown as they come
 _HEAVY: Final = 24
 _SOUNDS: Final = 4
@@ -73,6 +76,8 @@ class LayerFollower:
     def __init__(self, places: int, go_on: Callable[[], None], advanced: Advanced) -> None:
         self._places, self._go_on, self._advanced = places, go_on, advanced
         self._done = 0
+        self.keeps_weights = False
+        self.weights: list[Array] = []  # (heads, rows, keys) of each layer, of a short prompt
         self.texts: Sequence[str] | None = None
 
     def wants(self, call: Call) -> Request[None]:
@@ -83,6 +88,8 @@ class LayerFollower:
         """One more layer."""
         self._go_on()
         self._done += 1
+        if self.keeps_weights:
+            self.weights.append(attention.dense()[0].float().cpu().numpy())
         first = self._done == 1
         heavy = self._heavy(attention) if self.texts is not None else ()
         texts = self.texts if first else None
@@ -275,8 +282,7 @@ class Session:
         from transformers import DynamicCache
 
         cache = DynamicCache(config=self.model.config)
-        recorded, logits = self._run(state, ids, cache, go_on, advanced)
-        part = Part(recorded, range(len(state.ids)))
+        part, logits = self._run(state, ids, cache, go_on, advanced)
         return Reading(state, texts, (part,), logits, cache)
 
     def _step(
@@ -285,30 +291,32 @@ class Session:
         """One more token; what was there before stays as it is, for whoever goes back."""
         ids = torch.tensor([state.ids[-1:]], device=device_of(self.model))
         cache = copy.deepcopy(before.cache)
-        recorded, logits = self._run(state, ids, cache, go_on, advanced)
+        part, logits = self._run(state, ids, cache, go_on, advanced)
         texts = [*before.texts, *texts_of(self.tokenizer, state.ids[-1:])]
-        part = Part(recorded, range(len(before.texts), len(texts)))
         return Reading(state, texts, (*before.parts, part), logits, cache)
 
     def _run(
         self, state: PromptState, ids: Tensor, cache: Any, go_on: Callable[[], None],
         advanced: Advanced,
-    ) -> tuple[Recording, Any]:  # fmt: skip
-        """The recording of these tokens, and the logits (vocabulary,) behind the last."""
+    ) -> tuple[Part, Any]:  # fmt: skip
+        """These tokens as the last ones of the state, and the logits (vocabulary,) behind them."""
         few = keeps_last_logits(self.model)
-        with self._recorded(state, go_on, advanced) as recorder:
+        with self._recorded(state, go_on, advanced) as (recorder, weights):
             found = self.model(input_ids=ids, past_key_values=cache, use_cache=True, **few)
             logits = found.logits[0, -1].float()
             title = " ".join(self.tokenizer.decode(state.ids).split())[:80]
             recorder.say(0, title=title, next=guesses(logits, self.tokenizer))
-        return recorder.recording, logits.cpu().numpy().copy()
+        stop = len(state.ids)
+        part = _part(recorder.recording, range(stop - ids.shape[1], stop), weights)
+        return part, logits.cpu().numpy().copy()
 
     @contextmanager
     def _recorded(
         self, state: PromptState, go_on: Callable[[], None], advanced: Advanced
-    ) -> Iterator[Recorder]:
+    ) -> Iterator[tuple[Recorder, list[Array]]]:
         """The model, recorded in memory without what is switched off. Between layers it is seen
-        whether anybody still waits."""
+        whether anybody still waits; of a short prompt all weights are kept on the way, which takes
+        less time than to ask for them head by head."""
         edges = [edge.as_edge() for edge in state.edges]
         without = nullcontext() if state.is_whole else knock_out(self.model, state.heads, edges)
         recorder = record(self.model, tokenizer=self.tokenizer)
@@ -319,10 +327,11 @@ class Session:
             go_on()
 
         follower = LayerFollower(self._places(), go_on_here, advanced)
+        follower.keeps_weights = 0 < len(state.ids) <= SHORT
         if len(state.ids) >= LONG:
             follower.texts = texts_of(self.tokenizer, state.ids)
         with torch.inference_mode(), without, recorder, listening(follower):
-            yield recorder
+            yield recorder, follower.weights
 
     def _places(self) -> int:
         config = getattr(self.model.config, "text_config", None) or self.model.config
@@ -334,10 +343,10 @@ class Session:
     ) -> Reading:  # fmt: skip
         """A model that reads and writes nothing; of two sentences, how alike it makes them."""
         kinds = {"token_type_ids": ids.new_tensor([state.pair])} if state.pair else {}
-        with self._recorded(state, go_on, advanced) as recorder:
+        with self._recorded(state, go_on, advanced) as (recorder, weights):
             self.model(input_ids=ids, **kinds)
             recorder.say(0, title=" ".join(self.tokenizer.decode(state.ids).split())[:80])
-        part = Part(recorder.recording, range(len(state.ids)))
+        part = _part(recorder.recording, range(len(state.ids)), weights)
         alike = self._similarity(state) if state.pair else None
         return Reading(state, texts, (part,), similarity=alike)
 
@@ -371,11 +380,18 @@ class Session:
         """What a model of speech writes down, and where in the sound each word looks."""
         with self._kept_lock:
             clip = self._sounds[state.sound]
-        with self._recorded(state, go_on, advanced) as recorder:
+        with self._recorded(state, go_on, advanced) as (recorder, _):
             drive_clip(recorder, clip, 0)
         view = recorder.recording.prompts[0]
         part = Part(recorder.recording, range(len(view.tokens)))
         return Reading(state, view.tokens, (part,), frames=max(round(clip.seconds * FRAMES), 1))
+
+
+def _part(recording: Recording, rows: range, weights: Sequence[Array]) -> Part:
+    """With the weights (layers, heads, rows, keys) where every layer was kept."""
+    stacks = recording.prompts[0].stacks
+    is_whole = list(stacks.values()) == [(len(weights), weights[0].shape[0])] if weights else False
+    return Part(recording, rows, np.stack(weights) if is_whole else None)
 
 
 def _kind_of(loaded: Loaded) -> Kind:

@@ -113,8 +113,14 @@ export class Readings {
       },
       stop,
     );
-    const logits = reading.next ? await this.server.logits(reading.id, stop) : null;
-    const made = { asked, reading, logits, weights: new Weights(this.server, reading) };
+    const weights = new Weights(this.server, reading);
+    const first = reading.stacks[0];
+    const both = [
+      reading.next ? this.server.logits(reading.id, stop) : null,
+      first ? weights.whole(first) : null, // with the words, so that arcs are there at once
+    ] as const;
+    const [logits] = await Promise.all(both);
+    const made = { asked, reading, logits, weights };
     this.#kept.set(name, made);
     for (const old of this.#kept.keys()) {
       if (this.#kept.size <= KEPT) break;
