@@ -141,7 +141,7 @@ def test_a_file_of_other_tensors_is_refused(tmp_path):
         regard.open(path)
 
 
-@pytest.mark.parametrize("said", ["attention/3", "attention/999"])
+@pytest.mark.parametrize("said", ["attention/4", "attention/999"])
 def test_newer_contents_are_refused(said):
     store = Memory()
     store.note({"contents": said})

@@ -46,11 +46,10 @@ def test_what_must_be_known_first(tmp_path):
 
 def test_two_models_are_named(tmp_path):
     one, other = (Opened(open(make_state(tmp_path / f"{n}.regard", "exact"))) for n in "ab")
-    other.recording.model["name"] = "large"
     with open(tmp_path / "a.regard") as left, open(tmp_path / "b.regard") as right:
         right.model["name"] = "large"
-        found = compare_recordings(left, right)
-        assert "two models, tiny and large" in module._doubts(found, left, right)[0]
+        sides = module.Side(left, 0, one.who), module.Side(right, 0, other.who)
+        assert "two models, tiny and large" in module.make_comparison(*sides)["doubts"][0]
     one.close()
     other.close()
 

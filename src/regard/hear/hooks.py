@@ -95,7 +95,7 @@ class ModelHooks:
         self._handles: list[Any] = []
         self._twofold: list[str] = []  # paths of models that read one text and write another
         self.now: Pass | None = None
-        self.ran: set[str] = set()  # paths of modules that were at work in a pass
+        self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
 
     def __enter__(self) -> ModelHooks:
@@ -142,7 +142,6 @@ class ModelHooks:
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
-                self.ran.add(path)
                 if may_read:
                     self._reads(self.now, path, args)
                 elif self.now.reads_again and self.now.calls[path]:
@@ -153,6 +152,8 @@ class ModelHooks:
 
     def _leaving(self, path: str) -> Callable[..., None]:
         def leave(_: nn.Module, __: Any, result: Any) -> None:
+            if self.now is not None and result is not None:  # else it was ended by an exception
+                self.ran.add(path)
             while self._stack and self._stack.pop() != path:
                 pass  # modules that ended by an exception have left no word
             if not self._stack and self.now is not None:
