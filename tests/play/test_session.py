@@ -173,7 +173,7 @@ def test_two_sentences_are_read_together_and_compared_apart():
     session = make_session("pair")
     reading = _read(session, text="the cat sat", pair="the dog ran")
     assert session.kind == "pair" and reading.logits is None
-    assert reading.texts == ["[CLS]", "the", "cat", "sat", "[SEP]", "the", "dog", "ran", "[SEP]"]
+    assert "".join(reading.texts) == "[CLS] the cat sat [SEP] the dog ran [SEP]"
     assert reading.state.pair == (0, 0, 0, 0, 0, 1, 1, 1, 1)
     weights = reading.weights("", range(9))
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
@@ -181,3 +181,10 @@ def test_two_sentences_are_read_together_and_compared_apart():
     same = _read(session, text="the cat sat", pair="the cat sat")
     assert same.similarity == pytest.approx(1, abs=1e-5)
     assert -1 <= reading.similarity < same.similarity
+
+
+def test_a_character_of_several_tokens_stands_once(monkeypatch):
+    session = make_session()
+    cut = ["a", "<0xC3>", "<0x84>", "b"]
+    monkeypatch.setattr(sessions, "texts_of", lambda _, ids: cut[: len(ids)])
+    assert session._texts([1, 2, 3, 4]) == ["a", "Ä", "⋯", "b"]

@@ -34,6 +34,7 @@ from regard.recorder.sound import Clip, drive_clip
 from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
 from regard.recording.stores import Array
+from regard.recording.token_text import readable
 from regard.viewer.work import GivenUpError
 
 Kind: TypeAlias = Literal["text", "pair", "sound"]
@@ -272,11 +273,15 @@ class Session:
 
     # ── running the model ────────────────────────────────────────────────────────────────────
 
+    def _texts(self, ids: Sequence[int]) -> list[str]:
+        """Tokens as they are shown: a character that several of them hold stands once."""
+        return readable(texts_of(self.tokenizer, ids))
+
     def _from_start(
         self, state: PromptState, go_on: Callable[[], None], advanced: Advanced
     ) -> Reading:
         ids = torch.tensor([state.ids], device=device_of(self.model))
-        texts = texts_of(self.tokenizer, state.ids)
+        texts = self._texts(state.ids)
         if not is_causal_model(self.model):
             return self._encode(state, ids, texts, go_on, advanced)
         from transformers import DynamicCache
@@ -292,7 +297,7 @@ class Session:
         ids = torch.tensor([state.ids[-1:]], device=device_of(self.model))
         cache = copy.deepcopy(before.cache)
         part, logits = self._run(state, ids, cache, go_on, advanced)
-        texts = [*before.texts, *texts_of(self.tokenizer, state.ids[-1:])]
+        texts = self._texts(state.ids)
         return Reading(state, texts, (*before.parts, part), logits, cache)
 
     def _run(
@@ -329,7 +334,7 @@ class Session:
         follower = LayerFollower(self._places(), go_on_here, advanced)
         follower.keeps_weights = 0 < len(state.ids) <= SHORT
         if len(state.ids) >= LONG:
-            follower.texts = texts_of(self.tokenizer, state.ids)
+            follower.texts = self._texts(state.ids)
         with torch.inference_mode(), without, recorder, listening(follower):
             yield recorder, follower.weights
 
