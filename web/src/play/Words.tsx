@@ -138,12 +138,15 @@ function Overlay({ box, row, pinned, linked, heavy, cut, texts }: OverlayProps) 
     if (!own) return;
     const spot = (n: number): Spot | null => {
       const word = own.children[n + 1]; // behind the arcs
-      if (!(word instanceof HTMLElement)) return null;
+      // of a word whose space ends a line, the part that can be read is the last
+      const at = [...(word?.getClientRects() ?? [])].at(-1);
+      if (!at) return null;
+      const corner = own.getBoundingClientRect();
       return {
-        x: word.offsetLeft,
-        y: word.offsetTop,
-        width: word.offsetWidth,
-        height: word.offsetHeight,
+        x: at.left - corner.left - own.clientLeft + own.scrollLeft,
+        y: at.top - corner.top - own.clientTop + own.scrollTop,
+        width: at.width,
+        height: at.height,
       };
     };
     drawn.value = {
