@@ -3,12 +3,15 @@ VENV   := .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+RUN    := $(VENV)/.run
+
+.NOTPARALLEL:
 
 # On machines that advertise AMX without having it, torch's bf16 matmul dies with SIGILL unless
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: resolve matrix demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
+.PHONY: newest resolve matrix demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,7 +35,7 @@ play: page  ## a page with a model behind it: type, point, switch heads off
 lesson: page  ## the lesson as one file that needs no installation to open
 	@$(BIN)/regard learn "The cat sat" --save lesson.html --overwrite
 
-page: $(READY)  ## build the page into the package
+page: $(RUN)  ## build the page into the package
 	@$(BIN)/python tools/build_page.py
 
 # a recording that was interrupted is deleted by make, so that the next demo makes it anew
@@ -48,7 +51,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 PYTEST  := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) \
              --dist worksteal
 
-test: page  ## the whole test suite, in a real browser too
+test: $(READY) page  ## the whole test suite, in a real browser too
 	@$(BIN)/python tools/chromium.py
 	@$(PYTEST) $(ARGS)
 
@@ -56,8 +59,8 @@ test-fast: $(READY)  ## without browsers, real models and long sweeps: every fol
 	@$(PYTEST) --fast $(ARGS)
 
 # about ten minutes on two idle cores; `make test` has forty of them
-test-families: $(READY)  ## every model type of transformers against regard; writes docs/families.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m regard.testing.families --page docs/families.md $(ARGS)
+test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md
+	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --page docs/families.md $(ARGS)
 
 # inseq apart: its pins exclude TransformerLens 4
 PEERS := peers inseq
@@ -89,7 +92,7 @@ resolve: $(READY)  ## whether pip can install regard beside packages it is used 
 matrix: $(READY)  ## the tests with other versions of transformers, torch and Python, and Ray; writes docs/versions.md
 	@$(BIN)/python tools/matrix.py $(ARGS)
 
-check: page  ## format, lint, strict types
+check: $(READY) page  ## format, lint, strict types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -105,25 +108,31 @@ docs: $(READY)  ## regenerate docs/cli and the tables of docs/scale.md; build th
 	@$(BIN)/python tools/scale_page.py
 	@$(BIN)/python tools/site.py
 
-site: page docs  ## the same with the gallery: the folder that a static host serves
+site: $(READY) page docs  ## the same with the gallery: the folder that a static host serves
 	@$(BIN)/python tools/site.py --gallery
 
 tutorials: $(READY)  ## run the notebooks of docs/tutorials and keep their outputs
 	@$(BIN)/python tools/tutorials.py $(ARGS)
 
-pictures: page demo.regard  ## take the screenshots of README and docs anew
+pictures: $(READY) page demo.regard  ## take the screenshots of README and docs anew
 	@$(BIN)/python tools/chromium.py
 	@$(BIN)/python tools/pictures.py
 
-dist: page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel and twine, installed and used
+dist: $(READY) page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel and twine, installed and used
 	@$(BIN)/python tools/dist.py
 
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist \
 	  web/node_modules src/regard/viewer/static .matrix
 
-$(READY): pyproject.toml tools/environment.py
+$(RUN): pyproject.toml tools/environment.py
+	@$(PYTHON) tools/environment.py $(VENV) run
+
+$(READY): pyproject.toml tools/environment.py tools/tested.txt
 	@$(PYTHON) tools/environment.py $(VENV)
+
+newest:  ## the newest versions of everything it is tested with; writes tools/tested.txt
+	@$(PYTHON) tools/environment.py $(VENV) newest
 
 $(VENV)/%/.ready: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(@D) $*

@@ -4,15 +4,22 @@ torch comes first and by exact pin on machines without an NVIDIA GPU, because a 
 would pull gigabytes of CUDA libraries that nothing here could use. A torch that is already
 there and new enough (a cluster's own build, say) is kept and seen from inside the environment.
 
-    python3 tools/environment.py .venv
+What is installed has the versions of tools/tested.txt, so that a package's next release changes
+nothing here by itself; `make newest` takes the newest and writes them down.
+
+    python3 tools/environment.py .venv run           what `make demo` and `make play` need
+    python3 tools/environment.py .venv               and what it is developed and tested with
+    python3 tools/environment.py .venv newest        that, at the newest versions
     python3 tools/environment.py .venv/peers peers   one to run tests with another extra's packages
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 
@@ -21,8 +28,12 @@ from build_page import NODE_PACKAGE, has_node
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 7)
 CPU_TORCH = "torch==2.13.0"
+RUNNING = "torch,huggingface,view"
 EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev"
 TESTING = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100")
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTED = ROOT / "tools" / "tested.txt"
 
 TORCH_VERSION = "import importlib.metadata as m; print(m.version('torch'))"
 
@@ -37,9 +48,28 @@ def torch_is_suitable(python: str) -> bool:
 
 
 def install(python: Path, *what: str) -> None:
-    """pip install, with its own words on failure and few of them otherwise."""
+    """pip install, with its own words on failure and few of them otherwise. Python compiles what
+    it imports, which is a small part of what torch and transformers bring."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, *what], check=True)
+    subprocess.run([*command, "--no-compile", *what], check=True)
+
+
+def direct_requirements() -> set[str]:
+    """Names of the packages that pyproject.toml asks for, torch aside: the machine decides."""
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lists = (about["dependencies"], *about["optional-dependencies"].values())
+    named = {re.split(r"[<>=\[]", one)[0].lower() for some in lists for one in some}
+    return named - {"regard", "torch"}
+
+
+def write_tested(python: Path) -> None:
+    """The versions of what is asked for and is there, a line each."""
+    command = [str(python), "-m", "pip", "freeze", "--disable-pip-version-check"]
+    frozen = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    asked = direct_requirements()
+    lines = frozen.splitlines()
+    kept = [one for one in lines if one.partition("==")[0].lower().replace("_", "-") in asked]
+    TESTED.write_text("\n".join(sorted(kept, key=str.lower)) + "\n")
 
 
 def overlay(folder: Path) -> Path:
@@ -52,27 +82,46 @@ def overlay(folder: Path) -> Path:
     return packages
 
 
-def main(folder: Path, extra: str = "") -> None:
-    """Create the environment in `folder`, install regard editable, leave the stamp `.ready`. With
-    an `extra`, what its packages are tested with instead of everything."""
+def main(folder: Path, what: str = "everything") -> None:
+    """Create the environment in `folder`, install regard editable, leave the stamp `.run`, and
+    `.ready` where the rest is there too."""
     if sys.version_info < OLDEST_PYTHON:
         found, needed = sys.version.split()[0], ".".join(map(str, OLDEST_PYTHON))
         sys.exit(f"regard needs Python {needed} or newer; {sys.executable} is {found}")
     python = folder / "bin" / "python"
     if not python.exists():
         keep = torch_is_suitable(sys.executable)
-        print(f"setting up {folder} (once; a few minutes at most)", file=sys.stderr)
+        _say(f"making {folder} (once)")
         venv.EnvBuilder(with_pip=True, system_site_packages=keep).create(folder)
     if not torch_is_suitable(str(python)):
         has_gpu = shutil.which("nvidia-smi") is not None
-        install(python, f"torch>={'.'.join(map(str, OLDEST_TORCH))}" if has_gpu else CPU_TORCH)
-    if extra:
-        install(python, *TESTING, "--editable", f".[torch,huggingface,view,{extra}]")
+        torch = f"torch>={'.'.join(map(str, OLDEST_TORCH))}" if has_gpu else CPU_TORCH
+        _say(f"installing {torch}")
+        install(python, torch)
+    tested = ("--constraint", str(TESTED))
+    if what not in (
+        "run",
+        "everything",
+        "newest",
+    ):  # an extra, some of which have pins of their own
+        pins = tested if what == "families" else ()
+        install(python, *TESTING, *pins, "--editable", f".[torch,huggingface,view,{what}]")
     else:
         if not has_node():
             install(python, NODE_PACKAGE)
-        install(python, "--editable", f".[{EVERYTHING}]")
-    (folder / ".ready").touch()
+        extras = RUNNING if what == "run" else EVERYTHING
+        _say("installing transformers and a server" if what == "run" else f"installing {extras}")
+        install(
+            python, *(("--upgrade",) if what == "newest" else tested), "--editable", f".[{extras}]"
+        )
+        if what == "newest":
+            write_tested(python)
+    for stamp in (".run",) if what == "run" else (".run", ".ready"):
+        (folder / stamp).touch()
+
+
+def _say(what: str) -> None:
+    print(f"  {what} …", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,11 +40,17 @@ def theirs(**asked: Any) -> Tensor:
     return build_mask(sdpa_mask, **({"q_offset": 0, "device": "cpu"} | asked | skips))[:, 0]
 
 
-def causal_mask(config: Any, states: Tensor, padding: Tensor | None = None, **more: Any) -> Any:
+def causal_mask(
+    config: Any,
+    states: Tensor,
+    padding: Tensor | None = None,
+    make: Callable[..., Any] = create_causal_mask,
+    **more: Any,
+) -> Any:
     """The causal mask of a model without a cache, as its forward asks for it."""
     if not TAKES_LENGTHS:  # transformers up to 5.3
         more["cache_position"] = torch.arange(states.shape[1])
-    return create_causal_mask(config, states, attention_mask=padding, past_key_values=None, **more)
+    return make(config, states, attention_mask=padding, past_key_values=None, **more)
 
 
 def is_intervals(mask: Mask | None, batch: int, queries: int, keys: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -292,3 +293,20 @@ def test_torchs_functions_are_given_the_matrix() -> None:
     assert torch.equal(torch.ones(L, L) * a, whole[0])
     x = torch.randn(B, HQ, L, 3)
     torch.testing.assert_close(a @ x, whole[0] @ x)
+
+
+def test_a_rule_of_a_familys_own_eager_attention_is_refused(monkeypatch):
+    """What eager follows by a name that is not known here would be left out of the weights."""
+
+    def eager_attention_forward(module, query, key, value, attention_mask, novelty=None, **kwargs):
+        raise AssertionError
+
+    class Novel(Layer):
+        pass
+
+    monkeypatch.setattr(
+        sys.modules[__name__], "eager_attention_forward", eager_attention_forward, raising=False
+    )
+    regard_attention(Novel(), *tensors(), None, novelty=None)
+    with pytest.raises(UnavailableError, match="Novel gives its attention 'novelty'"):
+        regard_attention(Novel(), *tensors(), None, novelty=torch.zeros(1))

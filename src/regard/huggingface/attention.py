@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from typing import Any, cast
 
 import torch
@@ -39,7 +41,7 @@ def regard_attention(
     query (B, Hq, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): key heads are not repeated.
     The keyword `is_causal` wins over the module's own.
     """
-    _refuse(cache, kwargs.get("block_indices"))
+    _refuse(cache, module, kwargs)
     size = CallSize(query.shape[0], query.shape[2], key.shape[2])
     mask = None if _is_skipped(attention_mask, module) else attention_mask
     packed, indices = kwargs.get("cu_seq_lens_q"), kwargs.get("indices")
@@ -114,14 +116,36 @@ def _kept(part: Tensor, key: Tensor) -> Tensor:
     return part.clone() if static or silent else part
 
 
-def _refuse(cache: Any, block_indices: Any) -> None:
+def _refuse(cache: Any, module: nn.Module, given: dict[str, Any]) -> None:
     if cache is not None:
         raise UnavailableError(
             f"continuous batching (cache is a {type(cache).__name__}) is not offered by "
             "attn_implementation='regard'; use generate(), or 'sdpa' for the server"
         )
-    if block_indices is not None:
-        raise UnavailableError(
-            "this model selects blocks of keys (block_indices), which attn_implementation="
-            "'regard' does not follow; 'eager' and 'sdpa' do"
-        )
+    for name in _own_rules(type(module)):
+        if given.get(name) is not None:
+            raise UnavailableError(
+                f"{type(module).__name__} gives its attention {name!r}, which "
+                "attn_implementation='regard' does not follow; 'eager' does"
+            )
+
+
+# What is followed, or says nothing about weights.
+_FOLLOWED = {
+    *inspect.signature(regard_attention).parameters,
+    "cu_seq_lens_q", "cu_seq_lens_k", "indices", "position_ids", "output_attentions", "training",
+}  # fmt: skip
+
+
+_OWN_RULES: dict[type, tuple[str, ...]] = {}  # not functools': compiled code warns of its caches
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _own_rules(kind: type[nn.Module]) -> tuple[str, ...]:
+    """Arguments by which a family's eager attention changes weights, and that mean nothing here."""
+    if kind not in _OWN_RULES:
+        eager = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        named = inspect.signature(eager).parameters if callable(eager) else {}
+        own = (name for name in named if name not in _FOLLOWED)
+        _OWN_RULES[kind] = ("block_indices", *own)
+    return _OWN_RULES[kind]

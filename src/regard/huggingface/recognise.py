@@ -82,7 +82,10 @@ def recognise(function: MaskFunction, at: Stand) -> Recognised:
         return Recognised(Table(at.ask(function)), at.keys)
     factory, held = _origin(function)
     if factory in ("and_masks", "or_masks") and held["mask_functions"]:
-        parts = [recognise(part, at) for part in held["mask_functions"]]
+        functions = held["mask_functions"]
+        if factory == "and_masks" and _makers(functions) == _PACKED:
+            functions = (functions[0], _within_sequences(functions[1]))
+        parts = [recognise(part, at) for part in functions]
         return _all_of(parts) if factory == "and_masks" else _any_of(parts)
     if factory == "add_offsets_to_mask_function":
         moved = replace(
@@ -107,6 +110,7 @@ _FACTORIES = {
     "chunked_overlay": {"chunk_size", "left_padding"},
     "blockwise_overlay": {"block_sequence_ids"},
     "packed_sequence_mask_function": {"packed_sequence_mask"},
+    "remap_positions_for_packed_sequence": {"mask_function", "position_ids"},
     "padding_mask_function": {"padding_mask"},
 }
 
@@ -120,6 +124,41 @@ def _origin(function: MaskFunction) -> tuple[str, dict[str, Any]]:
     cells = getattr(function, "__closure__", None) or ()
     held = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
     return (factory, held) if _FACTORIES.get(factory) == set(held) else ("", {})
+
+
+# ── sequences packed into one row ────────────────────────────────────────────────────────────
+
+# Since transformers 5.23: same sequence, and the mask asked with positions counted inside it.
+_PACKED = ["packed_sequence_mask_function", "remap_positions_for_packed_sequence"]
+
+# Masks of distances alone: inside a sequence, where positions rise by one, they mean the same
+# whether positions are counted from its start or from the start of the row.
+_DISTANCES = {"sliding_window_overlay", "sliding_window_bidirectional_overlay"}
+
+
+def _makers(functions: Any) -> list[str]:
+    return [_origin(function)[0] for function in functions]
+
+
+def _within_sequences(remapped: MaskFunction) -> MaskFunction:
+    """The function that needs no counting inside sequences, where there is one that means the
+    same between two tokens of one sequence."""
+    held = _origin(remapped)[1]
+    inner = held["mask_function"]
+    if _is_of_distances(inner):
+        return inner
+    if _origin(inner)[0] == "and_masks":
+        parts = _origin(inner)[1]["mask_functions"]
+        again = masking_utils.remap_positions_for_packed_sequence
+        return masking_utils.and_masks(
+            *(_within_sequences(again(part, held["position_ids"])) for part in parts)
+        )
+    return remapped
+
+
+def _is_of_distances(function: MaskFunction) -> bool:
+    plain = (masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function)
+    return function in plain or _origin(function)[0] in _DISTANCES
 
 
 # ── what it means ────────────────────────────────────────────────────────────────────────────
@@ -158,9 +197,16 @@ def _leaf(factory: str, held: dict[str, Any], function: MaskFunction, at: Stand)
     if factory == "sliding_window_bidirectional_overlay":
         return _window(held["sliding_window"], held["sliding_window"], at)
     if factory == "chunked_overlay":
-        return _chunks(held["chunk_size"], held["left_padding"], at)
+        left = held["left_padding"]
+        q, k = (torch.arange(n, device=left.device)[None] for n in (at.queries, at.keys))
+        return _chunks(held["chunk_size"], left, q + at.q_offset, k + at.kv_offset)
     if factory == "blockwise_overlay":
         return _blocks(held["block_sequence_ids"], at)
+    if factory == "remap_positions_for_packed_sequence":
+        inside, kept = _origin(held["mask_function"])
+        if inside == "chunked_overlay":
+            places = _cut(held["position_ids"], at)
+            return _chunks(kept["chunk_size"], kept["left_padding"], *places)
     if factory == "packed_sequence_mask_function":
         return Documents(*_cut(held["packed_sequence_mask"], at))
     if factory == "padding_mask_function":
@@ -174,14 +220,11 @@ def _cut(tokens: Tensor, at: Stand) -> tuple[Tensor, Tensor]:
     return queries, tokens[:, at.kv_offset : at.kv_offset + at.keys]
 
 
-def _chunks(size: int, left_padding: Tensor, at: Stand) -> Mask:
-    """Pieces of `size` tokens, counted from each entry's first real one."""
-    q, k = (torch.arange(n, device=left_padding.device) for n in (at.queries, at.keys))
+def _chunks(size: int, left_padding: Tensor, queries: Tensor, keys: Tensor) -> Mask:
+    """Pieces of `size` tokens, counted from each entry's first real one, for tokens that stand at
+    these positions, (batch or 1, tokens)."""
     first = left_padding[:, None]  # (batch, 1)
-    return Documents(
-        (q + at.q_offset - first) // size,
-        (k + at.kv_offset - first) // size,
-    )
+    return Documents((queries - first) // size, (keys - first) // size)
 
 
 def _blocks(ids: Tensor, at: Stand) -> Mask:

@@ -137,14 +137,15 @@ class Recorder:
             # before the file: where nothing can be heard, none is made
             heard = intercepted(self._where, self._saw, self._missed)
             self._others = stack.enter_context(heard)
+            self._made = _made_now()
+            facts = self._facts()
             self._kept = self._open()
             # a model on the CPU has the cores that threads would write with
             behind = _is_on_gpu(self.model)
             self._store: Store = BackgroundWriter(self._kept) if behind else self._kept
             self._prompts = Prompts(self._store, self.tokenizer)
             stack.callback(self._close)
-            self._made = _made_now()
-            self._store.note(self._facts())
+            self._store.note(facts)
             stack.enter_context(listening(self))
             self._stack = stack.pop_all()
         return self
@@ -425,9 +426,9 @@ class Recorder:
             "name": self.name,
             "class": type(self.model).__name__,
             "family": getattr(config, "model_type", ""),
-            "layers": getattr(text, "num_hidden_layers", None),
-            "heads": getattr(text, "num_attention_heads", None),
-            "positions": getattr(text, "max_position_embeddings", None),
+            "layers": _said(text, "num_hidden_layers"),
+            "heads": _said(text, "num_attention_heads"),
+            "positions": _said(text, "max_position_embeddings"),
             "parameters": parameters,
             "dtype": str(one.dtype).removeprefix("torch."),
             "device": str(device_of(self.model)),
@@ -443,6 +444,14 @@ class Recorder:
 def _unwatched() -> AbstractContextManager[None]:
     """Within the block nobody watches what torch is asked for, which takes time for each call."""
     return torch._C.DisableTorchFunction()
+
+
+def _said(config: Any, name: str) -> Any:
+    """What a configuration says of all layers; None where it does not, or where layers differ."""
+    try:
+        return getattr(config, name, None)
+    except RuntimeError:  # transformers' answer where a layer has a value of its own
+        return None
 
 
 def _made_now() -> dict[str, str]:

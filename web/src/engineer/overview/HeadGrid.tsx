@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useWidth, useWindowHeight } from "../../parts/useWidth";
 import { go, linkTo, type Place, place } from "../../shell/address";
 import { useKeys } from "../../shell/keys";
 import { theme } from "../../shell/theme";
@@ -12,7 +13,6 @@ import {
   moved as stepped,
 } from "./gridLayout";
 import { type Exactness, inksOf, type Paint, paintGrid } from "./gridPainting";
-import { useWidth, useWindowHeight } from "./useWidth";
 
 interface Props {
   /** What the grid is of, for those who do not see it. */

@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useWidth } from "../../parts/useWidth";
 import type { TokenBook } from "../head/tokenBook";
 import { Chunk, type Shading } from "./Chunk";
 import { CHUNK, estimate, Heights, type Page } from "./chunks";
@@ -24,15 +25,14 @@ const SPARE = 600; // pixels of text kept above and below the screen
 /** The prompt, shaded by the weights of one row. */
 export function RowText({ book, total, shading, looked, target, rowOf }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const wide = useSignal(0);
   const top = useSignal(0);
   const measured = useSignal(0);
-  useWidth(box, wide);
-  const page: Page = { letters: Math.max((wide.value - GUTTER) / LETTER, 12), line: LINE };
+  const wide = useWidth(box);
+  const page: Page = { letters: Math.max((wide - GUTTER) / LETTER, 12), line: LINE };
   const count = Math.ceil(total / CHUNK);
   const heights = useMemo(
     () => new Heights(count, estimate(new Array(CHUNK), page)),
-    [count, wide.value],
+    [count, wide],
   );
   measured.value;
   book.news.value;
@@ -41,7 +41,7 @@ export function RowText({ book, total, shading, looked, target, rowOf }: Props) 
     (box.current?.clientHeight ?? 600) + 2 * SPARE,
   );
   useLayoutEffect(() => {
-    if (!box.current || wide.value === 0) return;
+    if (!box.current || wide === 0) return;
     if (measure(box.current, heights)) measured.value += 1;
     if (target.value) reach(box.current, heights, book, target, top);
   });
@@ -61,7 +61,7 @@ export function RowText({ book, total, shading, looked, target, rowOf }: Props) 
       }}
     >
       <div style={{ height: `${heights.top(first)}px` }} />
-      {wide.value > 0 &&
+      {wide > 0 &&
         shown.map((n) => (
           <Chunk
             key={n}
@@ -71,17 +71,6 @@ export function RowText({ book, total, shading, looked, target, rowOf }: Props) 
       <div style={{ height: `${Math.max(heights.total - heights.top(stop), 0)}px` }} />
     </section>
   );
-}
-
-function useWidth(box: { current: HTMLElement | null }, wide: Signal<number>): void {
-  useEffect(() => {
-    if (!box.current) return;
-    const observer = new ResizeObserver(([entry]) => {
-      wide.value = Math.round(entry?.contentRect.width ?? 0);
-    });
-    observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
 }
 
 /** Replace estimates by what is there; what stands above the screen pushes nothing down. */

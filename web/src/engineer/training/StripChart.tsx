@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Legend } from "../../parts/Legend";
+import { useWidth } from "../../parts/useWidth";
 import { theme } from "../../shell/theme";
 import type { TrainedStatistic, TrainingFacts } from "../../source/answers";
 import type { Strips } from "../../source/training";
-import { useWidth } from "../overview/useWidth";
 import { binOf, type Choice, cellOf, choose, type Row } from "./choice";
 import { boxStyle, Cursor, Marks } from "./Marks";
 import { marksOf } from "./overLimit";

@@ -1,4 +1,5 @@
-import { useWidth } from "../parts/useWidth";
+import { useRef } from "preact/hooks";
+import { useWidth } from "../../parts/useWidth";
 import { axisOf, placedNames, powerText, shareBetween } from "./axis";
 
 export interface Line {
@@ -27,7 +28,8 @@ const BOTTOM = 36;
 
 /** Lines over one axis, each named where it ends. */
 export function Chart({ height = 250, ...props }: Props) {
-  const { ref, width } = useWidth<HTMLDivElement>(560);
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box, 560);
   const drawn = props.lines.filter((line) => line.points.length > 0);
   const values = drawn.flatMap((line) => line.points.map((point) => point[1]));
   const y = axisOf(values, props.log);
@@ -36,7 +38,7 @@ export function Chart({ height = 250, ...props }: Props) {
   const across = (x: number) => LEFT + (right - LEFT) * shareBetween(x, props.ends, props.log);
   const down = (value: number) => foot - (foot - TOP) * shareBetween(value, y.ends, props.log);
   return (
-    <div class="lab-chart" ref={ref}>
+    <div class="lab-chart" ref={box}>
       <svg width={width} height={height} role="img" aria-label={props.title}>
         {y.ticks.map((value) => (
           <g key={value} class="lab-grid">

@@ -2,11 +2,11 @@ import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Figure } from "../../parts/Figure";
 import { Legend } from "../../parts/Legend";
+import { useWidth } from "../../parts/useWidth";
 import { theme } from "../../shell/theme";
 import { type Heat, heatInWords, heatScale, isHidden } from "./heat";
 import { cellAt, cellBeside, type HeatCell, type HeatLayout, heatLayout } from "./heatLayout";
 import { paintHeat } from "./heatPainting";
-import { useWidth } from "./useWidth";
 
 interface Props extends Heat {
   readonly title: string;
@@ -27,14 +27,15 @@ export function HeatMap({ title, isSmall = false, ...heat }: Props) {
   const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
   const space = { side: (isSmall ? SMALL : SIDE) * rem, em: TEXT * rem };
   const wanted = heatLayout(labels, { ...space, room: Number.POSITIVE_INFINITY }).width;
-  const { ref, width: room } = useWidth<HTMLDivElement>(wanted);
+  const box = useRef<HTMLDivElement>(null);
+  const room = useWidth(box, wanted);
   const layout = useMemo(() => heatLayout(labels, { ...space, room }), [labels, room, rem]);
   useLayoutEffect(() => {
     if (canvas.current) paintHeat(canvas.current, heat, layout);
   }, [weights, labels, causal, mark, layout, theme.value]);
   const cell = within(read.value, labels.length);
   return (
-    <div class="learn-heat" ref={ref} style={{ width: `${wanted / rem}rem` }}>
+    <div class="learn-heat" ref={box} style={{ width: `${wanted / rem}rem` }}>
       <div class="learn-heat-cells">
         <canvas
           ref={canvas}
