@@ -42,6 +42,27 @@ def test_what_is_given_up_while_it_waits_is_not_run():
     assert session.read(session.state_of(ReadRequest(text="the cat"))).logits is not None
 
 
+def test_a_recording_in_the_background_begins_anew_when_somebody_waits():
+    session, layers = make_session(), []
+    session.read(session.state_of(ReadRequest(text="the dog")))
+    reading = session.read(session.state_of(ReadRequest(text=TEXT)))
+    urgent = threading.Thread(
+        target=lambda: session.read(session.state_of(ReadRequest(text="the cat")))
+    )
+
+    def go_on():
+        layers.append(session._run_lock.locked())
+        if layers.count(True) == 2:  # in the midst of the recorded run
+            urgent.start()
+            while not session._waiting:
+                pass
+
+    made = session.recording(reading, go_on, urgent=False)
+    urgent.join(30)
+    assert layers.count(True) > 4  # more than one run of its layers
+    assert made["L0H0"].shape == (12, 12)
+
+
 def _stop():
     raise RuntimeError("given up")
 

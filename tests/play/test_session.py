@@ -57,9 +57,32 @@ def test_an_appended_token_reads_as_if_it_had_been_typed():
     )
     np.testing.assert_allclose(stepped.logits, typed.logits, atol=1e-4)
     whole = session.recording(stepped)
+    np.testing.assert_allclose(whole["L1H2"].dense(), typed.weights("", range(13))[1, 2], atol=1e-5)
+
+
+def test_a_short_prompt_is_recorded_when_somebody_asks_for_that():
+    session, other = make_session(), make_session()
+    _read(session, text="the dog")  # tells that every layer is heard
+    cut = {"text": TEXT, "heads": ("L0H1",), "edges": (CutEdge(7, 1),)}
+    glanced, recorded = _read(session, **cut), _read(other, **cut)
+    assert glanced.parts[0].recording is None and recorded.parts[0].recording is not None
+    assert glanced.stacks == recorded.stacks and glanced.size("") == recorded.size("")
+    assert glanced.stream_texts("") == recorded.stream_texts("")
     np.testing.assert_allclose(
-        whole["L1H2"].dense(), typed.parts[0].recording["L1H2"].dense(), atol=1e-5
+        glanced.weights("", range(12)), recorded.weights("", range(12)), atol=1e-6
     )
+    np.testing.assert_allclose(glanced.logits, recorded.logits, atol=1e-5)
+    made, wanted = session.recording(glanced), other.recording(recorded)
+    np.testing.assert_allclose(made["L2H3"].dense(), wanted["L2H3"].dense(), atol=1e-6)
+    assert session.recording(glanced) is made
+
+
+def test_a_model_that_attends_otherwise_than_before_is_recorded():
+    session = make_session()
+    session._heard = (1, 2)  # as if a shorter prompt had gone through one layer
+    reading = _read(session, text=TEXT)
+    assert reading.parts[0].recording is not None
+    assert reading.stacks == {"": session._heard}
 
 
 def test_going_back_is_the_same_reading():

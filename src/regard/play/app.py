@@ -19,11 +19,12 @@ from starlette.routing import Route
 
 from regard.errors import RegardError
 from regard.play.explain import explained
+from regard.play.follow import Advanced, Progress
 from regard.play.heads import effect_cards, heads_answer
 from regard.play.reading import Reading
 from regard.play.requests import MOST_BYTES, ReadRequest
 from regard.play.saving import as_file
-from regard.play.session import Advanced, ForgottenError, Progress, Session
+from regard.play.session import ForgottenError, Session
 from regard.recorder.tokens import texts_of
 from regard.study import roll_out_recording
 from regard.viewer.app import answered, build_app, error_response, said_in, sent
@@ -246,7 +247,8 @@ def _logits(session: Session, reading: Reading, asked: Asked) -> Binary:
 
 
 def _heads(session: Session, reading: Reading, asked: Asked) -> Any:
-    return heads_answer(reading, session.recording(reading, asked.go_on), session.aligned)
+    recording = session.recording(reading, asked.go_on, urgent=False)
+    return heads_answer(reading, recording, session.aligned)
 
 
 def _effects(session: Session, reading: Reading, asked: Asked) -> Any:

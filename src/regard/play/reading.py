@@ -19,15 +19,17 @@ FRAMES: Final = 50  # keys of cross-attention a second: two windows of 10 ms eac
 
 @dataclass(frozen=True)
 class Part:
-    """A recording of some rows: a whole prompt, or one token that was appended to it."""
+    """Some rows: a whole prompt, or one token that was appended to it. What is recorded of them,
+    or all their weights, or both."""
 
-    recording: Recording
     rows: range
+    recording: Recording | None = None
     weights: Array | None = None  # (layers, heads, rows, keys) float32, of a short prompt
 
     @property
     def view(self) -> PromptView:
-        """Its only prompt."""
+        """Its only prompt, of a part that is recorded."""
+        assert self.recording is not None
         return self.recording.prompts[0]
 
 
@@ -49,7 +51,7 @@ class Reading:
     similarity: float | None = None
     frames: int | None = None  # keys of the cross-attention that hold sound
     lock: RLock = field(default_factory=RLock)
-    full: Recording | None = None  # of all rows at once, where there are several parts
+    full: Recording | None = None  # of all rows at once, where no part is that
 
     @property
     def key(self) -> str:
@@ -59,6 +61,9 @@ class Reading:
     @property
     def stacks(self) -> dict[str, tuple[int, int]]:
         """Layers and heads by stack, the one to begin with first: those whose rows are words."""
+        if self._glanced is not None:
+            layers, heads = self._glanced.shape[:2]
+            return {"": (layers, heads)}
         view = self.parts[0].view
         worded = {
             name: size
@@ -67,16 +72,25 @@ class Reading:
         }
         return worded or view.stacks
 
+    @property
+    def _glanced(self) -> Array | None:
+        """The weights of the last rows where nothing else is known of them: layers and heads of
+        a single stack, over all words."""
+        last = self.parts[-1]
+        return last.weights if last.recording is None else None
+
     def nbytes(self) -> int:
         """About what it holds in memory."""
-        own = self.parts[-1].recording.store
-        kept = sum(entry.nbytes for entry in own.entries.values())
+        own = [one for one in (self.parts[-1].recording, self.full) if one is not None]
+        kept = sum(entry.nbytes for one in own for entry in one.store.entries.values())
         kept += sum(part.weights.nbytes for part in self.parts if part.weights is not None)
         return kept * 2 + (0 if self.logits is None else self.logits.nbytes)
 
     def size(self, stack: str) -> tuple[int, int]:
         """Rows and keys of a stack."""
         self._check_stack(stack)
+        if self._glanced is not None:
+            return self.parts[-1].rows.stop, self._glanced.shape[-1]
         with self.lock:
             rows, keys = _head(self.parts[-1].view, stack, 0, 0).shape
         return rows, keys

@@ -8,27 +8,25 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from regard.engine.attention import Attention
-from regard.engine.call import Call
-from regard.engine.observers import Request, listening
+from regard.engine.observers import listening
 from regard.errors import InputError, UnavailableError
+from regard.hear.intercept import prepared
 from regard.hear.weights import device_of
 from regard.intervene import Probe, estimated_effects, knock_out
 from regard.models import Loaded
+from regard.play.follow import Advanced, LayerFollower, nothing
 from regard.play.reading import FRAMES, Part, Reading
 from regard.play.requests import ReadRequest
 from regard.play.sound import one_clip
 from regard.play.state import PromptState
-from regard.recorder import Recorder, record
+from regard.recorder import record
 from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
 from regard.recorder.sound import Clip, drive_clip
 from regard.recorder.tokens import check_length, positions_of, texts_of
@@ -42,66 +40,18 @@ KEPT_BYTES: Final = 2**30  # of readings; the newest is kept whatever it takes
 _KEPT: Final = 256
 SHORT: Final = 64  # tokens up to which all weights are kept
 LONG: Final = 200  # tokens from which on layers are shown as they come
-_HEAVY: Final = 24
 _SOUNDS: Final = 4
 _MOST_EFFECTS: Final = 128  # tokens
 _CANDIDATES: Final = 12
 _MOMENT: Final = 0.005  # seconds
 
 
-@dataclass(frozen=True)
-class Progress:
-    """A layer that is done, of so many; of a long prompt also its words, and the heaviest keys of
-    the last one in this layer, as a mean over heads."""
-
-    done: int
-    of: int
-    texts: Sequence[str] | None = None  # with the first layer
-    heavy: Sequence[tuple[int, float]] = ()
-
-
-Advanced: TypeAlias = Callable[[Progress], None]
+class _OvertakenError(Exception):
+    """Somebody waits for a reading, which goes first."""
 
 
 class ForgottenError(UnavailableError):
     """A reading that this process does not have, or no longer; to be read again."""
-
-
-def nothing(*_: Progress) -> None:
-    """Nobody follows."""
-
-
-class LayerFollower:
-    """Follows the layers of a running model; between two of them it can be given up."""
-
-    def __init__(self, places: int, go_on: Callable[[], None], advanced: Advanced) -> None:
-        self._places, self._go_on, self._advanced = places, go_on, advanced
-        self._done = 0
-        self.keeps_weights = False
-        self.weights: list[Array] = []  # (heads, rows, keys) of each layer, of a short prompt
-        self.texts: Sequence[str] | None = None
-
-    def wants(self, call: Call) -> Request[None]:
-        """Nothing more than what is recorded."""
-        return Request()
-
-    def heard(self, attention: Attention, request: Request[None]) -> None:
-        """One more layer."""
-        self._go_on()
-        self._done += 1
-        if self.keeps_weights:
-            self.weights.append(attention.dense()[0].float().cpu().numpy())
-        first = self._done == 1
-        heavy = self._heavy(attention) if self.texts is not None else ()
-        texts = self.texts if first else None
-        self._advanced(Progress(self._done, self._places, texts, heavy))
-
-    def _heavy(self, attention: Attention) -> Sequence[tuple[int, float]]:
-        """The keys of the last row with the largest mean weight."""
-        last = attention.shape[-2] - 1
-        mean = attention.rows([last]).float().flatten(0, -2).mean(0)
-        best = mean.topk(min(_HEAVY, len(mean)))
-        return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
 
 
 class Session:
@@ -114,6 +64,8 @@ class Session:
         self._run_lock, self._kept_lock = Lock(), Lock()
         self._waiting = 0  # readings that somebody waits for
         self._is_closed = False
+        # layers and heads, once it is known that each of them can be heard without a recording
+        self._heard: tuple[int, int] | None = None
         self._kept: OrderedDict[str, Reading] = OrderedDict()
         self._sounds: OrderedDict[str, Clip] = OrderedDict()
 
@@ -194,14 +146,27 @@ class Session:
         self._keep(made)
         return made
 
-    def recording(self, reading: Reading, go_on: Callable[[], None] = nothing) -> Recording:
-        """Of all rows at once: a reading that grew token by token is recorded once more."""
-        if len(reading.parts) == 1:
+    def recording(
+        self, reading: Reading, go_on: Callable[[], None] = nothing, *, urgent: bool = True
+    ) -> Recording:
+        """Of all rows at once: a reading that grew token by token, or whose weights alone were
+        kept, is read once more and recorded. What is not urgent begins anew when somebody waits
+        for a reading."""
+        if len(reading.parts) == 1 and reading.parts[0].recording is not None:
             return reading.parts[0].recording
-        with self._running(go_on):
-            if reading.full is None:
-                reading.full = self._from_start(reading.state, go_on, nothing).parts[0].recording
-            return reading.full
+
+        def go_on_alone() -> None:
+            go_on()
+            if self._waiting and not urgent:
+                raise _OvertakenError
+
+        while True:
+            with suppress(_OvertakenError), self._running(go_on, urgent=urgent):
+                if reading.full is None:
+                    again = self._from_start(reading.state, go_on_alone, nothing, recorded=True)
+                    reading.full = again.parts[0].recording
+                assert reading.full is not None
+                return reading.full
 
     def effects(
         self, reading: Reading, go_on: Callable[[], None] = nothing
@@ -278,54 +243,98 @@ class Session:
         return readable(texts_of(self.tokenizer, ids))
 
     def _from_start(
-        self, state: PromptState, go_on: Callable[[], None], advanced: Advanced
+        self,
+        state: PromptState,
+        go_on: Callable[[], None],
+        advanced: Advanced,
+        recorded: bool = False,
     ) -> Reading:
         ids = torch.tensor([state.ids], device=device_of(self.model))
         texts = self._texts(state.ids)
         if not is_causal_model(self.model):
-            return self._encode(state, ids, texts, go_on, advanced)
+            alike = self._similarity(state) if state.pair else None
+            kinds = {"token_type_ids": ids.new_tensor([state.pair])} if state.pair else {}
+            part, _ = self._run(
+                state, lambda: {"input_ids": ids, **kinds}, go_on, advanced, recorded
+            )
+            return Reading(state, texts, (part,), similarity=alike)
         from transformers import DynamicCache
 
-        cache = DynamicCache(config=self.model.config)
-        part, logits = self._run(state, ids, cache, go_on, advanced)
-        return Reading(state, texts, (part,), logits, cache)
+        def inputs() -> dict[str, Any]:
+            return {"input_ids": ids, "past_key_values": DynamicCache(config=self.model.config)}
+
+        part, found = self._run(state, inputs, go_on, advanced, recorded)
+        return Reading(state, texts, (part,), _last_logits(found), found.past_key_values)
 
     def _step(
         self, state: PromptState, before: Reading, go_on: Callable[[], None], advanced: Advanced
     ) -> Reading:
         """One more token; what was there before stays as it is, for whoever goes back."""
         ids = torch.tensor([state.ids[-1:]], device=device_of(self.model))
-        cache = copy.deepcopy(before.cache)
-        part, logits = self._run(state, ids, cache, go_on, advanced)
-        texts = self._texts(state.ids)
-        return Reading(state, texts, (*before.parts, part), logits, cache)
+
+        def inputs() -> dict[str, Any]:
+            return {"input_ids": ids, "past_key_values": copy.deepcopy(before.cache)}
+
+        part, found = self._run(state, inputs, go_on, advanced)
+        parts = (*before.parts, part)
+        return Reading(
+            state, self._texts(state.ids), parts, _last_logits(found), found.past_key_values
+        )
 
     def _run(
-        self, state: PromptState, ids: Tensor, cache: Any, go_on: Callable[[], None],
+        self,
+        state: PromptState,
+        inputs: Callable[[], dict[str, Any]],
+        go_on: Callable[[], None],
         advanced: Advanced,
-    ) -> tuple[Part, Any]:  # fmt: skip
-        """These tokens as the last ones of the state, and the logits (vocabulary,) behind them."""
-        few = keeps_last_logits(self.model)
-        with self._recorded(state, go_on, advanced) as (recorder, weights):
-            found = self.model(input_ids=ids, past_key_values=cache, use_cache=True, **few)
-            logits = found.logits[0, -1].float()
+        recorded: bool = False,
+    ) -> tuple[Part, Any]:
+        """The model on these inputs, whose tokens are the last ones of the state: what is known of
+        their rows, and what the model returned.
+
+        A short prompt needs no recording: its weights are everything that is looked at first.
+        """
+        if not recorded and self._heard is not None and len(state.ids) <= SHORT:
+            given = inputs()
+            with self._listened(state, go_on, advanced, prepared(self.model)) as weights:
+                found = self._forward(given)
+            if [one.shape[0] for one in weights] == [self._heard[1]] * self._heard[0]:
+                return Part(_rows(state, given), weights=np.stack(weights)), found
+            self._heard = None  # a model that attends otherwise in some prompts
+        given = inputs()
+        recorder = record(self.model, tokenizer=self.tokenizer)
+        recorder.name = self.name
+        with self._listened(state, go_on, advanced, recorder) as weights:
+            found = self._forward(given)
             title = " ".join(self.tokenizer.decode(state.ids).split())[:80]
-            recorder.say(0, title=title, next=guesses(logits, self.tokenizer))
-        stop = len(state.ids)
-        part = _part(recorder.recording, range(stop - ids.shape[1], stop), weights)
-        return part, logits.cpu().numpy().copy()
+            likely = {}
+            if is_causal_model(self.model):
+                likely = {"next": guesses(found.logits[0, -1].float(), self.tokenizer)}
+            recorder.say(0, title=title, **likely)
+        recording = recorder.recording
+        stacks = recording.prompts[0].stacks
+        if not weights or list(stacks.items()) != [("", (len(weights), len(weights[0])))]:
+            return Part(_rows(state, given), recording), found
+        self._heard = stacks[""]
+        return Part(_rows(state, given), recording, np.stack(weights)), found
+
+    def _forward(self, given: dict[str, Any]) -> Any:
+        few = keeps_last_logits(self.model) if "past_key_values" in given else {}
+        return self.model(**given, **few)
 
     @contextmanager
-    def _recorded(
-        self, state: PromptState, go_on: Callable[[], None], advanced: Advanced
-    ) -> Iterator[tuple[Recorder, list[Array]]]:
-        """The model, recorded in memory without what is switched off. Between layers it is seen
+    def _listened(
+        self,
+        state: PromptState,
+        go_on: Callable[[], None],
+        advanced: Advanced,
+        heard: AbstractContextManager[Any],
+    ) -> Iterator[list[Array]]:
+        """The model, without what is switched off, while it can be heard. Between layers it is seen
         whether anybody still waits; of a short prompt all weights are kept on the way, which takes
         less time than to ask for them head by head."""
         edges = [edge.as_edge() for edge in state.edges]
         without = nullcontext() if state.is_whole else knock_out(self.model, state.heads, edges)
-        recorder = record(self.model, tokenizer=self.tokenizer)
-        recorder.name = self.name
 
         def go_on_here() -> None:
             self._check_open()
@@ -335,25 +344,12 @@ class Session:
         follower.keeps_weights = 0 < len(state.ids) <= SHORT
         if len(state.ids) >= LONG:
             follower.texts = self._texts(state.ids)
-        with torch.inference_mode(), without, recorder, listening(follower):
-            yield recorder, follower.weights
+        with torch.inference_mode(), without, heard, listening(follower):
+            yield follower.weights
 
     def _places(self) -> int:
         config = getattr(self.model.config, "text_config", None) or self.model.config
         return int(getattr(config, "num_hidden_layers", 1))
-
-    def _encode(
-        self, state: PromptState, ids: Tensor, texts: list[str], go_on: Callable[[], None],
-        advanced: Advanced,
-    ) -> Reading:  # fmt: skip
-        """A model that reads and writes nothing; of two sentences, how alike it makes them."""
-        kinds = {"token_type_ids": ids.new_tensor([state.pair])} if state.pair else {}
-        with self._recorded(state, go_on, advanced) as (recorder, weights):
-            self.model(input_ids=ids, **kinds)
-            recorder.say(0, title=" ".join(self.tokenizer.decode(state.ids).split())[:80])
-        part = _part(recorder.recording, range(len(state.ids)), weights)
-        alike = self._similarity(state) if state.pair else None
-        return Reading(state, texts, (part,), similarity=alike)
 
     def _similarity(self, state: PromptState) -> float:
         """The cosine of the two sentences, each encoded alone: their mean vectors."""
@@ -385,18 +381,24 @@ class Session:
         """What a model of speech writes down, and where in the sound each word looks."""
         with self._kept_lock:
             clip = self._sounds[state.sound]
-        with self._recorded(state, go_on, advanced) as (recorder, _):
+        recorder = record(self.model, tokenizer=self.tokenizer)
+        recorder.name = self.name
+        with self._listened(state, go_on, advanced, recorder):
             drive_clip(recorder, clip, 0)
         view = recorder.recording.prompts[0]
-        part = Part(recorder.recording, range(len(view.tokens)))
+        part = Part(range(len(view.tokens)), recorder.recording)
         return Reading(state, view.tokens, (part,), frames=max(round(clip.seconds * FRAMES), 1))
 
 
-def _part(recording: Recording, rows: range, weights: Sequence[Array]) -> Part:
-    """With the weights (layers, heads, rows, keys) where every layer was kept."""
-    stacks = recording.prompts[0].stacks
-    is_whole = list(stacks.values()) == [(len(weights), weights[0].shape[0])] if weights else False
-    return Part(recording, rows, np.stack(weights) if is_whole else None)
+def _rows(state: PromptState, given: dict[str, Any]) -> range:
+    stop = len(state.ids)
+    return range(stop - given["input_ids"].shape[1], stop)
+
+
+def _last_logits(found: Any) -> Array:
+    """(vocabulary,) float32 of the next token."""
+    logits: Array = found.logits[0, -1].float().cpu().numpy().copy()
+    return logits
 
 
 def _kind_of(loaded: Loaded) -> Kind:
