@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import type { Likely } from "./api";
-import { candidates, PLAIN, type Sampling, shares } from "./sampling";
+import { candidates, isPlain, PLAIN, type Sampling, shares } from "./sampling";
 import { tokenText } from "./spelling";
 import type { Shown } from "./store";
 
@@ -21,7 +21,10 @@ export function barsOf(whole: Shown, shown: Shown, sampling: Sampling): Bar[] {
   const heat = sampling.temperature > 0 ? sampling.temperature : 1e-3;
   const before = shares(whole.logits, heat);
   const after = shares(shown.logits, heat);
-  const kept = new Set(candidates(shown.logits, sampling).map((one) => one.id));
+  // without top-k and top-p nothing is left out, and no vocabulary has to be sorted
+  const kept = isPlain(sampling)
+    ? null
+    : new Set(candidates(shown.logits, sampling).map((one) => one.id));
   const named = new Map<number, Likely>();
   for (const one of [...(shown.reading.next ?? []), ...(whole.reading.next ?? [])]) {
     named.set(one.id, one);
@@ -32,7 +35,7 @@ export function barsOf(whole: Shown, shown: Shown, sampling: Sampling): Bar[] {
     .slice(0, BARS)
     .map(({ id, text }) => ({
       ...{ id, text, before: before[id] ?? 0, after: after[id] ?? 0 },
-      isKept: kept.has(id),
+      isKept: kept?.has(id) ?? true,
     }));
 }
 

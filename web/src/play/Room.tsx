@@ -1,4 +1,4 @@
-import { useSignal, useSignalEffect } from "@preact/signals";
+import { computed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { sentence } from "../maths/format";
 import { Notice } from "../parts/Notice";
@@ -20,6 +20,12 @@ import "./next.css";
 import "./heads.css";
 
 const KEPT = "regard-play";
+// as text, which is the same text while only the head that is looked at changes
+const asked = computed(() => JSON.stringify(askedOf(place.value)));
+const askedBeside = computed(() => {
+  const { b, off = "" } = place.value;
+  return JSON.stringify(b ? askedOf({ p: b, off }) : null);
+});
 const NONE: ReadonlySet<number> = new Set();
 
 /** A model that answers, and whose attention can be changed. */
@@ -52,11 +58,10 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
   const second = useMemo(() => new Readings(server), [server]);
   useRemembered();
   useSignalEffect(() => {
-    void readings.ask(askedOf(place.value));
+    void readings.ask(JSON.parse(asked.value));
   });
   useSignalEffect(() => {
-    const { b, off = "" } = place.value;
-    void second.ask(b ? askedOf({ p: b, off }) : null);
+    void second.ask(JSON.parse(askedBeside.value));
   });
   useScript(about.script, readings);
   useEffect(() => {

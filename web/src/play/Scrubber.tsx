@@ -41,7 +41,7 @@ export function Scrubber({ stack, stacks, at }: Props) {
           name="Layer"
           value={at.layer}
           most={stack.layers - 1}
-          onValue={(layer) => pick({ ...at, layer }, how)}
+          onValue={(layer) => choose({ ...at, layer }, how)}
         />
       )}
       {how === "head" && (
@@ -49,16 +49,11 @@ export function Scrubber({ stack, stacks, at }: Props) {
           name="Head"
           value={at.head}
           most={stack.heads - 1}
-          onValue={(head) => pick({ ...at, head }, how)}
+          onValue={(head) => choose({ ...at, head }, how)}
         />
       )}
     </div>
   );
-}
-
-function pick(at: Chosen, how: Mode): void {
-  choose(at);
-  setMode(how);
 }
 
 interface SliderProps {

@@ -1,4 +1,5 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { theme } from "../shell/theme";
 import type { Block, Card } from "./api";
 import { rgbOf } from "./ink";
 import { type Chosen, choose, labelOf, mode, off, pinWord, toggleHead } from "./place";
@@ -112,7 +113,7 @@ function Thumbnail({ block, at }: { block: Block; at: Chosen }) {
       image.data[4 * n + 3] = 255 * Math.sqrt(Math.min(weight, 1));
     }
     pen.putImageData(image, 0, 0);
-  });
+  }, [block, at.layer, at.head, theme.value]);
   return (
     <canvas
       ref={canvas}

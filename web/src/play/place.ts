@@ -77,12 +77,16 @@ export function submit(words: Readonly<Record<string, string>>): void {
   go({ ...kept, view: "play", ...Object.fromEntries(given) });
 }
 
-export function choose(which: Chosen): void {
-  amend({ at: labelOf(which), mode: undefined });
+export function choose(which: Chosen, how: Mode = "head"): void {
+  amend({ at: labelOf(which), mode: wordFor(how) });
 }
 
 export function setMode(next: Mode): void {
-  amend({ mode: next === "head" ? undefined : next });
+  amend({ mode: wordFor(next) });
+}
+
+function wordFor(how: Mode): string | undefined {
+  return how === "head" ? undefined : how;
 }
 
 export function pinWord(row: number | null): void {

@@ -10,6 +10,11 @@ export interface Sampling {
 
 export const PLAIN: Sampling = { temperature: 1, topK: 0, topP: 1 };
 
+/** Whether every token may be drawn. */
+export function isPlain({ temperature, topK, topP }: Sampling): boolean {
+  return temperature > 0 && topK === 0 && topP >= 1;
+}
+
 /** Shares of all tokens: softmax(logits / temperature). */
 export function shares(logits: Float32Array, temperature = 1): Float64Array {
   const result = new Float64Array(logits.length);

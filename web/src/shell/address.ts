@@ -25,26 +25,48 @@ export const place = computed(() => current.value);
 let hasHistory = true;
 
 function remember(next: Place, how: "push" | "replace"): void {
+  if (how === "push" && pending) write("replace"); // the step back leads to what was left
   current.value = next;
+  if (how === "replace" && performance.now() < quietUntil) {
+    if (!pending) pending = setTimeout(() => write("replace"), SPARED);
+    return;
+  }
+  write(how);
+}
+
+// A slider that is dragged changes the place sixty times a second; browsers refuse addresses that
+// are written as often.
+const SPARED = 100; // milliseconds
+let quietUntil = 0;
+let pending: ReturnType<typeof setTimeout> | undefined;
+
+function write(how: "push" | "replace"): void {
+  clearTimeout(pending);
+  pending = undefined;
   if (!hasHistory) return;
+  quietUntil = performance.now() + SPARED;
   try {
-    if (how === "push") history.pushState(null, "", written(next));
-    else history.replaceState(null, "", written(next));
+    if (how === "push") history.pushState(null, "", written(current.peek()));
+    else history.replaceState(null, "", written(current.peek()));
   } catch {
     hasHistory = false;
   }
+}
+
+/** The browser went somewhere by itself; what was to be written belongs to the place it left. */
+function arrive(): void {
+  clearTimeout(pending);
+  pending = undefined;
+  current.value = read();
 }
 
 /** Start from the address; returns the server's token, which is remembered for reloads. */
 export function startAddress(): string {
   const { [TOKEN]: token, ...rest } = read();
   remember(rest, "replace");
-  addEventListener("hashchange", () => {
-    current.value = read();
-  });
-  addEventListener("popstate", () => {
-    current.value = read();
-  });
+  addEventListener("hashchange", arrive);
+  addEventListener("popstate", arrive);
+  addEventListener("pagehide", () => pending && write("replace"));
   addEventListener("click", follow);
   return keptToken(token);
 }
@@ -52,6 +74,7 @@ export function startAddress(): string {
 /** In a notebook's frame a link to a fragment would load the notebook itself into the frame. */
 function follow(event: MouseEvent): void {
   const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
+  if (link && pending) write("replace");
   if (hasHistory || event.defaultPrevented || !link) return;
   event.preventDefault();
   current.value = read(link.getAttribute("href") ?? "");
