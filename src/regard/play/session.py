@@ -9,8 +9,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from threading import Lock
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ from regard.recording.stores import Array
 from regard.recording.token_text import readable
 from regard.viewer.work import GivenUpError
 
+_Made = TypeVar("_Made")
 Kind: TypeAlias = Literal["text", "pair", "sound"]
 KEPT_BYTES: Final = 2**30  # of readings; the newest is kept whatever it takes
 _KEPT: Final = 256
@@ -155,18 +157,17 @@ class Session:
         if len(reading.parts) == 1 and reading.parts[0].recording is not None:
             return reading.parts[0].recording
 
-        def go_on_alone() -> None:
-            go_on()
-            if self._waiting and not urgent:
-                raise _OvertakenError
+        def make() -> Recording:
+            if reading.full is None:
+                again = self._from_start(reading.state, go_on, nothing, recorded=True)
+                reading.full = again.parts[0].recording
+            assert reading.full is not None
+            return reading.full
 
-        while True:
-            with suppress(_OvertakenError), self._running(go_on, urgent=urgent):
-                if reading.full is None:
-                    again = self._from_start(reading.state, go_on_alone, nothing, recorded=True)
-                    reading.full = again.parts[0].recording
-                assert reading.full is not None
-                return reading.full
+        if not urgent:
+            return self._in_background(make, go_on)
+        with self._running(go_on):
+            return make()
 
     def effects(
         self, reading: Reading, go_on: Callable[[], None] = nothing
@@ -177,15 +178,13 @@ class Session:
         ids = reading.state.ids
         if reading.logits is None or not reading.state.is_whole or len(ids) > _MOST_EFFECTS:
             return []
-        with self._running(go_on, urgent=False):
-            about = estimated_effects(self.model, ids)
-            probe = Probe(self.model, ids)
+        about = self._in_background(lambda: estimated_effects(self.model, ids), go_on)
+        probe = self._in_background(lambda: Probe(self.model, ids), go_on)
         target = int(probe.targets[0, 0])
         before = float(probe.logits[0, -1].softmax(-1)[target])
         measured = []
         for label in sorted(about, key=lambda one: -abs(about[one]))[:_CANDIDATES]:
-            with self._running(go_on, urgent=False):
-                change = probe.effect(label).delta_logprob
+            change = self._in_background(partial(probe.effect, label), go_on).delta_logprob
             measured.append((label, before, before * math.exp(change)))
         return sorted(measured, key=lambda one: -abs(one[2] - one[1]))
 
@@ -194,6 +193,20 @@ class Session:
         """Heads that follow the sound, as a model of speech names them itself."""
         heads = getattr(self.model.generation_config, "alignment_heads", None) or ()
         return [f"cross.L{layer}H{head}" for layer, head in heads] if self.kind == "sound" else []
+
+    def _in_background(self, make: Callable[[], _Made], go_on: Callable[[], None]) -> _Made:
+        """What runs the model and is not urgent: it lets every reading that waits go first, and
+        begins anew when one comes while a layer is computed."""
+
+        def go_on_alone() -> None:
+            go_on()
+            if self._waiting:
+                raise _OvertakenError
+
+        follower = LayerFollower(0, go_on_alone, nothing)
+        while True:
+            with suppress(_OvertakenError), self._running(go_on, urgent=False), listening(follower):
+                return make()
 
     @contextmanager
     def _running(self, go_on: Callable[[], None], *, urgent: bool = True) -> Iterator[None]:
