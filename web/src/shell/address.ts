@@ -27,24 +27,27 @@ let hasHistory = true;
 function remember(next: Place, how: "push" | "replace"): void {
   if (how === "push" && pending) write("replace"); // the step back leads to what was left
   current.value = next;
-  if (how === "replace" && performance.now() < quietUntil) {
-    if (!pending) pending = setTimeout(() => write("replace"), SPARED);
-    return;
-  }
-  write(how);
+  if (how === "push" || isQuiet()) write(how);
+  else if (!pending) pending = setTimeout(() => write("replace"), SECOND / OFTEN);
 }
 
 // A slider that is dragged changes the place sixty times a second; browsers refuse addresses that
 // are written as often.
-const SPARED = 100; // milliseconds
-let quietUntil = 0;
+const SECOND = 1000; // milliseconds
+const OFTEN = 10; // times a second
+const writings: number[] = []; // when the last ones were
 let pending: ReturnType<typeof setTimeout> | undefined;
+
+function isQuiet(): boolean {
+  return performance.now() - (writings[0] ?? -SECOND) >= SECOND || writings.length < OFTEN;
+}
 
 function write(how: "push" | "replace"): void {
   clearTimeout(pending);
   pending = undefined;
   if (!hasHistory) return;
-  quietUntil = performance.now() + SPARED;
+  writings.push(performance.now());
+  if (writings.length > OFTEN) writings.shift();
   try {
     if (how === "push") history.pushState(null, "", written(current.peek()));
     else history.replaceState(null, "", written(current.peek()));
