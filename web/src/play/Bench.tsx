@@ -103,7 +103,7 @@ export function Bench({ about, readings, second }: Props) {
         {shown.logits && (
           <>
             <NextTokens {...{ whole, shown, sampling }} onAppend={append} />
-            <Writing {...{ shown, sampling }} isBusy={readings.busy.value} />
+            <Writing {...{ shown, sampling }} busy={readings.busy} positions={about.positions} />
           </>
         )}
         {other?.logits && (

@@ -1,4 +1,4 @@
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { count } from "../maths/format";
 import { place } from "../shell/address";
@@ -7,7 +7,7 @@ import { submit } from "./place";
 
 interface Props {
   readonly about: About;
-  readonly progress: Progress | null;
+  readonly progress: Signal<Progress | null>;
   readonly onSound: (file: File) => void;
 }
 
@@ -17,7 +17,7 @@ export function PromptBox({ about, progress, onSound }: Props) {
   return <TextForm isPair={about.kind === "pair"} progress={progress} />;
 }
 
-function TextForm({ isPair, progress }: { isPair: boolean; progress: Progress | null }) {
+function TextForm({ isPair, progress }: { isPair: boolean; progress: Signal<Progress | null> }) {
   const { p = "", q = "", b = "" } = place.value;
   const first = useSignal(p);
   const second = useSignal(isPair ? q : b);
@@ -132,9 +132,9 @@ function SoundForm({ progress, onSound }: Omit<Props, "about">) {
 }
 
 /** How far the model is, layer by layer. */
-function Layers({ progress }: { progress: Progress | null }) {
-  if (!progress) return null;
-  const { done, of, texts } = progress;
+function Layers({ progress }: { progress: Signal<Progress | null> }) {
+  if (!progress.value) return null;
+  const { done, of, texts } = progress.value;
   return (
     <>
       {texts && (

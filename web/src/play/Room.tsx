@@ -1,4 +1,4 @@
-import { computed, useSignal, useSignalEffect } from "@preact/signals";
+import { computed, type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { sentence } from "../maths/format";
 import { Notice } from "../parts/Notice";
@@ -69,10 +69,12 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
   }, [place.value.p]);
   const shown = readings.shown.value;
   const failed = readings.error.value ?? second.error.value;
-  const busy = readings.progress.value;
-  // a long prompt that is new: its words are here before the model is through
-  const isNew = busy?.texts && busy.texts.join() !== shown?.reading.texts.join();
-  const preview = isNew ? busy : null;
+  // a long prompt that is new: its words are here before the model is through. Signals are handed
+  // on as they are, lest every layer that is done draw the whole room again
+  const isComing = useComputed(() => {
+    const texts = readings.progress.value?.texts;
+    return texts !== undefined && texts.join() !== readings.shown.value?.reading.texts.join();
+  });
   const sound = async (file: File) => {
     try {
       submit({ sound: await server.sound(file) });
@@ -82,7 +84,7 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
     }
   };
   return (
-    <div class="play-room" data-part="play-room" data-busy={readings.busy.value}>
+    <div class="play-room" data-part="play-room" data-busy={readings.busy}>
       <Header
         {...{ about, readings }}
         at={chosen.value}
@@ -90,7 +92,7 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
           tourStep.value = 0;
         }}
       />
-      <PromptBox about={about} progress={busy} onSound={sound} />
+      <PromptBox about={about} progress={readings.progress} onSound={sound} />
       {failed && (
         <div data-part="failed">
           <Notice kind="error">{sentence(failed.message.replace(/\.$/, ""))}</Notice>
@@ -98,22 +100,26 @@ function Frame({ about, server }: { about: About; server: PlayServer }) {
       )}
       <Tour readings={readings} />
       <main class="play-main">
-        {preview ? (
-          <Coming progress={preview} />
+        {isComing.value ? (
+          <Coming progress={readings.progress} />
         ) : shown ? (
           <Bench {...{ about, readings, second }} />
         ) : (
-          !readings.busy.value && !failed && <Start about={about} />
+          !failed && <Beginning {...{ about, readings }} />
         )}
       </main>
     </div>
   );
 }
 
+function Beginning({ about, readings }: { about: About; readings: Readings }) {
+  return readings.busy.value ? null : <Start about={about} />;
+}
+
 /** The words of a long prompt while the model reads them: what the last one attends to in the layer
  * that was done last, as a mean over its heads. */
-function Coming({ progress }: { progress: Progress }) {
-  const { texts = [], heavy = [] } = progress;
+function Coming({ progress }: { progress: Signal<Progress | null> }) {
+  const { texts = [], heavy = [] } = progress.value ?? {};
   const keys = useMemo(() => heavy.map(([key, weight]) => ({ key, weight })), [heavy]);
   return (
     <div class="play-coming" data-part="coming" aria-busy="true">

@@ -1,10 +1,11 @@
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { amend, place } from "../shell/address";
 import { setTokens, tokensBehind } from "./place";
 import { candidates, drawn, PLAIN, type Sampling } from "./sampling";
 import type { Shown } from "./store";
 
+const MOST = 2048; // tokens, where the model has no limit of its own
 const PAUSE = 250; // milliseconds between two tokens
 
 function number(text: string | undefined, least: number, most: number, without: number): number {
@@ -54,14 +55,17 @@ export function step(shown: Shown, sampling: Sampling): void {
 interface Props {
   readonly shown: Shown;
   readonly sampling: Sampling;
-  readonly isBusy: boolean;
+  readonly busy: Signal<boolean>;
+  /** Tokens that the model takes at most. */
+  readonly positions: number | null;
 }
 
 /** Step, play, pause, back; and how tokens are drawn. */
-export function Writing({ shown, sampling, isBusy }: Props) {
+export function Writing({ shown, sampling, busy, positions }: Props) {
+  const isBusy = busy.value;
   const isPlaying = useSignal(false);
   const behind = shown.asked.more.length;
-  const isFull = shown.reading.ids.length >= 2048;
+  const isFull = shown.reading.ids.length >= (positions ?? MOST);
   useEffect(() => {
     if (!isPlaying.value || isBusy) return;
     if (isFull) {
