@@ -17,17 +17,17 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: page  ## a real model reads an essay; what its heads did is left in demo.regard and demo.html
-	@if [ -f demo.regard ]; then $(BIN)/regard show demo.regard; \
-	else $(MAKE) --no-print-directory demo.regard; fi
+	@$(MAKE) --no-print-directory demo.regard
 	@$(BIN)/regard show demo.regard L17H3 --row 671
-	@$(BIN)/regard report demo.regard -o demo.html --overwrite
-	@$(MAKE) --no-print-directory lesson
 	@echo
-	@echo 'Open demo.html (what its heads did) and lesson.html (how attention works) in a browser.'
+	@$(BIN)/regard report demo.regard -o demo.html --overwrite > /dev/null
+	@$(BIN)/regard learn "The cat sat" --save lesson.html --overwrite > /dev/null
+	@echo 'That was one row of one head: "hundred" looks at the words that followed it before.'
 	@echo 'Next, with the commands in $(BIN):'
-	@echo '  regard view demo.regard            every head, zoomed down to the exact number'
-	@echo '  regard report demo.regard          what the heads do, with evidence'
-	@echo '  regard learn "The cat sat" --web   the lesson, every number editable'
+	@echo '  regard view demo.regard    all 270 heads in the browser, zoomed to the exact number'
+	@echo '  regard show demo.regard    all heads in the terminal'
+	@echo '  regard play                type a prompt, switch heads off, watch the answer change'
+	@echo 'Or open demo.html (12 heads, one file) and lesson.html (how attention works).'
 
 play: page  ## a page with a model behind it: type, point, switch heads off
 	@$(BIN)/regard play
@@ -40,7 +40,7 @@ page: $(RUN)  ## build the page into the package
 
 # a recording that was interrupted is deleted by make, so that the next demo makes it anew
 demo.regard:
-	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@
+	@$(BIN)/regard record smollm2 --file examples/tides.txt -o $@ > /dev/null
 
 # one worker more than cores, because many tests wait for processes and browsers, and one thread per
 # worker: workers that spin for each other take ten times as long; worksteal: each worker goes

@@ -50,7 +50,7 @@ def torch_is_suitable(python: str) -> bool:
 def install(python: Path, *what: str) -> None:
     """pip install, with its own words on failure and few of them otherwise. Python compiles what
     it imports, which is a small part of what torch and transformers bring."""
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     subprocess.run([*command, "--no-compile", *what], check=True)
 
 
@@ -93,6 +93,7 @@ def main(folder: Path, what: str = "everything") -> None:
         keep = torch_is_suitable(sys.executable)
         _say(f"making {folder} (once)")
         venv.EnvBuilder(with_pip=True, system_site_packages=keep).create(folder)
+    page = _page_begun()
     if not torch_is_suitable(str(python)):
         has_gpu = shutil.which("nvidia-smi") is not None
         torch = f"torch>={'.'.join(map(str, OLDEST_TORCH))}" if has_gpu else CPU_TORCH
@@ -109,6 +110,8 @@ def main(folder: Path, what: str = "everything") -> None:
     else:
         if not has_node():
             install(python, NODE_PACKAGE)
+        if page:
+            page.wait()
         extras = RUNNING if what == "run" else EVERYTHING
         _say("installing transformers and a server" if what == "run" else f"installing {extras}")
         install(
@@ -118,6 +121,14 @@ def main(folder: Path, what: str = "everything") -> None:
             write_tested(python)
     for stamp in (".run",) if what == "run" else (".run", ".ready"):
         (folder / stamp).touch()
+
+
+def _page_begun() -> subprocess.Popen[bytes] | None:
+    """The page is built while torch is unpacked; where that fails, its own build says why."""
+    if not has_node():
+        return None
+    command = [sys.executable, str(ROOT / "tools" / "build_page.py")]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _say(what: str) -> None:
