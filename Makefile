@@ -11,7 +11,7 @@ RUN    := $(VENV)/.run
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: newest resolve matrix demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist clean help
+.PHONY: newest resolve matrix demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -120,6 +120,9 @@ pictures: $(READY) page demo.regard  ## take the screenshots of README and docs 
 
 dist: $(READY) page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel and twine, installed and used
 	@$(BIN)/python tools/dist.py
+
+release-check: $(READY) page  ## whether this commit can be released: versions, archives, the installed wheel and its tests
+	@$(BIN)/python tools/release_check.py
 
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist \

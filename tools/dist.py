@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from build_page import BUILT
 from environment import overlay
@@ -88,57 +89,70 @@ def wheel_without_kernels(source: Path, into: Path) -> Path:
 
 def faults(archive: Path) -> list[str]:
     """Why an sdist or a wheel must not be published."""
+    tag = archive.stem.rpartition("-")[2]
+    if archive.suffix != ".whl" or tag == "any" or _OLDEST in tag:
+        return content_faults(archive)
+    return [f"its platform is {tag}, not {_OLDEST}…", *content_faults(archive)]
+
+
+def content_faults(archive: Path) -> list[str]:
+    """What an sdist or a wheel lacks or must not contain, whatever platform it is tagged for."""
     wheel = archive.suffix == ".whl"
     contents = _wheel_contents(archive) if wheel else _sdist_contents(archive)
-    found = [f"{name} is junk" for name in contents if any(word in name for word in _JUNK)]
+    result = [f"{name} is junk" for name in contents if any(word in name for word in _JUNK)]
     page = _PAGE if wheel else f"src/{_PAGE}"
-    found += [f"{page}/{n} is missing" for n in BUILT if f"{page}/{n}" not in contents]
+    result += [f"{page}/{n} is missing" for n in BUILT if f"{page}/{n}" not in contents]
     libraries = [name for name in contents if name.endswith(".so")]
     if not wheel:
-        return found + [f"{name} is compiled" for name in libraries]
+        return result + [f"{name} is compiled" for name in libraries]
     tops = {PurePosixPath(name).parts[0] for name in contents}
     info = "-".join(archive.name.split("-")[:2]) + ".dist-info"
-    found += [f"{top} does not belong into a wheel" for top in sorted(tops - {"regard", info})]
-    tag = archive.stem.rpartition("-")[2]
-    if tag != "any" and _OLDEST not in tag:
-        found.append(f"its platform is {tag}, not {_OLDEST}…")
-    if len(libraries) != (tag != "any"):
-        found.append(f"there are {len(libraries)} libraries in it")
+    result += [f"{top} does not belong into a wheel" for top in sorted(tops - {"regard", info})]
+    if len(libraries) != (not archive.stem.endswith("-any")):
+        result.append(f"there are {len(libraries)} libraries in it")
     for name in libraries:
         if not name.endswith(f"-{hashlib.sha256(contents[name]).hexdigest()[:32]}.so"):
-            found.append(f"{name} was changed after it was named")
-    return found
+            result.append(f"{name} was changed after it was named")
+    return result
 
 
-def use(wheel: Path, folder: Path, path: str = "") -> str:
-    """Install into an empty environment, with the torch and numpy of this one; a lesson, then an
-    attention. On PATH are the environment's own commands and what `path` names: neither compiler
-    nor Node. Returns which kernels computed it; what they leave in their cache is in the folder."""
+class Installed(NamedTuple):
+    """A wheel in an environment of its own, with the torch and numpy of this one."""
+
+    programs: Path  # its commands
+    packages: Path  # its own packages, which come before those of this environment
+    folder: Path  # where commands run: neither the sources nor the caller's home
+
+    def run(self, name: str, *words: str, path: str = "", cwd: Path | None = None) -> str:
+        """What one of its commands prints. On PATH are its own commands and what `path` names;
+        caches are in the folder."""
+        kept = {name: os.environ[name] for name in ("ONEDNN_MAX_CPU_ISA",) if name in os.environ}
+        places = {"HOME": str(self.folder), "XDG_CACHE_HOME": str(self.folder / "cache")}
+        programs = os.pathsep.join(filter(None, [str(self.programs), path]))
+        command = [str(self.programs / name), *words]
+        return _run(command, cwd=cwd or self.folder, env={**kept, **places, "PATH": programs})
+
+
+def install(wheel: Path, folder: Path) -> Installed:
+    """Into an empty environment below the folder, without an index and without dependencies."""
     environment = folder / "environment"
     packages = overlay(environment)
     programs = environment / "bin"
     pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "--quiet"]
-    _run(
-        [
-            *pip,
-            "--disable-pip-version-check",
-            "install",
-            "--ignore-installed",
-            "--no-deps",
-            "--no-index",
-            str(wheel),
-        ]
-    )
-    kept = {name: os.environ[name] for name in ("ONEDNN_MAX_CPU_ISA",) if name in os.environ}
-    places = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
-    settings = {**kept, **places, "PATH": os.pathsep.join(filter(None, [str(programs), path]))}
-    lesson = _run([str(programs / "regard"), "learn", "The cat sat"], cwd=folder, env=settings)
-    if "The cat sat" not in lesson:
-        raise DistError(f"{wheel.name}: the lesson is empty")
-    said = _run([str(programs / "python"), "-c", _USE], cwd=folder, env=settings).splitlines()
-    if not Path(said[0]).is_relative_to(packages):
-        raise DistError(f"{wheel.name}: regard was imported from {said[0]}")
-    return said[1]
+    options = ["--disable-pip-version-check", "--ignore-installed", "--no-deps", "--no-index"]
+    _run([*pip, "install", *options, str(wheel)])
+    return Installed(programs, packages, folder)
+
+
+def use(installed: Installed, path: str = "") -> str:
+    """A lesson, then an attention, without compiler and Node unless `path` has them. Returns which
+    kernels computed it."""
+    if "The cat sat" not in installed.run("regard", "learn", "The cat sat", path=path):
+        raise DistError("the installed wheel prints an empty lesson")
+    origin, kernels = installed.run("python", "-c", _USE, path=path).splitlines()
+    if not Path(origin).is_relative_to(installed.packages):
+        raise DistError(f"regard was imported from {origin}, not from the installed wheel")
+    return kernels
 
 
 def main(into: Path) -> None:
@@ -156,9 +170,9 @@ def main(into: Path) -> None:
             wheel = wheel_with_kernels(source, into, machine)
             made[wheel] = f"not run: this is no {machine}"
             if machine == platform.machine():
-                made[wheel] = use(wheel, Path(work) / machine)
+                made[wheel] = use(install(wheel, Path(work) / machine))
         wheel = wheel_without_kernels(source, into)
-        made[wheel] = use(wheel, Path(work) / "any", os.environ["PATH"])
+        made[wheel] = use(install(wheel, Path(work) / "any"), os.environ["PATH"])
     _run([sys.executable, "-m", "twine", "check", "--strict", *map(str, made)])
     wrong = [f"{path.name}: {fault}" for path in made for fault in faults(path)]
     if wrong:

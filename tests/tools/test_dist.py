@@ -81,14 +81,14 @@ def test_a_wheel_serves_every_python_of_one_machine(dist, wheel):
 
 
 def test_a_wheel_brings_its_kernels(dist, wheel, tmp_path):
-    said = dist.use(wheel, tmp_path)
+    said = dist.use(dist.install(wheel, tmp_path))
     assert said.endswith("kernels, built with the package")
     assert not (tmp_path / "cache").exists()  # nothing was compiled
 
 
 def test_a_wheel_for_any_machine_works_without_a_compiler_too(dist, plain_wheel, tmp_path):
     assert plain_wheel.name.endswith("-py3-none-any.whl") and dist.faults(plain_wheel) == []
-    assert dist.use(plain_wheel, tmp_path) == "no kernels"
+    assert dist.use(dist.install(plain_wheel, tmp_path)) == "no kernels"
 
 
 def test_a_wheel_for_another_machine(dist, source, tmp_path):
