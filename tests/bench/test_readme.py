@@ -77,3 +77,18 @@ def test_what_is_said_below_it_is_measured_too() -> None:
         short[what]["median_ms"] for what in ("bare", "cudnn", "everything")
     )  # fmt: skip
     assert f"a bare call takes {bare} ms (cuDNN {peer}), everything {everything} ms" in said
+
+
+def test_what_is_said_of_models_is_measured_too() -> None:
+    newest = {(row["suite"], row["what"], row["tokens"]): row for row in _rows()}  # rows are dated
+    recorded = [
+        ("record smollm2", "recorded", "2048"),
+        ("record minilm documents", "recorded", "48"),
+    ]
+    llama = [
+        ("gpu llama", what, n) for what in ("statistics", "recorded") for n in ("8192", "32768")
+    ]
+    others = [("decode smollm2", "regard", "64"), ("monitor", "monitored", "1024")]
+    said = re.findall(r"^\| .+ \| ([\d.]+) ×", SPEED.read_text(), re.MULTILINE)
+    assert said == [newest[which]["ratio"] for which in (*recorded, *llama, *others)]
+    assert f"| {newest['page', 'overview', '131072']['median_ms']} ms |" in SPEED.read_text()

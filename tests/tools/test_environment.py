@@ -183,3 +183,11 @@ def test_what_is_tested_with_is_written_down(environment):
         "transformer-lens",
     }
     assert environment.direct_requirements() - pinned <= apart | peers
+
+
+def test_the_page_of_versions_names_them(environment):
+    page = " ".join((environment.ROOT / "docs" / "versions.md").read_text().split())
+    pins = dict(line.split("==") for line in environment.TESTED.read_text().splitlines())
+    torch = environment.CPU_TORCH.partition("==")[2]
+    assert f"transformers {pins['transformers']} and, on machines without" in page
+    assert f"NVIDIA GPU, torch {torch}." in page

@@ -38,7 +38,9 @@ def bench(
         typer.Option(help="Comma-separated sequence lengths.", show_default=False),
     ] = None,
     dims: Annotated[str, typer.Option(help="Comma-separated head dimensions.")] = "64,128",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(help="Precision: float32, bfloat16 or float16.")
+    ] = "float32",
     only: Annotated[
         str | None,
         typer.Option(
@@ -55,8 +57,8 @@ def bench(
 
     cpu compares with torch's fused attention. gpu compares with cuDNN, flash, FlexAttention and
     eager on an NVIDIA GPU, in time and memory, and records a model of 8 billion random weights; it
-    takes five minutes (see docs/gpu.md). record reads a prompt with smollm2 and 1,000 short
-    documents with minilm, plainly and while they are recorded. Results are checked before they are
+    takes about six minutes (see docs/gpu.md). record runs smollm2 on a prompt and minilm on 1,000
+    short documents, with and without recording them. Results are checked before they are
     timed. Times are medians; each ratio is relative to the peer in the same round, so below 1 is
     faster.
     """

@@ -6,10 +6,13 @@ from typing import Final
 
 START: Final = (
     ('regard learn "The cat sat" --web', "attention step by step, every number editable"),
-    ("regard play", "type to a real model, and switch its attention off"),
-    ('regard record smollm2 --text "The capital of France is"', "what a real model looks at"),
-    ("regard view run.regard", "every head of it in the browser"),
-    ("regard doctor", "what this machine can run"),
+    ("regard play", "type a prompt, see its attention, switch heads off"),
+    (
+        'regard record smollm2 --text "The capital of France is"',
+        "what every head of a real model attends to",
+    ),
+    ("regard view run.regard", "the recording in the browser, down to single weights"),
+    ("regard doctor", "what is installed, and what is missing"),
 )
 
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {

@@ -24,7 +24,7 @@ def export(
     file: Path = typer.Argument(
         ..., metavar="FILE", help="A recording, or a folder of one per rank."
     ),
-    to: str = typer.Option(..., help="csv, parquet, npz or safetensors."),
+    to: str = typer.Option(..., help="Format: csv, parquet, npz or safetensors."),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="The file to write. Default: next to FILE, with the same name."
     ),

@@ -54,7 +54,7 @@ class _Verbs(TyperGroup):
 app = typer.Typer(
     name="regard",
     cls=_Verbs,
-    help="Attention you can see.",
+    help="Attention you can see: learn how it works, record a model, explore every head.",
     pretty_exceptions_enable=False,  # an unexpected error shows the plain traceback
     rich_markup_mode=None,  # plain --help: starts faster, reads the same in a pipe
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -75,7 +75,7 @@ def _regard(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
-    """Attention you can see."""
+    """Attention you can see: learn how it works, record a model, explore every head."""
     if version:
         import regard
 

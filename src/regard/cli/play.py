@@ -19,21 +19,26 @@ def play(
         autocompletion=known_names,
     ),
     script: Path | None = typer.Option(
-        None, "--script", metavar="FILE", help="Replay a scenario: prompts, hovers, knock-outs."
+        None,
+        "--script",
+        metavar="FILE",
+        help="Replay a scenario: one step per line (see docs/play.md).",
     ),
-    device: str | None = typer.Option(None, "--device", help="cpu, cuda, cuda:1 …"),
+    device: str | None = typer.Option(
+        None, "--device", help="Device to run on: cpu, cuda, cuda:1 …"
+    ),
     port: int | None = typer.Option(
-        None, help="Port on 127.0.0.1; 0 picks a free one. Default: 7437 where it is free."
+        None, help="Port on 127.0.0.1; 0 picks a free one. Default: 7437 if it is free."
     ),
     open_page: bool = typer.Option(
         True, "--open/--no-open", help="Open the browser, or only print the address."
     ),
 ) -> None:
-    """Type to a model in the browser, and switch its attention off.
+    """Type a prompt in the browser, see its attention, switch heads off.
 
-    Starts a server that only this machine can reach, with the model behind it. Point at a word to
-    see what it attends to; switch heads off and the next-token probabilities change. Nothing that
-    is typed leaves this machine. Stop it with Ctrl-C.
+    Starts a server that only this machine can reach, and runs the model in it. Point at a word to
+    see what it attends to; switch heads off to see how the next-token probabilities change. The
+    prompt never leaves this machine. Stop the server with Ctrl-C.
     """
     from regard.play.script import read_script
 

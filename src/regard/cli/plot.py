@@ -90,7 +90,9 @@ def plot(
     raw: bool = typer.Option(
         False, "--raw", help="Show plain weights, without ratio or log scale."
     ),
-    cell: int | None = typer.Option(None, help="Tokens per map cell. Default: what fits."),
+    cell: int | None = typer.Option(
+        None, help="Tokens per map cell. Default: the smallest that fits."
+    ),
     stack: str | None = typer.Option(None, help="The stack --grid shows, if there are several."),
     prompt: int = typer.Option(0, help="Index of the recorded text."),
     dark: bool = typer.Option(False, "--dark", help="Use a dark background."),

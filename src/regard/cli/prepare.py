@@ -1,4 +1,4 @@
-"""`regard prepare`: GPU kernels compiled before somebody waits for them."""
+"""`regard prepare`: GPU kernels compiled ahead of their first use."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import typer
 
 def prepare(
     dims: Annotated[str, typer.Option(help="Comma-separated head dimensions.")] = "64,128",
-    dtypes: Annotated[str, typer.Option(help="bfloat16, float16, float32.")] = "bfloat16",
-    masks: Annotated[str, typer.Option(help="none, causal, window, lengths.")] = "none,causal",
-    training: Annotated[bool, typer.Option("--training", help="Gradients too.")] = False,
+    dtypes: Annotated[
+        str, typer.Option(help="Comma-separated: bfloat16, float16, float32.")
+    ] = "bfloat16",
+    masks: Annotated[
+        str, typer.Option(help="Comma-separated: none, causal, window, lengths.")
+    ] = "none,causal",
+    training: Annotated[
+        bool, typer.Option("--training", help="Also compile the kernels for gradients.")
+    ] = False,
 ) -> None:
     """Compile the GPU kernels ahead of their first use.
 
-    Triton compiles a kernel when it is first launched and keeps it on disk; a first call otherwise
-    waits some seconds for it. Run it once per machine, or while building an image.
+    Triton compiles a kernel when it is first launched, which takes some seconds, and keeps it on
+    disk. Run this command once per machine, or while building an image, to avoid that wait.
     """
     import time
 

@@ -39,7 +39,7 @@ def record(
     file: list[Path] = typer.Option([], "--file", help="A file with a prompt; can be repeated."),
     stdin: bool = typer.Option(False, "--stdin", help="Read a prompt from standard input."),
     audio: list[Path] = typer.Option(
-        [], "--audio", help="A sound file, for a model of speech; can be repeated."
+        [], "--audio", help="A sound file, for a speech model; can be repeated."
     ),
     documents: Path | None = typer.Option(
         None,
@@ -75,16 +75,20 @@ def record(
     truncate: int | None = typer.Option(
         None, "--truncate", metavar="N", min=1, help="Record only the first N tokens of a text."
     ),
-    layers: str | None = typer.Option(None, "--layers", help="Layers to record, such as 0,5-10."),
-    heads: str | None = typer.Option(None, "--heads", help="Heads to record in each layer."),
+    layers: str | None = typer.Option(None, "--layers", help="Layers to record: 0,5-10."),
+    heads: str | None = typer.Option(None, "--heads", help="Heads to record in each layer: 0,2-4."),
     queries: str | None = typer.Option(
         None, "--queries", help="Rows to record: 100:200, or n for the last n."
     ),
     budget: str = typer.Option("2GB", "--budget", help="Maximum size of a file."),
     dtype: str | None = typer.Option(
-        None, "--dtype", help="float32, bfloat16 or float16; float32 on the CPU by default."
+        None,
+        "--dtype",
+        help="Precision: float32, bfloat16 or float16. Default: float32 on the CPU.",
     ),
-    device: str | None = typer.Option(None, "--device", help="cpu, cuda, cuda:1 …"),
+    device: str | None = typer.Option(
+        None, "--device", help="Device to run on: cpu, cuda, cuda:1 …"
+    ),
     plan_only: bool = typer.Option(False, "--plan", help="Print what would be kept, then exit."),
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
@@ -100,7 +104,7 @@ def record(
     With --documents, writes a folder of files with several documents each; each file is written
     completely or not at all. To resume an interrupted run, repeat the command.
 
-    With --audio, a model of speech such as whisper-tiny.en transcribes a WAV, FLAC, Ogg or MP3
+    With --audio, a speech model such as whisper-tiny.en transcribes a WAV, FLAC, Ogg or MP3
     file; long files are recorded in clips of 30 seconds, one prompt each.
     """
     from regard.recorder.plan import parse_budget

@@ -63,7 +63,9 @@ def show(
     rows: str | None = typer.Option(None, metavar="A:B", help="Zoom to rows A to B-1."),
     keys: str | None = typer.Option(None, metavar="C:D", help="Zoom to keys C to D-1."),
     top: int = typer.Option(8, help="Number of top keys to list."),
-    cell: int | None = typer.Option(None, help="Tokens per map cell. Default: what fits."),
+    cell: int | None = typer.Option(
+        None, help="Tokens per map cell. Default: the smallest that fits."
+    ),
     largest: bool = typer.Option(
         False, "--max", help="Show the largest weight of each cell, not the mean."
     ),

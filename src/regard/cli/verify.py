@@ -27,8 +27,8 @@ def verify(
 ) -> None:
     """Check every byte of a recording, and repair its end.
 
-    If the recording process was killed, the file was never closed: it holds what was written until
-    then, and how much is missing is unknown. Repairing never changes a readable frame.
+    If the recording process was killed, the file was never closed. It holds what was written until
+    then; how much is missing is unknown. --repair never changes a part that can be read.
 
     The exit status is 0 if the file is intact (after --repair: is now intact), 1 if it is damaged
     or was not closed, 3 if it is not a recording or cannot be read.

@@ -24,7 +24,7 @@ def view(
     """Explore recordings in the browser, down to single weights.
 
     Starts a server that only this machine can reach. It shows what was recorded, writes nothing and
-    makes no requests to other hosts. Stop it with Ctrl-C.
+    makes no requests to other hosts. Stop the server with Ctrl-C.
 
     A recording that is still being written is updated live. Several recordings can be compared.
     """
