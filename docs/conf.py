@@ -29,8 +29,9 @@ myst_heading_anchors = 4
 nb_execution_mode = "off"  # outputs are kept: tools/tutorials.py
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = "regard"
-html_static_path: list[str] = []
+html_static_path = html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"sidebar_hide_name": False, "top_of_page_buttons": []}

@@ -15,7 +15,7 @@ _ANSWERS: dict[str, _Answer] = {}
 
 
 class Style(TypedDict, total=False):
-    """How any picture looks."""
+    """The appearance of a picture."""
 
     dark: bool  # light on dark
     size: tuple[float, float]  # inches: width, height

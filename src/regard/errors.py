@@ -1,16 +1,16 @@
 """Every error regard raises on purpose, in one family.
 
     RegardError
-    ├── InputError          (ValueError)      what was given cannot mean anything; exit 2
+    ├── InputError          (ValueError)      an argument that has no valid meaning; exit 2
     │   ├── ShapeError                        sizes that do not fit together
-    │   ├── DTypeError      (TypeError)       a kind of number or object that is not taken
-    │   └── DeviceError                       tensors that live in different places
+    │   ├── DTypeError      (TypeError)       a dtype or type of object that is not accepted
+    │   └── DeviceError                       tensors on different devices
     ├── UnavailableError    (RuntimeError)    a sound request nothing here can serve; lists why
     ├── MissingExtraError   (ImportError)     an optional dependency is not installed
     ├── StaleError          (RuntimeError)    q or k changed after the attention was computed
     ├── GradientError       (RuntimeError)    a gradient that is not offered was asked for
     ├── TooLargeError       (MemoryError)     a dense matrix, or a recorded model, does not fit
-    └── FileError           (OSError)         a file that is damaged or not ours; exit 3
+    └── FileError           (OSError)         a file that is damaged or of another format; exit 3
 
 Each message says what was asked, what was given and what would work. On the command line it is
 printed as one line; `exit_code` is the status the process ends with.
@@ -28,7 +28,7 @@ class RegardError(Exception):
 
 
 class InputError(RegardError, ValueError):
-    """What was given cannot mean anything."""
+    """An argument that has no valid meaning."""
 
     exit_code = 2
 
@@ -38,11 +38,11 @@ class ShapeError(InputError):
 
 
 class DTypeError(InputError, TypeError):
-    """A kind of number or object that is not taken here."""
+    """A dtype or type of object that is not accepted here."""
 
 
 class DeviceError(InputError):
-    """Tensors that should live in one place live in several."""
+    """Tensors that must be on one device are on several."""
 
 
 class UnavailableError(RegardError, RuntimeError):
@@ -90,10 +90,10 @@ class TooLargeError(RegardError, MemoryError):
 
 
 class FileError(RegardError, OSError):
-    """A file that is damaged or is not one of ours."""
+    """A file that is damaged or is not in a format of regard."""
 
     exit_code = 3
 
 
 class RegardWarning(UserWarning):
-    """Something worth knowing that does not stop the work."""
+    """A warning of regard."""

@@ -146,7 +146,7 @@ class ALiBi(Bias):
 
 
 class RelativeBias(Bias):
-    """T5's learned bias: distances fall into buckets, each bucket has one number per head."""
+    """T5's learned bias: one number per bucket of distances and head."""
 
     tag = "relative-bias/1"
     is_relative = True

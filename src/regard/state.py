@@ -49,7 +49,7 @@ class Partial:
 
     @classmethod
     def empty(cls, like: Partial) -> Partial:
-        """Attention over no keys at all, in the shape of another."""
+        """Attention over no keys, in the shape of another partial."""
         return cls(
             torch.zeros_like(like.out),
             torch.full_like(like.lse, -torch.inf),
@@ -57,7 +57,7 @@ class Partial:
         )
 
     def finish(self, sink: Tensor | None = None) -> Finished:
-        """The result over all keys merged so far; the sink (Hq,) joins here, once."""
+        """The result over all keys merged so far; the sink (Hq,) is added here, once."""
         whole = self if sink is None else _merge(self, _sink_alone(self, sink))
         # the sink is never a key: what counts or ranks keys does not see it
         summaries = {

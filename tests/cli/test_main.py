@@ -37,6 +37,14 @@ def test_help_lists_the_verbs_in_the_order_of_a_course(shell):
     assert verbs[:3] == ["learn", "scaling", "grade"] and verbs[-1] == "doctor"
 
 
+def test_help_names_values_and_not_types_of_python(shell):
+    _, out, _ = shell("record", "--help")
+    assert re.search(r"^  --text TEXT  +A prompt", out, re.MULTILINE)
+    assert re.search(r"^  MODEL  +A name", out, re.MULTILINE)
+    shown = [shell(verb.__name__, "--help")[1] for verb in _VERBS]
+    assert not [text for text in shown if re.search(r"<(str|int|float|path|list)", text)]
+
+
 @pytest.mark.parametrize("columns", ["80", "100"])
 def test_every_summary_is_a_whole_sentence_on_one_line(columns):
     shown = spawn("--help", COLUMNS=columns).stdout.decode()

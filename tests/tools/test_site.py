@@ -37,6 +37,8 @@ def test_every_public_name_is_in_the_reference(built: Path) -> None:
     modules |= {"errors", "recording"}
     for name in set(regard.__all__) - modules:
         assert f'.{name}"' in text, f"{name} is not in the reference"
+    for method in ("entropy", "top", "received", "pooled", "rows"):
+        assert f'"regard.Attention.{method}"' in text, f"Attention.{method} is not in the reference"
     for module in modules - {"recording"}:
         assert f'id="module-regard.{module}"' in text, f"regard.{module} is not in the reference"
 

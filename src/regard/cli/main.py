@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -36,11 +37,26 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 _UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
 
 
+# What newer releases of typer print for a Python type, as a reader of help expects it.
+_VALUES = {
+    "<str>": "TEXT", "<int>": "N", "<float>": "X", "<path>": "PATH", "<list[str]>": "TEXT",
+    "<list[Path]>": "PATH",
+}  # fmt: skip
+_TYPE = re.compile("|".join(map(re.escape, _VALUES)))
+_OF_ARGUMENT = re.compile(f"^(  [^- ]\\S*)( (?:{_TYPE.pattern}))", re.MULTILINE)
+
+
+def _without_types(text: str) -> str:
+    """Help with TEXT, N and PATH for Python's types, and arguments by name alone; columns stay."""
+    named = _OF_ARGUMENT.sub(lambda found: found[1].ljust(len(found[0])), text)
+    return _TYPE.sub(lambda found: _VALUES[found[0]].ljust(len(found[0])), named)
+
+
 class _Verb(TyperCommand):
     """A verb whose help ends in examples and can be shown on any terminal."""
 
     def get_help(self, ctx: Any) -> str:
-        plain = super().get_help(ctx).rstrip()
+        plain = _without_types(super().get_help(ctx).rstrip())
         return spelt("\n".join([plain, *example_lines(str(self.name))]))
 
 

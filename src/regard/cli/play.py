@@ -34,7 +34,7 @@ def play(
         True, "--open/--no-open", help="Open the browser, or only print the address."
     ),
 ) -> None:
-    """Type a prompt in the browser, see its attention, switch heads off.
+    """Type a prompt, see its attention, switch heads off.
 
     Starts a server that only this machine can reach, and runs the model in it. Point at a word to
     see what it attends to; switch heads off to see how the next-token probabilities change. The

@@ -73,24 +73,24 @@ def attend(
     cu_seqlens_q: Tensor | None = None,
     cu_seqlens_k: Tensor | None = None,
 ) -> Attention:
-    """Softmax attention whose result answers questions about where it looked.
+    """Softmax attention: the output, and any weight, row or statistic of the attention matrix.
 
     query (…, Hq, L, D), key (…, Hkv, S, D), value (…, Hkv, S, Dv); Hq a multiple of Hkv.
 
     mask            a regard mask, or booleans broadcastable to (…, Hq, L, S), True = may attend
-    scale           multiplies q·k; 1/√D where not given
+    scale           multiplies q·k; 1/√D by default
     bias            added to scaled and capped scores; −inf counts as masked
     softcap         cap·tanh(score/cap)
     sink            (Hq,): one more key per head whose value is zero
-    dropout         on the weights that make the output; statistics never see it
+    dropout         probability of dropping a weight of the output; statistics ignore it
     summaries       what to measure during the forward, such as regard.Entropy()
-    in_backward     (regard.Received(),): measured by the backward, which has the weights anyway;
-                    asked before it, or where none comes, it is swept for as always
-    implementation  a name to insist on; without it the fastest that can serve the call
-    cu_seqlens_q    (sequences + 1,) int32: packed sequences one behind the other, without padding.
-    cu_seqlens_k    Then query is (tokens, Hq, D), key (tokens, Hkv, D), value (tokens, Hkv, Dv),
-                    the output (tokens, Hq, Dv), and mask and bias speak of each sequence alone;
-                    cu_seqlens_k is cu_seqlens_q where not given
+    in_backward     (regard.Received(),): measure it in the backward, which recomputes the weights
+                    anyway; if it is requested before, or without one, a sweep measures it
+    implementation  the backend to use, with no fallback; by default the fastest that can serve
+    cu_seqlens_q    (sequences + 1,) int32: where each of several packed sequences begins. Then
+                    query is (tokens, Hq, D), key (tokens, Hkv, D), value (tokens, Hkv, Dv), the
+                    output (tokens, Hq, Dv), and mask and bias apply to each sequence separately
+    cu_seqlens_k    the same for the keys; cu_seqlens_q by default
 
     Order: scale → soft cap → bias → mask → sink → softmax.
     """
@@ -244,15 +244,16 @@ def replay(
     pages: Tensor | None = None,
     lengths: Tensor | None = None,
 ) -> Attention:
-    """The same questions behind somebody else's kernel; there is no output.
+    """The attention matrix of another kernel's output, from its q, k and lse; there is no output.
 
-    lse           (…, Hq, L), natural logarithm, as the kernel returned it (the sink included where
-                  it had one); without it one sweep computes it. Weights are exp(score − lse).
-    cu_seqlens_q  packed sequences, as `attend` takes them and FlashAttention's varlen functions
-    cu_seqlens_k  do; lse is then (Hq, tokens)
-    pages         (B, most) int32: the blocks of each sequence's keys in a cache, which `key` is
-    lengths       then: (blocks, size, Hkv, D), of any strides, read where it lies; (B,) int32: how
-                  many keys each has. query is (B, Lq, Hq, D), or packed with cu_seqlens_q
+    lse           (…, Hq, L), natural logarithm, as the kernel returned it, with the sink if there
+                  was one; if not given, one sweep computes it. Weights are exp(score − lse).
+    cu_seqlens_q  packed sequences, as in `attend`; lse is then (Hq, tokens)
+    cu_seqlens_k  the same for the keys
+    pages         (B, blocks per sequence) int32: the blocks that hold each sequence's keys in a
+                  paged cache. Then key is the cache (blocks, size, Hkv, D), of any strides, and
+                  query is (B, Lq, Hq, D), or packed with cu_seqlens_q
+    lengths       (B,) int32: the number of keys of each sequence in the cache
     """
     pack: Pack | None = None
     if pages is not None or lengths is not None:
@@ -316,7 +317,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """torch.nn.functional's function, argument for argument.
+    """torch.nn.functional.scaled_dot_product_attention, with the same arguments and results.
 
     attn_mask is boolean (True = may attend) or additive; is_causal starts at key 0.
     """
@@ -355,11 +356,11 @@ def attend_partial(
     total_queries: int | None = None,
     total_keys: int | None = None,
 ) -> Partial:
-    """Attention over some of the keys, to be merged with others by `regard.merge`.
+    """Attention over some of the keys, to be merged with that over others by `regard.merge`.
 
-    The given queries are query_start … of total_queries, the given keys key_start … of
-    total_keys; mask and bias speak of the whole problem. There is no sink here: `finish` adds it.
-    Summaries must be ones that merge.
+    The queries given are numbers query_start, query_start + 1, … of total_queries; the keys
+    likewise. Mask and bias are those of the whole problem. The sink is given to `finish`.
+    Summaries must be ones that merge over keys.
     """
     check_inputs(query, key, value)
     for number in (query_start, key_start, total_queries, total_keys):

@@ -55,10 +55,10 @@ _LARGEST_DENSE = 2**30  # bytes
 
 
 class Attention(Asking, TensorLike):
-    """Softmax attention that remembers where it looked.
+    """Softmax attention: the output, and a matrix of weights that is computed on request.
 
     The matrix is fully defined by q, k, the mask, the score rule and one number per row (`lse`).
-    It is never stored: each question computes what it needs, tile by tile.
+    It is never stored: each operation computes what it needs, tile by tile.
     """
 
     __array_priority__ = 1000  # numpy arrays defer to our @
@@ -111,12 +111,12 @@ class Attention(Asking, TensorLike):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors live."""
+        """The device of the tensors."""
         return self._call.query.device
 
     @property
     def implementation(self) -> str:
-        """Which implementation ran."""
+        """The name of the backend that ran."""
         return self._implementation.name
 
     @property
@@ -171,7 +171,7 @@ class Attention(Asking, TensorLike):
     # ── summaries ────────────────────────────────────────────────────────────────────────────
 
     def sink_mass(self) -> Tensor:
-        """(…, Hq, L): the share of each row that the sink took; 0 without a sink."""
+        """(…, Hq, L): the weight of the sink in each row; 0 without a sink."""
         sink = self._sink()
         if sink is None:
             return torch.zeros_like(self.lse)
@@ -183,7 +183,7 @@ class Attention(Asking, TensorLike):
         return sink
 
     def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
-        """Several summaries in as few sweeps as possible, keyed by the values asked for."""
+        """The results of several summaries, by summary, in as few sweeps as possible."""
         return self._ask_all(summaries)
 
     # ── products ─────────────────────────────────────────────────────────────────────────────
@@ -265,18 +265,17 @@ class Attention(Asking, TensorLike):
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 
     def detach(self) -> Attention:
-        """The same attention without gradients: it keeps no graph alive."""
+        """The same attention without its autograd graph."""
         self._fresh()
         return self._over(Tensor.detach, self._call)
 
     def clone(self) -> Attention:
-        """The same attention over copies: later changes of q, k or answers in place cannot reach
-        it."""
+        """The same attention over copies, unaffected by later in-place changes of q, k or results."""
         self._fresh()
         return self._over(lambda tensor: tensor.detach().clone(), self._call.read())
 
     def release(self) -> None:
-        """Let go of q, k, v and all that was measured; output and lse stay."""
+        """Free q, k, v and all results but output and lse."""
         self._row_lse = self._lse
         self._held, self._state, self._known, self._twin = None, None, Known(), None
         self._parts = {}

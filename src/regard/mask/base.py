@@ -49,7 +49,7 @@ class Extent:
 
 
 class Mask(Declared):
-    """A rule that says which query may see which key. Combine with & | ~."""
+    """Which query may see which key. Masks combine with &, | and ~."""
 
     family = "mask"
 
@@ -63,7 +63,7 @@ class Mask(Declared):
         return Verdict.SOME if rows and cols else Verdict.NONE
 
     def spans(self, extent: Extent) -> Spans | None:
-        """The mask as one interval of keys for each row, where it is that."""
+        """The mask as one interval of keys per row; None if it is not one."""
         return None
 
     def intervals(self, extent: Extent) -> tuple[Spans | None, Mask | None]:
@@ -74,15 +74,15 @@ class Mask(Declared):
     # ── what it is, to those who treat such masks in a way of their own ──────────────────────
 
     def as_window(self) -> Window | None:
-        """The mask as keys around each query's own position, where it is no more than that."""
+        """The mask as a window around each query's position; None if it is not one."""
         return None
 
     def as_padding(self) -> Padding | None:
-        """The mask as tokens that are real and tokens that are not, where it is no more."""
+        """The mask as padding alone; None if it is more than that."""
         return None
 
     def as_pack(self) -> Pack | None:
-        """Where sequences begin, of a mask that keeps packed ones apart."""
+        """Where packed sequences begin, for a mask that separates them; None otherwise."""
         return None
 
     def conditions(self) -> tuple[Mask, ...]:

@@ -39,9 +39,9 @@ from regard.mask.spans import Spans, of_documents, of_flags
 
 
 class Window(Mask):
-    """Keys from `left` before to `right` after one's own position; None leaves a side open.
+    """Keys from `left` before to `right` after the query's position; None leaves a side open.
 
-    Hugging Face's `sliding_window=W` counts oneself: that is Window(left=W − 1).
+    Hugging Face's `sliding_window=W` includes the position itself: that is Window(left=W − 1).
     """
 
     tag = "window/1"
@@ -93,7 +93,7 @@ _BEHIND = {align: Window(None, 0, align) for align in ("end", "start")}  # made 
 
 
 class Causal(Mask):
-    """Oneself and everything before."""
+    """Each query sees its own position and everything before."""
 
     tag = "causal/1"
     align: Align = "end"
@@ -117,7 +117,7 @@ class Causal(Mask):
 
 
 class Prefix(Mask):
-    """The first n keys, for everybody. A prefix language model is `Causal() | Prefix(n)`."""
+    """Every query sees the first n keys. A prefix language model is `Causal() | Prefix(n)`."""
 
     tag = "prefix/1"
     n: Any = array()  # one number, or one per batch entry (*batch,)
@@ -146,9 +146,9 @@ class Prefix(Mask):
 
 
 class Padding(Mask):
-    """Keys that are real, as lengths (*batch,) or booleans (*batch, keys); likewise queries.
+    """The keys that are not padding, as lengths (*batch,) or booleans (*batch, keys).
 
-    A query outside `queries` sees no key, so that it adds nothing to any statistic.
+    `queries` likewise: a query that is padding sees no key, so it adds nothing to any statistic.
     """
 
     tag = "padding/1"
@@ -167,7 +167,7 @@ class Padding(Mask):
         return seen if self.queries is None else seen & real(self.queries, i)[..., None, :, None]
 
     def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
-        """Keys and queries judged apart."""
+        """By keys and by queries, separately."""
         if not rows or not cols:
             return Verdict.NONE
         by_key = real_verdict(self.keys, cols)
@@ -188,7 +188,7 @@ class Padding(Mask):
         return self
 
     def check(self, extent: Extent) -> None:
-        """Flags are as long as the sequence they speak of."""
+        """Flags are as long as their sequence."""
         for side, count in (("keys", extent.keys), ("queries", extent.queries)):
             given = getattr(self, side)
             if given is None:
@@ -205,7 +205,7 @@ class Padding(Mask):
 
 
 class Documents(Mask):
-    """Packed sequences: a query sees the keys that carry its own document's id."""
+    """Packed sequences: a query sees the keys that have its own document id."""
 
     tag = "documents/1"
     query_ids: Any = array("queries")
@@ -223,7 +223,7 @@ class Documents(Mask):
         )
 
     def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
-        """Disjoint ranges of ids never meet; one and the same id always does."""
+        """NONE if the ranges of ids are disjoint, ALL if both are one and the same id."""
         if not rows or not cols:
             return Verdict.NONE
         q = host(self.query_ids)[..., rows.start : rows.stop]
@@ -257,7 +257,7 @@ class Documents(Mask):
 
 
 class Intervals(Mask):
-    """One run of keys for each query: low[i] ≤ j < high[i], in O(N)."""
+    """One interval of keys per query: low[i] ≤ j < high[i], in O(N) memory."""
 
     tag = "intervals/1"
     low: Any = array("queries", batch=False)
@@ -268,7 +268,7 @@ class Intervals(Mask):
         object.__setattr__(self, "high", whole_numbers(self.high, "Intervals(high)"))
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-        """Between the two."""
+        """low ≤ j < high."""
         return (j[None, :] >= self.low[i][:, None]) & (j[None, :] < self.high[i][:, None])
 
     def verdict(self, rows: range, cols: range, extent: Extent) -> Verdict:
@@ -333,9 +333,8 @@ class Table(Mask):
 class Rule(Mask):
     """Any predicate on index arrays: fn(i, j) or fn(batch, head, i, j), evaluated per tile.
 
-    The arguments broadcast against each other, so `Rule(lambda i, j: (i - j) % 2 == 0)` works
-    as it stands. A rule is opaque: tiles are skipped only where kernels have asked about all of
-    them before, as on a GPU.
+    The arguments broadcast against each other, as in `Rule(lambda i, j: (i - j) % 2 == 0)`. Hidden
+    tiles are skipped on a GPU, where the function is evaluated for all tiles beforehand.
     """
 
     tag = "rule/1"
@@ -349,7 +348,7 @@ class Rule(Mask):
             raise InputError("the function in Rule(fn) must take (i, j) or (batch, head, i, j)")
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-        """Whatever the function says."""
+        """The result of the function."""
         seen = self.fn(*self._places(i, extent), i[:, None], j[None, :])
         if not hasattr(seen, "shape") or not is_bool(seen):
             raise DTypeError("the function in Rule(fn) must return booleans, one per (i, j)")
@@ -380,7 +379,7 @@ class Rule(Mask):
         queries: range | None = None,
         keys: range | None = None,
     ) -> Rule:
-        """The function is told the entries and heads of the whole problem."""
+        """The function is given indices of the whole problem."""
         if _takes(self.fn, 2):
             return self
         entries = np.arange(int(np.prod(extent.batch, dtype=np.int64))).reshape(extent.batch)

@@ -1,4 +1,4 @@
-"""The health of attention while a model trains.
+"""Statistics of every head while a model trains.
 
 session    `regard.Monitor`: which steps are sampled
 listen     hooks on the model during a sampled step

@@ -35,7 +35,7 @@ class Limits:
     entropy     normalised entropy below it is a collapse, in a head that was once at twice it: of
                 1,024 keys 1.4 are effectively used (1024^0.05), and the softmax hardly moves any
                 more. A head that was that sharp from the first sample on has not collapsed.
-    max_score   QK-clip's customary τ. In bfloat16 neighbours are 0.5 apart at 100, so a weight is
+    max_score   The usual τ of QK-clip. In bfloat16 neighbours are 0.5 apart at 100, so a weight is
                 off by up to a factor of e^0.25 = 1.28.
     sink_mass   a head that leaves less than a twentieth of its mass to anything but the first
                 token writes next to nothing: it is switched off.
@@ -117,18 +117,18 @@ class AlarmTracker:
 
 
 class Log(Protocol):
-    """Takes samples."""
+    """A destination of samples."""
 
     def begin(self, limits: Limits) -> None:
-        """A run begins, whose alarms follow these limits."""
+        """Begin a run with these limits for its alarms."""
         return
 
     def take(self, sample: Sample, alarms: Sequence[Alarm]) -> None:
-        """One more sample, and every alarm so far."""
+        """Log a sample, and every alarm so far."""
         ...
 
     def close(self) -> None:
-        """No more samples will come."""
+        """End the log: there are no more samples."""
         return
 
 

@@ -1,16 +1,19 @@
-"""Layers that look: from the notes' self-attention to whole models, each of them to be asked.
+"""Layers and models whose attention can be queried, recorded and ablated.
 
-self_attention  one head, as in the notes
-multi_head      several at once: q, k, v → `regard.attend` → w_o
-rotary          positions as turns, slowed down for long texts (rotary_scaling)
-positions       learned, sinusoidal, ALiBi, or rotary: one of them for a stack
-cache           keys and values already seen; shared beginnings (prefix), single steps (decode)
-norm, feed_forward, block   one layer of a deep network
-config          what a model is made of, as values
-embedding, encoder, decoder, language_model, seq2seq   whole models; batches (padding)
-generation      writing on
-saving, loading a model as a folder; real weights (families/)
-inputs          what layers accept
+self_attention  one head: q, k, v → `regard.attend`
+multi_head      several heads, and the output projection w_o
+rotary          rotary position embeddings, scaled for long texts (rotary_scaling)
+positions       learned and sinusoidal positions, ALiBi
+cache           keys and values of earlier tokens; shared prefixes (prefix), single steps (decode)
+block           attention and a feed-forward layer with norms (norm, feed_forward)
+config          sizes and options of blocks and models, as values
+language_model  a decoder with an output projection (embedding, decoder, padding)
+encoder         a bidirectional model
+seq2seq         an encoder and a decoder with cross-attention
+generation      greedy decoding and sampling
+saving          a model as a folder
+loading         folders, and real weights of other families (families/)
+inputs          checks of what layers are given
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from regard.score import Bias
 
 
 class EncoderBlock(nn.Module):
-    """x (…, tokens, dim) → the same shape; who may see whom is the mask's affair."""
+    """x (…, tokens, dim) → the same shape; the mask says which token may see which."""
 
     def __init__(self, config: BlockConfig, *, rotary: Rotary | None = None) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class EncoderBlock(nn.Module):
         bias: Tensor | Bias | None = None,
         turn: Turn | None = None,
     ) -> Tensor:
-        """The token's vector after it looked around and after it thought about it."""
+        """x after attention and after the feed-forward layer, each with its residual."""
         check_input(x, self.attention.w_q, "x")
         x = self._add(
             x, self.norm_attention, lambda y: self.attention(y, mask=mask, bias=bias, turn=turn)
@@ -56,7 +56,7 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """The same with a cache of earlier tokens and, where asked for, a look at another sequence."""
+    """A block with a cache of earlier tokens and, with `cross=True`, cross-attention."""
 
     def __init__(
         self, config: BlockConfig, *, cross: bool = False, rotary: Rotary | None = None

@@ -22,12 +22,12 @@ from regard.errors import InputError, ShapeError
 
 
 class Cache(ABC):
-    """What one layer remembers of one sequence (or batch of sequences of one length)."""
+    """Keys and values of earlier tokens in one layer, for a batch of sequences of one length."""
 
     @property
     @abstractmethod
     def length(self) -> int:
-        """How many tokens were seen: the position of the next one."""
+        """The number of tokens so far: the position of the next one."""
 
     @abstractmethod
     def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,10 +35,10 @@ class Cache(ABC):
 
     @abstractmethod
     def keep(self, key: Tensor, value: Tensor) -> None:
-        """Remember what `extended` gave."""
+        """Store what `extended` returned."""
 
     def reach(self, tokens: int) -> int:
-        """How many keys a call with so many new tokens attends to."""
+        """The number of keys that a call with `tokens` new tokens attends to."""
         return self.length + tokens
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ class Cache(ABC):
 
 
 class KeyValueCache(Cache):
-    """Grows by concatenation. One cache per layer and sequence."""
+    """A cache that grows by concatenation; one per layer."""
 
     def __init__(self) -> None:
         self.key: Tensor | None = None  # (…, Hkv, tokens so far, D)
@@ -67,7 +67,7 @@ class KeyValueCache(Cache):
         return _join(self.key, key, "keys"), _join(self.value, value, "values")
 
     def keep(self, key: Tensor, value: Tensor) -> None:
-        """These are the keys and values from now on."""
+        """Replace the stored keys and values by these."""
         self.key, self.value = key, value
 
 
@@ -113,7 +113,7 @@ class StaticCache(Cache):
         return self._key.narrow(-2, 0, end), self._value.narrow(-2, 0, end)
 
     def keep(self, key: Tensor, value: Tensor) -> None:
-        """The new tokens count."""
+        """Count the new tokens."""
         self._length = key.shape[-2]
 
 
@@ -130,7 +130,7 @@ class WindowCache(Cache):
 
     @property
     def length(self) -> int:
-        """How many tokens were seen, forgotten ones too."""
+        """The number of tokens so far, including those dropped from the window."""
         return self._seen
 
     def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,11 +138,11 @@ class WindowCache(Cache):
         return self._held.extended(key, value)
 
     def reach(self, tokens: int) -> int:
-        """Those held, and the new ones."""
+        """Stored and new tokens."""
         return self._held.length + tokens
 
     def keep(self, key: Tensor, value: Tensor) -> None:
-        """Forget what no later token can see."""
+        """Drop what no later token can see."""
         self._seen += key.shape[-2] - self._held.length
         left = self.window - 1
         first = max(key.shape[-2] - left, 0)
@@ -150,7 +150,7 @@ class WindowCache(Cache):
 
 
 class ContextCache(Cache):
-    """The other sequence's keys and values, projected once for all steps."""
+    """Keys and values of the context in cross-attention, projected once for all steps."""
 
     def __init__(self) -> None:
         self.held: tuple[Tensor, Tensor] | None = None
@@ -161,11 +161,11 @@ class ContextCache(Cache):
         return 0
 
     def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """These, which are all there are."""
+        """The given keys and values: there are no others."""
         return key, value
 
     def keep(self, key: Tensor, value: Tensor) -> None:
-        """From now on nothing is projected again."""
+        """Store them for all later steps."""
         self.held = key, value
 
 
@@ -178,11 +178,11 @@ class StackCache:
 
     @property
     def length(self) -> int:
-        """How many tokens were seen: the position of the next one."""
+        """The number of tokens so far: the position of the next one."""
         return self.layers[0].length
 
     def reach(self, tokens: int) -> int:
-        """How many keys a call with so many new tokens attends to."""
+        """The number of keys that a call with `tokens` new tokens attends to."""
         return self.layers[0].reach(tokens)
 
 

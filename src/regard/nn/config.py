@@ -62,7 +62,7 @@ class BlockConfig:
 
     @property
     def key_heads(self) -> int:
-        """How many heads keys and values have."""
+        """The number of key and value heads."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
@@ -128,12 +128,12 @@ class StackConfig(BlockConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(StackConfig):
-    """Every token sees every other."""
+    """An encoder: every token sees every other token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(StackConfig):
-    """Every token sees those before it, and says which one comes next."""
+    """A causal language model: every token sees those before it and predicts the next."""
 
     window: int | None = None  # tokens a token sees, itself included; all before it by default
     tied: bool = True  # one table reads tokens and writes them
@@ -146,7 +146,7 @@ class LanguageModelConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(StackConfig):
-    """An encoder reads the source; a decoder writes the target, looking at both."""
+    """An encoder for the source, and a decoder that attends to it and predicts the target."""
 
     # a turn tells distances within one text, and nothing across two: waves are in the vectors
     positions: PositionKind = "sinusoidal"
@@ -159,11 +159,11 @@ class Seq2SeqConfig(StackConfig):
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """It does."""
+        """True: it has an encoder for the source and a decoder for the target."""
         return True
 
     def encoder(self) -> EncoderConfig:
-        """The half that reads."""
+        """The configuration of the encoder."""
         shared = {f.name: getattr(self, f.name) for f in fields(StackConfig)}
         layers = self.layers if self.encoder_layers is None else self.encoder_layers
         words = self.vocabulary if self.source_vocabulary is None else self.source_vocabulary

@@ -14,7 +14,7 @@ from regard.nn.padding import count_positions, read_padding
 
 
 class Decoder(nn.Module):
-    """ids (…, tokens) → vectors that know what came before (…, tokens, dim)."""
+    """ids (…, tokens) → vectors (…, tokens, dim), each computed from its own and earlier tokens."""
 
     def __init__(
         self, config: StackConfig, *, window: int | None = None, cross: bool = False
@@ -39,7 +39,7 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """context         (…, source tokens, dim), for a decoder with cross-attention
         attention_mask  (…, tokens), as tokenizers give it; with a cache, of its tokens as well
-        cache           what was read so far (see `new_cache`); ids go on there
+        cache           the tokens so far (see `new_cache`); ids continue them
         """
         start = 0 if cache is None else cache.length
         tokens = ids.shape[-1]

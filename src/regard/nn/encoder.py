@@ -13,7 +13,7 @@ from regard.nn.padding import count_positions, read_padding
 
 
 class Encoder(nn.Module):
-    """ids (…, tokens) → vectors in context (…, tokens, dim)."""
+    """ids (…, tokens) → vectors (…, tokens, dim), each computed from all tokens."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class MLP(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """w_out · (silu(w_gate · x) × w_in · x): the gate says how much of each passes."""
+    """w_out · (silu(w_gate · x) × w_in · x): the first factor is a gate."""
 
     def __init__(self, dim: int, hidden: int | None = None, *, bias: bool = False) -> None:
         super().__init__()

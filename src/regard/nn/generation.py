@@ -1,4 +1,4 @@
-"""Writing on, token by token: the likeliest each time, or drawn by lot."""
+"""Generation token by token: greedy, or sampled."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ def generate(
 ) -> Tensor:
     """(batch, prompt) or (prompt,) → the same followed by at most `tokens` new ones.
 
-    stop            tokens that end a sequence; the others of the batch go on, and its own places
-                    are filled with the stop token
-    temperature     0: the likeliest token each time. Above, drawn by lot: 1 as the model says,
-                    more is bolder
-    top_k, top_p    draw among the k likeliest, or among the likeliest that hold a share p
-    generator       torch's dice, for draws that can be repeated
-    attention_mask  0 where a prompt is padding, which must stand on the left
-    cache           one of the model's `new_cache()`, where it is to be gone on with afterwards
+    stop            tokens that end a sequence; the rest of it is filled with the stop token until
+                    all sequences of the batch have ended
+    temperature     0: greedy, the most likely token each time. Above 0, tokens are sampled from
+                    softmax(logits / temperature)
+    top_k           sample among the k most likely tokens
+    top_p           sample among the most likely tokens whose probabilities sum to p
+    generator       the random generator, for samples that can be repeated
+    attention_mask  0 where a prompt is padding, which must be on the left
+    cache           the model's `new_cache()`, to continue the text later
     """
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0:
         raise ShapeError(f"ids have shape {tuple(ids.shape)}; give (batch, tokens), a token each")

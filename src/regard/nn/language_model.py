@@ -33,14 +33,14 @@ class LanguageModel(nn.Module):
         last_only: bool = False,
     ) -> Tensor:
         """attention_mask  (…, tokens), as tokenizers give it; with a cache, of its tokens as well
-        cache           what was read so far (see `new_cache`); ids go on there
+        cache           the tokens so far (see `new_cache`); ids continue them
         last_only       logits of the last token alone: (…, 1, vocabulary)
         """
         x = self.decoder(ids, attention_mask=attention_mask, cache=cache)
         return self.read_out(x[..., -1:, :] if last_only else x)
 
     def read_out(self, x: Tensor) -> Tensor:
-        """(…, dim) → (…, vocabulary): how well each token's row fits."""
+        """(…, dim) → logits (…, vocabulary)."""
         return F.linear(x, self.decoder.embed.table if self.head is None else self.head.weight)
 
     def new_cache(self, tokens: int | None = None) -> StackCache:

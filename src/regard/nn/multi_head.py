@@ -101,7 +101,7 @@ class MultiHeadAttention(nn.Module):
         turn: Turn | None = None,
         **options: Any,
     ) -> Attention:
-        """The attention before w_o, ready for questions; options go to `regard.attend`."""
+        """The attention before w_o, for rows and statistics; options go to `regard.attend`."""
         query, key, value = self._project(x, context, cache, turn)
         keys, values = (key, value) if cache is None else cache.extended(key, value)
         found = self._attend(query, keys, values, mask, **options)

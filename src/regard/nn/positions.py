@@ -40,7 +40,7 @@ class LearnedPositions(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """√dim·x + a wave per position; x grows so that the waves do not drown it."""
+    """√dim·x + a wave per position; x is scaled so that the encoding does not dominate it."""
 
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """(…, tokens, dim); positions (…, tokens) where they do not count from `start`."""

@@ -1,4 +1,4 @@
-"""One beginning, many continuations: its keys are held once, and attention to them is a Partial."""
+"""Many continuations of one prefix, whose keys are stored once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regard.state import Partial, merge
 
 
 class SharedPrefix(Cache):
-    """A cache that goes on where a finished one of batch size 1 stopped, for a batch of any size.
+    """A cache that continues a finished one of batch size 1, for a batch of any size.
 
-    The prefix is neither copied nor read once per continuation: all queries meet it in one
-    Partial, which is merged with that of their own keys. Several layers' caches may be continued
-    any number of times.
+    The prefix is neither copied nor read once per continuation: attention of all queries to it is
+    one Partial, which is merged with that over their own keys. A prefix may be continued any
+    number of times.
     """
 
     def __init__(self, prefix: Cache, own: Cache | None = None) -> None:
@@ -54,13 +54,13 @@ class SharedPrefix(Cache):
         return found.to(query.dtype)
 
     def keep(self, key: Tensor, value: Tensor) -> None:
-        """Only what is not of the prefix."""
+        """Store the tokens after the prefix."""
         first = self.key.shape[-2]
         self.own.keep(key[..., first:, :], value[..., first:, :])
 
 
 def share_prefix(cache: StackCache) -> StackCache:
-    """Continue what a model has read (one sequence, in a growing cache) any number of times."""
+    """A cache that continues one sequence, in a growing cache, any number of times."""
     held = iter(cache.layers)
     shared = StackCache(len(cache.layers), lambda: SharedPrefix(next(held)))
     shared.cross = cache.cross

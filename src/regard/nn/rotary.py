@@ -12,7 +12,7 @@ from regard.nn.rotary_scaling import RotaryScaling, plain_frequencies
 
 
 class Turn(NamedTuple):
-    """By how much each token's pairs turn; made once for all layers of a model."""
+    """The rotation of each token's pairs, computed once for all layers of a model."""
 
     cos: Tensor  # (…, tokens, dim): each pair's cosine at both of its places
     sin: Tensor  # its sine, negative at the first place
@@ -27,7 +27,7 @@ class Turn(NamedTuple):
 
 
 class Rotary(nn.Module):
-    """Turns q and k so that their dot product depends on their distance alone.
+    """Rotates q and k so that their dot product depends on their distance alone.
 
     Dimension n is paired with n + dim/2, as the Llama family does it. `scaling` slows the
     frequencies for texts longer than those of the training; see `rotary_scaling`.

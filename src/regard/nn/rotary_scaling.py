@@ -32,7 +32,7 @@ class RotaryScaling(ABC):
 
     @property
     def magnitude(self) -> float:
-        """What turned queries and keys are multiplied by."""
+        """The factor applied to rotated queries and keys."""
         return 1.0
 
     @abstractmethod

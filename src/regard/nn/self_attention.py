@@ -1,4 +1,4 @@
-"""The self-attention layer of the notes: one head, three learned projections."""
+"""Self-attention with one head: three learned projections, no output projection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SelfAttention(nn.Module):
 
     @classmethod
     def from_weights(cls, w_q: Any, w_k: Any, w_v: Any) -> SelfAttention:
-        """The layer with these projections, written as in the notes: (embed_dim, width)."""
+        """The layer with these projections, each (embed_dim, width)."""
         given = [torch.as_tensor(w) for w in (w_q, w_k, w_v)]
         given = [w if w.is_floating_point() else w.to(torch.get_default_dtype()) for w in given]
         shapes = [tuple(w.shape) for w in given]
@@ -64,7 +64,7 @@ class SelfAttention(nn.Module):
         return output if x.ndim == 2 else output.squeeze(-3)
 
     def look(self, x: Tensor, *, mask: Mask | Tensor | None = None, **options: Any) -> Attention:
-        """The same, as an Attention that answers questions; options go to `regard.attend`."""
+        """The same as a `regard.Attention`, for rows and statistics; options go to `attend`."""
         check_input(x, self.w_q, "x")
         q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
         if x.ndim > 2:  # batch axes are no heads

@@ -58,7 +58,7 @@ class Seq2Seq(nn.Module):
         return self.read_out(x[..., -1:, :] if last_only else x)
 
     def read_out(self, x: Tensor) -> Tensor:
-        """(…, dim) → (…, vocabulary): how well each token's row fits."""
+        """(…, dim) → logits (…, vocabulary)."""
         return F.linear(x, self.decoder.embed.table if self.head is None else self.head.weight)
 
     def new_cache(self, tokens: int | None = None) -> StackCache:

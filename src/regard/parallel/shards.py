@@ -90,7 +90,7 @@ class Shards:
 
     @property
     def world(self) -> int:
-        """How many ranks."""
+        """The number of ranks."""
         return len(self.pieces)
 
     @property

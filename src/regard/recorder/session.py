@@ -60,7 +60,7 @@ def record(
     statistics: Summary | Iterable[Summary] = (),
     overwrite: bool = False,
 ) -> Recorder:
-    """Record where a model looks, while it runs inside the block.
+    """Record the attention of a model that runs inside the `with` block.
 
         with regard.record(model, "run.regard", tokenizer=tokenizer) as rec:
             model(**inputs)
@@ -68,16 +68,15 @@ def record(
 
     model      a Hugging Face model, or any module that uses regard's layers, `regard.attend` or
                torch's scaled_dot_product_attention
-    path       the file to write; in memory without one
-    layers     which layers, such as [0, 5] or "0,5-10"; all where not given
+    path       the file to write; by default the recording is kept in memory
+    layers     which layers, such as [0, 5] or "0,5-10"; all by default
     heads      which heads of each layer
     queries    which rows: "100:200", or a number n for the last n
     budget     bytes: statistics of all heads come first, then q and k of the layers that fit
-    statistics  statistics of rows to keep beside those of every recording, such as
-               [regard.Distance()], or a class of one's own (CONTRIBUTING.md)
-    overwrite  replace a file that exists. Until the block has ended without an error the recording
-               is PATH.partial beside it; after an error, or Ctrl-C, it stays there and the old
-               file stays as it was
+    statistics  row statistics to keep in addition to the standard ones, such as
+               [regard.Distance()], or a class of your own (CONTRIBUTING.md)
+    overwrite  replace an existing file. The recording is PATH.partial until the block ends; after
+               an error or Ctrl-C it stays there, and the old file is unchanged
 
     Every call of the model without a cache begins a new prompt, one for each sequence of a batch.
     """
@@ -93,7 +92,7 @@ def _is_on_gpu(model: nn.Module) -> bool:
 
 
 class Recorder:
-    """A recording being made; afterwards it answers as the recording itself."""
+    """A recording in progress; after the block it can be used like the recording itself."""
 
     def __init__(
         self,

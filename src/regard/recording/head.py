@@ -199,7 +199,7 @@ class Head:
         return self._numbers(Visible())
 
     def sink_mass(self) -> Array:
-        """(rows,): the share of each row that the sink took; 0 without a sink."""
+        """(rows,): the weight of the sink in each row; 0 without a sink."""
         if not self._answers.sight.is_complete:
             raise self._answers.unavailable("the sink's share")
         lse = self.lse

@@ -82,7 +82,7 @@ class PromptView:
 
     @property
     def title(self) -> str:
-        """A short name of the text."""
+        """A short title of the text."""
         return self.note.title
 
     @property
@@ -92,12 +92,12 @@ class PromptView:
 
     @property
     def generated(self) -> int:
-        """How many of the tokens the model wrote itself."""
+        """The number of tokens that the model generated."""
         return self.note.generated
 
     @property
     def next(self) -> tuple[tuple[str, float], ...]:
-        """The model's own next tokens and their probabilities."""
+        """The most likely next tokens and their probabilities."""
         return tuple((readable([text])[0], share) for text, share in self.note.next)
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def open(path: str | os.PathLike[str]) -> Recording:
-    """A recording of attention: one file, or a folder of one file per rank, or of many documents
+    """Open a recording: one file, or a folder of one file per rank, or of many documents
     in one file per shard."""
     return Recording(Shards(path) if is_shards(Path(path)) else open_recording(path))
 
@@ -60,7 +60,7 @@ class Recording:
 
     @property
     def made(self) -> dict[str, Any]:
-        """With which versions it was made, and when."""
+        """The versions it was made with, and the date."""
         return self._notes.facts["made"]
 
     @property
@@ -72,17 +72,17 @@ class Recording:
 
     @property
     def not_recorded(self) -> tuple[str, ...]:
-        """The same."""
+        """Another name of `unheard`."""
         return self.unheard
 
     @property
     def plan(self) -> dict[str, Any]:
-        """What was decided to be kept."""
+        """The plan of the recording: what is kept, and at which resolution."""
         return self._notes.facts["plan"]
 
     @property
     def check(self) -> dict[str, Any]:
-        """How far replay was from eager when it was recorded."""
+        """The differences between replayed and eager weights, measured while recording."""
         return self._notes.facts["check"]
 
     @property
@@ -94,7 +94,7 @@ class Recording:
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        """What could not be read; empty where all is well."""
+        """What could not be read; empty if the file is intact."""
         return self.store.damage
 
     @property
@@ -243,7 +243,7 @@ class Recording:
         return found
 
     def plot_entropy(self, *, prompt: int = 0, **style: Unpack[Style]) -> Figure:
-        """How evenly the heads of each layer look, from 0 to 1."""
+        """Normalised entropy of the heads of each layer, from 0 to 1."""
         found: Figure = ask("plot_entropy", self, prompt=prompt, **style)
         return found
 
@@ -261,7 +261,7 @@ class Recording:
         return True
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self.store.close()
 
     def __enter__(self) -> Recording:

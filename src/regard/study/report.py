@@ -40,7 +40,7 @@ class Ranked:
 
     @property
     def sentence(self) -> str:
-        """In words, with its numbers."""
+        """The finding as a sentence with its numbers."""
         return sentence(self.head, self.finding)
 
     def as_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Report:
 
     @property
     def told(self) -> Sequence[Ranked]:
-        """The most surprising ones."""
+        """The `top` most surprising findings."""
         return self.found[: self.top]
 
     @property

@@ -30,7 +30,7 @@ _SPARSE: Final = 64  # rows with any mass: fewer are computed one by one instead
 
 @dataclass(frozen=True)
 class Rollout:
-    """Where one token's attention comes from in the end."""
+    """The share of each input token in one token of the last layer."""
 
     token: int
     shares: Array  # (tokens,) float64; they add up to 1 where no learned sink took any

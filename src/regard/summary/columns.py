@@ -209,7 +209,8 @@ def query_indices(queries: Any, count: int, device: Any) -> Tensor:
 class Offsets(Summary):
     """(…, Hq, L + S − 1): the sum of each diagonal. Entry e holds Σ p_ij over j − i = e − (L − 1).
 
-    In a square causal matrix, entry L − 1 is the mass on oneself, L − 2 on the token before.
+    In a square causal matrix, entry L − 1 is the mass on a query's own token, L − 2 on the token
+    before.
     """
 
     tag = "offsets/1"

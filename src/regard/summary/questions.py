@@ -33,7 +33,7 @@ class Asking(ABC):
 
     @abstractmethod
     def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
-        """Several summaries in as few sweeps as possible, keyed by the values asked for."""
+        """The results of several summaries, by summary, in as few sweeps as possible."""
 
     @abstractmethod
     def _sink(self) -> Tensor | None:

@@ -114,7 +114,7 @@ class Opened:
             return self._reports[key]
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         with self.lock:
             self.recording.close()
 

@@ -112,7 +112,7 @@ class Source:
         return False
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self.file.close()
 
 

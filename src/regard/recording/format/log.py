@@ -152,7 +152,7 @@ class Log:
             self.sync_soon()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         try:
             self._settle()  # nobody may sync a descriptor that is another file's by then
         finally:
