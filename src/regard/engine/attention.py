@@ -270,7 +270,7 @@ class Attention(Asking, TensorLike):
         return self._over(Tensor.detach, self._call)
 
     def clone(self) -> Attention:
-        """The same attention over copies, unaffected by later in-place changes of q, k or results."""
+        """The same attention over copies, which later in-place changes do not affect."""
         self._fresh()
         return self._over(lambda tensor: tensor.detach().clone(), self._call.read())
 

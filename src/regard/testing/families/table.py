@@ -10,28 +10,33 @@ import transformers
 
 from regard.testing.families.outcome import KINDS, Kind, Outcome
 
-_HEAD = """# Families: right, or refused
+_HEAD = """# Model families: right, or refused
 
-Every model type that transformers {version} knows was built from a tiny random configuration and
-given inputs of its own: tokens, images, videos, sound, time series. transformers' implementation
-(the one a model has by default, and eager) was compared with regard: all rows of all outputs,
-without padding, padded on the left and on the right; a short `generate` with a cache;
-`output_attentions`; `regard.record`, which changes neither outputs nor weights nor the
-implementation. `make test-families` does it again and writes this page;
-`python -m regard.testing.families llama` examines one model type.
+Look up here whether regard computes and records the attention of a model type. Every model type of
+transformers {version} was built from a tiny random configuration and given inputs of its kind: tokens,
+images, videos, sound or time series. Then regard was compared with transformers (the model's default
+implementation, and eager):
+
+- all rows of all outputs, without padding, padded on the left and padded on the right;
+- a short `generate` with a cache;
+- `output_attentions`;
+- `regard.record`, which must change neither outputs nor weights nor the implementation.
+
+`make test-families` repeats this and writes the page. `python -m regard.testing.families llama`
+tests one model type.
 
 | {kinds} | all |
 | {lines} | --- |
 | {counts} | {all} |
 """
 _TITLES: dict[Kind, str] = {
-    "right": "As transformers computes it. *In part*: some modules compute attention by "
-    "themselves, and a warning names them.",
-    "refused": "The sentence each is refused with.",
-    "wrong": "Which check, and by how much.",
-    "crashed": "What was raised.",
-    "not built": "No small model, or no inputs for one, were found automatically, so nothing is "
-    "known.",
+    "right": "The results equal those of transformers. *In part*: some modules compute attention "
+    "by themselves, and a warning names them.",
+    "refused": "regard raises an error that says why.",
+    "wrong": "The check that failed, and by how much.",
+    "crashed": "The exception.",
+    "not built": "No small model, or no inputs for one, could be made automatically, so these were "
+    "not tested.",
 }
 
 
@@ -64,7 +69,7 @@ def _rows(kind: Kind, found: list[Outcome]) -> Iterator[str]:
         found = [one for one in found if one.said]
         yield ""
     if found:
-        yield f"| model type | {'in part' if kind == 'right' else 'said'} |"
+        yield f"| model type | {'in part' if kind == 'right' else 'reason'} |"
         yield "| --- | --- |"
     yield from (f"| `{one.name}` | {_short(one.said)} |" for one in found)
 
