@@ -12,10 +12,10 @@ from regard.testing.families.outcome import KINDS, Kind, Outcome
 
 _HEAD = """# Model families: right, or refused
 
-Look up here whether regard computes and records the attention of a model type. Every model type of
-transformers {version} was built from a tiny random configuration and given inputs of its kind: tokens,
-images, videos, sound or time series. Then regard was compared with transformers (the model's default
-implementation, and eager):
+Look up here whether regard computes and records the attention of a model type. Every model type
+of transformers {version} was built from a tiny random configuration and given inputs of its kind:
+tokens, images, videos, sound or time series. Then regard was compared with transformers (the
+model's default implementation, and eager):
 
 - all rows of all outputs, without padding, padded on the left and padded on the right;
 - a short `generate` with a cache;
