@@ -234,8 +234,21 @@ def test_presenting_takes_keys_alone(lesson):
     for _ in range(12):
         page.keyboard.press(" ")
     assert page.locator('[data-part=stage][data-step="3"]').count() == 0  # went on by itself
-    page.keyboard.press("Escape")
-    page.wait_for_selector("[data-part=steps]")
+    for leave in ("Escape", "p"):
+        page.keyboard.press(leave)
+        page.wait_for_selector("[data-part=steps]")
+        page.keyboard.press("p")
+        page.wait_for_selector("[data-part=presenter]")
+
+
+def test_brackets_are_as_tall_as_their_line(lesson):
+    page, _ = lesson(LESSONS["heads"])
+    for step in (1, 7, 9):
+        go_to(page, step)
+        heights = page.locator("[data-part=formula] math mtext").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().height)"
+        )
+        assert heights and page.locator("[data-part=formula]").bounding_box()["height"] < 45, step
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -55,6 +55,18 @@ export function Name({ children }: Inside) {
   return <mtext>{children}</mtext>;
 }
 
+/** Round brackets of a function's argument, as tall as the line: text, since operators
+ * are stretched. */
+export function Argument({ children }: Inside) {
+  return (
+    <>
+      <mtext>(</mtext>
+      {children}
+      <mtext>)</mtext>
+    </>
+  );
+}
+
 /** Round brackets that grow with what they hold. */
 export function Bracketed({ children }: Inside) {
   return (

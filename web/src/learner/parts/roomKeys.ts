@@ -20,6 +20,11 @@ export function useRoomKeys(state: LessonState): void {
     { key: " ", does: "show the next part", run: () => revealNext(state) },
     { key: "Escape", does: "leave presenter mode", run: () => present(state, false) },
   ];
-  const plain: Binding[] = [{ key: "p", does: "presenter mode", run: () => present(state, true) }];
-  useKeys("Lesson", [...always, ...(state.presenting.value ? presenting : plain)]);
+  const isOn = state.presenting.value;
+  const toggle = {
+    key: "p",
+    does: `presenter mode ${isOn ? "off" : "on"}`,
+    run: () => present(state, !isOn),
+  };
+  useKeys("Lesson", [...always, toggle, ...(isOn ? presenting : [])]);
 }

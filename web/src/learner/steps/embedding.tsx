@@ -1,5 +1,5 @@
 import { Toggle } from "../parts/controls";
-import { Equals, Formula, Name, Plus } from "../parts/Formula";
+import { Argument, Equals, Formula, Name, Plus } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
 import { Explanation } from "../parts/Products";
 import { RowVector } from "../parts/RowVector";
@@ -17,14 +17,14 @@ function EmbeddingFormula() {
       </msub>
       <Equals />
       <Name>word</Name>
-      <mo>(</mo>
-      <mi>i</mi>
-      <mo>)</mo>
+      <Argument>
+        <mi>i</mi>
+      </Argument>
       <Plus />
       <Name>position</Name>
-      <mo>(</mo>
-      <mi>i</mi>
-      <mo>)</mo>
+      <Argument>
+        <mi>i</mi>
+      </Argument>
     </Formula>
   );
 }

@@ -1,5 +1,5 @@
 import { HeadsAtConstantCost } from "../labs/HeadsAtConstantCost";
-import { Equals, Formula, Name, W } from "../parts/Formula";
+import { Argument, Equals, Formula, Name, W } from "../parts/Formula";
 import { Product } from "../parts/Product";
 import { layerSheet, outputProjection } from "../parts/sheets";
 import type { LessonState } from "../state";
@@ -11,19 +11,19 @@ function HeadsFormula() {
       <Name>output</Name>
       <Equals />
       <Name>concat</Name>
-      <mo>(</mo>
-      <msub>
-        <Name>head</Name>
-        <mn>1</mn>
-      </msub>
-      <mo>,</mo>
-      <mo>…</mo>
-      <mo>,</mo>
-      <msub>
-        <Name>head</Name>
-        <mi>h</mi>
-      </msub>
-      <mo>)</mo>
+      <Argument>
+        <msub>
+          <Name>head</Name>
+          <mn>1</mn>
+        </msub>
+        <mo>,</mo>
+        <mo>…</mo>
+        <mo>,</mo>
+        <msub>
+          <Name>head</Name>
+          <mi>h</mi>
+        </msub>
+      </Argument>
       <mo>·</mo>
       <W of="O" />
     </Formula>

@@ -3,7 +3,7 @@ import type { WorkedBlock } from "../../maths/lesson";
 import { Notice } from "../../parts/Notice";
 import { Exercises } from "../labs/Exercises";
 import { TakeAway } from "../labs/TakeAway";
-import { Comma, Equals, Formula, Name, Plus } from "../parts/Formula";
+import { Argument, Comma, Equals, Formula, Name, Plus } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
 import { Product } from "../parts/Product";
 import { blockSheet, bookOf, layerSheet, type Sheet } from "../parts/sheets";
@@ -18,23 +18,23 @@ function BlockFormula() {
       <mi>n</mi>
       <Equals />
       <Name>norm</Name>
-      <mo>(</mo>
-      <mi>X</mi>
-      <Plus />
-      <Name>attention</Name>
-      <mo>)</mo>
+      <Argument>
+        <mi>X</mi>
+        <Plus />
+        <Name>attention</Name>
+      </Argument>
       <Comma />
       <Name>hidden state</Name>
       <Equals />
       <Name>norm</Name>
-      <mo>(</mo>
-      <mi>n</mi>
-      <Plus />
-      <Name>mlp</Name>
-      <mo>(</mo>
-      <mi>n</mi>
-      <mo>)</mo>
-      <mo>)</mo>
+      <Argument>
+        <mi>n</mi>
+        <Plus />
+        <Name>mlp</Name>
+        <Argument>
+          <mi>n</mi>
+        </Argument>
+      </Argument>
     </Formula>
   );
 }

@@ -1,5 +1,6 @@
 import { RealHeadLab } from "../labs/RealHeadLab";
 import {
+  Argument,
   Bracketed,
   Equals,
   Formula,
@@ -17,13 +18,13 @@ function WholeFormula() {
   return (
     <Formula>
       <Name>Attention</Name>
-      <mo>(</mo>
-      <Q />
-      <mo>,</mo>
-      <K />
-      <mo>,</mo>
-      <V />
-      <mo>)</mo>
+      <Argument>
+        <Q />
+        <mo>,</mo>
+        <K />
+        <mo>,</mo>
+        <V />
+      </Argument>
       <Equals />
       <mrow class="weight">
         <Name>softmax</Name>
