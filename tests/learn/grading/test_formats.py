@@ -163,6 +163,14 @@ NUMBERS = {
 }
 
 
+def rendered_with_roots(text):
+    return rf"\frac{{{text}}}{{\sqrt{{1}}}}"
+
+
+NUMBERS["LaTeX roots"] = rendered_with_roots
+NUMBERS["roots"] = lambda text: f"{text}/sqrt(1)"
+
+
 def rendered(seed, form, number, wrong=None):
     """The whole calculation in one format; `wrong` is (step, row, column) of a number to spoil."""
     tokens, named = matrices(seed)

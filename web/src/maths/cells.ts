@@ -11,7 +11,11 @@ export interface Printed {
 // A comma before three digits may separate thousands: 1,000 is no number, 0,125 and 1,25 are.
 const POINT = String.raw`(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?`;
 const COMMA = String.raw`(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][+-]?\d+)?`;
-const NUMBER = new RegExp(String.raw`^(?:[+-]?(?:${POINT}|${COMMA})%?|[+-]?\d+/\d+)$`);
+const PLAIN = String.raw`\d+(?:\.\d+)?`;
+const ROOT = `(?:${PLAIN})?√${PLAIN}`;
+const TERM = `${ROOT}|${PLAIN}`;
+const EXACT = new RegExp(`^([+-]?)(?:(${TERM})/(${TERM})|(${ROOT}))$`);
+const NUMBER = new RegExp(String.raw`^[+-]?(?:${POINT}|${COMMA})%?$`);
 const BLANK = /^[\s?_\-–—.…]*$/;
 const VULGAR: Readonly<Record<string, string>> = {
   "½": "1/2",
@@ -29,7 +33,8 @@ function plainPower(text: string): string {
   return text.replace(/[{} ]/g, "").replace(/[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]/g, digit);
 }
 
-/** Numbers in one spelling: –.5 is -.5, 4·10⁻² is 4e-2, 1 / 2 is 1/2, 5 % is 5%. */
+/** Numbers in one spelling: –.5 is -.5, 4·10⁻² is 4e-2, 1 / 2 is 1/2, 5 % is 5%,
+ * 2 / sqrt(3) is 2/√3. */
 function tidy(text: string): string {
   return text
     .replaceAll("−", "-")
@@ -41,7 +46,11 @@ function tidy(text: string): string {
       (_, caret: string | undefined, raised: string | undefined) =>
         `e${plainPower(caret ?? raised ?? "")}`,
     )
-    .replace(/(?<=[0-9]) ?\/ ?(?=[0-9])/g, "/")
+    .replace(
+      /(?:\bsqrt|√) ?(?:\(([0-9.]+)\)|\{([0-9.]+)\}|([0-9.]+))/g,
+      (_, ...inner: (string | undefined)[]) => `√${inner[0] ?? inner[1] ?? inner[2]}`,
+    )
+    .replace(/(?<=[0-9]) ?\/ ?(?=[0-9√])/g, "/")
     .replace(/(?<=[0-9]) ?%/g, "%")
     .trim();
 }
@@ -50,14 +59,34 @@ function tidy(text: string): string {
 export function readCell(text: string): { readonly value: number; readonly unit: number } | null {
   const bare = tidy(text.trim().replace(/^[≈~ ]+/, ""));
   if (BLANK.test(bare)) return { value: Number.NaN, unit: 0 };
+  const exact = EXACT.exec(bare);
+  if (exact) {
+    const [, sign, above, below = "1", root] = exact;
+    const found = quotient(above ?? root ?? "", below);
+    if (!Number.isFinite(found.value)) return null;
+    return { ...found, value: sign === "-" ? -found.value : found.value };
+  }
   if (!NUMBER.test(bare)) return null;
   const plain = bare.replace("%", "").replace(",", ".");
-  const [top, bottom] = plain.split("/") as [string, string | undefined];
-  const value = Number(top) / (bare.endsWith("%") ? 100 : 1) / Number(bottom ?? 1);
-  if (!Number.isFinite(value)) return null;
-  if (bottom === undefined) return { value, unit: unitOf(plain, bare.endsWith("%")) };
+  const value = Number(plain) / (bare.endsWith("%") ? 100 : 1);
+  return Number.isFinite(value) ? { value, unit: unitOf(plain, bare.endsWith("%")) } : null;
+}
+
+/** A value and its unit, which is what the last places of its decimals are worth. */
+function quotient(top: string, bottom: string): { value: number; unit: number } {
+  const below = termOf(bottom);
+  const value = below ? termOf(top) / below : Number.POSITIVE_INFINITY;
   // 4223/10000 is a fraction in form only: its unit is that of 0.4223.
-  return { value, unit: /^10+$/.test(bottom) ? 1 / Number(bottom) : 0 };
+  if (/^10+$/.test(bottom) && !top.includes("√")) return { value, unit: 1 / below };
+  const decimals = `${top}/${bottom}`.split(/[√/]/).filter((one) => one.includes("."));
+  const shares = decimals.map((one) => 10 ** -(one.split(".")[1]?.length ?? 0) / Number(one));
+  return { value, unit: Math.abs(value) * shares.reduce((sum, one) => sum + one, 0) };
+}
+
+/** 2, √3 or 2√3. */
+function termOf(text: string): number {
+  const [factor, root] = text.split("√") as [string, string | undefined];
+  return Number(factor || 1) * (root === undefined ? 1 : Math.sqrt(Number(root)));
 }
 
 function unitOf(text: string, isPercent: boolean): number {

@@ -14,7 +14,10 @@ from regard.learn.text import quoted
 # A comma before three digits may separate thousands: 1,000 is no number, 0,125 and 1,25 are.
 _POINT = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _COMMA = r"(?:0,[0-9]+|[0-9]+,(?:[0-9]{1,2}|[0-9]{4,}))(?:[eE][+-]?[0-9]+)?"
-_NUMBER = re.compile(rf"[+-]?(?:{_POINT}|{_COMMA})%?|[+-]?[0-9]+/[0-9]+")
+_PLAIN = r"[0-9]+(?:\.[0-9]+)?"
+_TERM = rf"(?:{_PLAIN})?√{_PLAIN}|{_PLAIN}"
+_EXACT = re.compile(rf"[+-]?(?:({_TERM})/({_TERM})|((?:{_PLAIN})?√{_PLAIN}))")
+_NUMBER = re.compile(rf"[+-]?(?:{_POINT}|{_COMMA})%?|{_EXACT.pattern}")
 _HIDDEN = re.compile(r"-(?:∞|inf(?:inity|ty)?)", re.IGNORECASE)
 _BLANK = re.compile(r"[\s?_\-–—.…]*")
 _SUPERSCRIPT = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
@@ -22,7 +25,7 @@ _VULGAR = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "�
 
 
 def is_number(text: str) -> bool:
-    """Whether a tidy text is a decimal, a percentage, a fraction, or −∞."""
+    """Whether a tidy text is a decimal, a percentage, a fraction, a root, or −∞."""
     return bool(_NUMBER.fullmatch(text) or _HIDDEN.fullmatch(text))
 
 
@@ -39,7 +42,8 @@ def bare(text: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Numbers in one spelling: "– .5" stays, "–.5" is -.5, "4·10⁻²" 4e-2, "1 / 2" 1/2, "5 %" 5%."""
+    """Numbers in one spelling: "– .5" stays, "–.5" is -.5, "4·10⁻²" 4e-2, "1 / 2" 1/2, "5 %" 5%,
+    "2 / sqrt(3)" 2/√3."""
     text = re.sub(r"(?<![\w.,)\]])[−–‒﹣－](?=[0-9.,∞])", "-", text)
     text = re.sub(r"(?<![0-9])[½⅓⅔¼¾⅛]", lambda found: _VULGAR[found[0]], text).replace("⁄", "/")
     text = re.sub(
@@ -47,31 +51,54 @@ def tidy(text: str) -> str:
         lambda found: "e" + (found[1] or found[2]).strip("{ }").translate(_SUPERSCRIPT),
         text,
     )
-    text = re.sub(r"(?<=[0-9]) ?/ ?(?=[0-9])", "/", text)
+    text = re.sub(
+        r"(?:\bsqrt|√) ?(?:\(([0-9.]+)\)|\{([0-9.]+)\}|([0-9.]+))",
+        lambda found: "√" + (found[1] or found[2] or found[3]),
+        text,
+    )
+    text = re.sub(r"(?<=[0-9]) ?/ ?(?=[0-9√])", "/", text)
     return re.sub(r"(?<=[0-9]) ?\\?%", "%", text)
 
 
 def read_number(text: str) -> tuple[float, float]:
-    """The value and its unit: NaN for a whole number, 0 for a fraction; a blank is (NaN, 0).
+    """The value and its unit: NaN for a whole number, 0 for a fraction or a root; a blank is
+    (NaN, 0).
 
-    4223/10000 is a fraction in form only: its unit is that of 0.4223.
+    4223/10000 is a fraction in form only: its unit is that of 0.4223. That of 2.83/√4 is half a
+    unit of 2.83.
     """
     text = tidy(bare(text).lstrip("≈~ "))
     if is_blank(text):
         return math.nan, 0.0
     if _HIDDEN.fullmatch(text):
         return -math.inf, 0.0
-    value = math.inf
-    if _NUMBER.fullmatch(text):
-        top, _, bottom = text.rstrip("%").replace(",", ".").partition("/")
-        percent = 100 if text.endswith("%") else 1
-        value = float(top) / percent / (float(bottom or 1) or math.nan)
+    value, unit = math.inf, 0.0
+    if exact := _EXACT.fullmatch(text):
+        value, unit = _quotient(exact[1] or exact[3], exact[2] or "1")
+        value = -value if text.startswith("-") else value
+    elif _NUMBER.fullmatch(text):
+        plain = text.replace(",", ".")
+        value, unit = float(plain.rstrip("%")) / (100 if text.endswith("%") else 1), _unit(plain)
     if not math.isfinite(value):
         raise InputError(f"{quoted(text)} is not a number; write 0.42, 3 or 1/2, or ? for a blank")
-    _, _, below = text.partition("/")
-    if below:
-        return value, 1 / float(below) if re.fullmatch("10+", below) else 0.0
-    return value, _unit(text.replace(",", "."))
+    return value, unit
+
+
+def _quotient(top: str, bottom: str) -> tuple[float, float]:
+    """A value and its unit, which is what the last places of its decimals are worth."""
+    above, below = _term(top), _term(bottom)
+    value = above / below if below else math.inf
+    if re.fullmatch("10+", bottom) and "√" not in top:
+        return value, 1 / below
+    decimals = [one for one in re.split("[√/]", f"{top}/{bottom}") if "." in one]
+    shares = (10.0 ** -len(one.partition(".")[2]) / (float(one) or math.nan) for one in decimals)
+    return value, abs(value) * sum(shares)
+
+
+def _term(text: str) -> float:
+    """2, √3 or 2√3."""
+    factor, is_root, root = text.partition("√")
+    return float(factor or 1) * (math.sqrt(float(root)) if is_root else 1)
 
 
 def _unit(text: str) -> float:

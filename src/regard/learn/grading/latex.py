@@ -15,7 +15,7 @@ _WORDS = {
     "Big": "", "Bigl": "", "Bigr": "", "displaystyle": "", "hline": "", "le": "≤", "ge": "≥",
 }  # fmt: skip
 _STYLES = "text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|operatorname|boldsymbol|vec|mbox"
-_NUMERAL = r"\s*([+-]?[0-9]+(?:[.,][0-9]+)?)\s*"
+_NUMERAL = r"\s*([+-]?(?:[0-9]+(?:[.,][0-9]+)?)?√?[0-9]+(?:[.,][0-9]+)?)\s*"
 
 
 def without_latex(text: str) -> str:
@@ -23,10 +23,10 @@ def without_latex(text: str) -> str:
     if "\\" not in text:
         return text
     text = text.replace("{,}", ",")
+    text = re.sub(r"\\sqrt ?\{([^{}\n]*)\}", r"√\1", text)
     text = re.sub(rf"\\[dt]?frac\{{{_NUMERAL}\}}\{{{_NUMERAL}\}}", r"\1/\2", text)
     text = re.sub(r"\\[dt]?frac ?([0-9]) ?([0-9])(?![0-9])", r"\1/\2", text)
     text = re.sub(rf"\\(?:{_STYLES}) ?\{{([^{{}}\n]*)\}}", r"\1", text)
-    text = re.sub(r"\\sqrt ?\{([^{}\n]*)\}", r"√\1", text)
     text = _matrices(text)
     text = "\n".join(map(_without_display, text.split("\n")))
     text = re.sub(r"\\([\[\]_*%&#])", r"\1", text)

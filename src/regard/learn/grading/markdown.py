@@ -45,7 +45,7 @@ class _Markdown:
 
     def _line(self, line: str) -> None:
         if line.startswith("|") or (
-            "|" in line and self._is_open and not re.search(r"[\[(]", line)
+            "|" in line and self._is_open and not re.search(r"[\[(]", tidy(line))
         ):
             cells = line.removeprefix("|").removesuffix("|").split("|")
             self.table.append([bare(cell) for cell in cells])
