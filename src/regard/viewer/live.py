@@ -29,7 +29,7 @@ PACKAGE: Final = "anywidget"
 _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 _OUTPUT: Final = ".jp-OutputArea-child"  # one output of a cell in JupyterLab and Notebook 7
 _PANEL: Final = ".lm-Panel.jp-OutputArea-output"  # a widget's output, live or not
-_LIVE: Final = ":not(.jupyter-widgets-disconnected) > .regard-live"  # its frame; web/src/widget
+_LIVE: Final = ".regard-live"  # its frame; see web/src/widget
 _NO_WIDGET: Final = (
     "This page holds what fits into the notebook. Install regard[notebook] for a live view, which "
     "zooms into all that was recorded."
@@ -100,7 +100,8 @@ class View:
         if not self._own.prompts:
             return [self._text]
         one = self._own.prompt(self._prompt)
-        return [self._text, f"{one.title}: {count(len(one.tokens), 'token')}"]
+        size = count(max((place.queries for place in one.places.values()), default=0), "token")
+        return [self._text, f"{one.title}: {size}" if one.title else size]
 
     def _legend(self) -> list[str]:
         """What the picture shows."""

@@ -6,7 +6,8 @@ interface Model {
   get(name: string): unknown;
   send(content: object): void;
   on(event: "msg:custom", hear: Hear): void;
-  off(event: "msg:custom", hear: Hear): void;
+  on(event: "comm_live_update", run: () => void): void;
+  off(event: string, run: (...given: never[]) => void): void;
 }
 
 type Hear = (message: Message, buffers: readonly DataView[]) => void;
@@ -22,7 +23,9 @@ interface Given {
   readonly el: HTMLElement;
 }
 
-const PAGE = "page"; // the id of the question for the page itself
+// ids of questions that are not the page's
+const PAGE = "page"; // for the page itself
+const ALIVE = "alive"; // whether the kernel is still the one that was asked first
 const OK = 200;
 
 function render({ model, el }: Given): () => void {
@@ -31,15 +34,23 @@ function render({ model, el }: Given): () => void {
   const hear: Hear = (message, buffers) => {
     const [own, id] = message.id.split("/");
     if (own !== view || id === undefined) return;
+    if (id === ALIVE) return host?.show(true);
     if (id !== PAGE) return host?.tell({ ...message, id, body: copied(buffers[0]) });
     if (message.status === undefined) return;
     const text = new TextDecoder().decode(buffers[0]);
     if (message.status === OK) host = new Host(text, model, view);
     el.replaceChildren(host?.frame ?? text);
   };
+  // A kernel that was restarted knows nothing of this widget and does not answer.
+  const look = () => {
+    host?.show(false);
+    send(model, { id: `${view}/${ALIVE}`, address: "/api/recordings" });
+  };
+  model.on("comm_live_update", look);
   model.on("msg:custom", hear);
-  model.send({ id: `${view}/${PAGE}`, address: "/" });
+  send(model, { id: `${view}/${PAGE}`, address: "/" });
   return () => {
+    model.off("comm_live_update", look);
     model.off("msg:custom", hear);
     host?.close();
   };
@@ -54,15 +65,20 @@ class Host {
 
   constructor(page: string, model: Model, view: string) {
     const { frame } = this;
-    frame.className = "regard-live";
+    this.show(true);
     frame.title = String(model.get("title"));
-    frame.setAttribute("sandbox", "allow-scripts allow-downloads");
+    frame.setAttribute("sandbox", "allow-scripts allow-forms allow-downloads");
     frame.style.cssText = `display: block; width: 100%; height: ${model.get("height")}px; border: 0`;
     frame.srcdoc = page;
     // A notebook that takes an output off the screen and puts it back loads its frame anew.
     frame.addEventListener("load", () => this.#connect(model, view));
     this.#themes = new MutationObserver(() => this.tell({ theme: themeOf(frame) }));
     this.#themes.observe(document.body, { attributes: true });
+  }
+
+  /** Whether the notebook shows it, or words and a picture instead (src/regard/viewer/live.py). */
+  show(isLive: boolean): void {
+    this.frame.classList.toggle("regard-live", isLive);
   }
 
   tell(message: object): void {
@@ -80,10 +96,19 @@ class Host {
     this.#port = port1;
     port1.onmessage = ({ data }) => {
       if (data.at) this.#at = data.at;
-      else model.send({ ...data, id: `${view}/${data.id}` });
+      else send(model, { ...data, id: `${view}/${data.id}` });
     };
     const first = { regard: "kernel", theme: themeOf(this.frame), at: this.#at };
     this.frame.contentWindow?.postMessage(first, "*", [port2]); // its origin has no name
+  }
+}
+
+/** Where the line to the kernel is closed nothing is sent, and whoever asked waits in vain. */
+function send(model: Model, message: object): void {
+  try {
+    model.send(message);
+  } catch (error) {
+    console.warn("regard: the kernel cannot be asked", error);
   }
 }
 
