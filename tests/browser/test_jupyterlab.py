@@ -58,26 +58,25 @@ class Lab:
         return page
 
 
-@pytest.fixture(scope="module")
-def lab(chromium, tmp_path_factory) -> Iterator[Lab]:
-    home = tmp_path_factory.mktemp("lab")
+@pytest.fixture
+def lab(chromium, tmp_path) -> Iterator[Lab]:
     names = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data",
              "JUPYTER_RUNTIME_DIR": "run", "IPYTHONDIR": "ipython"}  # fmt: skip
-    settings = home / "config" / "labconfig" / "default_setting_overrides.json"
-    for folder in (settings.parent, home / "notebooks"):
+    settings = tmp_path / "config" / "labconfig" / "default_setting_overrides.json"
+    for folder in (settings.parent, tmp_path / "notebooks"):
         folder.mkdir(parents=True)
     settings.write_text(json.dumps(QUIET))
-    log = (home / "log").open("w")
+    log = (tmp_path / "log").open("w")
     child = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0",
          "--allow-root", f"--IdentityProvider.token={TOKEN}", "--expose-app-in-browser",
-         f"--ServerApp.root_dir={home / 'notebooks'}", "--LabApp.extension_manager=readonly"],
-        env=os.environ | {name: str(home / part) for name, part in names.items()},
+         f"--ServerApp.root_dir={tmp_path / 'notebooks'}", "--LabApp.extension_manager=readonly"],
+        env=os.environ | {name: str(tmp_path / part) for name, part in names.items()},
         stdout=subprocess.DEVNULL, stderr=log,
     )  # fmt: skip
     context = chromium.new_context(viewport={"width": 1280, "height": 1100})
     try:
-        yield Lab(_address_in(home / "log"), home / "notebooks", context)
+        yield Lab(_address_in(tmp_path / "log"), tmp_path / "notebooks", context)
     finally:
         context.close()
         child.terminate()
@@ -124,7 +123,7 @@ def check_still(page: Any) -> None:
         never.first.wait_for(state="hidden")
 
 
-def test_a_view_zooms_to_the_recordings_own_number_and_outlives_its_kernel(lab):
+def test_a_view_lives_with_its_kernel_and_is_words_and_a_picture_without(lab):
     lab.write("run.ipynb", notebook_of(RECORD, EXACT, BUSY))
     page = lab.open("run.ipynb")
     run(page, 0)
@@ -132,11 +131,33 @@ def test_a_view_zooms_to_the_recordings_own_number_and_outlives_its_kernel(lab):
     frame.locator("html[data-ready=overview]").wait_for()
     for still in page.locator(".jp-CodeCell").first.locator("pre, img").all():
         assert not still.is_visible()
-
     exact = run(page, 1)
     exact.wait_for()
-    expected = float(exact.inner_text())
-    run(page, 2)  # the kernel is busy from here on, and the page is answered all the same
+    check_zoom(page, frame, float(exact.inner_text()))
+    check_theme(page, frame)
+
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    page.evaluate("() => { jupyterapp.commands.execute('notebook:restart-kernel'); }")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    check_still(page)
+    page.close()
+
+    check_still(lab.open("run.ipynb"))  # trusted; the kernel knows nothing of the widget
+
+    sent = lab.read("run.ipynb")
+    sent["cells"][1]["source"] += "  # as somebody else wrote it"
+    lab.write("sent.ipynb", sent)
+    page = lab.open("sent.ipynb")
+    assert page.locator(".jp-mod-trusted").count() == 0
+    check_still(page)
+
+    hosts = {urlsplit(url).hostname for url in lab.asked}
+    assert hosts <= {*HERE, None}
+
+
+def check_zoom(page: Any, frame: Any, expected: float) -> None:
+    """From the grid to one weight, while the kernel runs a cell."""
+    run(page, 2)
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=busy]").wait_for()
     grid = frame.locator("[data-part=head-grid]")
     step, left, top = (float(grid.get_attribute(f"data-{one}")) for one in ("step", "left", "top"))
@@ -152,35 +173,11 @@ def test_a_view_zooms_to_the_recordings_own_number_and_outlives_its_kernel(lab):
     weight.wait_for()
     assert float(weight.get_attribute("data-value")) == pytest.approx(expected, rel=1e-6)
 
+
+def check_theme(page: Any, frame: Any) -> None:
+    """The page follows the notebook, whatever the system's theme is."""
     assert frame.locator("html").get_attribute("data-theme") == "light"
     page.evaluate(
         "() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
     )
     frame.locator("html[data-theme=dark]").wait_for()
-
-    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
-    page.evaluate("() => { jupyterapp.commands.execute('notebook:restart-kernel'); }")
-    page.locator(".jp-Dialog .jp-mod-accept").click()
-    check_still(page)
-    page.close()
-
-
-def test_opened_again_with_another_kernel_it_shows_words_and_a_picture(lab):
-    page = lab.open("run.ipynb")
-    check_still(page)
-    page.close()
-
-
-def test_a_notebook_that_is_not_trusted_shows_them_too(lab):
-    saved = lab.read("run.ipynb")
-    saved["cells"][1]["source"] += "  # from somebody else"
-    lab.write("sent.ipynb", saved)
-    page = lab.open("sent.ipynb")
-    assert page.locator(".jp-mod-trusted").count() == 0
-    check_still(page)
-    page.close()
-
-
-def test_nothing_was_loaded_from_elsewhere(lab):
-    hosts = {urlsplit(url).hostname for url in lab.asked}
-    assert hosts and hosts <= {*HERE, None}

@@ -50,10 +50,11 @@ class View:
     ) -> None:
         self._own = Recording(recording.store)  # with heads of its own: threads read them
         self._own.name = recording.name
-        self._head = None if head is None else recording.prompt(prompt)[head].label
-        if recording.prompts:
-            prompt = range(len(recording.prompts))[prompt]
-        self._prompt, self._height = prompt, height
+        if head is not None or recording.prompts:
+            one = recording.prompt(prompt)
+            head = None if head is None else one[head].label
+        self._head, self._height = head, height
+        self._prompt = prompt % max(len(recording.prompts), 1)
         self._text = repr(recording)
 
     def __repr__(self) -> str:
@@ -100,7 +101,7 @@ class View:
         if not self._own.prompts:
             return [self._text]
         one = self._own.prompt(self._prompt)
-        size = count(max((place.queries for place in one.places.values()), default=0), "token")
+        size = count(one.note.tokens, "token")
         return [self._text, f"{one.title}: {size}" if one.title else size]
 
     def _legend(self) -> list[str]:

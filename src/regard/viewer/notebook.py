@@ -1,7 +1,8 @@
 """A self-contained page in a notebook: a frame that can do nothing but draw.
 
 The frame has an origin of its own (`sandbox`), so it can read neither the notebook nor its token,
-and its policy lets it load nothing and send no form: "go to" is one that the page itself reads. The page is part of the notebook's file and works offline.
+and its policy lets it load nothing and send no form; forms such as "go to" are read by the page
+itself. The page is part of the notebook's file and works offline.
 """
 
 from __future__ import annotations
