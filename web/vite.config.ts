@@ -1,19 +1,27 @@
 import { defineConfig } from "vitest/config";
 
 // One script and one style sheet with fixed names: the server has a fixed list of files, and the
-// self-contained page inlines both.
-export default defineConfig({
+// self-contained page inlines both. `--mode widget` adds what a notebook loads around that page.
+const PAGE = {
+  emptyOutDir: true,
+  rolldownOptions: {
+    output: { entryFileNames: "page.js", assetFileNames: "page[extname]", codeSplitting: false },
+  },
+};
+const WIDGET = {
+  emptyOutDir: false,
+  lib: { entry: "src/widget/widget.ts", formats: ["es" as const], fileName: () => "widget.js" },
+};
+
+export default defineConfig(({ mode }) => ({
   base: "./",
   build: {
     outDir: "../src/regard/viewer/static",
-    emptyOutDir: true,
     target: "es2022",
     cssCodeSplit: false,
-    modulePreload: false,
+    modulePreload: false as const,
     assetsInlineLimit: 0,
-    rolldownOptions: {
-      output: { entryFileNames: "page.js", assetFileNames: "page[extname]", codeSplitting: false },
-    },
+    ...(mode === "widget" ? WIDGET : PAGE),
   },
   test: {
     include: ["tests/**/*.test.ts"],
@@ -21,4 +29,4 @@ export default defineConfig({
     exclude: process.env.REGARD_CARRIED ? [] : ["tests/source/file.test.ts"],
     environment: "node",
   },
-});
+}));

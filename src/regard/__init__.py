@@ -146,6 +146,12 @@ def _in_a_notebook(value: object) -> str:
     return html_of(value)
 
 
+def _as_a_view(value: Any, *given: Any, **options: Any) -> Any:
+    from regard.viewer.live import View
+
+    return View(value, *given, **options)
+
+
 def _as_a_table(value: Any, *given: Any, **options: Any) -> Any:
     from regard.views.table import make_table
 
@@ -165,5 +171,6 @@ _announce()
 _answered_by(
     html=_in_a_notebook,
     table=_as_a_table,
+    view=_as_a_view,
     **{name: _drawn(name) for name in ("plot_head", "plot_row", "plot_grid", "plot_entropy")},
 )

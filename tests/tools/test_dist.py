@@ -17,7 +17,7 @@ import pytest
 from regard.engine.backends.cpu.compile import source_key
 
 LIBRARY = "regard/engine/backends/cpu/regard_cpu-x-{}.so"
-PAGE = ("index.html", "page.js", "page.css")
+PAGE = ("index.html", "page.js", "page.css", "widget.js")
 
 
 @pytest.fixture(scope="module")

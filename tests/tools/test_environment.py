@@ -93,7 +93,10 @@ class Recorded:
         (Path(folder) / "bin" / "python").touch()
 
 
-EVERYTHING = ("--editable", ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,dev]")
+EVERYTHING = (
+    "--editable",
+    ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,notebook,dev]",
+)
 
 
 @pytest.fixture

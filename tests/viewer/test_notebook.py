@@ -48,7 +48,7 @@ def test_a_frame_holds_the_page_to_the_letter():
 
 def test_a_frame_may_draw_and_save_and_no_more():
     found = _Frame(frame("", ""))
-    assert found.attributes["sandbox"] == "allow-scripts allow-downloads"
+    assert found.attributes["sandbox"] == "allow-scripts allow-forms allow-downloads"
     assert "src" not in found.attributes
 
 

@@ -247,6 +247,16 @@ class Recording:
         found: Figure = ask("plot_entropy", self, prompt=prompt, **style)
         return found
 
+    def view(self, head: str | None = None, *, prompt: int = 0, height: int = 720) -> object:
+        """The page in a notebook, as the last line of a cell; it opens at a head, where one is
+        named. With the extra `notebook` it is live: the kernel answers, so that every recorded head
+        zooms down to its exact weights. Without it the page holds what fits into the notebook.
+
+        height   pixels
+        """
+        found: object = ask("view", self, head, prompt=prompt, height=height)
+        return found
+
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> bool:

@@ -9,6 +9,8 @@ opened      a recording that is served: its lock, its revisions, its report
 comparison  two prompts side by side
 training    a training run: facts, strips, stored maps
 answers     what is answered, as JSON and as plain numbers
+questions   what can be asked, one table
+replies     answers as status, bytes and headers
 work        a pool of threads, newest request first
 warm        what the first page will ask for, computed ahead
 files       the page itself, as bytes
@@ -23,7 +25,14 @@ carried …_heads …_tracks …_training   a recording → what such a page car
 selfcontained                         data → one HTML file
 notebook download                     that file in a frame; that file from the server
 
-Nothing here is imported before it is used: starlette and uvicorn come with the extra `view`.
+and as a widget of a notebook:
+
+live        `rec.view()`; needs anywidget
+kernel      the page's messages → replies
+still       a picture for where no widget runs
+
+Nothing here is imported before it is used: starlette and uvicorn come with the extra `view`,
+anywidget with `notebook`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A self-contained page in a notebook: a frame that can do nothing but draw.
 
 The frame has an origin of its own (`sandbox`), so it can read neither the notebook nor its token,
-and its policy lets it load nothing. The page is part of the notebook's file and works offline.
+and its policy lets it load nothing and send no form; forms such as "go to" are read by the page
+itself. The page is part of the notebook's file and works offline.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _HEIGHT: Final = 720  # pixels
 def frame(page: str, text: str, *, height: int = _HEIGHT) -> str:
     """The page in a frame; `text` is what it shows, for whoever hears it read."""
     return (
-        f'<iframe title="{_attribute(text)}" sandbox="allow-scripts allow-downloads" '
+        f'<iframe title="{_attribute(text)}" sandbox="allow-scripts allow-forms allow-downloads" '
         f'style="width:100%;height:{height}px;border:0" srcdoc="{_attribute(page)}"></iframe>'
     )
 

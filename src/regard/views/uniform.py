@@ -54,6 +54,12 @@ def encode_times(times: _Array, hidden: _Array) -> Codes:
     return Codes(codes, int(np.count_nonzero(broken)))
 
 
+def times_of_codes() -> _Numbers:
+    """(255,): the multiples of uniform that the codes 1 … 255 stand for."""
+    one = TIMES_UNIFORM
+    return one.low * (one.high / one.low) ** (np.arange(_CODES + 1) / _CODES)
+
+
 def scale_answer(keys: int) -> ScaleAnswer:
     """What the codes stand for, and how rows of at most so many keys are coloured."""
     one, shown = TIMES_UNIFORM, times_uniform_of(keys)

@@ -30,6 +30,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "learner": _LOWER | {"shell"},
     "engineer": _LOWER | {"shell"},
     "play": _LOWER | {"shell", "learner"},
+    "widget": set(),  # what stands around the page's frame in a notebook
     "main.tsx": _LOWER | {"shell", "learner", "engineer", "play"},
 }
 

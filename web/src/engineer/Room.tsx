@@ -44,7 +44,7 @@ function Frame({ source }: { source: Source }) {
     terms.value = arrived(overview)?.glossary ?? {};
   }, [arrived(overview)]);
   const body = useFocusOnArrival(view);
-  if (listings.state === "failed") return <Unopened error={listings.error} />;
+  if (listings.state === "failed") return <Unopened source={source} error={listings.error} />;
   return (
     <div class="room">
       <button type="button" class="room-skip" onClick={() => body.current?.focus()}>
@@ -97,7 +97,7 @@ function Shown({ source, where, overview, training, view }: ShownProps) {
   if (view === "row" && label) {
     return <RowPage source={source} where={where} label={label} row={rowOf(place.value)} />;
   }
-  if (overview.state === "failed") return <Unopened error={overview.error} />;
+  if (overview.state === "failed") return <Unopened source={source} error={overview.error} />;
   const isOpening =
     overview.state === "waiting" ||
     (!overview.value.heads.length && training.state === "waiting" && view === "overview");

@@ -19,6 +19,11 @@ export function startTheme(): void {
   });
 }
 
+/** That of the notebook around this page. */
+export function followTheme(given: Theme): void {
+  if (!chosen) theme.value = given;
+}
+
 export function switchTheme(): void {
   chosen = true;
   theme.value = theme.value === "dark" ? "light" : "dark";

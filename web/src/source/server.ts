@@ -1,19 +1,32 @@
 import type { Answers, Listing } from "./answers";
 import type { Cells, Thumbnails, Tile } from "./binary";
-import { type Asked, type Source, SourceError, type Where } from "./source";
+import { type Ask, type Asked, type Source, SourceError, type Where } from "./source";
 import { type Snapshot, type Strips, snapshotOf, stripsOf } from "./training";
 
 const TOKEN_HEADER = "x-regard-token";
 
 type Parameters = Readonly<Record<string, string | number>>;
 
-/** Asks the local server; the token goes in a header, never into an address. */
-export class ServerSource implements Source {
-  readonly kind = "server";
-  readonly #token: string;
+/** Asks over HTTP; the token goes in a header, never into an address. */
+export function askServer(token: string): Ask {
+  return async (address, stop) => {
+    try {
+      return await fetch(address, { headers: { [TOKEN_HEADER]: token }, signal: stop ?? null });
+    } catch (error) {
+      if (stop?.aborted) throw error;
+      throw new SourceError("The server does not answer; was it ended with Ctrl-C?", 0);
+    }
+  };
+}
 
-  constructor(token: string) {
-    this.#token = token;
+/** Asks whoever has the recording: the local server, or a notebook's kernel. */
+export class ServerSource implements Source {
+  readonly kind: "server" | "kernel";
+  readonly #get: Ask;
+
+  constructor(ask: Ask, kind: "server" | "kernel" = "server") {
+    this.#get = ask;
+    this.kind = kind;
   }
 
   recordings(): Promise<readonly Listing[]> {
@@ -100,15 +113,7 @@ export class ServerSource implements Source {
   async #ask(path: string, parameters: Parameters, stop?: AbortSignal): Promise<Response> {
     const texts = Object.entries(parameters).map(([name, value]) => [name, String(value)]);
     const query = new URLSearchParams(texts).toString();
-    const address = query ? `${path}?${query}` : path;
-    let answer: Response;
-    try {
-      const headers = { [TOKEN_HEADER]: this.#token };
-      answer = await fetch(address, { headers, signal: stop ?? null });
-    } catch (error) {
-      if (stop?.aborted) throw error;
-      throw new SourceError("The server does not answer; was it ended with Ctrl-C?", 0);
-    }
+    const answer = await this.#get(query ? `${path}?${query}` : path, stop);
     if (!answer.ok) throw new SourceError(await reason(answer), answer.status);
     return answer;
   }

@@ -19,12 +19,16 @@ interface More {
 /** A question of that name: about which prompt, and what else it says. */
 export type Asked<N> = Where & (N extends keyof More ? More[N] : unknown);
 
+/** An address of the server, such as "/api/0/overview", to what is answered there. */
+export type Ask = (address: string, stop?: AbortSignal) => Promise<Response>;
+
 /**
- * Where answers come from: the local server, or the file that this page is. Both answer the same
- * questions; a question that cannot be answered rejects with a `SourceError` of one sentence.
+ * Where answers come from: the local server, a notebook's kernel, or the file that this page is. All
+ * answer the same questions; a question that cannot be answered rejects with a `SourceError` of one
+ * sentence.
  */
 export interface Source {
-  readonly kind: "server" | "file";
+  readonly kind: "server" | "kernel" | "file";
   recordings(): Promise<readonly Listing[]>;
   /** The answer of that name; see `Answers`. */
   ask<N extends keyof Answers>(name: N, asked: Asked<N>, stop?: AbortSignal): Promise<Answers[N]>;
@@ -63,7 +67,7 @@ export class SourceError extends Error {
     this.status = status;
   }
 
-  /** Whether the server itself is gone, so that asking again later may help. */
+  /** Whether the server, or the kernel, itself is gone, so that asking again later may help. */
   get isGone(): boolean {
     return this.status === 0;
   }

@@ -69,7 +69,7 @@ function Full({ source, where, overview }: Props) {
         <p class="soft" data-part="size">
           {facts && facts.tokens > 0 && `${count(facts.tokens)} tokens · `}
           {sizeInWords(overview)}
-          {source.kind === "server" && ` · ${layersInWords(overview)}`}
+          {source.kind !== "file" && ` · ${layersInWords(overview)}`}
         </p>
         <Standing overview={overview} />
         <Unheard overview={overview} />

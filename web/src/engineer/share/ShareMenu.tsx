@@ -73,8 +73,9 @@ function choices(source: Source, where: Where, picture: SharedPicture): Choice[]
   const svgBlob = async () => new Blob([await picture.svg()], { type: "image/svg+xml" });
   const jsonBlob = async () =>
     new Blob([numbersAsText(await picture.numbers())], { type: "application/json" });
+  const link = { name: "link", words: "Copy link", note: opens, take: () => copyLink(source) };
   const list: Choice[] = [
-    { name: "link", words: "Copy link", note: opens, take: () => copyLink(source) },
+    ...(source.kind === "kernel" ? [] : [link]), // a widget has no address
     {
       ...{ name: "png", words: "PNG", note: "picture, twice as sharp" },
       take: () => saved(`${name}.png`, picture.svg().then(pngOf)),

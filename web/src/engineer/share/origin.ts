@@ -6,7 +6,7 @@ export interface Origin {
   readonly recording: string;
   readonly model: string;
   readonly prompt: number;
-  readonly link: string;
+  readonly link: string; // "" in a notebook's widget, which has no address
 }
 
 export async function originOf(source: Source, where: Where): Promise<Origin> {
@@ -15,7 +15,7 @@ export async function originOf(source: Source, where: Where): Promise<Origin> {
     recording: listing?.name ?? "",
     model: String(listing?.model.name ?? ""),
     prompt: where.prompt,
-    link: linkNow(),
+    link: source.kind === "kernel" ? "" : linkNow(),
   };
 }
 

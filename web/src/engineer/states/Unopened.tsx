@@ -1,22 +1,25 @@
 import { linkTo } from "../../shell/address";
-import type { SourceError } from "../../source/source";
+import type { Source, SourceError } from "../../source/source";
 
 const UNAUTHORISED = 401;
 const NOT_FOUND = 404;
 
 /** The page where not even the list of recordings could be had. */
-export function Unopened({ error }: { error: SourceError }) {
+export function Unopened({ source, error }: { source: Source; error: SourceError }) {
   if (error.status === UNAUTHORISED) return <WrongToken />;
   return (
     <main class="state" data-part="unopened">
-      <h1>{error.isGone ? "The server does not answer" : "This recording cannot be opened"}</h1>
+      <h1>
+        {error.isGone ? `The ${source.kind} does not answer` : "This recording cannot be opened"}
+      </h1>
       <p>{error.message}</p>
       {error.status === NOT_FOUND && (
         <p>
           <a href={linkTo({})}>The first recording</a> is there.
         </p>
       )}
-      {error.isGone && (
+      {error.isGone && source.kind === "kernel" && <p>After a restart, run this cell again.</p>}
+      {error.isGone && source.kind === "server" && (
         <p>
           Start it again with <code>regard view FILE</code>, and open the address that it prints.
         </p>

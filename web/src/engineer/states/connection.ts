@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Source, SourceError } from "../../source/source";
 
-// Whether the server answers. Whoever is refused an answer says so here; while it is gone it is
+// Whether the server, or the kernel, answers. Whoever is refused an answer says so here; while it is gone it is
 // asked again every few seconds, and what failed meanwhile is asked anew when it is back.
 
 const CALM = 10_000; // milliseconds between two looks while all is well
@@ -40,7 +40,8 @@ export async function lookForServer(source: Source): Promise<void> {
 export function useConnection(source: Source): void {
   const wait = isGone.value ? SOON : CALM;
   useEffect(() => {
-    if (source.kind !== "server") return;
+    if (source.kind === "file") return;
+    if (source.kind === "kernel" && !isGone.value) return; // it is busy with what is asked of it
     const timer = setInterval(() => {
       if (!document.hidden) lookForServer(source);
     }, wait);
