@@ -271,6 +271,31 @@ def test_a_long_sentence_stays_usable(lesson):
 # ── labs ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_questions_that_learners_ask_can_be_tried(lesson):
+    page, made = lesson(LESSONS["heads"], "step=3&row=1")
+    scores = made.heads[0].scores
+    page.locator("[data-part=other-picker] button").nth(1).click()
+    there, back = figures(page, "[data-part=both-ways]")
+    assert (there, back) == pytest.approx((scores[0, 1], scores[1, 0]))
+    page.locator("[data-choice=same]").click()
+    assert page.locator("[data-part=both-ways]").get_attribute("data-even") == "true"
+    go_to(page, 5)
+    place = page.locator("[data-part=mask-place]")
+    for choice, leaks in (("before", "false"), ("after", "true"), ("zero", "false")):
+        place.locator(f"[data-choice={choice}]").click()
+        place.locator("[data-part=raise]").check()
+        assert place.locator("[data-part=mask-outcome]").get_attribute("data-leak") == leaks
+        whole = value(page, "[data-part=visible-sum] [data-value]") == pytest.approx(1)
+        assert whole is (choice == "before")
+    slider = page.locator("[data-part=sharpness-slider]")
+    slider.focus()
+    slider.press("End")
+    assert "dictionary" in page.locator("[data-part=lookup-verdict]").inner_text()
+    go_to(page, 7)
+    page.locator("[data-choice=viewed]").click()
+    assert page.locator("[data-part=head-0] [data-token='0']").count() == 4
+
+
 def test_the_scaling_lab_measures_after_a_guess(lesson):
     page, _ = lesson(place="step=4")
     assert page.locator("[data-part=scaling-table]").count() == 0

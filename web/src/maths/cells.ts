@@ -15,7 +15,7 @@ const PLAIN = String.raw`\d+(?:\.\d+)?`;
 const ROOT = `(?:${PLAIN})?√${PLAIN}`;
 const TERM = `${ROOT}|${PLAIN}`;
 const EXACT = new RegExp(`^([+-]?)(?:(${TERM})/(${TERM})|(${ROOT}))$`);
-const NUMBER = new RegExp(String.raw`^[+-]?(?:${POINT}|${COMMA})%?$`);
+const NUMBER = new RegExp(`^[+-]?(?:${POINT}|${COMMA})%?$`);
 const BLANK = /^[\s?_\-–—.…]*$/;
 const VULGAR: Readonly<Record<string, string>> = {
   "½": "1/2",

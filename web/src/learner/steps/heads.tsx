@@ -1,4 +1,5 @@
 import { HeadsAtConstantCost } from "../labs/HeadsAtConstantCost";
+import { Shapes } from "../labs/Shapes";
 import { Argument, Equals, Formula, Name, W } from "../parts/Formula";
 import { Product } from "../parts/Product";
 import { layerSheet, outputProjection } from "../parts/sheets";
@@ -59,5 +60,5 @@ function Joined({ state }: { state: LessonState }) {
 
 export const heads: Step = {
   formula: HeadsFormula,
-  parts: (state) => (state.lesson.w_o ? [Joined, Lab] : [Lab]),
+  parts: (state) => (state.lesson.w_o ? [Joined, Lab, Shapes] : [Lab, Shapes]),
 };

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { TwoMatrices } from "../labs/TwoMatrices";
 import { Angle } from "../parts/Angle";
 import { Pick } from "../parts/controls";
 import { Equals, Formula, K, Name, Q, Transposed } from "../parts/Formula";
@@ -81,4 +82,7 @@ function Arrows({ state }: { state: LessonState }) {
   );
 }
 
-export const scores: Step = { formula: ScoresFormula, parts: () => [Scores, Arrows] };
+export const scores: Step = {
+  formula: ScoresFormula,
+  parts: () => [Scores, Arrows, TwoMatrices],
+};

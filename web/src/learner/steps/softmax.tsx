@@ -1,4 +1,6 @@
+import { MaskPlace } from "../labs/MaskPlace";
 import { Saturation } from "../labs/Saturation";
+import { SoftLookup } from "../labs/SoftLookup";
 import { TrainingStep } from "../labs/TrainingStep";
 import { Toggle } from "../parts/controls";
 import { Equals, Formula, Name } from "../parts/Formula";
@@ -113,5 +115,5 @@ function Training({ state }: { state: LessonState }) {
 
 export const softmax: Step = {
   formula: SoftmaxFormula,
-  parts: () => [OneRow, AllRows, Meters, Training],
+  parts: () => [OneRow, AllRows, MaskPlace, SoftLookup, Meters, Training],
 };
