@@ -458,6 +458,25 @@ class AlarmAnswer(TypedDict):
     threshold: Known
 
 
+class LossAtAnswer(TypedDict):
+    """The loss of a sampled step; null where it is NaN or infinite."""
+
+    value: Known
+    step: int
+
+
+class LossAnswer(TypedDict):
+    """The loss over the sampled steps."""
+
+    samples: int  # Steps that have one.
+    first: LossAtAnswer
+    last: LossAtAnswer
+    least: LossAtAnswer | None  # Of those that are finite; null where none is.
+    largest: LossAtAnswer | None
+    not_finite: int  # How many are NaN or infinite.
+    first_not_finite: int | None  # The first step of these.
+
+
 class TrainingFactsAnswer(TypedDict):
     """A run that was monitored."""
 
@@ -468,6 +487,7 @@ class TrainingFactsAnswer(TypedDict):
     places: list[str]  # Layers, those of all stacks one after another.
     heads: list[int]  # Of each place.
     statistics: dict[str, TrainedStatisticAnswer]
+    loss: LossAnswer | None  # Null where the run gave none.
     alarms: list[AlarmAnswer]
     maps: dict[str, list[int]]  # The steps of which each head has a stored map.
 
