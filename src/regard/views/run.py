@@ -189,6 +189,8 @@ def strips_of(training: Training, statistic: str, most: int = MOST_BINS) -> Stri
 
 def _loss_cells(training: Training) -> _Array:
     """(n, 1, 2) float32."""
+    if not training.has_loss.any():
+        raise InputError("this run has no loss; monitor.step(loss=loss) gives it one")
     is_finite = np.isfinite(training.loss)
     broken = training.has_loss & ~is_finite
     return np.stack([np.where(is_finite, training.loss, np.nan), broken], -1, dtype=np.float32)[
