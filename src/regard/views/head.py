@@ -96,7 +96,6 @@ def head_answer(view: HeadView, revision: int = 0) -> HeadFactsAnswer:
         "prompt": prompt.number,
         "revision": revision,
         "place": place.name,
-        "kind": place.kind,
         "why_not": head.why_not or None,
         "streams": {"queries": place.query_tokens, "keys": place.key_tokens},
         "statistics": numbers,

@@ -167,6 +167,7 @@ def short_answer(head: Head) -> HeadShortAnswer:
         "layer": head.layer,
         "head": head.head,
         "shape": head.shape,
+        "kind": head.place.kind,
         "recorded": (head.recorded.start, head.recorded.stop),
         "exact": head.exact,
     }

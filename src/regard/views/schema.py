@@ -103,6 +103,7 @@ class HeadShortAnswer(TypedDict):
     layer: int
     head: int
     shape: tuple[int, int]  # Queries and keys.
+    kind: Literal["self", "cross"]
     recorded: tuple[int, int]  # First row, and the one after the last.
     exact: bool
 
@@ -203,7 +204,6 @@ class HeadFactsAnswer(HeadShortAnswer):
     prompt: int
     revision: int
     place: str
-    kind: Literal["self", "cross"]
     why_not: str | None
     rows: NotRequired[list[int]]  # Those that can be read, where a file carries only some.
     streams: StreamsAnswer

@@ -87,6 +87,7 @@ export interface HeadShort {
   readonly head: number;
   /** Queries and keys. */
   readonly shape: readonly [number, number];
+  readonly kind: "self" | "cross";
   /** First row, and the one after the last. */
   readonly recorded: readonly [number, number];
   readonly exact: boolean;
@@ -184,7 +185,6 @@ export interface HeadFacts extends HeadShort {
   readonly prompt: number;
   readonly revision: number;
   readonly place: string;
-  readonly kind: "self" | "cross";
   readonly why_not: string | null;
   /** Those that can be read, where a file carries only some. */
   readonly rows?: readonly number[];
