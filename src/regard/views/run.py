@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from regard.errors import InputError
 from regard.recording import Limit, Training
 from regard.recording.training import LOSS
+from regard.views.encoding import as_json
 from regard.views.schema import (
     AlarmAnswer,
     ExtremeAnswer,
@@ -22,7 +23,6 @@ from regard.views.schema import (
     LossAtAnswer,
     TrainedStatisticAnswer,
     TrainingFactsAnswer,
-    as_json,
 )
 
 MOST_BINS: Final = 2048  # steps of a strip; where there are more, several make a bin

@@ -5,12 +5,8 @@ by a page that is one file. `web/src/source/answers.ts` is written from this fil
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 Known: TypeAlias = float | None  # None where a number is not known or not finite
 Facts: TypeAlias = Mapping[str, Any]  # as a file says them
@@ -490,26 +486,3 @@ class TrainingFactsAnswer(TypedDict):
     loss: LossAnswer | None  # Null where the run gave none.
     alarms: list[AlarmAnswer]
     maps: dict[str, list[int]]  # The steps of which each head has a stored map.
-
-
-# ── numbers ──────────────────────────────────────────────────────────────────────────────────
-
-
-def as_json(values: ArrayLike) -> Any:
-    """Numbers as JSON has them; what is no finite number is null."""
-    given = np.asarray(values)
-    if given.dtype.kind == "f" and not np.isfinite(given).all():
-        numbers = given.astype(np.object_)
-        numbers[~np.isfinite(given)] = None
-        return numbers.tolist()
-    return given.tolist()
-
-
-def as_text(value: Any) -> bytes:
-    """JSON in ASCII, so that a token that is no valid Unicode passes; null for NaN."""
-    try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        fine = json.loads(json.dumps(value), parse_constant=lambda _: None)
-        text = json.dumps(fine, separators=(",", ":"))
-    return text.encode("ascii")
