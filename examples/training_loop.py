@@ -130,7 +130,7 @@ def _take_step(run: _Run, losses: Losses, plan: Plan, monitor: Monitor | None) -
     run.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     if monitor is not None:
-        monitor.step()
+        monitor.step(loss=loss)
     nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
     run.optimizer.step()
     run.step += 1

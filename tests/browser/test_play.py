@@ -146,6 +146,39 @@ def test_the_engineers_room_opens_on_the_same_recording(tab, played):
     assert download.value.suggested_filename == "smollm2.regard"
 
 
+def test_the_engineers_room_finds_its_recording_on_a_server_started_again(tab):
+    """The address says of which prompt it was made; its number is another one there."""
+    with _playing("smollm2", "--port", 0) as address:
+        page = _open(tab, address, "Another prompt, opened first")
+        page.locator("[data-part=open]").click()
+        page.wait_for_selector("[data-part=crumbs]")
+        page.locator("[data-part=return]").click()
+        page.get_by_label("Prompt").fill(PROMPT)
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.querySelectorAll('[data-word]').length === 18")
+        page.locator("[data-part=open]").click()
+        page.wait_for_selector("[data-part=crumbs]")
+        page.locator("[data-part=tabs]").get_by_text("Overview").click()
+        page.wait_for_selector("html[data-ready=overview]")
+        place = urlsplit(page.url).fragment
+        assert "rec=1" in place and "from=" in place
+        page.close()
+    with _playing("smollm2", "--port", 0) as address:
+        page = tab(f"{address}&{place}")
+        page.wait_for_selector("html[data-ready=overview]")
+        assert "rec=0" in page.url
+        assert page.locator("[data-part=recording-name]").inner_text() == PROMPT[:40].strip()
+        page.locator("[data-part=return]").click()
+        page.wait_for_function("() => document.querySelectorAll('[data-word]').length === 18")
+        page.close()
+        lost = "&".join(part for part in place.split("&") if not part.startswith("from="))
+        page = tab(f"{address}&{lost}")
+        page.get_by_text("A server that was started again has none").wait_for()
+        page.close()
+        assert all("404" in one for one in tab.said), tab.said  # what Chromium says of that one
+        tab.said.clear()
+
+
 def test_two_prompts_are_linked(tab, played):
     page = _open(tab, played)
     page.locator("[data-part=compare]").click()

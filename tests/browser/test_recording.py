@@ -136,6 +136,41 @@ def test_every_finding_has_its_number(at, files):
     page.wait_for_selector("html[data-ready=row]")
 
 
+def test_keys_of_findings_lead_to_their_rows(at):
+    page = at("view=findings&rec=2", "findings")
+    card = page.locator("[data-part=finding][data-pattern=previous]").first
+    link = card.locator("[data-part=evidence] [data-part=key-token]").first
+    key, head = link.get_attribute("data-key"), card.get_attribute("data-head")
+    link.click()
+    page.wait_for_selector("html[data-ready=row]")
+    assert f"head={head}&row={key}" in page.url
+
+
+def test_keys_of_the_exact_weights_lead_to_their_rows(at):
+    page = at("view=head&rec=2&head=L0H0&cell=4,3", "head")
+    page.keyboard.press("e")
+    panel = page.locator("[data-part=exact-panel]")
+    links = panel.locator("[data-part=key-token]")
+    assert links.count() == 5
+    key = links.nth(2).get_attribute("data-key")
+    links.nth(2).click()
+    page.wait_for_selector("html[data-ready=row]")
+    assert f"head=L0H0&row={key}" in page.url
+
+
+def test_bars_of_a_ranking_begin_at_zero(at):
+    page = at("view=overview&show=ranked&stat=max_score", "overview")
+    lines = page.locator("[data-part=ranked] li")
+    values = [float(v) for v in lines.locator("[data-value]").evaluate_all(VALUES)]
+    widths = lines.locator(".over-bar > span").evaluate_all(
+        "all => all.map(o => o.getBoundingClientRect().width)"
+    )
+    assert min(values) > 0 and len(set(values)) > 1
+    assert [w / widths[0] for w in widths] == pytest.approx(
+        [v / values[0] for v in values], abs=0.01
+    )
+
+
 def test_no_finding_is_an_answer(at):
     page = at("view=findings", "findings")
     said = page.locator("[data-part=no-finding]").inner_text()

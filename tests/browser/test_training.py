@@ -19,6 +19,7 @@ from regard.recording import Alarm, Writer
 from regard.testing.recordings import make_state, write_training
 from regard.viewer.notebook import recording_page
 
+BROKEN = 20  # the step whose loss is NaN
 LOWEST, HIGHEST = 1e-4, 1.0  # of the colours of a map, on a log scale
 
 
@@ -32,8 +33,9 @@ def _train(path, steps=30):
     ) as monitor:
         for step in range(steps):
             x = torch.randn(1, 24, 32, generator=torch.Generator().manual_seed(step))
-            model(x).square().mean().backward()
-            monitor.step()
+            loss = model(x).square().mean()
+            loss.backward()
+            monitor.step(loss=math.nan if step == BROKEN else loss)
             model.zero_grad()
             with torch.no_grad():
                 model.layers[0].w_q.weight[:8] *= 1.2
@@ -231,6 +233,69 @@ def test_a_long_run_tells_means_and_ends(at, files):
     np.testing.assert_allclose([mean, least, largest], expected, atol=1e-6)
 
 
+# ── the loss ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _centre(box):
+    return box["x"] + box["width"] / 2
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_an_alarm_stands_at_one_x_in_the_loss_and_in_its_strip(at, run, width):
+    page = at(width=width)
+    for one in run.alarms:
+        above = page.locator(f"[data-part=loss-alarm][data-heads~={one.head}]")
+        above = above.and_(page.locator(f"[data-step='{one.step}']"))
+        strip = page.locator(
+            f"[data-part=strip][data-statistic={one.statistic}] "
+            f"[data-part=over-mark][data-head={one.head}]"
+        )
+        found = _centre(above.locator("circle").bounding_box())
+        assert abs(found - _centre(strip.bounding_box())) < 0.1
+    assert overflow(page) <= 0
+
+
+def test_pointing_and_keys_read_the_loss(at, run):
+    page = at()
+    _, middle = _field(page, "peak")
+    slider = page.locator("[data-part=loss-field]")
+    slider.hover(position={"x": middle(0, 0, 12)[0], "y": 60})
+    step, loss = figures(page, "[data-part=loss-reading]")
+    assert step == 12 and abs(loss - float(run.loss[12])) < 1e-6
+    page.mouse.move(0, 0)
+    slider.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert figures(page, "[data-part=loss-reading]") == [1, pytest.approx(float(run.loss[1]))]
+    assert slider.get_attribute("aria-valuetext") == f"step 1: {float(run.loss[1]):#.4g}"
+    assert page.url.endswith("step=1")
+    lines = page.locator(".train-now").evaluate_all(
+        "all => all.map(o => o.getBoundingClientRect().x)"
+    )
+    assert len(lines) == 1 + len(STATISTICS) and max(lines) - min(lines) < 0.1
+
+
+def test_a_loss_that_is_not_finite_is_a_gap_with_a_mark(at):
+    page = at(f"view=training&step={BROKEN}")
+    assert value(page, "[data-part=loss-broken]") == 1
+    gap = page.locator("[data-part=loss-gap]")
+    assert gap.count() == 1 and gap.get_attribute("data-step") == str(BROKEN)
+    _, middle = _field(page, "peak")
+    corner = page.locator("[data-part=loss-field]").bounding_box()["x"]
+    cross = _centre(gap.locator(".train-cross").bounding_box())
+    assert abs(cross - corner - middle(0, 0, BROKEN)[0]) < 0.6
+    said = page.locator("[data-part=loss-reading]").inner_text()
+    assert said == f"step {BROKEN}: the loss is NaN or infinite"
+    path = page.locator("[data-part=loss-path]").get_attribute("d")
+    assert path.count("M") == 2 and path.count("L") == 30 - 1 - 2
+
+
+def test_a_run_without_a_loss_has_no_chart(at):
+    page = at("rec=2")
+    assert page.locator("[data-part=strip]").count() == 2
+    assert page.locator("[data-part=loss]").count() == 0
+
+
 # ── alarms ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -350,6 +415,7 @@ def test_a_file_carries_the_run(tab, file, run):
     assert said == "30 sampled steps, 0–29 · 2 layers · 8 heads"
     assert page.locator("[data-part=strip]").count() == len(run.words)
     assert page.locator("[data-part=alarm]").count() == len(run.alarms)
+    assert page.locator("[data-part=loss-gap]").get_attribute("data-step") == str(BROKEN)
     _, middle = _field(page, "normalized_entropy")
     for step, place, head in [(3, 1, 2), (29, 1, 0)]:
         found = pixel(

@@ -14,7 +14,7 @@ from regard.testing.recordings.planted import mixed, record_planted, targets, te
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views.comparison import ROWS
-from regard.views.schema import as_text
+from regard.views.encoding import as_text
 
 
 def planted(path, strength, ids, **options):

@@ -20,7 +20,7 @@ PICTURES = {
     "head": (["L0H1"], "run-L0H1.png", (1280, 1280)),
     "kept head": (["L1H1"], "run-L1H1.png", (1280, 1280)),
     "row": (["L0H1", "--row", "-1"], "run-L0H1-row-1.png", (896, 1280)),
-    "usual grid": ([], "run-non_sink.png", (1024, 1280)),
+    "usual grid": ([], "run-off-sinks.png", (1024, 1280)),
     "grid": (["--grid", "previous"], "run-previous.png", (1024, 1280)),
     "entropy": (["--entropy"], "run-entropy.png", (800, 1280)),
     "another prompt": (["L0H1", "--prompt", "1"], "run-P1-L0H1.png", (1280, 1280)),
@@ -71,7 +71,9 @@ def test_it_says_scale_and_pooling(plot, file):
     assert "weight, linear 0–" in plot(file, "L0H1", "--raw", "--overwrite")[1]
     out = plot(file, "L0H1", "--cell", 4, "--max", "--overwrite")[1]
     assert "max of 4×4 tokens a cell; × even share" in out
-    assert "previous: mass on the token before" in plot(file, "--grid", "previous")[1]
+    for name in ("previous", "on the token before", "On-the-token-before"):
+        said = plot(file, "--grid", name, "--overwrite")[1]
+        assert "on the token before: mass on the token before" in said
 
 
 def test_a_grid_with_holes_says_why(plot, file, monkeypatch):
@@ -185,7 +187,7 @@ def test_the_recording_itself_is_never_written_over(fails, tmp_path):
         (["L0H1", "--row", 99], "row 99 does not exist; L0H1 has 0–11"),
         (["L0H1", "--prompt", 7], "prompt 7 does not exist; this recording has 0–1"),
         (["--prompt", 7], "prompt 7 does not exist"),
-        (["--grid", "nonsense"], "no statistic 'nonsense'; there are sink"),
+        (["--grid", "nonsense"], "no statistic 'nonsense'; there are on sinks"),
         (["--stack", "cross"], "there is no stack 'cross'"),
         (["L0H1", "--cell", 0], "a cell of 0 tokens; give a number ≥ 1"),
         (["L1H1", "--cell", 3], "budget of 1 kB"),

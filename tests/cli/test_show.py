@@ -297,7 +297,7 @@ def test_a_closed_pipe_is_no_mistake(file):
         (["--row", "3"], "--row is about one head; name it, as in: regard show FILE L5H1"),
         (["--cell", "3"], "--cell is about one head"),
         (["L0H1", "--stat", "sink"], "--stat is about the overview; leave out 'L0H1', or --stat"),
-        (["--stat", "nonsense"], "no statistic 'nonsense'; there are sink, non_sink"),
+        (["--stat", "nonsense"], "no statistic 'nonsense'; there are on sinks (sink), off sinks"),
         (["L0H1", "--row", "12"], "row 12 does not exist; L0H1 has 0–11"),
         (["L0H1", "--row", "-13"], "row -13 does not exist; L0H1 has 0–11"),
         (["L0H1", "--token", "zebra"], "--token 'zebra': no recorded row has this token"),

@@ -187,7 +187,7 @@ def test_csv(tmp_path):
     samples = _run(path)
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 8 and list(rows[0]) == ["step", "head", *STATISTICS]
+    assert len(rows) == 3 * 8 and list(rows[0]) == ["step", "head", *STATISTICS, "loss"]
     assert (rows[-1]["step"], rows[-1]["head"]) == ("2", "L1H3")
     for name in STATISTICS:
         assert float(rows[-1][name]) == pytest.approx(samples[2][name][1, 3], rel=1e-5)

@@ -192,6 +192,8 @@ def test_all_ranks_have_the_sample_of_all(how, size, tmp_path):
         # two reductions a step and nothing else, once all know which places there are
         assert _without_agreeing(found["collectives"][0]) == ([] if size == 1 else TWO)
         assert found["collectives"][1:] == [[] if size == 1 else TWO] * (STEPS - 1)
+        expected = [1.0, 3.0, 1.0] if size == 1 else [1.5, 3.0, np.nan]
+        np.testing.assert_array_equal(found["losses"], expected)
         for (places, values), right in zip(found["samples"], samples, strict=True):
             assert places == right.places
             for name, value in values.items():

@@ -13,7 +13,7 @@ import torch.distributed as dist
 import regard
 from recorder.models import Stack
 
-__all__ = ["AGREE", "STEPS", "TWO", "batch", "train"]
+__all__ = ["AGREE", "STEPS", "TWO", "batch", "loss_of", "train"]
 
 STEPS = 3
 COLLECTIVES = (
@@ -29,6 +29,13 @@ def batch(step: int, rank: int) -> torch.Tensor:
     """Batches of different lengths: rows have to be weighted."""
     dice = torch.Generator().manual_seed(100 * step + rank)
     return torch.randn(1 + rank, 10 + 7 * rank, 32, generator=dice)
+
+
+def loss_of(step: int, rank: int) -> torch.Tensor | float | None:
+    """Of all ranks, of some, and one that is NaN on one of them."""
+    if step == 1:
+        return None if rank else 3.0
+    return torch.tensor(float("nan") if step == 2 and rank else 1.0 + rank)
 
 
 class Skipping(Stack):
@@ -59,13 +66,14 @@ def train(how: str, log: str) -> dict[str, Any]:
         for step in range(STEPS):
             wrapped(batch(step, rank)).square().sum().backward()
             with counting() as names:
-                samples.append(monitor.step())
+                samples.append(monitor.step(loss=loss_of(step, rank)))
             collectives.append(names)
             inner.zero_grad()
         gamma = regard.monitor.qk_clip_(monitor, 0.5)
     weights = [_whole(layer.w_q.weight) for layer in inner.layers]
     return {
-        "samples": [(one.places, one.values) for one in samples], "collectives": collectives,
+        "samples": [(one.places, one.values) for one in samples],
+        "losses": [one.loss for one in samples], "collectives": collectives,
         "reasons": monitor.reasons, "gamma": gamma, "weights": weights,
     }  # fmt: skip
 

@@ -78,9 +78,9 @@ def test_numbers_that_would_not_be_legible_are_left_out():
 
 def test_the_words(rec):
     found = axes_names(rec.plot_grid("previous"))
-    assert found[:2] == ["tiny · previous", "<s>The cat sat on the mat.⏎It slept the"]
-    assert f"previous: {STATISTICS['previous'].words}" in found
-    assert "one head a cell; previous, linear 0–1" in found and CAVEAT in found
+    assert found[:2] == ["tiny · on the token before", "<s>The cat sat on the mat.⏎It slept the"]
+    assert f"on the token before: {STATISTICS['previous'].words}" in found
+    assert "one head a cell; on the token before, linear 0–1" in found and CAVEAT in found
     assert "layer" in found and "head" in found
 
 
@@ -116,5 +116,5 @@ def test_no_text_covers_another_or_leaves_the_sheet(size, shape):
 
 
 def test_unknown_statistics_are_listed(rec):
-    with pytest.raises(InputError, match="no statistic 'nonsense'; there are sink"):
+    with pytest.raises(InputError, match="no statistic 'nonsense'; there are on sinks"):
         rec.plot_grid("nonsense")

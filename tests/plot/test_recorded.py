@@ -42,7 +42,7 @@ def test_each_gives_a_figure(rec):
 
 
 def test_the_usual_grid_is_the_overviews(rec):
-    assert "tiny · non_sink" in texts(rec.plot_grid())
+    assert "tiny · off sinks" in texts(rec.plot_grid())
 
 
 def test_a_head_by_layer_and_number(rec):
@@ -93,7 +93,7 @@ def test_cross_attention_has_as_many_rows_as_queries(stacks):
 
 
 def test_stacks(stacks):
-    assert "tiny · cross, sink" in texts(stacks.plot_grid("sink", stack="cross"))
+    assert "tiny · cross, on sinks" in texts(stacks.plot_grid("sink", stack="cross"))
     with pytest.raises(InputError, match="stacks cross, decoder, encoder; give one"):
         stacks.plot_grid("sink")
     legend = stacks.plot_entropy().axes[0].get_legend()

@@ -181,7 +181,7 @@ def test_other_heads_are_not_merged():
 
 def test_wrong_names_are_told():
     merged = made().merged()
-    with pytest.raises(InputError, match="no statistic 'nonsense'; there are sink"):
+    with pytest.raises(InputError, match="no statistic 'nonsense'; there are on sinks"):
         merged.grid("nonsense")
     with pytest.raises(InputError, match="no statistic"):
         merged.rows("nonsense")

@@ -235,7 +235,9 @@ def test_cross_attention_has_no_token_before():
 
 def test_wrong_words():
     rec, _ = made()
-    with pytest.raises(InputError, match=r"no statistic 'sinks'; there are sink, non_sink, first"):
+    with pytest.raises(
+        InputError, match=r"'sinks'; there are on sinks \(sink\), off sinks \(non_sink\)"
+    ):
         rec.grid("sinks")
     with pytest.raises(InputError, match="there is no stack 'cross'; this recording has one"):
         rec.grid("sink", "cross")

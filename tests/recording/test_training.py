@@ -57,6 +57,23 @@ def test_an_incomplete_piece_is_left_out():
     assert Training(store).steps.tolist() == [0, 10, 20]
 
 
+def test_the_loss_of_some_pieces():
+    store = _memory()  # as files were before there was a loss
+    assert Training(store).loss.size == 3 and not Training(store).has_loss.any()
+    store.add("training/loss/2", np.array([np.inf], np.float32))
+    training = Training(store)
+    np.testing.assert_array_equal(training.loss, [np.nan, np.nan, np.inf])
+    assert training.has_loss.tolist() == [False, False, True] and training.loss.dtype == np.float32
+    assert list(training.words) == list(WORDS)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(2, np.float32), np.zeros(1), np.zeros((1, 1), "f4")])
+def test_a_piece_whose_loss_lies_is_left_out(wrong):
+    store = _memory()
+    store.add("training/loss/2", wrong)
+    assert Training(store).steps.tolist() == [0, 10]
+
+
 def test_alarms_and_maps():
     store = _memory()
     store.note({"training/alarms": json.dumps([ALARM.to_dict()])})
@@ -99,7 +116,8 @@ def test_limits_that_lie(limits):
 @pytest.mark.parametrize(
     "note",
     ["[", "[]", '{"places": 3}', '{"places": [3]}', '{"statistics": []}',
-     '{"statistics": {"a": 1}}', '{"statistics": {"steps": "no"}}'],
+     '{"statistics": {"a": 1}}', '{"statistics": {"steps": "no"}}',
+     '{"statistics": {"loss": "no"}}'],
 )  # fmt: skip
 def test_notes_that_lie(note):
     store = _memory()

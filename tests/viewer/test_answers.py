@@ -14,7 +14,7 @@ from regard.testing.recordings import HOSTILE, WORDS, on_disk, tear
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import row as rows_module
-from regard.views.schema import as_text
+from regard.views.encoding import as_text
 from viewer.served import make_empty, make_opened
 
 

@@ -53,6 +53,19 @@ def test_what_fits_is_what_the_server_says():
         assert content == answers.strips(opened, name).tobytes()
 
 
+def test_the_loss_comes_along_in_the_same_bins():
+    values = np.random.default_rng(0).random((400, 2, 4), np.float32)
+    loss = np.linspace(4, 1, 400)
+    loss[7] = np.nan
+    opened = Opened(Recording(write_training(Memory(), values, WORDS, loss=loss)))
+    run = carry_training(opened, 2000)
+    assert run.facts["facts"]["loss"]["first_not_finite"] == 7
+    sizes = {name: one["sizes"]["bins"] for name, one in run.facts["strips"].items()}
+    assert list(sizes) == ["loss", *WORDS] and len(set(sizes.values())) == 1
+    _, planes = _strips(run, "loss")
+    assert sizes["loss"] < 400 and planes[2, 0, 1] == 1 and not planes[2, 1:, 1].any()
+
+
 @pytest.mark.parametrize(("share", "bins"), [(0.9, 400), (0.7, 100), (0.1, 12), (0.0, 1)])
 def test_less_room_means_fewer_digits_then_fewer_bins(share, bins):
     """Parts of what every digit takes. A bin has three numbers, so there must be few to help."""

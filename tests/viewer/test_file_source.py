@@ -18,8 +18,8 @@ from regard.testing.recordings import Chunk, on_disk
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
+from regard.views.encoding import as_json
 from regard.views.profiles import Track, tracks_of
-from regard.views.schema import as_json
 from regard.views.tiles import levels_of
 
 WEB = Path(__file__).parents[2] / "web"

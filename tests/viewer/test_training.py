@@ -152,6 +152,37 @@ def test_a_short_run_has_every_number(ask):
     assert (over == -1).all()
 
 
+LOSS = [4.0, np.nan, np.inf, 1.0, 2.0]
+
+
+def test_the_facts_of_the_loss(ask):
+    facts = ask(_opened(_values(5), every=10, loss=LOSS), "training").json()["loss"]
+    assert facts == {
+        "samples": 5, "first": {"value": 4, "step": 0}, "last": {"value": 2, "step": 40},
+        "least": {"value": 1, "step": 30}, "largest": {"value": 4, "step": 0},
+        "not_finite": 2, "first_not_finite": 10,
+    }  # fmt: skip
+    assert ask(_opened(_values(5)), "training").json()["loss"] is None
+    broken = ask(_opened(_values(1), loss=[np.nan]), "training").json()["loss"]
+    assert broken["least"] is None and broken["last"] == {"value": None, "step": 0}
+
+
+def test_the_loss_has_the_bins_of_the_strips(ask):
+    """Two cells: the number where it is finite, and whether it is not."""
+    opened = _opened(_values(5), every=10, loss=LOSS)
+    first, last, planes, _, _ = _unpacked(ask(opened, "strips?statistic=loss"))
+    of_heads = _unpacked(ask(opened, "strips?statistic=peak"))
+    assert (first.tolist(), last.tolist()) == (of_heads[0].tolist(), of_heads[1].tolist())
+    np.testing.assert_array_equal(planes[0, :, 0], [4, np.nan, np.nan, 1, 2])
+    np.testing.assert_array_equal(planes[0, :, 1], [0, 1, 1, 0, 0])
+    first, _, planes, _, _ = _unpacked(ask(opened, "strips?statistic=loss&bins=2"))
+    assert first.tolist() == _unpacked(ask(opened, "strips?statistic=peak&bins=2"))[0].tolist()
+    np.testing.assert_array_equal(planes[:, :, 0], [[4, 1.5], [4, 1], [4, 2]])
+    assert planes[2, :, 1].tolist() == [1, 1]
+    answer = ask(_opened(_values(5)), "strips?statistic=loss")
+    assert answer.status_code == 404 and "monitor.step(loss=loss)" in answer.text
+
+
 @pytest.mark.parametrize(("count", "bins"), [(MOST_BINS + 1, MOST_BINS), (1000, 7), (12, 5)])
 def test_a_long_run_is_binned(ask, count, bins):
     values = _values(count)

@@ -195,6 +195,18 @@ def test_a_training_run(monkeypatch):
     assert about == {"max_score": "largest score", "peak": "heaviest weight"}
 
 
+def test_the_loss_of_a_run():
+    rec = trained()
+    rec.store.add("training/loss/0", np.array([2.5, np.nan, 1.5], np.float32))
+    found = lines(rec, "training")
+    assert len(found) == 3 * 3 * 2 + 3 == len(rec.table("training"))
+    own = [line for line in found if line["statistic"] == "loss"]
+    assert [line["step"] for line in own] == [0, 10, 20]
+    np.testing.assert_array_equal([line["value"] for line in own], [2.5, np.nan, 1.5])
+    assert {(line["label"], line["layer"], line["head"]) for line in own} == {("", -1, -1)}
+    assert len(lines(rec, "training", heads="cross.L1")) == 3 * 2  # the loss is of no head
+
+
 ALARM = {
     "kind": "score growth", "head": "cross.L1H0", "step": 20, "statistic": "max_score",
     "value": 120.5, "threshold": 100.0,

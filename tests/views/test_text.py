@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from regard.views.schema import as_json
+from regard.views.encoding import as_json
 from regard.views.text import bytes_in_words, count, facts_for_json, large_number
 
 

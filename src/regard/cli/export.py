@@ -46,7 +46,8 @@ def export(
     A table (csv, parquet) has one line per head (--what statistics; merged: over all texts), per
     row of a head (rows), per top key of a row (top), per key (received), per nonzero weight
     (weights) or per label of a head (findings). Of a training run it has one line per step, head
-    and statistic (training) or per alarm (alarms). In Python it is regard.open(FILE).table(WHAT).
+    and statistic (training; the loss has lines of its own, without a head) or per alarm (alarms).
+    In Python it is regard.open(FILE).table(WHAT).
 
     Arrays (npz, safetensors) are named prompt/head/what, such as P0/L5H1/lse, and can be
     statistics, rows, lse, top, received, pooled, weights and qk; separate several with commas.

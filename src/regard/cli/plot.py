@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.plot import Style
     from regard.recording import Recording
 
-_STATISTIC = "non_sink"
+_STATISTIC = "off sinks"
 _SLOW = 2**27  # cells of a map that has to be computed
 _SIZE = re.compile(r"\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*[x×]\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*")
 
@@ -74,7 +74,9 @@ def plot(
         None, metavar="HEAD", help="A head such as L5H1. Default: one number per head."
     ),
     grid: str | None = typer.Option(
-        None, metavar="STAT", help="Statistic to show: sink, previous, entropy … Default: non_sink."
+        None,
+        metavar="STAT",
+        help='Statistic to show: entropy, "on sinks", evenness … Default: off sinks.',
     ),
     entropy: bool = typer.Option(False, "--entropy", help="Draw the entropy of each layer."),
     row: int | None = typer.Option(None, help="Draw one row of HEAD; -1 is the last."),
@@ -122,8 +124,8 @@ def plot(
     if size is not None:
         style["size"] = _parse_size(size)
     _check_output(file, path, overwrite=overwrite)
-    figure = _draw(file, wish, style, path, kind, overwrite)
-    _report(path, wish, figure, as_json)
+    figure, statistic = _draw(file, wish, style, path, kind, overwrite)
+    _report(path, wish, figure, statistic, as_json)
 
 
 def _check(wish: _Wish) -> None:
@@ -149,7 +151,7 @@ def _parse_size(text: str) -> tuple[float, float]:
 
 
 def _beside(file: Path, wish: _Wish) -> Path:
-    """run.regard → run-L5H1.png, run-P1-L5H1-row7.png, run-non_sink.png, run-entropy.png."""
+    """run.regard → run-L5H1.png, run-P1-L5H1-row7.png, run-off-sinks.png, run-entropy.png."""
     name = file.resolve()
     stem = name.name if name.is_dir() else name.stem
     what = {
@@ -157,7 +159,7 @@ def _beside(file: Path, wish: _Wish) -> Path:
         "grid": "-".join(filter(None, [wish.stack, wish.grid or _STATISTIC])), "entropy": "entropy",
     }[wish.kind]  # fmt: skip
     # a label is somebody's text until the recording has been asked for it
-    plain = re.sub(r"[^\w.-]", "_", str(what))
+    plain = re.sub(r"[^\w.-]", "_", str(what).replace(" ", "-"))
     which = f"P{wish.prompt}-" if wish.prompt else ""
     return file.parent / f"{stem}-{which}{plain}.png"
 
@@ -171,7 +173,10 @@ def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
     check_free(path, overwrite=overwrite)
 
 
-def _draw(file: Path, wish: _Wish, style: Style, path: Path, kind: str, overwrite: bool) -> Figure:
+def _draw(
+    file: Path, wish: _Wish, style: Style, path: Path, kind: str, overwrite: bool
+) -> tuple[Figure, str | None]:
+    """The picture that was written, and the statistic it shows, if it is a grid."""
     import regard.recording
     from regard.files import appearing
     from regard.plot import write_picture
@@ -179,9 +184,19 @@ def _draw(file: Path, wish: _Wish, style: Style, path: Path, kind: str, overwrit
     with regard.recording.open(file) as recording:
         figure = _figure(recording, wish, style)
         _tell_if_unknown(recording, wish)
+        statistic = _statistic(recording, wish)
     with appearing(path, overwrite=overwrite) as part:
         write_picture(figure, part, kind)
-    return figure
+    return figure, statistic
+
+
+def _statistic(recording: Recording, wish: _Wish) -> str | None:
+    """The name of the statistic of a grid, by which Python and files know it."""
+    from regard.recording.statistics import find_statistic
+
+    if wish.kind != "grid":
+        return None
+    return find_statistic(wish.grid or _STATISTIC, recording.statistic_kinds)
 
 
 def _figure(recording: Recording, wish: _Wish, style: Style) -> Figure:
@@ -215,7 +230,8 @@ def _tell_if_unknown(recording: Recording, wish: _Wish) -> None:
     from regard.views.text import why_unknown
 
     prompt = recording.prompt(wish.prompt)
-    reason = why_unknown(prompt, wish.grid or _STATISTIC) if wish.kind == "grid" else ""
+    statistic = _statistic(recording, wish)
+    reason = "" if statistic is None else why_unknown(prompt, statistic)
     if reason:
         status().print(reason)
 
@@ -235,7 +251,7 @@ def _has_prompt(recording: Recording, wish: _Wish) -> bool:
     return -len(recording.prompts) <= wish.prompt < len(recording.prompts)
 
 
-def _report(path: Path, wish: _Wish, figure: Figure, as_json: bool) -> None:
+def _report(path: Path, wish: _Wish, figure: Figure, statistic: str | None, as_json: bool) -> None:
     width, height = (round(side * figure.dpi) for side in figure.get_size_inches())
     says = str(figure.get_label()).splitlines()[1:-1]  # between the title and the caveat
     if not as_json:
@@ -243,7 +259,7 @@ def _report(path: Path, wish: _Wish, figure: Figure, as_json: bool) -> None:
         return
     facts: dict[str, Any] = {
         "file": str(path), "picture": wish.kind, "prompt": wish.prompt, "head": wish.head,
-        "row": wish.row, "statistic": (wish.grid or _STATISTIC) if wish.kind == "grid" else None,
+        "row": wish.row, "statistic": statistic,
         "width": width, "height": height, "says": says,
     }  # fmt: skip
     write_json(facts)

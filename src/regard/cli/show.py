@@ -142,11 +142,11 @@ def _show_many(recording: Recording, stat: str | None, wish: _Wish) -> None:
 def _show_overview(recording: Recording, number: int, stat: str | None, wish: _Wish) -> None:
     from regard.draw import wrapped
     from regard.draw.pages import overview_lines
-    from regard.recording.statistics import check_statistic
+    from regard.recording.statistics import find_statistic
     from regard.views.overview import whole_overview
 
     if stat is not None:
-        check_statistic(stat, recording.statistic_kinds)
+        find_statistic(stat, recording.statistic_kinds)
     if number:  # else an empty recording has an overview too
         pick_prompt(recording, number)
         number %= len(recording.prompts)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import FileError, InputError, MissingExtraError
+from regard.errors import FileError, InputError, MissingExtraError, RegardWarning
 from regard.files import check_regular, reason, shown
 from regard.monitor.sample import STATISTICS, Sample
 from regard.recording import Alarm, Limit, Reader, Training, Writer
 from regard.recording.format.write import extend
 from regard.recording.schema import CONTENTS
-from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from regard.recording.training import ALARMS_NOTE, LOSS, TRAINING_NOTE, map_name, series_name
 
 _KINDS = ("entropy collapse", "score growth", "inactive head")
 _BROKEN = "scores not finite"
@@ -132,26 +133,43 @@ class Log(Protocol):
         return
 
 
+_COLUMNS = ("step", "head", *STATISTICS, LOSS)
+
+
 class CSV(Log):
-    """One row per head and sampled step. If the file exists, rows are appended to it."""
+    """One row per head and sampled step; `loss`, the last column, is the step's and empty where
+    none was given. If the file exists, rows are appended to it, in its columns."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path, self._warned = Path(path), False
         try:
             if os.path.lexists(self.path):
                 check_regular(self.path)
-            self._file = self.path.open("a", newline="", encoding="utf-8")
+            self._file = self.path.open("a+", newline="", encoding="utf-8")
         except (OSError, ValueError) as error:
             raise FileError(f"{shown(self.path)}: cannot be written ({reason(error)})") from None
         self._rows = csv.writer(self._file, lineterminator="\n")
         if self._file.tell() == 0:
-            self._rows.writerow(("step", "head", *STATISTICS))
+            self._rows.writerow(_COLUMNS)
+        self._file.seek(0)
+        self._has_loss = LOSS in self._file.readline().rstrip().split(",")
 
     def take(self, sample: Sample, alarms: Sequence[Alarm]) -> None:
         """Write the heads that took part."""
+        loss = ["" if sample.loss is None else f"{sample.loss:.6g}"]
+        if not self._has_loss:
+            self._warn_without_column(sample)
+            loss = []
         for label, numbers in sample.heads():
-            self._rows.writerow((sample.step, label, *(f"{n:.6g}" for n in numbers.values())))
+            written = (f"{n:.6g}" for n in numbers.values())
+            self._rows.writerow((sample.step, label, *written, *loss))
         self._file.flush()
+
+    def _warn_without_column(self, sample: Sample) -> None:
+        if sample.loss is not None and not self._warned:
+            self._warned = True
+            said = f"{shown(self.path)} has no column `loss`, so it is not written; use a new file"
+            warnings.warn(said, RegardWarning, stacklevel=6)
 
     def close(self) -> None:
         """Close the file."""
@@ -251,6 +269,8 @@ class RecordingFile(Log):
         if merged != self._alarms:
             self._alarms = merged
             self._writer.note({ALARMS_NOTE: json.dumps([alarm.to_dict() for alarm in merged])})
+        if self._waiting and (self._waiting[-1].loss is None) != (sample.loss is None):
+            self._flush()  # a piece has the loss of all its samples, or of none
         self._waiting.append(sample)
         overdue = time.monotonic() - self._since > _SECONDS
         if len(self._waiting) >= _SAMPLES or overdue or sample.maps:
@@ -302,6 +322,9 @@ class RecordingFile(Log):
                     self._writer.add(name, pooled)
         steps = np.array([sample.step for sample in samples], np.int64)
         self._writer.add(series_name("steps", self._next), steps)
+        losses = [sample.loss for sample in samples if sample.loss is not None]
+        if losses:  # before the statistics, without which a piece does not count
+            self._writer.add(series_name(LOSS, self._next), np.array(losses, np.float32))
         for name in STATISTICS:
             whole = np.stack([self._placed(sample, name) for sample in samples])
             self._writer.add(series_name(name, self._next), whole)

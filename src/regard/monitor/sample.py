@@ -9,7 +9,7 @@ sample itself, which comes in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ from regard.monitor.gradients import (
     gradient_rows,
     sum_dtype,
 )
+from regard.monitor.loss import Loss, loss_and_count
 from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 
 STATISTICS: Final[dict[str, str]] = {
@@ -63,6 +64,7 @@ class Sample:
     places: tuple[str, ...]  # labels, one per row
     values: dict[str, NDArray[np.float32]]  # (places, heads) each, by the names of STATISTICS
     maps: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # pooled maps by head
+    loss: float | None = None  # mean over the ranks that gave one; None where none did
 
     def __getitem__(self, statistic: str) -> NDArray[np.float32]:
         return self.values[statistic]
@@ -75,8 +77,9 @@ class Sample:
             yield f"{self.places[place]}H{head}", numbers
 
     def scalars(self, heads: bool = False) -> dict[str, float]:
-        """Flat names for loggers: minimum, mean and maximum over heads; optionally each head."""
-        scalars: dict[str, float] = {}
+        """Flat names for loggers: minimum, mean and maximum over heads; optionally each head; the
+        loss as it is, finite or not."""
+        scalars: dict[str, float] = {} if self.loss is None else {"attention/loss": self.loss}
         for name, value in self.values.items():
             known = value[~np.isnan(value)]
             if known.size:
@@ -343,8 +346,11 @@ class Collector:
         self._model, self._ranks = model, ranks
         self._rows = GradientRows()
 
-    def sample(self, step: int, tally: Tally, maps: dict[str, Any]) -> Sample | None:
-        """The step's numbers, in two reductions over the ranks; None without any attention."""
+    def sample(
+        self, step: int, tally: Tally, maps: dict[str, Any], losses: Sequence[Loss] = ()
+    ) -> Sample | None:
+        """The step's numbers, in two reductions over the ranks; None without any attention.
+        `losses` are this rank's, one per micro-batch."""
         tally.settle()
         if not self.layout or self._ranks.count == 1:
             self._extend_layout(tally)
@@ -355,16 +361,19 @@ class Collector:
         squares = self._gradient_squares(sums)
         known = {place.label for place in self.layout}
         has_new = sums.new_full((1,), float(any(label not in known for label in tally.places)))
-        packed = torch.cat([part.flatten() for part in (sums, squares, has_new)])
+        loss = loss_and_count(losses, sums)
+        packed = torch.cat([part.flatten() for part in (sums, squares, has_new, loss)])
         largest, packed = self._ranks.reduce(largest, packed)
         flat = torch.cat([packed, largest.flatten().to(packed)]).cpu().numpy()  # the only copy
         at_sums, at_squares = sums.numel(), sums.numel() + squares.numel()
         values = _statistics(
-            flat[at_squares + 1 :].reshape(largest.shape),
+            flat[at_squares + 3 :].reshape(largest.shape),
             flat[:at_sums].reshape(sums.shape),
             flat[at_sums:at_squares].reshape(squares.shape),
         )
-        sample = Sample(step, tuple(place.label for place in self.layout), values, maps)
+        total, count = flat[at_squares + 1 : at_squares + 3].tolist()
+        places = tuple(place.label for place in self.layout)
+        sample = Sample(step, places, values, maps, total / count if count else None)
         if flat[at_squares] > 0:  # some rank has a new place, and all ranks know it
             self._extend_layout(tally)
         return sample

@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import InputError, RegardWarning
 from regard.hear.unheard import HEARD
 from regard.monitor.listen import Snapshots, StepListener
+from regard.monitor.loss import Loss, check_loss
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
 from regard.monitor.sample import AttentionSite, Collector, Ranks, Sample
 from regard.recording import Alarm
@@ -23,8 +24,9 @@ class Monitor:
 
         with regard.Monitor(model, log="run.csv") as monitor:
             for batch in batches:
-                loss(model(batch)).backward()
-                monitor.step()
+                loss = loss_of(model(batch))
+                loss.backward()
+                monitor.step(loss=loss)
                 optimizer.step()
                 optimizer.zero_grad()
 
@@ -65,6 +67,7 @@ class Monitor:
         self.alarms: list[Alarm] = []
         self.unheard: tuple[str, ...] = ()  # modules that attend and are not measured, with reasons
         self._now = start  # the current step
+        self._losses: list[Loss] = []  # of the current step, if it is sampled
         self._listener = StepListener(model, evaluation, snapshots)
         self._ranks, self._tracker = Ranks(group), AlarmTracker(limits or Limits())
         self._collector = Collector(model, self._ranks)
@@ -93,6 +96,7 @@ class Monitor:
         if not self._attached:
             return
         self._attached = False
+        self._losses = []
         self._listener.close()
         if self._hook is not None:
             self._hook.remove()
@@ -108,14 +112,29 @@ class Monitor:
     ) -> None:
         self.detach()
 
-    def step(self, number: int | None = None) -> Sample | None:
+    def step(self, number: int | None = None, *, loss: Loss | None = None) -> Sample | None:
         """Close the current step, after its backward and before zero_grad(): its sample, or None
-        where it was not sampled. `number` renames it, and counting continues from there."""
+        where it was not sampled. `number` renames it, and counting continues from there. `loss` is
+        kept with the sample, as by `add_loss`."""
         if not self._attached:
             raise InputError("this monitor is not attached; use it in a with block, or attach()")
+        if loss is not None:
+            self.add_loss(loss)
         if number is not None:
             self._now = number
         return self._close_step()
+
+    def add_loss(self, loss: Loss) -> None:
+        """The loss of the current step, or of one of its micro-batches: the sample has their mean,
+        over all ranks that give one. A tensor stays on its device until the sample is fetched."""
+        checked = check_loss(loss)
+        if self.is_sampling:  # a copy: loops that add up a loss reuse its tensor
+            self._losses.append(checked.clone() if isinstance(checked, Tensor) else checked)
+
+    @property
+    def is_sampling(self) -> bool:
+        """Whether the current step is sampled."""
+        return self._listener.is_open
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -142,7 +161,10 @@ class Monitor:
         sample = None
         if self._listener.is_open:
             self._listener.close()
-            sample = self._collector.sample(self._now, self._listener.tally, self._listener.maps)
+            losses, self._losses = self._losses, []
+            sample = self._collector.sample(
+                self._now, self._listener.tally, self._listener.maps, losses
+            )
             if sample is None:
                 self._warn_without_attention()
             else:

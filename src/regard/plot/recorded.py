@@ -11,6 +11,7 @@ from regard.plot.maps import head_map
 from regard.plot.rows import row as draw_row
 from regard.plot.sheet import About
 from regard.recording import PromptView, Recording
+from regard.recording.statistics import find_statistic
 from regard.views.overview import is_share
 from regard.views.schema import How
 from regard.views.uniform import Look
@@ -59,9 +60,10 @@ def plot_grid(
 ) -> Figure:
     """One number a head."""
     values = recording.grid(statistic, stack, prompt)
-    kind = recording.statistic_kinds[statistic]
+    kinds = recording.statistic_kinds
+    kind = kinds[find_statistic(statistic, kinds)]
     return grid(
-        values, statistic, _about(recording, recording.prompt(prompt)), words=kind.words,
+        values, kind.title, _about(recording, recording.prompt(prompt)), words=kind.words,
         is_share=is_share(kind, values), stack=stack or "", style=style,
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from regard.recording.statistics import (
     STATISTICS,
     PlaceStatistics,
     Statistic,
-    check_statistic,
+    find_statistic,
     mean_from_sums,
     statistic_kinds,
 )
@@ -123,11 +123,13 @@ class Merged:
 
     def grid(self, statistic: str, stack: str | None = None) -> Array:
         """(layers, heads) float64 of one of `statistic_kinds`; NaN where it is not known."""
-        return self._laid_out(statistic, stack, lambda place: place.number(statistic), np.nan)
+        wanted = find_statistic(statistic, self.statistic_kinds)
+        return self._laid_out(stack, lambda place: place.number(wanted), np.nan)
 
     def rows(self, statistic: str, stack: str | None = None) -> Array:
         """(layers, heads): over how many rows a statistic was taken."""
-        return self._laid_out(statistic, stack, lambda place: place.rows(statistic), 0.0)
+        wanted = find_statistic(statistic, self.statistic_kinds)
+        return self._laid_out(stack, lambda place: place.rows(wanted), 0.0)
 
     def numbers(self) -> dict[str, Array]:
         """(heads,) of each statistic, in the order of `labels()`."""
@@ -136,16 +138,15 @@ class Merged:
 
     def counted(self, statistic: str) -> Array:
         """(heads,): over how many rows a statistic was taken, in the order of `labels()`."""
-        check_statistic(statistic, self.statistic_kinds)
-        return _joined([place.rows(statistic) for place in self.places.values()])
+        wanted = find_statistic(statistic, self.statistic_kinds)
+        return _joined([place.rows(wanted) for place in self.places.values()])
 
     def table(self, *, heads: str | Sequence[str] | None = None) -> TidyTable:
         """One line a head, as `Recording.table("merged")`."""
         found: TidyTable = ask("table", self, heads=heads)
         return found
 
-    def _laid_out(self, statistic: str, stack: str | None, of: Any, empty: float) -> Array:
-        check_statistic(statistic, self.statistic_kinds)
+    def _laid_out(self, stack: str | None, of: Any, empty: float) -> Array:
         name = self._stack(stack)
         found = np.full(self.stacks[name], empty)
         for place in self.places.values():

@@ -16,7 +16,7 @@ from regard.recording.layer import Held
 from regard.recording.notes import Notes
 from regard.recording.pieces import Sorted, Stream
 from regard.recording.schema import Place, Prompt, place_label
-from regard.recording.statistics import PlaceStatistics, Statistic, check_statistic, statistic_kinds
+from regard.recording.statistics import PlaceStatistics, Statistic, find_statistic, statistic_kinds
 from regard.recording.stores import Array, Store
 from regard.recording.token_text import readable
 
@@ -182,7 +182,7 @@ class PromptView:
 
     def grid(self, statistic: str, stack: str | None = None) -> Array:
         """(layers, heads) float64 of one of `statistic_kinds`; NaN where it is not known."""
-        check_statistic(statistic, self.statistic_kinds)
+        wanted = find_statistic(statistic, self.statistic_kinds)
         name = self._stack(stack or "")
         layers, heads = self.stacks[name]
         if layers * heads > _MOST_CELLS:
@@ -190,7 +190,7 @@ class PromptView:
         found = np.full((layers, heads), np.nan)
         for label, place in self.places.items():
             if place.stack == name:
-                found[place.layer, list(place.heads)] = self.statistics(label)[statistic]
+                found[place.layer, list(place.heads)] = self.statistics(label)[wanted]
         return found
 
     def statistics(self, label: str) -> PlaceStatistics:

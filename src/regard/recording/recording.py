@@ -192,7 +192,8 @@ class Recording:
                 top         … a heaviest key       received  … a key
                 weights     … a weight above 0     findings  … a label of a head
                 merged      … a head, over all texts
-                training    … a head, a step and a statistic; alarms: an alarm of the run
+                training    … a head, a step and a statistic, and of the loss at a step;
+                            alarms: an alarm of the run
         heads   "L0H0", "L5", "L*H3", several with commas or as a list; all without
         prompt  the index of a text; all without
         rows    a slice or range of rows, or one; keys likewise

@@ -6,7 +6,7 @@ shares of the rows that see any key, in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -43,10 +43,17 @@ def statistic_kinds(metadata: Mapping[str, str]) -> dict[str, Statistic]:
 STATISTICS: Final[dict[str, Statistic]] = statistic_kinds({})  # of every recording
 
 
-def check_statistic(name: str, kinds: Iterable[str]) -> None:
-    """InputError where there is no such statistic."""
-    if name not in kinds:
-        raise InputError(f"no statistic {name!r}; there are {', '.join(kinds)}")
+def find_statistic(given: str, kinds: Mapping[str, Statistic]) -> str:
+    """The name of a statistic that is given by its name or its title ("off sinks", "off-sinks");
+    InputError where there is no such statistic."""
+    if given in kinds:
+        return given
+    wanted = given.replace("-", " ").casefold()
+    for name, kind in kinds.items():
+        if kind.title == wanted:
+            return name
+    there = [n if n == kind.title else f"{kind.title} ({n})" for n, kind in kinds.items()]
+    raise InputError(f"no statistic {given!r}; there are {', '.join(there)}")
 
 
 class PlaceStatistics:

@@ -17,6 +17,7 @@ from regard.recording.stores import Array, Listed, Store
 
 TRAINING_NOTE: Final = "training"
 ALARMS_NOTE: Final = "training/alarms"
+LOSS: Final = "loss"  # beside the statistics, which are of heads
 
 _NAME: Final = re.compile(r"(?:rank-[0-9]{4}/)?training/([a-z_0-9]+)/([0-9]{1,15})")
 _MAP: Final = re.compile(r"(?:rank-[0-9]{4}/)?training/map/([^/]+)/([0-9]{1,15})")
@@ -75,6 +76,8 @@ class Training:
         t = regard.open("run.regard").training
         t.steps                     (n,)
         t["max_score"]              (n, places, heads) float32, NaN where a head was not heard
+        t.loss, t.has_loss          (n,) float32, as the run gave it, NaN where it gave none; (n,)
+                                    booleans
         t.places, t.alarms          ("L0", "L1", …), what went over its limit
         t.limits                    {"max_score": Limit("above", 100.0), …}, as the run had them;
                                     None where its file does not say
@@ -96,6 +99,24 @@ class Training:
         self._kept = np.array([last[step] for step in sorted(last)], np.int64)
         self.steps: Array = order[self._kept]
         self._known: dict[str, Array] = {}
+
+    @cached_property
+    def loss(self) -> Array:
+        """(n,) float32; NaN too where none was given."""
+        parts = [
+            np.full(piece["steps"].shape, np.nan, np.float32)
+            if LOSS not in piece
+            else self._store.array(piece[LOSS].name)
+            for piece in self._pieces
+        ]
+        return np.concatenate([np.zeros(0, np.float32), *parts])[self._kept]
+
+    @cached_property
+    def has_loss(self) -> Array:
+        """(n,) booleans: which sampled steps have a loss, be it NaN."""
+        counts = [piece["steps"].shape[0] for piece in self._pieces]
+        given = np.repeat([LOSS in piece for piece in self._pieces], counts).astype(bool)
+        return given[self._kept]
 
     def __len__(self) -> int:
         return self.steps.size
@@ -166,19 +187,21 @@ def _pieces(store: Store, names: tuple[str, ...]) -> list[dict[str, Listed]]:
     found: dict[int, dict[str, Listed]] = {}
     for name, entry in store.entries.items():
         match = _NAME.fullmatch(name)
-        if match and match[1] in names:
+        if match and match[1] in (*names, LOSS):
             found.setdefault(int(match[2]), {})[match[1]] = entry
     groups = [found[start] for start in sorted(found)]
-    return [group for group in groups if len(group) == len(names) and _agree(group)]
+    return [group for group in groups if group.keys() >= set(names) and _agree(group)]
 
 
 def _agree(group: Mapping[str, Listed]) -> bool:
     """Whether the pieces of one group are what they should be, and equally long."""
-    steps = group["steps"]
+    steps, loss = group["steps"], group.get(LOSS)
     if steps.dtype != "I64" or len(steps.shape) != 1:
         return False
-    shapes = {entry.shape for what, entry in group.items() if what != "steps"}
-    kinds = {entry.dtype for what, entry in group.items() if what != "steps"}
+    if loss is not None and (loss.dtype, loss.shape) != ("F32", steps.shape):
+        return False
+    of_heads = [entry for what, entry in group.items() if what not in ("steps", LOSS)]
+    shapes, kinds = {entry.shape for entry in of_heads}, {entry.dtype for entry in of_heads}
     return (
         kinds == {"F32"}
         and len(shapes) == 1
@@ -209,7 +232,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _words(value: Any) -> dict[str, str]:
     fine = isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-    if not fine or "steps" in value:
+    if not fine or "steps" in value or LOSS in value:
         raise FileError("training whose statistics are no names with their meaning")
     return dict(value)
 

@@ -19,8 +19,8 @@ from regard.viewer.carried_training import carry_training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
 from regard.viewer.questions import QUESTIONS, Asked
+from regard.views.encoding import as_text
 from regard.views.findings import report_answer
-from regard.views.schema import as_text
 from regard.views.sightlines import Sightlines
 from regard.views.text import count
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.recording import Training
+from regard.recording.training import LOSS
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
 from regard.views.run import MOST_BINS, Snapshot, Strips, strips_of, training_answer
@@ -55,10 +56,11 @@ def carry_training(opened: Opened, room: int, first: int = 1) -> CarriedRun | No
 
 
 def _strips(run: Training, room: int, first: int) -> tuple[dict[str, Any], list[bytes], list[str]]:
-    """Of every statistic, as exactly as fits."""
+    """Of the loss and every statistic, as exactly as fits."""
     samples = len(run)
+    names = [*([LOSS] if run.has_loss.any() else []), *run.words]
     for bins, is_rounded in _forms(min(samples, MOST_BINS)):
-        found = {name: strips_of(run, name, bins) for name in run.words}
+        found = {name: strips_of(run, name, bins) for name in names}
         least = sum(one.planes.size for one in found.values()) * _LEAST_BYTES
         if least > room and bins > 1:
             continue

@@ -62,8 +62,10 @@ class Asked:
         """One of the recordings, by its number."""
         number = self.whole(name)
         if number >= len(self.every):
-            have = len(self.every)
-            raise InputError(f"recording {number} does not exist; there are {have}")
+            raise InputError(
+                f"recording {number} does not exist; there are {len(self.every)}. A server "
+                "that was started again has none of those that were opened before"
+            )
         return self.every[number]
 
     @property

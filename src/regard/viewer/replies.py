@@ -15,7 +15,7 @@ from regard.viewer.download import download
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Asked, Binary, Question, UnreadableError
 from regard.viewer.work import GivenUpError, Job
-from regard.views.schema import as_text
+from regard.views.encoding import as_text
 
 JSON: Final = "application/json"
 _LOG: Final = logging.getLogger(__name__)

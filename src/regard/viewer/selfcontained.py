@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from regard.errors import UnavailableError
 from regard.viewer.files import PageFile, load_page
-from regard.views.schema import as_text
+from regard.views.encoding import as_text
 
 DATA: Final = "regard-data"
 _BLOB: Final = "regard-blob-"

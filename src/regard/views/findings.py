@@ -9,13 +9,8 @@ from regard.recording import Merged, Recording
 from regard.study import Ranked, Report, make_report
 from regard.study.chance import LEAST_TOKENS
 from regard.study.outliers import Outlier, outliers
-from regard.views.schema import (
-    FindingAnswer,
-    ManyAnswer,
-    ManyStatisticAnswer,
-    ReportAnswer,
-    as_json,
-)
+from regard.views.encoding import as_json
+from regard.views.schema import FindingAnswer, ManyAnswer, ManyStatisticAnswer, ReportAnswer
 from regard.views.text import CAVEAT, count, facts_for_json
 
 STAND_OUT: Final = 5  # findings on an overview

@@ -12,11 +12,12 @@ from regard.errors import UnavailableError
 from regard.recording import Head, PromptView
 from regard.recording.layer import StoredOf
 from regard.views import profiles
+from regard.views.encoding import as_json
 from regard.views.overview import short_answer, tried
 from regard.views.pixels import TILE
 from regard.views.profiles import Bins, Track, tracks_answer, tracks_of
 from regard.views.row import heaviest
-from regard.views.schema import HeadFactsAnswer, KeysAnswer, Known, as_json
+from regard.views.schema import HeadFactsAnswer, KeysAnswer, Known
 from regard.views.text import CAVEAT
 from regard.views.tiles import levels_of
 from regard.views.uniform import Look, MapCells, make_cells, scale_answer, sight_of
@@ -96,7 +97,6 @@ def head_answer(view: HeadView, revision: int = 0) -> HeadFactsAnswer:
         "prompt": prompt.number,
         "revision": revision,
         "place": place.name,
-        "kind": place.kind,
         "why_not": head.why_not or None,
         "streams": {"queries": place.query_tokens, "keys": place.key_tokens},
         "statistics": numbers,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from regard.errors import FileError, InputError
 from regard.recording import Head, PromptView, Recording, Statistic
 from regard.views.defaults import farthest_head, telling_grid
+from regard.views.encoding import as_json
 from regard.views.findings import findings_answer, stands_out
 from regard.views.glossary import GLOSSARY
 from regard.views.run import training_answer
@@ -23,7 +24,6 @@ from regard.views.schema import (
     PromptFactsAnswer,
     StandingAnswer,
     TokensAnswer,
-    as_json,
 )
 from regard.views.text import CAVEAT, facts_for_json, why_unknown
 from regard.views.uniform import scale_answer
@@ -167,6 +167,7 @@ def short_answer(head: Head) -> HeadShortAnswer:
         "layer": head.layer,
         "head": head.head,
         "shape": head.shape,
+        "kind": head.place.kind,
         "recorded": (head.recorded.start, head.recorded.stop),
         "exact": head.exact,
     }

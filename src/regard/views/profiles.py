@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.recording import Head
-from regard.views.schema import TrackAnswer, TracksAnswer, as_json
+from regard.views.encoding import as_json
+from regard.views.schema import TrackAnswer, TracksAnswer
 
 MOST_POINTS: Final = 2048
 _DIGITS: Final = 9

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from regard.errors import InputError
 from regard.recording import Head, PromptView
 from regard.recording.visibility import seen_cells
-from regard.views.schema import How, RegionAnswer, as_json
+from regard.views.encoding import as_json
+from regard.views.schema import How, RegionAnswer
 from regard.views.text import CAVEAT
 from regard.views.uniform import Look, sight_of
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from regard.errors import InputError, UnavailableError
 from regard.recording import Head, PromptView
 from regard.recording.visibility import seen_cells
-from regard.views.schema import RowFactsAnswer, as_json
+from regard.views.encoding import as_json
+from regard.views.schema import RowFactsAnswer
 from regard.views.text import CAVEAT
 from regard.views.uniform import sight_of
 

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError
 from regard.recording import Limit, Training
+from regard.recording.training import LOSS
+from regard.views.encoding import as_json
 from regard.views.schema import (
     AlarmAnswer,
     ExtremeAnswer,
     LimitAnswer,
+    LossAnswer,
+    LossAtAnswer,
     TrainedStatisticAnswer,
     TrainingFactsAnswer,
-    as_json,
 )
 
 MOST_BINS: Final = 2048  # steps of a strip; where there are more, several make a bin
@@ -54,6 +57,7 @@ def training_answer(training: Training, number: int = 0, revision: int = 0) -> T
         "places": list(training.places),
         "heads": _heard(training),
         "statistics": {name: _course(training, name) for name in training.words},
+        "loss": _loss(training),
         "alarms": alarms,
         "maps": dict(training.maps),
     }
@@ -70,6 +74,27 @@ def _course(training: Training, name: str) -> TrainedStatisticAnswer:
         "median_last": as_json(_median(values[-1:])),
         "least": _extreme(training, values, is_least=True),
         "largest": _extreme(training, values, is_least=False),
+    }
+
+
+def _loss(training: Training) -> LossAnswer | None:
+    steps, values = training.steps[training.has_loss], training.loss[training.has_loss]
+    if not steps.size:
+        return None
+    is_finite = np.isfinite(values)
+    broken, known = steps[~is_finite], np.flatnonzero(is_finite)
+
+    def at(number: int) -> LossAtAnswer:
+        return {"value": as_json(values[number]), "step": int(steps[number])}
+
+    return {
+        "samples": int(steps.size),
+        "first": at(0),
+        "last": at(-1),
+        "least": at(known[values[known].argmin()]) if known.size else None,
+        "largest": at(known[values[known].argmax()]) if known.size else None,
+        "not_finite": int(broken.size),
+        "first_not_finite": int(broken[0]) if broken.size else None,
     }
 
 
@@ -147,10 +172,12 @@ class Strips:
 
 
 def strips_of(training: Training, statistic: str, most: int = MOST_BINS) -> Strips:
-    """A statistic in at most `most` bins of equally many samples."""
+    """A statistic in at most `most` bins of equally many samples. Of `loss` the two cells are the
+    number, where it is finite, and whether it was given and is not."""
     if not 0 < most <= MOST_BINS:
         raise InputError(f"bins={most}; give 1 to {MOST_BINS}")
-    steps, values, limit = training.steps, training[statistic], _limit(training, statistic)
+    steps, limit = training.steps, _limit(training, statistic)
+    values = _loss_cells(training) if statistic == LOSS else training[statistic]
     count, places, heads = values.shape
     flat = values.reshape(count, places * heads)
     edges = np.linspace(0, count, min(count, most) + 1).round().astype(np.int64)
@@ -158,6 +185,17 @@ def strips_of(training: Training, statistic: str, most: int = MOST_BINS) -> Stri
     planes = flat[None] if count <= most else _binned(flat, starts)
     over, over_value = _first_over(steps, flat, limit)
     return Strips(steps[starts], steps[edges[1:] - 1], planes, over, over_value, heads)
+
+
+def _loss_cells(training: Training) -> _Array:
+    """(n, 1, 2) float32."""
+    if not training.has_loss.any():
+        raise InputError("this run has no loss; monitor.step(loss=loss) gives it one")
+    is_finite = np.isfinite(training.loss)
+    broken = training.has_loss & ~is_finite
+    return np.stack([np.where(is_finite, training.loss, np.nan), broken], -1, dtype=np.float32)[
+        :, None
+    ]
 
 
 def _binned(flat: _Array, starts: _Array) -> _Array:

@@ -5,12 +5,8 @@ by a page that is one file. `web/src/source/answers.ts` is written from this fil
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 Known: TypeAlias = float | None  # None where a number is not known or not finite
 Facts: TypeAlias = Mapping[str, Any]  # as a file says them
@@ -103,6 +99,7 @@ class HeadShortAnswer(TypedDict):
     layer: int
     head: int
     shape: tuple[int, int]  # Queries and keys.
+    kind: Literal["self", "cross"]
     recorded: tuple[int, int]  # First row, and the one after the last.
     exact: bool
 
@@ -203,7 +200,6 @@ class HeadFactsAnswer(HeadShortAnswer):
     prompt: int
     revision: int
     place: str
-    kind: Literal["self", "cross"]
     why_not: str | None
     rows: NotRequired[list[int]]  # Those that can be read, where a file carries only some.
     streams: StreamsAnswer
@@ -458,6 +454,25 @@ class AlarmAnswer(TypedDict):
     threshold: Known
 
 
+class LossAtAnswer(TypedDict):
+    """The loss of a sampled step; null where it is NaN or infinite."""
+
+    value: Known
+    step: int
+
+
+class LossAnswer(TypedDict):
+    """The loss over the sampled steps."""
+
+    samples: int  # Steps that have one.
+    first: LossAtAnswer
+    last: LossAtAnswer
+    least: LossAtAnswer | None  # Of those that are finite; null where none is.
+    largest: LossAtAnswer | None
+    not_finite: int  # How many are NaN or infinite.
+    first_not_finite: int | None  # The first step of these.
+
+
 class TrainingFactsAnswer(TypedDict):
     """A run that was monitored."""
 
@@ -468,28 +483,6 @@ class TrainingFactsAnswer(TypedDict):
     places: list[str]  # Layers, those of all stacks one after another.
     heads: list[int]  # Of each place.
     statistics: dict[str, TrainedStatisticAnswer]
+    loss: LossAnswer | None  # Null where the run gave none.
     alarms: list[AlarmAnswer]
     maps: dict[str, list[int]]  # The steps of which each head has a stored map.
-
-
-# ── numbers ──────────────────────────────────────────────────────────────────────────────────
-
-
-def as_json(values: ArrayLike) -> Any:
-    """Numbers as JSON has them; what is no finite number is null."""
-    given = np.asarray(values)
-    if given.dtype.kind == "f" and not np.isfinite(given).all():
-        numbers = given.astype(np.object_)
-        numbers[~np.isfinite(given)] = None
-        return numbers.tolist()
-    return given.tolist()
-
-
-def as_text(value: Any) -> bytes:
-    """JSON in ASCII, so that a token that is no valid Unicode passes; null for NaN."""
-    try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        fine = json.loads(json.dumps(value), parse_constant=lambda _: None)
-        text = json.dumps(fine, separators=(",", ":"))
-    return text.encode("ascii")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from regard.errors import FileError, InputError
 from regard.recording import Merged, PromptView, Recording, Training
 from regard.recording.schema import Place
+from regard.recording.training import LOSS
 from regard.study import make_report
 from regard.summary import RowStatistic
 from regard.tidy import Chunk, TableColumn, TidyTable
@@ -331,6 +332,7 @@ def _training(of: Selection) -> TidyTable:
     where = np.array([names[label] for label in labels], np.int64).reshape(-1, 2)
     stacks, layers, heads = zip(*map(_read_label, labels), strict=True) if labels else ([],) * 3
     step = max(_AT_ONCE // max(len(labels), 1), 1)
+    has_loss = run.has_loss & (of.heads is None)
 
     def chunks() -> Iterator[Chunk]:
         for statistic in run.words:
@@ -346,10 +348,21 @@ def _training(of: Selection) -> TidyTable:
                     "statistic": [statistic] * values.size,
                     "value": values.reshape(-1),
                 }
+        if has_loss.any():  # of the model, so of no head
+            every = int(has_loss.sum())
+            yield {
+                "step": run.steps[has_loss],
+                "stack": [""] * every,
+                "layer": np.full(every, -1),
+                "head": np.full(every, -1),
+                "label": [""] * every,
+                "statistic": [LOSS] * every,
+                "value": run.loss[has_loss],
+            }
 
     columns = (_STEP, *_HEAD, _NAME, _STATISTIC, TableColumn("value", "number"))
     about = {**_model(of), "statistics": json.dumps(run.words)}
-    count = len(run) * len(labels) * len(run.words)
+    count = len(run) * len(labels) * len(run.words) + int(has_loss.sum())
     return TidyTable("training", columns, chunks, about, count, is_counted=True)
 
 

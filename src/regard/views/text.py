@@ -14,8 +14,8 @@ from regard.views.schema import Facts
 _MOST_NESTED: Final = 64  # lists and objects in one fact
 _SINKS: Final = ("sink", "non_sink")
 _NO_SINKS: Final = (
-    "sinks cannot be told where too many keys share a bin; the number `first`, the mass on key 0, "
-    "is known, and a larger budget keeps every key"
+    "sinks cannot be told where too many keys share a bin; the mass on the first token is known, "
+    "and a larger budget keeps every key"
 )
 
 

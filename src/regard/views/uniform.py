@@ -16,7 +16,8 @@ from regard.colour.scale import TIMES_UNIFORM, Scale, linear, times_uniform_of
 from regard.recording import Head, PromptView
 from regard.recording.layer import areas
 from regard.recording.visibility import Sight, uniform_cells
-from regard.views.schema import CellsAnswer, How, ScaleAnswer, as_json
+from regard.views.encoding import as_json
+from regard.views.schema import CellsAnswer, How, ScaleAnswer
 
 HIDDEN: Final = 0  # the code of what no recorded row may see, and of what lies beyond the matrix
 _CODES: Final = 254  # steps from the first code of the scale, 1, to the last, 255

@@ -48,7 +48,7 @@ def test_map_numbers_profiles_and_keys_are_there():
     shown = text(page()[0])
     for words in (
         "scale: × even share",
-        "previous ",
+        "on the token before ",
         "distance ",
         "entropy ",
         "keys looked at most",
@@ -123,7 +123,7 @@ def test_without_tokens_there_are_positions():
     prompt = rec.prompts[0]
     prompt.streams.clear()
     one = HeadView(prompt, prompt["L0H0"])
-    assert "token  " not in text(one)
+    assert "token  share" not in text(one)
 
 
 def test_short_texts_have_their_tokens_on_the_axes():

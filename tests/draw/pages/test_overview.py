@@ -47,7 +47,7 @@ def test_every_statistic_has_a_grid(statistic):
 
 
 def test_a_statistic_that_does_not_exist():
-    with pytest.raises(InputError, match="no statistic 'nonsense'; there are sink"):
+    with pytest.raises(InputError, match="no statistic 'nonsense'; there are on sinks"):
         text(in_memory()[0], "nonsense")
 
 

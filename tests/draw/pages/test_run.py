@@ -54,6 +54,20 @@ def test_its_course_and_its_alarms(bare):
     assert lines[-1] == "1 map of 1 head stored; regard view FILE shows them"
 
 
+def _with_loss(loss):
+    values = np.ones((len(loss), 2, 2))
+    return Recording(write_training(Memory(), values, loss=loss))
+
+
+def test_the_loss():
+    assert _run(_with_loss([4.0, 1.0, 2.0]))[1] == (
+        "loss 4.00 at step 0, 2.00 at step 2, least 1.00 at step 1"
+    )
+    lines = _run(_with_loss([4.0, 1.0, np.nan, np.inf]))
+    assert lines[1] == "loss 4.00 at step 0, NaN or infinite at step 3, least 1.00 at step 1"
+    assert lines[2] == "the loss is NaN or infinite in 2 sampled steps, the first of them 2"
+
+
 def test_as_json(bare):
     found = json.loads(json.dumps(whole_overview(bare)["training"], allow_nan=False))
     score = found["statistics"]["max_score"]

@@ -1,4 +1,5 @@
 import type { Place } from "../shell/address";
+import type { HeadFacts, HeadShort } from "../source/answers";
 import type { Where } from "../source/source";
 
 // Places of the engineer's room, as words in the address.
@@ -48,3 +49,14 @@ export const headPlace = (where: Where, head: string, more: Place = {}) =>
   at(where, "head", { head, ...more });
 export const rowPlace = (where: Where, head: string, row: number) =>
   at(where, "row", { head, row: String(row) });
+
+/** The row of a key's own token; null where it was not recorded, or keys are not the queries. */
+export function ownRowPlace(
+  where: Where,
+  head: HeadShort & Pick<Partial<HeadFacts>, "rows">,
+  key: number,
+): Place | null {
+  const isRow = head.kind === "self" && key >= head.recorded[0] && key < head.recorded[1];
+  const isHere = !head.rows || head.rows.includes(key);
+  return isRow && isHere ? rowPlace(where, head.label, key) : null;
+}

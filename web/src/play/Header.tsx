@@ -5,7 +5,7 @@ import { save } from "../shell/save";
 import { switchTheme, theme } from "../shell/theme";
 import { SourceError } from "../source/source";
 import type { About } from "./api";
-import { type Chosen, cuts, labelOf, off, restore } from "./place";
+import { type Chosen, cuts, fromOf, labelOf, off, restore } from "./place";
 import type { Readings } from "./store";
 
 interface Props {
@@ -38,8 +38,9 @@ export function Header({ about, readings, at, onTour }: Props) {
   const open = run(async () => {
     if (!shown) return;
     const first = { stack: shown.reading.stacks[0]?.name ?? "", layer: 0, head: 0 };
+    const from = fromOf(place.peek());
     const rec = String(await readings.server.open(shown.reading.id));
-    go({ view: "head", rec, prompt: "0", head: labelOf(at ?? first) });
+    go({ view: "head", rec, prompt: "0", head: labelOf(at ?? first), from });
   });
   const other = theme.value === "dark" ? "light" : "dark";
   const isChanged = off.value.length > 0 || cuts.value.length > 0;

@@ -4,10 +4,10 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { LessonData } from "../learner/data";
 import { sentence } from "../maths/format";
 import { Notice } from "../parts/Notice";
-import { keepToken, linkTo, type Place, place } from "../shell/address";
+import { amend, keepToken, linkTo, type Place, place } from "../shell/address";
 import { SourceError } from "../source/source";
 import { PlayServer } from "./api";
-import { askedOf } from "./place";
+import { askedOf, wordsOf } from "./place";
 import { PlayRoom } from "./Room";
 
 interface Props {
@@ -31,7 +31,11 @@ export function Rooms({ token, engineer, learner }: Props) {
           ← back to the prompt
         </a>
       </nav>
-      {view === "lesson" ? <Explained server={server} learner={learner} /> : engineer()}
+      {view === "lesson" ? (
+        <Explained server={server} learner={learner} />
+      ) : (
+        <Reopened server={server} engineer={engineer} />
+      )}
     </>
   );
 }
@@ -53,13 +57,54 @@ function useToken(server: PlayServer, token: string): void {
 
 /** Where the prompt is: this place where it names one, else the last that was shown. */
 function home(): Place {
-  const { step, row, key, ...at } = place.value;
+  const { step, row, key, from, ...at } = place.value;
   if (at.p) return { ...at, view: "play" };
+  const made = { ...wordsOf(from), view: "play" };
   try {
-    return JSON.parse(sessionStorage.getItem(HOME) ?? '{"view":"play"}') as Place;
+    const last = sessionStorage.getItem(HOME);
+    return last === null ? made : (JSON.parse(last) as Place);
   } catch {
-    return { view: "play" };
+    return made;
   }
+}
+
+interface ReopenedProps {
+  readonly server: PlayServer;
+  readonly engineer: Props["engineer"];
+}
+
+/** The engineer's room. A server that was started again has none of its recordings: the one of
+ * this place is made again, and may get another number. */
+function Reopened({ server, engineer }: ReopenedProps) {
+  const isOpen = useSignal(false);
+  const error = useSignal("");
+  const { from } = place.value;
+  useEffect(() => {
+    const control = new AbortController();
+    const load = async () => {
+      const wanted = askedOf(wordsOf(from));
+      if (wanted) {
+        const reading = await server.read(wanted, () => undefined, control.signal);
+        const rec = String(await server.open(reading.id));
+        if (control.signal.aborted) return;
+        if (rec !== place.peek().rec) amend({ rec });
+      }
+      isOpen.value = true;
+    };
+    load().catch((reason: unknown) => {
+      if (control.signal.aborted) return;
+      if (!(reason instanceof SourceError)) throw reason;
+      error.value = `The recording of this address could not be made again. ${sentence(reason.message)}`;
+    });
+    return () => control.abort();
+  }, [from]);
+  if (error.value) return <Notice kind="error">{error.value}</Notice>;
+  if (isOpen.value) return engineer();
+  return (
+    <p class="soft" role="status">
+      Opening the recording
+    </p>
+  );
 }
 
 interface ExplainedProps {

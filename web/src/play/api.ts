@@ -1,5 +1,4 @@
 import { SourceError } from "../source/source";
-import { spaced } from "./spelling";
 
 // What the model's server is asked for. Every answer is about a state: the prompt, the tokens
 // behind it, and what is switched off; the server keeps none of it for the page.
@@ -157,7 +156,7 @@ export class PlayServer {
       for (const line of lines.map((one) => JSON.parse(one) as Line)) {
         if ("reading" in line) {
           this.#known.set(line.reading.id, asked);
-          return { ...line.reading, texts: spaced(line.reading.texts) };
+          return line.reading;
         }
         if ("error" in line) throw new SourceError(line.error, line.status);
         advanced(line);

@@ -11,6 +11,7 @@ import type { Asked } from "./api";
 //   at mode  which head, and whether it, its layer's mean or the rollout is shown
 //   pin      the word that is pinned
 //   temp k n temperature, top-k, top-p
+//   from     in the engineer's room: the first two lines, of which the recording was made
 
 export type Mode = "head" | "layer" | "rollout";
 
@@ -55,6 +56,19 @@ export function askedOf(at: Place): Asked | null {
     heads: list(at.off),
     edges: edgesOf(at.cut),
   };
+}
+
+const ASKED = ["p", "q", "sound", "t", "off", "cut"] as const;
+
+/** What was asked for at a place, as one word. */
+export function fromOf(at: Place): string {
+  const words = ASKED.flatMap((name) => (at[name] ? [[name, at[name]]] : []));
+  return new URLSearchParams(words as [string, string][]).toString();
+}
+
+/** The words of it. */
+export function wordsOf(from: string | undefined): Place {
+  return Object.fromEntries(new URLSearchParams(from ?? ""));
 }
 
 export const off = computed(() => list(place.value.off));

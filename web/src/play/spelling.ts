@@ -23,16 +23,6 @@ export function quoted(token: string | undefined): string {
   return `“${text === "" ? tokenText(token ?? "") : text}”`;
 }
 
-/** Word pieces, which know of no spaces: each begins with one, but for what goes on with a word. */
-export function spaced(texts: readonly string[]): readonly string[] {
-  const isPieces = texts.length > 1 && !texts.some((text) => /^\s/.test(text));
-  if (!isPieces) return texts;
-  return texts.map((text, n) => {
-    if (text.startsWith("##")) return text.slice(2);
-    return n === 0 || /^[.,;:!?)\]]/.test(text) ? text : ` ${text}`;
-  });
-}
-
 /** Whether it is a sign of the tokenizer and no text. */
 export function isSpecial(token: string): boolean {
   return /^ ?(<\|[^|]*\|>|\[[A-Z]+\]|<\/?s>)$/.test(token);

@@ -97,11 +97,13 @@ function keptToken(given: string | undefined): string {
   }
 }
 
-/** Words that stay wherever the reader goes. */
+/** Words that stay wherever the reader goes, and those that stay with a recording. */
 const STICKY = ["pins"] as const;
+const OF_RECORDING = ["from"] as const;
 
 function withSticky(next: Place): Place {
-  const kept = STICKY.flatMap((name) => {
+  const isSame = next.rec !== undefined && next.rec === current.value.rec;
+  const kept = [...STICKY, ...(isSame ? OF_RECORDING : [])].flatMap((name) => {
     const word = current.value[name];
     return word === undefined ? [] : [[name, word]];
   });

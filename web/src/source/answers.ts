@@ -87,6 +87,7 @@ export interface HeadShort {
   readonly head: number;
   /** Queries and keys. */
   readonly shape: readonly [number, number];
+  readonly kind: "self" | "cross";
   /** First row, and the one after the last. */
   readonly recorded: readonly [number, number];
   readonly exact: boolean;
@@ -184,7 +185,6 @@ export interface HeadFacts extends HeadShort {
   readonly prompt: number;
   readonly revision: number;
   readonly place: string;
-  readonly kind: "self" | "cross";
   readonly why_not: string | null;
   /** Those that can be read, where a file carries only some. */
   readonly rows?: readonly number[];
@@ -428,6 +428,27 @@ export interface Alarm {
   readonly threshold: Known;
 }
 
+/** The loss of a sampled step; null where it is NaN or infinite. */
+export interface LossAt {
+  readonly value: Known;
+  readonly step: number;
+}
+
+/** The loss over the sampled steps. */
+export interface Loss {
+  /** Steps that have one. */
+  readonly samples: number;
+  readonly first: LossAt;
+  readonly last: LossAt;
+  /** Of those that are finite; null where none is. */
+  readonly least: LossAt | null;
+  readonly largest: LossAt | null;
+  /** How many are NaN or infinite. */
+  readonly not_finite: number;
+  /** The first step of these. */
+  readonly first_not_finite: number | null;
+}
+
 /** A run that was monitored. */
 export interface TrainingFacts {
   readonly recording: number;
@@ -441,6 +462,8 @@ export interface TrainingFacts {
   /** Of each place. */
   readonly heads: readonly number[];
   readonly statistics: Readonly<Record<string, TrainedStatistic>>;
+  /** Null where the run gave none. */
+  readonly loss: Loss | null;
   readonly alarms: readonly Alarm[];
   /** The steps of which each head has a stored map. */
   readonly maps: Readonly<Record<string, readonly number[]>>;

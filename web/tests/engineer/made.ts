@@ -2,7 +2,7 @@ import type { HeadShort, Overview, Stack } from "../../src/source/answers";
 
 export function headOf(stack: string, layer: number, head: number, exact = true): HeadShort {
   const label = `${stack ? `${stack}.` : ""}L${layer}H${head}`;
-  return { label, stack, layer, head, shape: [8, 8], recorded: [0, 8], exact };
+  return { label, stack, layer, head, shape: [8, 8], kind: "self", recorded: [0, 8], exact };
 }
 
 export function stackOf(name: string, grid: (number | null)[][], statistic = "peak"): Stack {

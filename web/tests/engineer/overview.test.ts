@@ -17,7 +17,7 @@ import {
   moved,
   naturalWidth,
 } from "../../src/engineer/overview/gridLayout";
-import { entropyByLayer, ranked, scaleOf } from "../../src/engineer/overview/statistics";
+import { barOf, entropyByLayer, ranked, scaleOf } from "../../src/engineer/overview/statistics";
 import { hasPictures } from "../../src/engineer/overview/thumbnails";
 import { headOf, overviewOf, stackOf } from "./made";
 
@@ -98,6 +98,15 @@ describe("statistics", () => {
     const scores = overviewOf({ stacks: [stackOf("", [[-3, 7, null]], "max_score")], heads });
     expect(scaleOf("max_score", scores)).toMatchObject({ low: -3, high: 7 });
     expect(scaleOf("max_score", overview)).toMatchObject({ low: 0, high: 1 });
+  });
+
+  it("draws the bars of a ranking from zero", () => {
+    const scale = (low: number, high: number) => ({ ...scaleOf("entropy", overview), low, high });
+    expect(barOf(3, scale(2, 4))).toEqual({ left: 0, width: 0.75 });
+    expect(barOf(2, scale(2, 4))).toEqual({ left: 0, width: 0.5 }); // the smallest has a bar too
+    expect(barOf(5, scale(-5, 5))).toEqual({ left: 0.5, width: 0.5 });
+    expect(barOf(-5, scale(-5, 5))).toEqual({ left: 0, width: 0.5 });
+    expect(barOf(-1, scale(-4, -1))).toEqual({ left: 0.75, width: 0.25 });
   });
 
   it("tells the span and the median of each layer", () => {

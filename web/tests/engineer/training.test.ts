@@ -8,8 +8,9 @@ import {
   nextAlarm,
   rowsOf,
 } from "../../src/engineer/training/choice";
-import { pathOf } from "../../src/engineer/training/HeadLine";
+import { bandOf, pathOf } from "../../src/engineer/training/HeadLine";
 import { lineScale } from "../../src/engineer/training/lineScale";
+import { brokenRuns, lossAt, lossScale, lossSeries } from "../../src/engineer/training/loss";
 import { marksOf } from "../../src/engineer/training/overLimit";
 import { readingAt, seriesOf } from "../../src/engineer/training/reading";
 import { binsFor } from "../../src/engineer/training/run";
@@ -44,10 +45,11 @@ const FACTS: TrainingFacts = {
       threshold: 10,
     },
   ],
+  loss: null,
   maps: { L0H1: [0, 20] },
 };
 const ROWS = rowsOf(FACTS);
-const CHOICE = { statistic: "max_score", row: undefined, step: 30 };
+const CHOICE = { statistic: "max_score", row: undefined, step: 30, hasStep: false };
 
 /** As the server sends it: 4 bins, 2 places × 2 heads, the last of which was never heard. */
 function sent(planes: readonly number[][], over: number[]): Strips {
@@ -245,5 +247,41 @@ describe("a line", () => {
     expect(lineScale(seriesOf(STRIPS, 2), LIMIT, colours)).toMatchObject({ low: 3, high: 10 });
     expect(lineScale(seriesOf(STRIPS, 2), far, colours)).toMatchObject({ low: 3, high: 6 });
     expect(lineScale(seriesOf(STRIPS, 3), far, colours)).toBe(colours);
+  });
+});
+
+describe("the loss", () => {
+  // of each of 4 bins the number, and whether it is not finite
+  const means = [8, 0, NO, 1, NO, 1, 2, 0];
+  const bytes = new ArrayBuffer(8 * 10 + 4 * 10);
+  new Float64Array(bytes, 0, 10).set([0, 10, 20, 30, 0, 10, 20, 30, -1, -1]);
+  new Float32Array(bytes, 80).set([...means, NO, NO]);
+  const sizes: Record<string, number> = { planes: 1, bins: 4, cells: 2, heads: 2 };
+  const series = lossSeries(stripsOf("loss", bytes, (name) => sizes[name] ?? 0));
+
+  it("is a number, or is not finite", () => {
+    expect(series[0]).toMatchObject({ first: 0, mean: 8, isBroken: false });
+    expect(series[1]).toMatchObject({ first: 10, mean: NO, isBroken: true });
+    expect(brokenRuns(series)).toEqual([{ first: 1, last: 2 }]);
+    const strips = stripsOf("loss", bytes, (name) => sizes[name] ?? 0);
+    expect(lossAt(strips, 3)).toMatchObject({ mean: 2, isBroken: false });
+  });
+
+  it("is drawn from its least to its largest, by decades where it falls far", () => {
+    expect(lossScale(series)).toMatchObject({ low: 2, high: 8, log: false });
+    const far = series.map((one) => ({ ...one, least: one.mean / 100 }));
+    expect(lossScale(far)).toMatchObject({ low: 0.02, high: 8, log: true });
+    const below = series.map((one) => ({ ...one, least: -1 }));
+    expect(lossScale(below).log).toBe(false);
+    expect(lossScale(series.slice(0, 1))).toMatchObject({ low: 7.5, high: 8.5 });
+  });
+
+  it("has a gap where it is not finite", () => {
+    const drawn = bandOf(
+      series,
+      (bin) => bin,
+      (value) => value,
+    );
+    expect(drawn).toBe("M0.00 8.00L0.00 8.00ZM3.00 2.00L3.00 2.00Z");
   });
 });

@@ -49,7 +49,7 @@ describe("spelling", () => {
 describe("neighbours", () => {
   const head = (layer: number, n: number, stack = ""): HeadShort => ({
     ...{ label: `${stack}L${layer}H${n}`, stack, layer, head: n },
-    ...{ shape: [4, 4], recorded: [0, 4], exact: true },
+    ...{ shape: [4, 4], kind: "self" as const, recorded: [0, 4], exact: true },
   });
   const heads = [head(0, 0), head(0, 1), head(2, 0), head(2, 1), head(0, 0, "cross/")];
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { pathBetween } from "../../src/play/arcs";
 import { counterpart } from "../../src/play/linked";
 import { askedOf, chosenOf, labelOf } from "../../src/play/place";
-import { isSpecial, quoted, spaced, tokenText, wordText } from "../../src/play/spelling";
+import { isSpecial, quoted, tokenText, wordText } from "../../src/play/spelling";
 import { heaviest } from "../../src/play/weights";
 
 test("the heaviest keys, heaviest first, without what is next to nothing", () => {
@@ -31,14 +31,6 @@ test("tokens are text a reader can see", () => {
   expect(wordText("a\u202eb")).toBe("ab");
   expect(quoted(" cat")).toBe("“cat”");
   expect(isSpecial("<|endoftext|>") && isSpecial("[CLS]") && !isSpecial("[cls]")).toBe(true);
-});
-
-test("word pieces get the spaces that their tokenizer does not know", () => {
-  expect(spaced(["[CLS]", "play", "##ing", "cards", ".", "[SEP]"]).join("")).toBe(
-    "[CLS] playing cards. [SEP]",
-  );
-  expect(spaced(["The", " cat"])).toEqual(["The", " cat"]);
-  expect(spaced(["word"])).toEqual(["word"]);
 });
 
 test("the address says what is asked for", () => {

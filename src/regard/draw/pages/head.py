@@ -74,10 +74,10 @@ def _labels(cells: MapCells, head: Head) -> tuple[list[str] | None, list[str] | 
 
 
 def _number_lines(view: HeadView, paper: Paper) -> list[StyledLine]:
-    """Name and number, several to a line."""
+    """Title and number, several to a line."""
     kinds = view.prompt.statistic_kinds
     known = [
-        (name, f"{value:.3f}" if kinds[name].span == "one" else number(value))
+        (kinds[name].title, f"{value:.3f}" if kinds[name].span == "one" else number(value))
         for name, value in known_numbers(view).items()
     ]
     width = max((len(name) + len(text) + 1 for name, text in known), default=1)

@@ -16,7 +16,7 @@ from regard.draw.pages.findings import finding_lines
 from regard.draw.pages.run import run_lines
 from regard.draw.paper import Paper, StyledLine
 from regard.recording import Merged, Recording, Statistic
-from regard.recording.statistics import check_statistic
+from regard.recording.statistics import find_statistic
 from regard.study.outliers import outliers
 from regard.views.defaults import telling_statistic
 from regard.views.findings import STAND_OUT, stands_out, why_nobody
@@ -31,8 +31,7 @@ def overview_lines(
 ) -> list[StyledLine]:
     """One prompt; none where nothing was recorded yet, or a training run alone."""
     kinds = recording.statistic_kinds
-    if chosen is not None:
-        check_statistic(chosen, kinds)
+    chosen = None if chosen is None else find_statistic(chosen, kinds)
     lines, run = model_lines(recording, paper), run_lines(recording.training, paper)
     about_run = [[], *run] if run else []
     if not recording.prompts:
@@ -58,8 +57,7 @@ def many_lines(
     recording: Recording, merged: Merged, chosen: str | None, paper: Paper
 ) -> list[StyledLine]:
     """The documents of a folder, taken together."""
-    statistic = chosen or telling_statistic(merged)
-    check_statistic(statistic, merged.statistic_kinds)
+    statistic = find_statistic(chosen or telling_statistic(merged), merged.statistic_kinds)
     files = len(recording.files)
     about = f"{count(merged.documents, 'document')} in {count(files, 'file')}"
     words = f"{about}, {count(merged.tokens, 'token')}; every row counts alike"

@@ -10,7 +10,14 @@ from regard.draw.spelling import number
 from regard.draw.table import Column, aligned
 from regard.recording import Alarm, Training
 from regard.views.run import training_answer
-from regard.views.schema import ExtremeAnswer, Known, LimitAnswer, TrainedStatisticAnswer
+from regard.views.schema import (
+    ExtremeAnswer,
+    Known,
+    LimitAnswer,
+    LossAnswer,
+    LossAtAnswer,
+    TrainedStatisticAnswer,
+)
 from regard.views.text import count
 
 _ALARMS: Final = 12  # listed
@@ -25,8 +32,27 @@ def run_lines(run: Training, paper: Paper) -> list[StyledLine]:
     first, last = told["steps"]
     words = f"training: {count(told['samples'], 'sampled step')}, {first:,}{paper.dash}{last:,}, "
     lines = wrapped(words + count(len(told["places"]), "layer"), paper, "bold")
+    lines += _loss_lines(told["loss"], paper)
     lines += [*aligned(_columns(told["statistics"]), paper), *wrapped(_NOTE, paper, "dim")]
     return [*lines, [], *_alarm_lines(run.alarms, paper), *_map_lines(told["maps"], paper)]
+
+
+def _loss_lines(loss: LossAnswer | None, paper: Paper) -> list[StyledLine]:
+    """'loss 4.16 at step 0, 2.31 at step 29, least 2.3 at step 27'."""
+    if loss is None:
+        return []
+    ends = [_loss_at(loss["first"]), _loss_at(loss["last"])]
+    ends += [] if loss["least"] is None else [f"least {_loss_at(loss['least'])}"]
+    lines = wrapped("loss " + ", ".join(ends), paper)
+    if loss["first_not_finite"] is None:
+        return lines
+    words = f"the loss is NaN or infinite in {count(loss['not_finite'], 'sampled step')}, the first"
+    return [*lines, *wrapped(f"{words} of them {loss['first_not_finite']:,}", paper, "bold")]
+
+
+def _loss_at(one: LossAtAnswer) -> str:
+    value = "NaN or infinite" if one["value"] is None else number(one["value"])
+    return f"{value} at step {one['step']:,}"
 
 
 def _columns(every: dict[str, TrainedStatisticAnswer]) -> list[Column]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.recording import Alarm, Limit
 from regard.recording.schema import CONTENTS
-from regard.recording.training import ALARMS_NOTE, TRAINING_NOTE, map_name, series_name
+from regard.recording.training import ALARMS_NOTE, LOSS, TRAINING_NOTE, map_name, series_name
 
 
 def write_training(
@@ -24,6 +24,7 @@ def write_training(
     alarms: Sequence[Alarm] = (),
     limits: Mapping[str, Limit] | None = None,
     maps: Iterable[tuple[str, int, Any]] = (),
+    loss: Any = None,
 ) -> Any:
     """A piece of a run that begins with sample `start`, with the notes of the whole run; the store.
 
@@ -31,6 +32,7 @@ def write_training(
     statistics   name → words about it
     steps        (samples,), counted from `start` if None
     maps         (head, step, pooled map)
+    loss         (samples,), if the run gave one
     """
     words = {"peak": "heaviest key"} if statistics is None else dict(statistics)
     run: dict[str, Any] = {"places": list(places), "statistics": words}
@@ -44,6 +46,8 @@ def write_training(
         count = len(next(iter(series.values())))
         when = np.arange(start, start + count) if steps is None else np.asarray(steps, np.int64)
         store.add(series_name("steps", start), when)
+        if loss is not None:
+            store.add(series_name(LOSS, start), np.asarray(loss, np.float32))
         for name in words:
             store.add(series_name(name, start), np.asarray(series[name], np.float32))
     for head, step, pooled in maps:

@@ -1,8 +1,9 @@
 import { short } from "../../maths/format";
 import { linkTo } from "../../shell/address";
-import type { EvidenceRow, Finding } from "../../source/answers";
+import type { EvidenceRow, Finding, HeadShort } from "../../source/answers";
 import type { Where } from "../../source/source";
 import { shortened, spelled } from "../head/spelling";
+import { KeyToken } from "../KeyToken";
 import { rowPlace } from "../places";
 
 const LETTERS = 18;
@@ -10,23 +11,25 @@ const LETTERS = 18;
 interface Props {
   readonly finding: Finding;
   readonly where: Where;
+  /** Whose finding it is; undefined where the list of heads lacks it. */
+  readonly head: HeadShort | undefined;
 }
 
 /** The rows that show a pattern best, and one that does not. */
-export function EvidenceRows({ finding, where }: Props) {
+export function EvidenceRows({ finding, where, head }: Props) {
   const { rows, counter, label } = finding;
   if (!rows.length && !counter) return null;
   return (
     <ul class="find-rows" data-part="evidence">
       {rows.map((row) => (
         <li key={row.row}>
-          <Row row={row} label={label} where={where} />
+          <Row {...{ row, label, where, head }} />
         </li>
       ))}
       {counter && (
         <li class="find-counter" data-part="counter-example">
           <span class="soft">{counterWord(finding, counter)} </span>
-          <Row row={counter} label={label} where={where} />
+          <Row row={counter} {...{ label, where, head }} />
         </li>
       )}
     </ul>
@@ -40,7 +43,12 @@ function counterWord(finding: Finding, counter: EvidenceRow): string {
   return isLeast ? "least at" : "not at";
 }
 
-function Row({ row, label, where }: { row: EvidenceRow; label: string; where: Where }) {
+interface RowProps extends Omit<Props, "finding"> {
+  readonly row: EvidenceRow;
+  readonly label: string;
+}
+
+function Row({ row, label, where, head }: RowProps) {
   const name = row.last === row.row ? `row ${row.row}` : `rows ${row.row}–${row.last}`;
   return (
     <>
@@ -55,7 +63,11 @@ function Row({ row, label, where }: { row: EvidenceRow; label: string; where: Wh
         <span class="soft">
           {" "}
           → key {row.key}{" "}
-          {row.key_token !== null && <code>{shortened(spelled(row.key_token), LETTERS)}</code>}{" "}
+          {row.key_token !== null && (
+            <KeyToken {...{ where, head }} at={row.key}>
+              <code>{shortened(spelled(row.key_token), LETTERS)}</code>
+            </KeyToken>
+          )}{" "}
           <span class="figure" data-value={row.weight}>
             {short(row.weight)}
           </span>

@@ -1,6 +1,6 @@
 import { short } from "../../maths/format";
 import { linkTo } from "../../shell/address";
-import type { Finding, Report } from "../../source/answers";
+import type { Finding, HeadShort, Report } from "../../source/answers";
 import type { Where } from "../../source/source";
 import { doing } from "../overview/facts";
 import { headPlace } from "../places";
@@ -12,10 +12,12 @@ interface Props {
   readonly finding: Finding;
   readonly report: Report;
   readonly where: Where;
+  readonly heads: readonly HeadShort[];
 }
 
 /** One label of one head: what it does, how sure that is, and where to see it. */
-export function FindingCard({ finding, report, where }: Props) {
+export function FindingCard({ finding, report, where, heads }: Props) {
+  const head = heads.find((one) => one.label === finding.label);
   return (
     <article
       class="card find-card"
@@ -42,7 +44,7 @@ export function FindingCard({ finding, report, where }: Props) {
         {doing(finding.sentence, finding.label)}
       </p>
       <ScoreBar finding={finding} />
-      <EvidenceRows finding={finding} where={where} />
+      <EvidenceRows {...{ finding, where, head }} />
       <KnockedOut report={report} label={finding.label} />
     </article>
   );

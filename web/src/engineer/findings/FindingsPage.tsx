@@ -45,12 +45,16 @@ function Asked({ source, where, overview }: Props) {
         />
       )}
       {answer.state === "failed" && <Failed error={answer.error} />}
-      {answer.state === "here" && <Found report={answer.value} where={where} />}
+      {answer.state === "here" && <Found report={answer.value} {...{ where, overview }} />}
     </main>
   );
 }
 
-function Found({ report, where }: { report: Report; where: Where }) {
+interface FoundProps extends Omit<Props, "source"> {
+  readonly report: Report;
+}
+
+function Found({ report, where, overview }: FoundProps) {
   const chosen = place.value.label ?? "";
   useEffect(() => markReady("findings"), []);
   return (
@@ -64,14 +68,14 @@ function Found({ report, where }: { report: Report; where: Where }) {
       {chosen === UNCLEAR ? (
         <Unclear report={report} where={where} />
       ) : (
-        <Cards key={chosen} report={report} where={where} chosen={chosen} />
+        <Cards key={chosen} {...{ report, where, overview, chosen }} />
       )}
       <NotLookedFor report={report} />
     </>
   );
 }
 
-function Cards({ report, where, chosen }: { report: Report; where: Where; chosen: string }) {
+function Cards({ report, where, overview, chosen }: FoundProps & { readonly chosen: string }) {
   const [most, setMost] = useState(AT_ONCE);
   const found = report.findings.filter(
     (one) => !(chosen in report.counts) || one.pattern === chosen,
@@ -84,7 +88,12 @@ function Cards({ report, where, chosen }: { report: Report; where: Where; chosen
       </p>
       <div class="find-cards">
         {found.slice(0, most).map((one) => (
-          <FindingCard key={`${one.label}/${one.pattern}`} finding={one} {...{ report, where }} />
+          <FindingCard
+            key={`${one.label}/${one.pattern}`}
+            finding={one}
+            heads={overview.heads}
+            {...{ report, where }}
+          />
         ))}
       </div>
       {most < found.length && (

@@ -2,6 +2,8 @@ import { useSignalEffect } from "@preact/signals";
 import { HIDDEN } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import { isBroken } from "../../source/binary";
+import type { Where } from "../../source/source";
+import { KeyToken } from "../KeyToken";
 import type { MapTools } from "./mapTools";
 import { shortened, spelledIfKnown } from "./spelling";
 import type { Cell } from "./view";
@@ -15,7 +17,7 @@ function around(n: number, total: number): number[] {
 }
 
 /** Exact weights around the cell, as a table: what the map shows there, in numbers. */
-export function ExactPanel({ tools }: { tools: MapTools }) {
+export function ExactPanel({ tools, where }: { tools: MapTools; where: Where }) {
   const { state, cells } = tools;
   const middle = middleOf(tools);
   useSignalEffect(() => {
@@ -30,7 +32,7 @@ export function ExactPanel({ tools }: { tools: MapTools }) {
         Exact weights around row {middle.row}, key {middle.key}
       </h2>
       <div class="scroll">
-        <ExactTable tools={tools} middle={middle} />
+        <ExactTable {...{ tools, where, middle }} />
       </div>
     </section>
   );
@@ -44,7 +46,13 @@ function word(text: string | null | undefined): string {
   return shortened(spelledIfKnown(text), 8);
 }
 
-function ExactTable({ tools, middle }: { tools: MapTools; middle: Cell }) {
+interface TableProps {
+  readonly tools: MapTools;
+  readonly where: Where;
+  readonly middle: Cell;
+}
+
+function ExactTable({ tools, where, middle }: TableProps) {
   const { state, cells, keyTokens, queryTokens } = tools;
   [cells.news.value, keyTokens.news.value, queryTokens.news.value];
   const keys = around(middle.key, state.shape.keys);
@@ -57,7 +65,9 @@ function ExactTable({ tools, middle }: { tools: MapTools; middle: Cell }) {
             <th key={key} scope="col">
               {key}
               <br />
-              <span class="k">{word(keyTokens.text(key))}</span>
+              <KeyToken {...{ where }} head={state.facts} at={key}>
+                <span class="k">{word(keyTokens.text(key))}</span>
+              </KeyToken>
             </th>
           ))}
         </tr>

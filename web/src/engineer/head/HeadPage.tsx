@@ -94,7 +94,7 @@ function Shown({ source, where, facts, overview }: ShownProps) {
         go={([row, key]) => state.goTo({ row: row ?? 0, key: key ?? 0 }, facts.exact ? 16 : 0)}
       />
       <MapFrame
-        {...{ tools, opened, onReady }}
+        {...{ where, tools, opened, onReady }}
         openRow={(row) => go(rowPlace(where, facts.label, row))}
       >
         {isReady.value && <Labels source={source} where={where} label={facts.label} />}

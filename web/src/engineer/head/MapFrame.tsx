@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { Scale } from "../../source/answers";
+import type { Where } from "../../source/source";
 import { Axis } from "./Axis";
 import { Controls, MapLegend } from "./Controls";
 import { ExactPanel } from "./ExactPanel";
@@ -19,6 +20,7 @@ function tallness([queries, keys]: readonly [number, number]): number {
 }
 
 interface Props {
+  readonly where: Where;
   readonly tools: MapTools;
   readonly opened: Opened;
   readonly onReady: () => void;
@@ -28,7 +30,7 @@ interface Props {
 }
 
 /** The map with its axes and tracks, and beside it what is read from it. */
-export function MapFrame({ tools, opened, onReady, openRow, children }: Props) {
+export function MapFrame({ where, tools, opened, onReady, openRow, children }: Props) {
   const { facts } = tools.state;
   const scale = useSignal<Scale>(facts.scale);
   const { received, entropy } = facts.tracks;
@@ -55,7 +57,7 @@ export function MapFrame({ tools, opened, onReady, openRow, children }: Props) {
           {hasMap && <MapLegend tools={tools} scale={scale} />}
           {hasMap && <Minimap tools={tools} />}
         </div>
-        {opened.exact.value && <ExactPanel tools={tools} />}
+        {opened.exact.value && <ExactPanel {...{ tools, where }} />}
         {children}
       </aside>
     </div>

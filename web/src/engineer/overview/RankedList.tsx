@@ -1,13 +1,12 @@
 import { useState } from "preact/hooks";
-import { shareOf } from "../../colour/scale";
 import { count } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import { linkTo } from "../../shell/address";
-import type { Overview } from "../../source/answers";
+import type { Overview, Scale } from "../../source/answers";
 import type { Where } from "../../source/source";
 import { headPlace } from "../places";
 import type { Choice } from "./choice";
-import { ranked, scaleOf } from "./statistics";
+import { barOf, ranked, scaleOf } from "./statistics";
 
 const FIRST = 60;
 
@@ -17,6 +16,11 @@ interface Props {
   readonly choice: Choice;
   /** Labels of the heads that a filter lets through; null for all. */
   readonly among: ReadonlySet<string> | null;
+}
+
+function barStyle(value: number, scale: Scale) {
+  const { left, width } = barOf(value, scale);
+  return { marginLeft: `${100 * left}%`, width: `${100 * width}%` };
 }
 
 /** Heads in order of a statistic. */
@@ -35,7 +39,7 @@ export function RankedList({ overview, where, choice, among }: Props) {
           <li key={one.label}>
             <a href={linkTo(headPlace(where, one.label))}>{one.label}</a>
             <span class="over-bar" aria-hidden="true">
-              <span style={{ width: `${100 * shareOf(one.value, scale)}%` }} />
+              <span style={barStyle(one.value, scale)} />
             </span>
             <Figure value={one.value} />
           </li>

@@ -45,6 +45,14 @@ export function valueAt(stack: Stack, statistic: string, layer: number, head: nu
   return stack.grids[statistic]?.[layer]?.[head] ?? Number.NaN;
 }
 
+/** A bar from zero to the value, as shares of the room; zero lies at the left where none is below. */
+export function barOf(value: number, scale: Scale): { left: number; width: number } {
+  const low = Math.min(scale.low, 0);
+  const room = Math.max(scale.high, 0) - low;
+  const at = (one: number) => Math.min(Math.max((one - low) / room, 0), 1);
+  return { left: at(Math.min(value, 0)), width: at(Math.max(value, 0)) - at(Math.min(value, 0)) };
+}
+
 export interface Ranked {
   readonly label: string;
   readonly value: number;

@@ -12,7 +12,7 @@ import { GoTo } from "../head/GoTo";
 import { shortened, spelledIfKnown } from "../head/spelling";
 import { TokenBook } from "../head/tokenBook";
 import { PinButton } from "../Pinned";
-import { headPlace, rowPlace } from "../places";
+import { headPlace, ownRowPlace, rowPlace } from "../places";
 import { ShareMenu } from "../share/ShareMenu";
 import { markReady } from "../states/ready";
 import { Waiting } from "../states/Waiting";
@@ -193,11 +193,9 @@ interface BodyProps {
   readonly stepBy: (by: -1 | 1) => void;
 }
 
-/** Where a token's own row is; null where it was not recorded, or keys are not the queries. */
 function ownRow(where: Where, head: HeadFacts, key: number): string | null {
-  const isRow = head.kind === "self" && key >= head.recorded[0] && key < head.recorded[1];
-  const isHere = !head.rows || head.rows.includes(key);
-  return isRow && isHere ? linkTo(rowPlace(where, head.label, key)) : null;
+  const to = ownRowPlace(where, head, key);
+  return to && linkTo(to);
 }
 
 function Body({ where, head, row, book, stepBy }: BodyProps) {

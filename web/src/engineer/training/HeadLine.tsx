@@ -85,7 +85,8 @@ interface Drawn {
   readonly y: (value: number) => number;
 }
 
-function Frame({ scale, layout, y }: Drawn) {
+/** Three numbers up the left side, each with its line across. */
+export function Frame({ scale, layout, y }: Drawn) {
   const right = layout.left + layout.width;
   const middle = scale.log ? Math.sqrt(scale.low * scale.high) : (scale.low + scale.high) / 2;
   return (
@@ -134,11 +135,21 @@ export function pathOf(series: readonly Reading[], x: Across, y: Up): string {
   return parts.join("");
 }
 
-/** From the least to the largest of each bin. */
-function bandOf(series: readonly Reading[], x: Across, y: Up): string {
-  const known = series.flatMap((one, bin) => (Number.isNaN(one.least) ? [] : [{ one, bin }]));
-  const upper = known.map(({ one, bin }) => `${x(bin).toFixed(2)} ${y(one.largest).toFixed(2)}`);
-  const lower = known.map(({ one, bin }) => `${x(bin).toFixed(2)} ${y(one.least).toFixed(2)}`);
-  if (!known.length) return "";
-  return `M${[...upper, ...lower.reverse()].join("L")}Z`;
+/** From the least to the largest of each bin; interrupted as the line is. */
+export function bandOf(series: readonly Reading[], x: Across, y: Up): string {
+  const runs: { one: Reading; bin: number }[][] = [];
+  series.forEach((one, bin) => {
+    if (Number.isNaN(one.least)) return;
+    const last = runs.at(-1);
+    if (last?.at(-1)?.bin === bin - 1) last.push({ one, bin });
+    else runs.push([{ one, bin }]);
+  });
+  return runs
+    .map((run) => {
+      const at = (bin: number, value: number) => `${x(bin).toFixed(2)} ${y(value).toFixed(2)}`;
+      const upper = run.map(({ one, bin }) => at(bin, one.largest));
+      const lower = run.map(({ one, bin }) => at(bin, one.least));
+      return `M${[...upper, ...lower.reverse()].join("L")}Z`;
+    })
+    .join("");
 }

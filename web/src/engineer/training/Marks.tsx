@@ -10,14 +10,15 @@ import { type At, FOOT, leftOf, type StripLayout } from "./stripLayout";
 interface Props {
   readonly layout: StripLayout;
   readonly marks: readonly Mark[];
-  readonly chosen: At | null;
+  /** The bin of the step that is meant. */
+  readonly now: number | null;
 }
 
 const LEAST_RADIUS = 2.5;
 const MOST_RADIUS = 4.5;
 
 /** Where each head first went over the limit, and a line through the step that is meant. */
-export function Marks({ layout, marks, chosen }: Props) {
+export function Marks({ layout, marks, now }: Props) {
   const radius = Math.min(Math.max(layout.row / 3, LEAST_RADIUS), MOST_RADIUS);
   const x = (bin: number) => leftOf(layout, bin + 0.5);
   return (
@@ -27,14 +28,8 @@ export function Marks({ layout, marks, chosen }: Props) {
       height={layout.height}
       aria-hidden="true"
     >
-      {chosen && (
-        <line
-          class="train-now"
-          x1={x(chosen.bin)}
-          x2={x(chosen.bin)}
-          y1={0}
-          y2={layout.height - FOOT + 4}
-        />
+      {now !== null && (
+        <line class="train-now" x1={x(now)} x2={x(now)} y1={0} y2={layout.height - FOOT + 4} />
       )}
       {marks.map((one) => (
         <circle

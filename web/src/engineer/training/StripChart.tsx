@@ -41,8 +41,9 @@ export function StripChart(props: Props) {
   const scale = useMemo(() => stripScale(strips, statistic), [strips, statistic]);
   const marks = useMemo(() => marksOf(facts, rows, strips), [facts, rows, strips]);
   const [pointed, setPointed] = useState<At | null>(null);
-  const chosen =
-    choice.row === undefined ? null : { row: choice.row, bin: binOf(choice.step, strips) };
+  const bin = binOf(choice.step, strips);
+  const chosen = choice.row === undefined ? null : { row: choice.row, bin };
+  const now = choice.hasStep || chosen ? bin : null;
   const isPooled = isBinned(strips) || bins > layout.width;
   const read = pointed ?? (isActive ? chosen : null);
   const row = read ? rows[read.row] : undefined;
@@ -57,7 +58,11 @@ export function StripChart(props: Props) {
       <StripHeader {...{ statistic, isActive, marks, reading }} name={strips.statistic} row={row} />
       <div class="train-room" ref={box}>
         <div class="train-scroll">
-          <Field {...props} {...{ layout, scale, marks, chosen, pointed }} onPoint={setPointed} />
+          <Field
+            {...props}
+            {...{ layout, scale, marks, chosen, now, pointed }}
+            onPoint={setPointed}
+          />
         </div>
       </div>
       <div class="train-key">
@@ -74,13 +79,14 @@ interface FieldProps extends Props {
   readonly scale: ReturnType<typeof stripScale>;
   readonly marks: ReturnType<typeof marksOf>;
   readonly chosen: At | null;
+  readonly now: number | null;
   readonly pointed: At | null;
   readonly onPoint: (at: At | null) => void;
 }
 
 /** The picture itself, and what lies over it. */
 function Field(props: FieldProps) {
-  const { strips, rows, layout, marks, chosen, pointed, isActive } = props;
+  const { strips, rows, layout, marks, chosen, now, pointed, isActive } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   usePainting(canvas, props);
   const meant = (event: MouseEvent) => {
@@ -114,7 +120,7 @@ function Field(props: FieldProps) {
         ref={canvas}
         style={{ width: `${layout.left + layout.width + 1}px`, height: `${layout.height}px` }}
       />
-      <Marks {...{ layout, marks, chosen }} />
+      <Marks {...{ layout, marks, now }} />
       {pointed && <span class="train-pointed" style={boxStyle(layout, pointed)} />}
       {isActive && chosen && <Cursor {...{ strips, rows, layout }} at={chosen} />}
     </nav>

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useMemo } from "preact/hooks";
 import { count } from "../../maths/format";
 import { Notice } from "../../parts/Notice";
+import { place } from "../../shell/address";
 import type { Overview, TrainingFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import type { Answer } from "../answer";
@@ -11,6 +12,8 @@ import { Failed, Waiting } from "../states/Waiting";
 import { Alarms } from "./Alarms";
 import { type Choice, choiceOf, type Row, rowsOf } from "./choice";
 import { HeadDetail } from "./HeadDetail";
+import { LossChart } from "./LossChart";
+import { LOSS } from "./loss";
 import { NoTraining } from "./NoTraining";
 import { type AllStrips, useStrips } from "./run";
 import { StripChart } from "./StripChart";
@@ -62,7 +65,7 @@ function Full({ source, where, overview, facts }: FullProps) {
       </div>
       <aside class="train-side">
         <Alarms where={where} facts={facts} />
-        <HowToRead />
+        <HowToRead hasLoss={facts.loss !== null} />
       </aside>
       <div class="train-strips">
         {strips.state === "failed" && <Failed error={strips.error} />}
@@ -86,8 +89,12 @@ function AllCharts({ source, where, facts, rows, strips }: ChartsProps) {
   useTrainingKeys(facts, rows, strips, choice);
   useInView(choice);
   const row = choice.row === undefined ? undefined : rows[choice.row];
+  const loss = strips.get(LOSS);
   return (
     <>
+      {facts.loss && loss && (
+        <LossChart {...{ facts, rows, choice }} loss={facts.loss} strips={loss} />
+      )}
       {Object.entries(facts.statistics).map(([name, statistic]) => {
         const own = strips.get(name);
         return (
@@ -111,6 +118,8 @@ function AllCharts({ source, where, facts, rows, strips }: ChartsProps) {
 /** Whoever comes by a link or a key sees the strip that is meant; whoever sees it is not moved. */
 function useInView({ statistic, row, step }: Choice): void {
   useEffect(() => {
+    if (row === undefined && place.value.stat === undefined) return; // nothing was chosen
+    if (document.activeElement?.closest("[data-part=loss]")) return; // steps are chosen there
     const field = document.querySelector(".train-active .train-field");
     const box = field?.getBoundingClientRect();
     if (!box) return;
@@ -131,7 +140,7 @@ function Live({ facts }: { facts: TrainingFacts }) {
   );
 }
 
-function HowToRead() {
+function HowToRead({ hasLoss }: { hasLoss: boolean }) {
   return (
     <section class="train-how soft">
       <h2>How to read it</h2>
@@ -141,6 +150,12 @@ function HowToRead() {
         <span class="train-dot train-dot-over" /> first step over the limit, without one. Grey: not
         known.
       </p>
+      {hasLoss && (
+        <p>
+          The loss has the same steps across. A red line is an alarm; a red band with a cross, a
+          loss that is NaN or infinite.
+        </p>
+      )}
       <p>
         Click a cell for the head's line and its stored map. <kbd>←</kbd> <kbd>→</kbd> step,{" "}
         <kbd>↑</kbd> <kbd>↓</kbd> head, <kbd>s</kbd> next statistic, <kbd>a</kbd> next alarm,{" "}

@@ -15,6 +15,8 @@ export interface Choice {
   /** Its place among the rows; undefined where none is chosen. */
   readonly row: number | undefined;
   readonly step: number;
+  /** Whether the step was chosen; else it is the newest. */
+  readonly hasStep: boolean;
 }
 
 /** Every head, layer by layer. */
@@ -50,10 +52,12 @@ export function choiceOf(facts: TrainingFacts, rows: readonly Row[]): Choice {
   const names = Object.keys(facts.statistics);
   const at = rows.findIndex((one) => one.label === head);
   const asked = Number(step ?? Number.NaN);
+  const hasStep = Number.isInteger(asked) && asked >= 0;
   return {
     statistic: names.includes(stat) ? stat : (names[0] ?? ""),
     row: at < 0 ? undefined : at,
-    step: Number.isInteger(asked) && asked >= 0 ? asked : (facts.steps?.[1] ?? 0),
+    step: hasStep ? asked : (facts.steps?.[1] ?? 0),
+    hasStep,
   };
 }
 
@@ -96,6 +100,10 @@ export function lastUpTo(step: number, stored: readonly number[]): number | unde
 
 export function chooseStatistic(statistic: string): void {
   amend({ stat: statistic });
+}
+
+export function chooseStep(step: number): void {
+  amend({ step: String(step) });
 }
 
 export function choose(statistic: string, head: string, step: number): void {

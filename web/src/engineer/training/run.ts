@@ -2,6 +2,7 @@ import type { Overview, TrainingFacts } from "../../source/answers";
 import type { Source, Where } from "../../source/source";
 import type { Strips } from "../../source/training";
 import { type Answer, useAnswer, useAsked } from "../answer";
+import { LOSS } from "./loss";
 
 // The questions of the training room. While a run goes on the overview is asked every two seconds;
 // where it tells of something new, these are asked again and what is drawn stays meanwhile.
@@ -24,9 +25,9 @@ export function useTraining(
 
 export type AllStrips = ReadonlyMap<string, Strips>;
 
-/** Every statistic, for they are read beside each other. */
+/** Every statistic and the loss, for they are read beside each other. */
 export function useStrips(source: Source, where: Where, facts: TrainingFacts): Answer<AllStrips> {
-  const names = Object.keys(facts.statistics);
+  const names = [...(facts.loss ? [LOSS] : []), ...Object.keys(facts.statistics)];
   const depends = [source, where.recording, facts.revision, names.join()];
   return useAnswer(
     async (stop) => {

@@ -62,11 +62,17 @@ export interface At {
   readonly bin: number;
 }
 
+/** The bin at a distance from the left; null beside them. */
+export function binAt(layout: StripLayout, x: number): number | null {
+  const bin = Math.floor(((x - layout.left) / layout.width) * layout.bins);
+  return bin < 0 || bin >= layout.bins ? null : bin;
+}
+
 /** The head and the bin at a point; null beside them. */
 export function at(layout: StripLayout, x: number, y: number): At | null {
-  const bin = Math.floor(((x - layout.left) / layout.width) * layout.bins);
+  const bin = binAt(layout, x);
   const row = layout.tops.findIndex((top) => y >= top && y < top + layout.row);
-  return row < 0 || bin < 0 || bin >= layout.bins ? null : { row, bin };
+  return row < 0 || bin === null ? null : { row, bin };
 }
 
 /** The left edge of a bin. */

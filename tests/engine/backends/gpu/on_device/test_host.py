@@ -27,10 +27,13 @@ def test_a_monitored_step_does_not_wait(name: str) -> None:
             monitor.step()
         torch.cuda.set_sync_debug_mode("error")
         try:
-            model(ids, labels=ids).loss.backward()
+            loss = model(ids, labels=ids).loss
+            loss.backward()
+            monitor.add_loss(loss)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-        assert monitor.step() is not None
+        sample = monitor.step()
+        assert sample is not None and sample.loss == loss.item()
 
 
 def test_losses_and_gradients_have_the_bits_of_sdpa() -> None:
