@@ -35,7 +35,7 @@ def test_a_reading_is_the_models_own_attention():
     session = make_session()
     reading = _read(session, text=TEXT)
     weights, logits = _eager(session, reading.state.ids)
-    assert "".join(reading.texts) == TEXT
+    assert reading.texts == TEXT.split()
     np.testing.assert_allclose(reading.weights("", range(12)), weights, atol=1e-5)
     np.testing.assert_allclose(reading.logits, logits, atol=1e-4)
     one = reading.weights("", range(5, 7), layer=2, head=1)
@@ -160,7 +160,7 @@ def test_a_long_prompt_is_followed_layer_by_layer(monkeypatch):
     session, seen = make_session(), []
     reading = session.read(session.state_of(ReadRequest(text=TEXT)), advanced=seen.append)
     assert [one.done for one in seen] == [1, 2, 3]
-    assert [one.texts and "".join(one.texts) for one in seen] == [TEXT, None, None]
+    assert [one.texts for one in seen] == [TEXT.split(), None, None]
     for layer, one in enumerate(seen):
         mean = reading.weights("", range(11, 12), layer=layer)[0, :, 0].mean(0)
         assert [key for key, _ in one.heavy] == list(np.argsort(-mean, kind="stable"))
@@ -209,5 +209,5 @@ def test_two_sentences_are_read_together_and_compared_apart():
 def test_a_character_of_several_tokens_stands_once(monkeypatch):
     session = make_session()
     cut = ["a", "<0xC3>", "<0x84>", "b"]
-    monkeypatch.setattr(sessions, "sequence_texts", lambda _, ids: cut[: len(ids)])
+    monkeypatch.setattr(sessions, "texts_of", lambda _, ids: cut[: len(ids)])
     assert session._texts([1, 2, 3, 4]) == ["a", "Ä", "⋯", "b"]

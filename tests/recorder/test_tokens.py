@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-import tokenizers
-import transformers
 
 from real_models import minilm, smollm2
 from regard.errors import InputError
-from regard.recorder.tokens import flags_of, reader_of, sequence_texts, texts_of
+from regard.recorder.tokens import flags_of, reader_of, texts_of
 from regard.recording.schema import DELIMITER, SPECIAL
-from regard.recording.token_text import readable
 
 
 def test_texts_join_to_the_text() -> None:
@@ -68,55 +63,3 @@ def test_what_decodes_is_found() -> None:
     assert reader_of(None) is None
     with pytest.raises(InputError, match="decodes nothing"):
         reader_of(object())
-
-
-def _made(model: Any, **parts: Any) -> Any:
-    """A tokenizer of transformers around one of `tokenizers`."""
-    own = tokenizers.Tokenizer(model)
-    for name, part in parts.items():
-        setattr(own, name, part)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=own, unk_token="[UNK]")
-
-
-def _words(text: str) -> Any:
-    vocabulary = {word: n for n, word in enumerate(dict.fromkeys(["[UNK]", *text.split()]))}
-    model = tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]")
-    return _made(model, pre_tokenizer=tokenizers.pre_tokenizers.WhitespaceSplit())
-
-
-def test_words_of_a_list_have_the_spaces_of_decoding() -> None:
-    text = "the sea rises and the sea falls"
-    tokenizer = _words(text)
-    ids = tokenizer(text).input_ids
-    texts = sequence_texts(tokenizer, ids)
-    assert texts[:3] == ["the", " sea", " rises"]
-    assert "".join(texts) == tokenizer.decode(ids) == text == "".join(readable(texts))
-    assert sequence_texts(tokenizer, ids[3:], ids[2])[0] == " and"  # a later piece of the stream
-    assert texts_of(tokenizer, ids[:2]) == ["the", "sea"]  # alone, as next tokens are
-
-
-def test_ends_of_words_that_are_marked_become_spaces() -> None:
-    """As CLIP and GPT-1 have them."""
-    vocabulary = {one: n for n, one in enumerate(["[UNK]", "a</w>", "c", "t</w>", "at</w>", "a"])}
-    model = tokenizers.models.BPE(
-        vocabulary, [("a", "t</w>")], end_of_word_suffix="</w>", unk_token="[UNK]"
-    )
-    tokenizer = _made(model, decoder=tokenizers.decoders.BPEDecoder())
-    assert sequence_texts(tokenizer, [1, 2, 4]) == ["a", " c", "at"]
-
-
-def test_letters_that_decoding_joins_stay_joined() -> None:
-    vocabulary = {letter: n for n, letter in enumerate(["[UNK]", *"abc"])}
-    tokenizer = _made(
-        tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"),
-        pre_tokenizer=tokenizers.pre_tokenizers.Split("", "isolated"),
-        decoder=tokenizers.decoders.Fuse(),
-    )
-    assert sequence_texts(tokenizer, tokenizer("abcab").input_ids) == list("abcab")
-
-
-@pytest.mark.parametrize("text", ["tokenization rocks", "one word after another"])
-def test_other_tokenizers_keep_their_own_texts(text: str) -> None:
-    for loaded in (smollm2(), minilm()):
-        ids = loaded.tokenizer(text).input_ids
-        assert sequence_texts(loaded.tokenizer, ids) == texts_of(loaded.tokenizer, ids)

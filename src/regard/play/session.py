@@ -30,7 +30,7 @@ from regard.play.state import PromptState
 from regard.recorder import record
 from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
 from regard.recorder.sound import Clip, drive_clip
-from regard.recorder.tokens import check_length, positions_of, sequence_texts
+from regard.recorder.tokens import check_length, positions_of, texts_of
 from regard.recording import Recording
 from regard.recording.stores import Array
 from regard.recording.token_text import readable
@@ -253,7 +253,7 @@ class Session:
 
     def _texts(self, ids: Sequence[int]) -> list[str]:
         """Tokens as they are shown: a character that several of them hold stands once."""
-        return readable(sequence_texts(self.tokenizer, ids))
+        return readable(texts_of(self.tokenizer, ids))
 
     def _from_start(
         self,

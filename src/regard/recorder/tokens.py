@@ -20,7 +20,6 @@ from regard.recording.token_text import spelled_bytes
 
 _SPACE_MARKS = ("▁", "Ġ")
 _PIECE = 64  # tokens that are written together while a model writes one by one
-_TRIED = 32  # pairs of tokens, by which a tokenizer that puts spaces between tokens is known
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -50,8 +49,7 @@ class Stream:
         if not len(new) or (start and len(new) < _PIECE and not last):
             return []
         self._written = len(self.ids)
-        before = int(self.ids[start - 1]) if start else None
-        texts = sequence_texts(self._tokenizer, new.tolist(), before)
+        texts = texts_of(self._tokenizer, new.tolist())
         raw = json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace")
         arrays: dict[str, NDArray[Any]] = {
             "ids": new.astype(np.int32),
@@ -86,33 +84,6 @@ def texts_of(tokenizer: Any, ids: Sequence[int]) -> list[str]:
         if n not in known:
             known[n] = _text_of(tokenizer, n)
     return [known[n] for n in ids]
-
-
-def sequence_texts(tokenizer: Any, ids: Sequence[int], before: int | None = None) -> list[str]:
-    """The texts of tokens that follow each other, and one that is `before` them. Where tokens carry
-    no mark of a space (words of a list, BPE that marks the ends of words), the space that decoding
-    puts between two of them is the second one's. WordPiece is left to `recording.token_text`."""
-    texts = texts_of(tokenizer, ids)
-    pairs = list(zip([before, *ids], ids, strict=False))
-    if tokenizer is None or _is_wordpiece(tokenizer) or any(t[:1].isspace() for t in texts):
-        return texts
-    first = dict.fromkeys(pairs[: _TRIED + 1])
-    if not any(_has_space_between(tokenizer, *pair) for pair in first):
-        return texts
-    spaced = {pair: _has_space_between(tokenizer, *pair) for pair in dict.fromkeys(pairs)}
-    return [" " * spaced[pair] + text for pair, text in zip(pairs, texts, strict=True)]
-
-
-def _is_wordpiece(tokenizer: Any) -> bool:
-    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-    return type(decoder).__name__ == "WordPiece" or hasattr(tokenizer, "wordpiece_tokenizer")
-
-
-def _has_space_between(tokenizer: Any, first: int | None, second: int) -> bool:
-    if first is None or min(first, second) < 0:
-        return False
-    apart = tokenizer.decode([first]), tokenizer.decode([second])
-    return bool(tokenizer.decode([first, second]) == " ".join(apart))
 
 
 def _text_of(tokenizer: Any, number: int) -> str:
