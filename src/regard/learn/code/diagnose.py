@@ -76,32 +76,67 @@ def _finding(mistake: Mistake) -> Finding:
     return Finding(mistake.step, mistake.kind, mistake.text, mistake.fix)
 
 
+def _possible(comparison: Comparison) -> list[Mistake]:
+    """The mistakes that this code has a place for."""
+    seen = comparison.seen
+    idle = set()
+    if not seen.weights:
+        idle |= {"sources", "bias", "output", "inputs"}
+    if all(len(call.inputs) == 1 for call in comparison.calls):
+        idle |= {"inputs"}
+    if not seen.splits:
+        idle |= {"split", "merge"}
+    return [one for one in MISTAKES if not any(idle & variant.keys() for variant in one.variants)]
+
+
+def _made(comparison: Comparison, base: Base) -> set[str]:
+    """The intermediates that the code's own arrays hold."""
+    call = next((c for c in comparison.calls if c.group.startswith("plain")), comparison.calls[0])
+    result = comparison.result(call, base, {})
+    return {name for name, _, _ in _held(comparison.seen, result)} if result else set()
+
+
 def _single(comparison: Comparison) -> tuple[Finding, ...]:
-    best: tuple[int, int] = (0, 0)
-    chosen: Mistake | None = None
-    for every in (False, True):
-        for at, mistake in enumerate(MISTAKES):
-            for base in comparison.bases(every):
-                count = comparison.explains(base, mistake.variants, _touches(comparison, mistake))
-                if (count, -at) > best and count:
-                    best, chosen = (count, -at), mistake
+    """One mistake that explains every call; the one that explains most forms of a mask."""
+    possible = _possible(comparison)
+    for base in comparison.bases(every=False):
+        made = {"Q", "K", "V"} <= _made(comparison, base)
+        best: tuple[bool, int, int] = (False, 0, 0)
+        chosen: Mistake | None = None
+        for at, mistake in enumerate(possible):
+            count = comparison.explains(base, *_variants(comparison, mistake))
+            late = not (made and mistake.step in ("projections", "heads"))
+            if count and (late, count, -at) > best:
+                best, chosen = (late, count, -at), mistake
         if chosen:
             return (_finding(chosen),)
     return ()
 
 
-def _touches(comparison: Comparison, mistake: Mistake) -> bool:
-    """Whether the masked calls have to be explained: a mistake elsewhere shows without them."""
-    return mistake.step == "mask" or comparison.order[0].group.startswith("mask")
+def _variants(comparison: Comparison, mistake: Mistake) -> tuple[tuple[dict[str, Any], ...], bool]:
+    """A mistake's variants, and whether the masked calls have to be explained by them.
+
+    A flag and a mask are two places, one of which may be right; a mistake elsewhere shows without
+    masked calls.
+    """
+    if mistake.step == "mask":
+        return (*mistake.variants, *(({},) if comparison.switched else ())), True
+    return mistake.variants, not comparison.unmasked
 
 
 def _kindred(comparison: Comparison) -> tuple[Finding, ...]:
-    """Mistakes of one kind that differ by the rank of the input: axis 1 is heads, or queries."""
-    for kind in dict.fromkeys((one.step, one.kind) for one in MISTAKES):
-        family = [one for one in MISTAKES if (one.step, one.kind) == kind]
+    """Mistakes that differ by the rank of the input: axis 1 is heads, or tokens."""
+    possible = _possible(comparison)
+    families: dict[str, list[Mistake]] = {}
+    for one in possible:
+        families.setdefault(f"{one.step}: {one.kind}", []).append(one)
+    for step in ("scaling", "softmax"):
+        families[step] = [one for one in possible if one.step == step]
+    for name, family in families.items():
         variants = tuple(variant for one in family for variant in one.variants)
+        variants += ({},) if name in STEPS else ()
         for base in comparison.bases(every=False) if len(family) > 1 else ():
-            if comparison.explains(base, variants, _touches(comparison, family[0])):
+            if comparison.explains(base, variants, not comparison.unmasked):
                 call = comparison.order[0]
                 fits = (m for m in family if any(comparison.agrees(call, base, v) for v in m.variants))
                 return (_finding(next(fits, family[0])),)
@@ -109,14 +144,15 @@ def _kindred(comparison: Comparison) -> tuple[Finding, ...]:
 
 
 def _pair(comparison: Comparison) -> tuple[Finding, ...]:
-    common = [one for one in MISTAKES if one.kind in _PAIRED]
+    common = [one for one in _possible(comparison) if one.kind in _PAIRED]
     for base in comparison.bases(every=False):
         for first, second in itertools.combinations(common, 2):
             if first.place == second.place:
                 continue
             pairs = itertools.product(first.variants[:6], second.variants[:6])
             variants = tuple(a | b for a, b in pairs if not a.keys() & b.keys())
-            if variants and comparison.explains(base, variants):
+            masks = "mask" in (first.step, second.step) or not comparison.unmasked
+            if variants and comparison.explains(base, variants, masks):
                 return _finding(first), _finding(second)
     return ()
 

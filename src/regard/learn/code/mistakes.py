@@ -41,6 +41,7 @@ def _of(step: str, kind: str, text: str, fix: str, **fields: Any) -> Mistake:
 _BOTH: Final = [False, True]
 _CAUSAL: Final = "one token too few or too many is hidden"
 _FILLS: Final = [-math.inf, -1e9, -1e10, -1e20, -1e4]  # where the softmax does not make them 0
+_LEFT: Final = ["once", "missing"]
 _BATCH: Final = "every entry of a batch attends to itself alone"
 
 MISTAKES: Final[tuple[Mistake, ...]] = (
@@ -100,7 +101,7 @@ MISTAKES: Final[tuple[Mistake, ...]] = (
     _of("scaling", "wrong scale", "divided by √(d/2)", "divide by √d", scale="d/2"),
     _of("scaling", "wrong scale", "divided by d²", "divide by √d", scale="1/d2"),
     _of("scaling", "wrong scale", "divided by the fourth root of d", "divide by √d", scale="d**.25"),
-    _of("scaling", "scale after softmax", "scaled after the softmax", "divide the scores by √d, before the softmax", scale="late"),
+    _of("scaling", "scale after softmax", "scaled after the softmax", "divide the scores by √d, before the softmax", scale=["late", "both"]),
     # mask
     _of("mask", "mask missing", "the mask is not applied", "−∞ where a query may not see a key, before the softmax", mask="missing"),
     _of("mask", "mask after softmax", "the mask is applied after the softmax, so the weights do not sum to 1", "mask the scores, before the softmax", mask="after", flip=_BOTH),
@@ -116,18 +117,18 @@ MISTAKES: Final[tuple[Mistake, ...]] = (
     _of("mask", "mask transposed", "the mask is transposed: the triangle is the upper one", "rows are queries, columns are keys", mask="transposed", flip=_BOTH),
     _of("mask", "mask transposed", "the mask hides the past and shows the future", "a query sees itself and what came before", mask="transposed", causal=[-1, 1]),
     # softmax
-    _of("softmax", "softmax axis", "the softmax runs over the queries", "softmax over the keys, the last axis", softmax="queries", fill=_FILLS),
-    _of("softmax", "softmax axis", "the softmax runs over the heads", "softmax over the keys, the last axis", softmax="heads", fill=_FILLS),
-    _of("softmax", "softmax axis", "the softmax runs over the batch", "softmax over the keys, the last axis", softmax="batch", fill=_FILLS),
-    _of("softmax", "softmax axis", "the softmax runs over all scores at once", "softmax over the keys, the last axis", softmax=["all", "everything", "keysheads", "headqueries", "perbatch"], fill=_FILLS),
+    _of("softmax", "softmax axis", "the softmax runs over the queries", "softmax over the keys, the last axis", softmax=["queries", "shifted queries"], fill=_FILLS),
+    _of("softmax", "softmax axis", "the softmax runs over the heads", "softmax over the keys, the last axis", softmax=["heads", "shifted heads"], fill=_FILLS),
+    _of("softmax", "softmax axis", "the softmax runs over the batch", "softmax over the keys, the last axis", softmax=["batch", "shifted batch"], fill=_FILLS),
+    _of("softmax", "softmax axis", "the softmax runs over all scores at once", "softmax over the keys, the last axis", softmax=["all", "everything", "keysheads", "headqueries", "perbatch", "shifted all", "shifted everything", "shifted perbatch"], fill=_FILLS),
     _of("softmax", "no softmax", "there is no softmax", "softmax over the keys", softmax="none", fill=_FILLS),
     _of("softmax", "not normalised", "the exponentials are not divided by their sum", "each row sums to 1", softmax=["exp", "expmax"]),
-    _of("softmax", "not a softmax", "the scores are divided by their sum, without exp", "exp, then divide by the sum", softmax=["linear", "abs"], fill=_FILLS),
+    _of("softmax", "not a softmax", "the scores are divided by their sum, without exp", "exp, then divide by the sum", softmax=["linear", "abs", "shifted linear"], fill=_FILLS),
     _of("softmax", "not a softmax", "a sigmoid or ReLU takes the place of the softmax", "softmax over the keys", softmax=["sigmoid", "relu"], fill=_FILLS),
     _of("softmax", "not a softmax", "only the largest score counts", "softmax over the keys", softmax="argmax"),
     _of("softmax", "log_softmax", "log_softmax in place of softmax", "softmax over the keys", softmax="log", fill=_FILLS),
     _of("softmax", "softmax twice", "the softmax is applied twice", "once", softmax="twice"),
-    _of("softmax", "keepdims", "each row is divided by another row's sum: keepdims is missing", "sum(axis=-1, keepdims=True)", softmax="sumflat", fill=_FILLS),
+    _of("softmax", "keepdims", "each row is divided by another row's sum: keepdims is missing", "sum(axis=-1, keepdims=True)", softmax=["sumflat", "shifted sumflat"], fill=_FILLS),
     _of("softmax", "keepdims", "another row's maximum is subtracted: keepdims is missing", "max(axis=-1, keepdims=True)", softmax="maxflat", fill=_FILLS),
     _of("softmax", "wrong base", "powers of 2, not of e", "exp", softmax="base2"),
     _of("softmax", "wrong sign", "softmax of the negated scores", "softmax of the scores", softmax="negative", fill=_FILLS),
@@ -136,16 +137,16 @@ MISTAKES: Final[tuple[Mistake, ...]] = (
     _of("weighted sum", "wrong factor", "the weights are multiplied with K", "output = weights V", sum=["wk", "tk"]),
     _of("weighted sum", "wrong factor", "the weights are multiplied with Q", "output = weights V", sum=["wq", "tq"]),
     _of("weighted sum", "weights ignored", "the values are averaged without their weights", "output = weights V", sum="mean"),
-    _of("weighted sum", "not a matrix product", "weights and values are multiplied entry by entry", "output = weights V", sum=["diagonal", "rowsum"]),
+    _of("weighted sum", "not a matrix product", "weights and values are multiplied entry by entry", "output = weights V", sum=["diagonal", "rowsum", "columnsum"]),
     _of("weighted sum", "returns the weights", "the weights are returned in place of the output", "output = weights V", sum="weights"),
     _of("weighted sum", "batch mixed up", "weights meet the values of another entry of the batch", _BATCH, sum="nextbatch"),
-    _of("weighted sum", "batch mixed up", "all entries of a batch attend to the first one", _BATCH, batch="first"),
+    _of("weighted sum", "batch mixed up", "all entries of a batch attend to the first one", _BATCH, batch=["first", "first v", "first k"]),
     _of("weighted sum", "batch mixed up", "all entries of a batch get the output of the first one", _BATCH, batch="only"),
     # merge
     _of("merge", "heads merged without permuting", "heads are merged by a reshape alone, so tokens mix", "swap heads and tokens back before the reshape", merge=["unpermuted", "turned"]),
-    _of("merge", "heads not concatenated", "heads are averaged, not concatenated", "concatenate the heads", merge="mean"),
-    _of("merge", "heads not concatenated", "heads are added, not concatenated", "concatenate the heads", merge="sum"),
-    _of("merge", "heads not concatenated", "only one head is returned", "concatenate the heads", merge=["first", "last"]),
+    _of("merge", "heads not concatenated", "heads are averaged, not concatenated", "concatenate the heads", merge="mean", output=_LEFT),
+    _of("merge", "heads not concatenated", "heads are added, not concatenated", "concatenate the heads", merge="sum", output=_LEFT),
+    _of("merge", "heads not concatenated", "only one head is returned", "concatenate the heads", merge=["first", "last"], output=_LEFT),
     _of("merge", "heads out of order", "the features of the heads are in the wrong order", "head 1's features, then head 2's", merge=["interleaved", "reversed"]),
     _of("merge", "batch mixed up", "heads and batch are mixed up when merging", _BATCH, merge=["batchmixed", "batchlast"]),
     # output projection

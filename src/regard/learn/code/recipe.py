@@ -6,11 +6,16 @@ All arrays are (batch, heads, tokens, features). A field's first value is the ri
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_AXES: Final[dict[str, Any]] = {
+    "keys": -1, "queries": -2, "heads": 1, "batch": 0, "all": (-1, -2), "everything": None,
+    "keysheads": (1, 3), "headqueries": (1, 2), "perbatch": (1, 2, 3),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,9 @@ def run(case: Case, recipe: Recipe) -> dict[str, Array]:
     if k.shape[1] != q.shape[1] and q.shape[1] % k.shape[1] == 0:  # grouped queries
         times = q.shape[1] // k.shape[1]
         k, v = (_repeated(one, times, recipe.split) for one in (k, v))
-    if recipe.batch == "first":
-        k, v = k[:1], v[:1]
+    if recipe.batch.startswith("first"):
+        k = k if recipe.batch == "first v" else k[:1]
+        v = v if recipe.batch == "first k" else v[:1]
     scores = _scores(q, k, v, recipe.scores)
     scaled = scores * _factor(case, recipe, q, v)
     keep = visible(case, recipe, scaled.shape)
@@ -139,7 +145,7 @@ def _factor(case: Case, recipe: Recipe, q: Array, v: Array) -> float:
         "d": d**-0.5, "none": 1.0, "1/d": 1.0 / d, "*d": d**0.5, "**d": d, "embed": embed**-0.5,
         "width": width**-0.5, "heads": max(case.heads, q.shape[1]) ** -0.5, "tokens": tokens**-0.5,
         "keys": keys**-0.5, "d_v": v.shape[-1] ** -0.5, "batch": case.q.shape[0] ** -0.5,
-        "d/2": (d / 2) ** -0.5, "1/d2": 1.0 / d**2, "d**.25": d**-0.25, "late": 1.0,
+        "d/2": (d / 2) ** -0.5, "1/d2": 1.0 / d**2, "d**.25": d**-0.25, "late": 1.0, "both": d**-0.5,
         "1/embed": 1.0 / embed, "1/width": 1.0 / width, "fixed": recipe.factor, "1/2d": 0.5 / d,
         "1/keys": 1.0 / keys, "*embed": embed**0.5,
     }[recipe.scale])  # fmt: skip
@@ -177,6 +183,9 @@ def _masked(scores: Array, keep: Array | None, recipe: Recipe) -> Array:
 
 
 def _softmax(x: Array, how: str) -> Array:
+    if how.startswith("shifted "):  # the row's maximum is subtracted first, as it should be
+        x = x - x.max(-1, keepdims=True)
+        return np.exp(x) / np.exp(x).sum(_AXES[how[8:]], keepdims=True) if how[8:] in _AXES else _softmax(x, how[8:])  # fmt: skip  # noqa: E501
     if how in ("none", "sigmoid", "relu"):
         return {"none": x, "sigmoid": 1 / (1 + np.exp(-x)), "relu": np.maximum(x, 0)}[how]
     if how == "log":
@@ -195,7 +204,7 @@ def _softmax(x: Array, how: str) -> Array:
         if x.shape[-1] != x.shape[-2]:
             raise ValueError("does not broadcast")
         if how == "sumflat":
-            e = np.exp(x - np.nanmax(np.where(np.isfinite(x), x, np.nan)))
+            e = np.exp(x)
             return e / e.sum(-1)[..., None, :]
         e = np.exp(x - x.max(-1)[..., None, :])
         return e / e.sum(-1, keepdims=True)
@@ -203,10 +212,7 @@ def _softmax(x: Array, how: str) -> Array:
         return _softmax(x * np.log(2), "keys")
     if how == "negative":
         return _softmax(-x, "keys")
-    axes: Any = {
-        "keys": -1, "queries": -2, "heads": 1, "batch": 0, "all": (-1, -2), "everything": None,
-        "keysheads": (1, 3), "headqueries": (1, 2), "perbatch": (1, 2, 3),
-    }[how]  # fmt: skip
+    axes = _AXES[how]
     top = x.max(axes, keepdims=True)
     e = np.exp(x - np.where(np.isfinite(top), top, 0))
     return e / e.sum(axes, keepdims=True)
@@ -217,7 +223,7 @@ def _after(w: Array, keep: Array | None, recipe: Recipe, d: int) -> Array:
         w = w * keep
     if keep is not None and recipe.mask == "afterfill":
         w = np.where(keep, w, recipe.fill)
-    return w * d**-0.5 if recipe.scale == "late" else w
+    return w * d**-0.5 if recipe.scale in ("late", "both") else w
 
 
 def _weighted(w: Array, q: Array, k: Array, v: Array, how: str) -> Array:
@@ -229,6 +235,8 @@ def _weighted(w: Array, q: Array, k: Array, v: Array, how: str) -> Array:
         return w @ np.roll(v, 1, 0)
     if how == "diagonal":
         return np.diagonal(w, axis1=-2, axis2=-1)[..., None] * v
+    if how == "columnsum":
+        return w.sum(-2)[..., None] * v
     if how == "rowsum":
         return w.sum(-1, keepdims=True) * v
     other = {"v": v, "k": k, "q": q}[how[-1]]
