@@ -35,7 +35,10 @@ def grade(
         20.0, "--timeout", metavar="SECONDS", min=0.1, help="Stop a Python file that runs longer."
     ),
     course: str = typer.Option(
-        "", "--for", metavar="TOOL", help="Print the results of one Python file as JSON for TOOL: gradescope, otter or nbgrader."
+        "",
+        "--for",
+        metavar="TOOL",
+        help="Print one Python file's results as JSON for gradescope, otter or nbgrader.",
     ),
 ) -> None:
     """Check hand calculations or code; find the first wrong step and its cause.
@@ -43,10 +46,11 @@ def grade(
     A Python file contains attention as a function or a class, in numpy or torch. It runs in a
     process of its own, with limits, beside the definition on small inputs.
 
-    A Markdown or JSON file contains any of these steps, each as a heading followed by rows (tables, brackets,
-    tuples, LaTeX, plain numbers), or as JSON: tokens, embeddings, w_q, w_k, w_v, Q, K, V, scores,
-    scaled, masked, weights, output. Unreadable lines with numbers are listed. The exit status is 0
-    if everything is right, 1 if something is wrong or unreadable, 2 if a file cannot be graded.
+    A Markdown or JSON file contains any of these steps, each as a heading followed by rows
+    (tables, brackets, tuples, LaTeX, plain numbers), or as JSON: tokens, embeddings, w_q, w_k,
+    w_v, Q, K, V, scores, scaled, masked, weights, output. Unreadable lines with numbers are
+    listed. The exit status is 0 if everything is right, 1 if something is wrong or unreadable, 2
+    if a file cannot be graded.
     """
     from regard.files import check_free
 
@@ -119,7 +123,9 @@ def _files(path: Path) -> list[Path]:
             f"{quoted(str(path))} cannot be opened ({error.strerror}); give files or folders"
         ) from None
     if not found:
-        raise InputError(f"the folder {quoted(str(path))} holds no .md, .json or .py files to grade")
+        raise InputError(
+            f"the folder {quoted(str(path))} holds no .md, .json or .py files to grade"
+        )
     return found
 
 

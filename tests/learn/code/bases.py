@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Right implementations in the styles students write, each with the mistakes made in it."""
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, q, k, v, mask=None):
         b, n, e = q.size()
+        given = (q, k, v)
         q = self.split(self.W_q(q))
         k = self.split(self.W_k(k))
         v = self.split(self.W_v(v))
@@ -213,7 +215,7 @@ class MultiHeadAttention(nn.Module):
         return out
 """
 
-# name → (source, [(old, new, kind)]); an empty old appends nothing and is not used.
+# name → (source, [(old, new, the kinds that name it rightly)])
 BASES: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "numpy_2d": (NUMPY_2D, [
         (" / np.sqrt(d_k)", "", "no scale"),
@@ -358,7 +360,7 @@ BASES: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         ("self.split(self.W_v(v))", "self.split(v)", "projection missing"),
         ("self.split(self.W_k(k))", "self.split(k)", "projection missing"),
         ("self.split(self.W_k(k))", "self.split(self.W_k(v))", "wrong input"),
-        ("self.split(self.W_v(v))", "self.split(self.W_v(k0))|k0 = k", "wrong input"),
+        ("v = self.split(self.W_v(v))", "v = self.split(self.W_v(given[1]))", "wrong input"),
         (" / math.sqrt(self.d_k)", "", "no scale"),
         ("math.sqrt(self.d_k)", "math.sqrt(e)", "√embed"),
         ("math.sqrt(self.d_k)", "math.sqrt(self.num_heads)", "√heads"),

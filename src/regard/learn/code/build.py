@@ -177,7 +177,7 @@ def _flat(value: Array, linear: bool) -> Array:
 
 
 def _in_order(entries: list[tuple[str, str, Array, bool]]) -> list[tuple[str, str, Array, bool]]:
-    """Names that do not tell: the first three matrices are Q's, K's and V's, the fourth the output's."""
+    """By order where names do not tell: Q's, K's and V's matrix, then the output's."""
     order = ["w_q", "w_k", "w_v", "w_o"]
     matrices = [one for one in entries if one[2].ndim > 1]
     if len(matrices) == 2 and max(matrices[0][2].shape) == 3 * min(matrices[0][2].shape):

@@ -24,7 +24,7 @@ _NAMES: Final = {
     "Q": ("projections", "queries"), "K": ("projections", "keys"), "V": ("projections", "values"),
     "scores": ("scores", "scores"), "scaled": ("scaling", "scaled scores"),
     "masked": ("mask", "masked scores"), "weights": ("softmax", "weights"),
-    "heads": ("weighted sum", "heads' outputs"), "output": ("output projection", "output"),
+    "heads": ("weighted sum", "weighted sums"), "output": ("output projection", "output"),
 }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ class Judged:
 
 
 def judge(seen: Observation) -> Judged:
-    """Right ways first, then what was noticed, single mistakes, pairs, a fitted scale, the trace."""
+    """Right ways first, then what was noticed, one mistake, two, any scale, the trace."""
     comparison = Comparison(seen)
     if not comparison.calls:
         return Judged((_raised(seen),))
@@ -66,7 +66,9 @@ def judge(seen: Observation) -> Judged:
     if right is not None:
         return Judged((), _remarks(seen, comparison, right))
     comparison.wrong_first()
-    findings = _single(comparison) or _kindred(comparison) or _pair(comparison) or _scale(comparison)
+    findings = (
+        _single(comparison) or _kindred(comparison) or _pair(comparison) or _scale(comparison)
+    )
     if not findings:
         findings = (_leak(seen) or _traced(comparison),)
     return Judged(tuple(_shown(one, comparison, None) for one in findings))
@@ -138,7 +140,9 @@ def _kindred(comparison: Comparison) -> tuple[Finding, ...]:
         for base in comparison.bases(every=False) if len(family) > 1 else ():
             if comparison.explains(base, variants, not comparison.unmasked):
                 call = comparison.order[0]
-                fits = (m for m in family if any(comparison.agrees(call, base, v) for v in m.variants))
+                fits = (
+                    m for m in family if any(comparison.agrees(call, base, v) for v in m.variants)
+                )
                 return (_finding(next(fits, family[0])),)
     return ()
 
@@ -165,7 +169,9 @@ def _scale(comparison: Comparison) -> tuple[Finding, ...]:
         change = {"scale": "fixed", "factor": factor}
         if comparison.explains(base, (change,)):
             text = f"the scores are multiplied by {factor:.4g}, not by 1/√d"
-            return (Finding("scaling", "wrong scale", text, "divide by √d, d the width of one head"),)
+            return (
+                Finding("scaling", "wrong scale", text, "divide by √d, d the width of one head"),
+            )
     return ()
 
 
@@ -191,7 +197,9 @@ def _fitted(comparison: Comparison, call: Call, base: Base) -> float:
 
 def _raised(seen: Observation) -> Finding:
     """Every call was refused: the error of the one that asks least."""
-    call = max(seen.calls, key=lambda one: (one.group.startswith("plain"), bool(one.line)), default=None)
+    call = max(
+        seen.calls, key=lambda one: (one.group.startswith("plain"), bool(one.line)), default=None
+    )
     if call is None:
         return Finding("inputs", "not callable", seen.problem or "nothing could be called")
     text = call.error
@@ -205,14 +213,18 @@ def _dropout(seen: Observation) -> Finding:
         text = "dropout is active in evaluation: two equal calls differ"
         fix = "an nn.Dropout of the module, or F.dropout(…, training=self.training)"
         return Finding("dropout", "dropout active", text, fix)
-    return Finding("dropout", "random", "two equal calls give different outputs", "no random numbers")
+    return Finding(
+        "dropout", "random", "two equal calls give different outputs", "no random numbers"
+    )
 
 
 def _leak(seen: Observation) -> Finding | None:
     if not seen.leaks:
         return None
     text = "entries of a batch influence one another"
-    return Finding("scores", "batch mixed up", text, "every entry of a batch attends to itself alone")
+    return Finding(
+        "scores", "batch mixed up", text, "every entry of a batch attends to itself alone"
+    )
 
 
 def _remarks(seen: Observation, comparison: Comparison, base: Base) -> tuple[str, ...]:
@@ -226,7 +238,9 @@ def _remarks(seen: Observation, comparison: Comparison, base: Base) -> tuple[str
     ]
     if forms and not any(form.startswith("keep") for form in forms):
         hidden = any(form.startswith("hide") for form in forms)
-        found.append("the mask is " + ("True where a key is hidden" if hidden else "added to scores"))
+        found.append(
+            "the mask is " + ("True where a key is hidden" if hidden else "added to scores")
+        )
     return tuple(found)
 
 
@@ -264,13 +278,16 @@ def _traced(comparison: Comparison) -> Finding:
         best = max(best, held, key=len)
     text = "the output is wrong, and no step of it is recognised"
     step = "output projection" if comparison.seen.weights else "weighted sum"
-    if best:
+    if best and best[-1][0] == "output":
+        step, text = "mask", "without a mask the output is right; with a mask it is not"
+    elif best:
         name, variable, line = best[-1]
-        order = list(_NAMES)
-        following = order[min(order.index(name) + 1, len(order) - 1)]
+        following = list(_NAMES)[list(_NAMES).index(name) + 1]
         step = _NAMES[following][0]
-        text = f"the {_NAMES[name][1]} ({variable}, line {line}) are right; the {_NAMES[following][1]} are the first that are not"  # fmt: skip  # noqa: E501
-    assert step in STEPS
+        text = (
+            f"the {_NAMES[name][1]} ({variable}, line {line}) are right; "
+            f"{_NAMES[following][1]} come out wrong"
+        )
     return Finding(step, "not recognised", text)
 
 
@@ -280,8 +297,12 @@ def _held(seen: Observation, result: dict[str, Array]) -> list[tuple[str, str, i
     for name in _NAMES:
         wanted = result[name]
         turns: list[Any] = [wanted, wanted.swapaxes(-1, -2), wanted.swapaxes(1, 2) if wanted.ndim > 3 else wanted]  # fmt: skip  # noqa: E501
-        for line, variable, value in seen.trace:
-            if any(close(value, turn) for turn in turns):
-                found.append((name, variable, line))
-                break
+        equal = [
+            (variable == "the result", line, variable)
+            for line, variable, value in seen.trace
+            if any(close(value, turn) for turn in turns)
+        ]
+        if equal:
+            _, line, variable = min(equal)
+            found.append((name, variable, line))
     return found

@@ -11,7 +11,16 @@ from typing import Any, Final
 from regard.learn.code.names import parameter, plain, role
 
 _QKV: Final = {"q", "k", "v"}
-_AROUND: Final = ("block", "encoder", "decoder", "transformer", "gpt", "model", "feedforward", "ffn")
+_AROUND: Final = (
+    "block",
+    "encoder",
+    "decoder",
+    "transformer",
+    "gpt",
+    "model",
+    "feedforward",
+    "ffn",
+)
 _METHODS: Final = ("forward", "__call__", "attend", "attention", "apply", "compute", "call", "run")
 
 
@@ -77,7 +86,7 @@ def _target(name: str, thing: Any, module: ModuleType) -> Target | None:
     if call is None:
         return None
     roles = set(call.values())
-    own = _QKV <= roles or ("q" in roles and "x_kv" in roles)
+    own = roles >= _QKV or ("q" in roles and "x_kv" in roles)
     weights = {"w_q", "w_k", "w_v"} <= roles or "w_qkv" in roles
     if own or ("x" in roles and weights):
         return Target(name, thing, "function", call)
@@ -132,11 +141,12 @@ def _class(name: str, thing: type) -> Target | None:
     if not method or (modular and method != "forward"):
         return None
     call = _call_roles(_arguments(getattr(thing, method))[1:])
-    build = _build_roles(_arguments(thing.__init__)[1:]) if "__init__" in _methods(thing) else {}
+    made = inspect.getattr_static(thing, "__init__") if "__init__" in _methods(thing) else None
+    build = _build_roles(_arguments(made)[1:]) if made else {}
     if call is None or build is None:
         return None
     roles = set(call.values())
-    if not (_QKV <= roles or "x" in roles or "q" in roles):
+    if not (roles >= _QKV or "x" in roles or "q" in roles):
         return None
     return Target(name, thing, "module" if modular else "class", call, build, method)
 

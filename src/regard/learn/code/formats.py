@@ -22,7 +22,9 @@ def _tests(graded: GradedCode) -> list[dict[str, Any]]:
     for step, points in STEPS.items():
         one = found.get(step)
         right = one is None and not graded.problem
-        words = f"{one.text}. Right: {one.fix}." if one and one.fix else one.text if one else "right"
+        words = (
+            f"{one.text}. Right: {one.fix}." if one and one.fix else one.text if one else "right"
+        )
         rows.append({"name": step, "right": right, "points": float(points),
                      "output": graded.problem or words})  # fmt: skip
     return rows
@@ -60,7 +62,12 @@ def _otter(graded: GradedCode) -> dict[str, Any]:
         for row in _tests(graded)
     ]  # fmt: skip
     earned, possible = graded.points
-    file = {"filename": graded.name, "points": possible, "score": earned, "test_case_results": cases}
+    file = {
+        "filename": graded.name,
+        "points": possible,
+        "score": earned,
+        "test_case_results": cases,
+    }
     return {"test_file_results": [file]}
 
 

@@ -19,7 +19,7 @@ from regard.learn.code.diagnose import Finding
 from regard.learn.code.mistakes import STEPS
 from regard.learn.text import StyledLine, printable, prose
 
-_MEMORY: Final = 4 << 30  # bytes beyond what the libraries take
+_MEMORY: Final = 2 << 30  # bytes beyond what the libraries take
 _SERVER: Final = """
 import json, sys
 job = json.load(sys.stdin)
@@ -61,7 +61,9 @@ class GradedCode:
     def as_row(self) -> dict[str, str]:
         """One text per column of the table."""
         first = self.findings[0] if self.findings else Finding("", "", "")
-        cause = "; ".join(one.text for one in self.findings) or self.problem or "; ".join(self.remarks)
+        cause = (
+            "; ".join(one.text for one in self.findings) or self.problem or "; ".join(self.remarks)
+        )
         return {
             "file": self.name, "verdict": self.verdict, "step": first.step, "cell": first.cell,
             "given": _figure(first.given), "right": _figure(first.right), "cause": cause,
@@ -86,7 +88,11 @@ class GradedCode:
         """What was graded, then the first wrong step with its cause, or that all is right."""
         if self.problem:
             return [[(f"{self.name}: {self.problem}", "")]]
-        lines: list[StyledLine] = [[(self.name, "bold")], [(f"    graded: {self.signature}", "dim")], []]
+        lines: list[StyledLine] = [
+            [(self.name, "bold")],
+            [(f"    graded: {self.signature}", "dim")],
+            [],
+        ]
         if not self.findings:
             lines += prose(f"All right: {self.calls} calls agree with the definition.")
         for at, one in enumerate(self.findings):
@@ -96,10 +102,16 @@ class GradedCode:
             if one.given is not None and not at:
                 lines += [[], [("    given  ", "dim"), (_figure(one.given), "red")],
                           [("    right  ", "dim"), (_figure(one.right), "green")]]  # fmt: skip
-            lines += [[], *prose(f"Cause: {one.text}."), *prose(f"Right: {one.fix}." if one.fix else "")]
+            lines += [
+                [],
+                *prose(f"Cause: {one.text}."),
+                *prose(f"Right: {one.fix}." if one.fix else ""),
+            ]
             lines.append([])
         lines = lines[:-1] if not lines[-1] else lines
-        return lines + [line for remark in self.remarks for line in ([], *prose(f"Remark: {remark}."))]
+        return lines + [
+            line for remark in self.remarks for line in ([], *prose(f"Remark: {remark}."))
+        ]
 
     def one_line(self, width: int) -> StyledLine:
         """One file of many."""
@@ -115,7 +127,9 @@ class GradedCode:
 
 
 def _the(step: str) -> str:
-    return step if step in ("inputs", "projections", "heads", "scores", "dropout") else f"the {step}"
+    return (
+        step if step in ("inputs", "projections", "heads", "scores", "dropout") else f"the {step}"
+    )
 
 
 def _figure(value: float | None) -> str:
@@ -133,12 +147,14 @@ def grade_code(paths: Sequence[Path], entry: str = "", seconds: float = 20.0) ->
     if not paths:
         return []
     if not hasattr(os, "fork"):
-        raise InputError("code is graded in forked processes, on Linux and macOS; use WSL on Windows")
+        raise InputError(
+            "code is graded in forked processes, on Linux and macOS; use WSL on Windows"
+        )
     with tempfile.TemporaryDirectory(prefix="regard-grade-") as folder:
         job = {
             "files": [str(path.resolve()) for path in paths], "entry": entry, "folder": folder,
             "seconds": seconds, "memory": _MEMORY, "processes": os.cpu_count() or 1,
-            "torch": any(map(_mentions_torch, paths)), "path": [one or os.getcwd() for one in sys.path],
+            "torch": any(map(_mentions_torch, paths)), "path": sys.path,
         }  # fmt: skip
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run(

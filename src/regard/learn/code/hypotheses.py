@@ -30,7 +30,7 @@ class Comparison:
 
     def __init__(self, seen: Observation) -> None:
         self.seen = seen
-        self.calls = [call for call in seen.calls if call.outs]
+        self.calls = _graded([call for call in seen.calls if call.outs])
         self.order = self.calls
         self.unmasked = True  # some call without a mask is wrong
         self._cases: dict[tuple[int, int], Case] = {}
@@ -111,8 +111,9 @@ class Comparison:
         keep = visible(case, recipe, (tokens, keys))
         if keep is None:
             return None
-        seen = keep.any(-1).all((0, 1))
-        return None if seen.all() else ~seen
+        blind: Array = np.asarray(~keep.any(axis=-1))
+        rows = np.asarray(blind.reshape(-1, blind.shape[-1]).any(axis=0))
+        return rows if rows.any() else None
 
     def wrong_first(self) -> None:
         """Compare next with the calls that no right way explains, so that most end there."""
@@ -146,6 +147,20 @@ class Comparison:
             count += agrees
         needed = [ok for group, ok in groups.items() if masks or not group.startswith("mask")]
         return count if all(needed) else 0
+
+
+def _graded(calls: list[Call]) -> list[Call]:
+    """Without calls that only happened to run: one sequence where batches are taken, and masks of
+    0 and 1 taken for indices where a boolean mask of this rank is refused."""
+    if any(_rank(call) > 2 for call in calls):
+        calls = [call for call in calls if _rank(call) > 2]
+    masked = [call for call in calls if call.group.startswith("mask")]
+    plain = {call.group for call in masked if "0/1" not in call.form}
+    return [call for call in calls if not call.form or not plain or call.group in plain]
+
+
+def _rank(call: Call) -> int:
+    return next(iter(call.inputs.values())).ndim
 
 
 def close(out: Array, right: Array, blind: Array | None = None) -> bool:

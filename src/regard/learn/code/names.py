@@ -23,24 +23,24 @@ _PLAIN: Final[dict[str, str]] = {
     "x": r"x|xs|inp|input|inputs|embeddings?|emb|embs|tokens?|hidden|hiddenstates?|src|source|seq"
     r"|sequence|data|feats|features|e|h|tokenembeddings?|inputseq|sentence|xin|inputtensor|tensor",
     "x_kv": r"context|memory|enc|encoder|encoderoutput|encoderhiddenstates|y|xkv|kv|other",
-    "w_qkv": r"(w|in|to|c|linear|fc|proj)?(qkv)(proj|w|weight|weights|linear|layer|fc)?|cattn|inproj"
+    "w_qkv": r"(w|in|to|c|linear|fc|proj)?(qkv)(proj|w|weights?|linear|layer|fc)?|cattn|inproj"
     r"|inprojweight|inproj|attnproj|qkvs|kqv|wkqv",
     "b_qkv": r"bqkv|qkvbias|qkvb|inprojbias|biasqkv",
-    "heads": r"(num|n|number|count|no)?(of)?(attn|attention|self)*(heads?)(num|count|number|n)?|h|nh",
-    "embed": r"(d|dim|n|size)?(embed|embd|emb|embedding|model|hidden|feature|features|channel"
-    r"|channels|input|in|inputs)(dim|size|d|s|dims|width|features)?|dim|d|size|width|c|ninp|units"
+    "heads": r"(num|n|number|count|no)?(of)?(attn|attention|self)*heads?(num|count|number|n)?|h|nh",
+    "embed": r"(d|dim|n|size|num)?(embed|embd|emb|embedding|model|hiddens?|features?"
+    r"|channels?|input|in|inputs)(dim|size|d|s|dims|width|features)?|dim|d|size|width|c|ninp|units"
     r"|dimension",
     "d_out": r"(d|dim)(out|output)|(out|output)(dim|size|features|d)",
     "head_dim": r"(dim|d|n)?(per)?head(dim|size|d|width|dims)|dhead|dimhead|dimperhead|dk|dq|dimk"
     r"|keydim|kdim|qkdim|dqk|dimkey|keysize|querydim|dkey|projdim|dattn|attndim|attentiondim",
     "d_v": r"dv|valuedim|dimv|vdim|dimvalue|valuesize|dvalue",
-    "max_len": r"(max|n)?(block|context|ctx|seq|sequence|len|length|position|positions|tokens|token)"
+    "max_len": r"(max|n)?(block|context|ctx|seq|sequence|len|length|positions?|tokens?)"
     r"(size|len|length|max)?|maxseqlen|maxseqlength|maxsequencelength|nctx|t|n|maxcontextlength",
     "batch": r"b|batch|batchsize|bs|nbatch",
     "dropout": r".*drop.*",
     "bias": r"(use|add|with|qkv|has)?bias(es)?|kqvbias",
-    "causal": r"(is|use|apply|with)?(causal|autoregressive)(mask|masking|ly)?|usemask|masked|ismasked"
-    r"|maskfuture|decoder|isdecoder|usecausal",
+    "causal": r"(is|use|apply|with)?(causal|autoregressive)(mask|masking|ly)?|usemask|masked"
+    r"|ismasked|maskfuture|decoder|isdecoder|usecausal",
     "mask": r".*mask.*",
     "training": r"(is)?train(ing)?",
     "eval": r"deterministic|eval|inference",

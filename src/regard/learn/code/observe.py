@@ -1,43 +1,23 @@
-"""Import a file, call its entry on the probes, and write down what came back."""
+"""Import a file, choose what to call in it, and write down what its calls returned."""
 
 from __future__ import annotations
 
-import inspect
-import re
 import sys
-import traceback
 import types
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from regard.learn.code import probes
-from regard.learn.code.build import Sizes, Weights, build, of_globals, prepared
 from regard.learn.code.entry import Target, targets
-from regard.learn.code.names import role
-from regard.learn.code.observation import Call, Observation
-from regard.learn.code.recipe import Array
-from regard.learn.code.tracing import traced
+from regard.learn.code.observation import Observation
+from regard.learn.code.sentences import MEMORY, StoppedError, said
+from regard.learn.code.session import Session
 
 _MODULE: Final = "submission"
-_CAUSAL: Final = re.compile(r"causal|tril\b|triu\b|autoregress|look.?ahead|subsequent", re.I)
 _WORKS: Final = (
     "attention(q, k, v, mask=None), self_attention(x, w_q, w_k, w_v), or a class built by "
     "(embed_dim, num_heads) and called with x"
 )
-_LARGE: Final = 80.0  # times an input: scores beyond what exp takes
-_KEPT: Final = 1_000_000  # numbers of an output that is still looked at
-
-
-class _Stop(Exception):
-    """The file cannot be graded, for this reason."""
-
-    def __init__(self, problem: str, failed: bool = True) -> None:
-        super().__init__(problem)
-        self.failed = failed
 
 
 def observe(path: Path, entry: str = "") -> Observation:
@@ -49,7 +29,7 @@ def observe(path: Path, entry: str = "") -> Observation:
         module = _imported(path, source)
         chosen = _chosen(module, source, entry)
         _watch(seen, chosen, module, source, path)
-    except _Stop as stop:
+    except StoppedError as stop:
         seen.problem, seen.failed = str(stop), stop.failed
     finally:
         sys.modules.pop(_MODULE, None)
@@ -60,9 +40,9 @@ def _source(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise _Stop("it is not UTF-8 text", failed=False) from None
+        raise StoppedError("it is not UTF-8 text", failed=False) from None
     except OSError as error:
-        raise _Stop(f"it cannot be opened ({error.strerror})", failed=False) from None
+        raise StoppedError(f"it cannot be opened ({error.strerror})", failed=False) from None
 
 
 def _imported(path: Path, source: str) -> types.ModuleType:
@@ -73,29 +53,13 @@ def _imported(path: Path, source: str) -> types.ModuleType:
     try:
         exec(compile(source, str(path), "exec"), vars(module))
     except SyntaxError as error:
-        raise _Stop(f"line {error.lineno}: {error.msg}, so it is not Python") from None
-    except BaseException as error:
+        raise StoppedError(f"line {error.lineno}: {error.msg}, so it is not Python") from None
+    except BaseException as error:  # noqa: BLE001  whatever the file raises is its verdict
         text, _ = said(error, path)
-        raise _Stop(f"importing it fails: {text}") from None
+        raise StoppedError(f"importing it fails: {text}") from None
     finally:
         sys.path.remove(str(path.resolve().parent))
     return module
-
-
-def said(error: BaseException, path: Path) -> tuple[str, int]:
-    """One sentence for an exception, with the last line in the student's file."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [one.lineno or 0 for one in frames if one.filename == str(path)]
-    line = lines[-1] if lines else 0
-    words = " ".join(str(error).split())[:160]
-    if isinstance(error, SystemExit):
-        return f"line {line} ends the program (sys.exit)", line
-    if isinstance(error, MemoryError) or "allocate memory" in words:
-        return f"line {line} asks for more memory than is allowed", line
-    if isinstance(error, ModuleNotFoundError):
-        return f"line {line} imports {error.name}, which is not installed", line
-    where = f"line {line} raises " if line else ""
-    return f"{where}{type(error).__name__}{': ' if words else ''}{words}", line
 
 
 def _chosen(module: types.ModuleType, source: str, entry: str) -> list[Target]:
@@ -104,12 +68,14 @@ def _chosen(module: types.ModuleType, source: str, entry: str) -> list[Target]:
         found = [one for one in found if one.name == entry]
         if not found:
             there = entry in vars(module)
-            problem = "has arguments whose names do not say what they mean" if there else "is not in it"
-            raise _Stop(f"{entry} {problem}; what works: {_WORKS}", failed=False)
+            problem = (
+                "has arguments whose names do not say what they mean" if there else "is not in it"
+            )
+            raise StoppedError(f"{entry} {problem}; what works: {_WORKS}", failed=False)
     if not found:
         names = [n for n, t in vars(module).items() if getattr(t, "__module__", "") == _MODULE]
         held = f"it has {', '.join(names[:6])}" if names else "it defines no function or class"
-        raise _Stop(f"no attention to call: {held}; what works: {_WORKS}", failed=False)
+        raise StoppedError(f"no attention to call: {held}; what works: {_WORKS}", failed=False)
     return found
 
 
@@ -119,334 +85,14 @@ def _watch(seen: Observation, found: list[Target], module: Any, source: str, pat
     for target in found[:4]:
         trial = Observation()
         try:
-            _Session(trial, target, module, source, path).run()
-        except _Stop as stop:
+            Session(trial, target, module, source, path).run()
+        except StoppedError as stop:
             trial.problem, trial.failed = str(stop), stop.failed
+            if trial.problem.endswith(MEMORY):
+                vars(seen).update(vars(trial))
+                return
         if any(call.outs for call in trial.calls):
             vars(seen).update(vars(trial))
             return
         first = first or trial
     vars(seen).update(vars(first or seen))
-
-
-class _Session:
-    """All calls of one target."""
-
-    def __init__(self, seen: Observation, target: Target, module: Any, source: str, path: Path):
-        self.seen, self.target, self.module, self.path = seen, target, module, path
-        self.torch = self._wants_torch(source)
-        self.dtypes = [np.float64, np.float32] if self.torch else [np.float64]
-        self.dtype: Any = np.float64
-        self.thing: Any = None
-        self.embed = probes.HEADS * probes.WIDTH
-        self.passed: dict[str, Array] = {}  # weights given as arguments
-        seen.entry, seen.kind, seen.signature = target.name, target.kind, target.signature
-        seen.causal = bool(_CAUSAL.search(_own_source(target, source)))
-        seen.dropout = "dropout" in source.lower()
-
-    def _wants_torch(self, source: str) -> bool:
-        if self.target.kind == "module":
-            return True
-        text = _own_source(self.target, source)
-        if re.search(r"\b(torch|F)\.|Tensor|nn\.", text):
-            return True
-        return bool(re.search(r"^\s*(import|from) torch\b", source, re.M)) and "np." not in text
-
-    def run(self) -> None:
-        if self.target.kind == "function":
-            self._function()
-        else:
-            self._object()
-
-    # functions
-
-    def _function(self) -> None:
-        roles = self.target.roles
-        seen = self.seen
-        weighted = "w_q" in roles or "w_qkv" in roles
-        heads = probes.HEADS if "heads" in roles else 1
-        seen.heads, seen.splits = heads, heads > 1
-        if self.target.globals:
-            held = of_globals(self.module)
-            seen.weights, seen.named = held.by_role, held.named
-            self.embed = next(iter(held.by_role.values())).shape[0]
-            seen.heads = self._heads_of(vars(self.module), 1)
-            seen.splits = seen.heads > 1
-        if not weighted:
-            self._all(("q" not in roles))
-            return
-        for sizes in _weight_sizes(heads):
-            for turned in (False, True):
-                self.passed = _given_weights(roles, sizes, turned)
-                self.embed = sizes[0]
-                flat = {n: (w.T if turned and w.ndim == 2 else w) for n, w in self.passed.items()}
-                seen.weights = flat
-                seen.calls.clear()
-                self._all("q" not in roles)
-                if any(call.outs for call in seen.calls):
-                    return
-
-    # objects
-
-    def _object(self) -> None:
-        errors: list[str] = []
-        seen = self.seen
-        for embed in self._embeds():
-            try:
-                self.thing = self._made(embed)
-            except BaseException as error:
-                text, _ = said(error, self.path)
-                errors.append(text)
-                continue
-            held = prepared(self.thing, self.target.kind)
-            self._take(held, embed)
-            seen.calls.clear()
-            self._all("q" not in self.target.roles or "k" not in self.target.roles)
-            if any(call.outs for call in seen.calls):
-                self._with_dropout(embed)
-                return
-        if not seen.calls and errors:
-            raise _Stop(f"building {self.target.name} fails: {errors[0]}")
-
-    def _embeds(self) -> list[int]:
-        roles = self.target.build.values()
-        width = probes.HEADS * probes.WIDTH
-        if "d_out" in roles or ("heads" not in roles and {"head_dim"} & set(roles)):
-            return [7, width, probes.WIDTH]
-        return [width, 6] if "heads" in roles else [6, width]
-
-    def _made(self, embed: int, dropout: float = 0.0) -> Any:
-        thing = build(self.target, Sizes(embed, probes.HEADS, dropout), self.module)
-        if self.target.kind == "module":
-            thing = thing.eval()
-            thing = thing.double() if self.dtype == np.float64 else thing.float()
-        return thing
-
-    def _take(self, held: Weights, embed: int) -> None:
-        seen = self.seen
-        seen.weights, seen.named, seen.free, seen.owned = held.by_role, held.named, held.free, True
-        seen.heads = held.per_head or self._heads_of(vars(self.thing), 1)
-        if "heads" in self.target.build.values():
-            seen.heads = probes.HEADS
-        seen.splits = seen.heads > 1
-        first = held.by_role.get("w_q", held.by_role.get("w_qkv"))
-        self.embed = embed
-        if first is not None and "embed" not in self.target.build.values():
-            self.embed = first.shape[0]
-
-    def _heads_of(self, held: dict[str, Any], default: int) -> int:
-        for name, value in held.items():
-            if role(name) == "heads" and isinstance(value, int) and not isinstance(value, bool):
-                return value
-        return default
-
-    def _with_dropout(self, embed: int) -> None:
-        if "dropout" not in self.target.build.values() or self.seen.differs:
-            return
-        try:
-            self.thing = self._made(embed, 0.5)
-            call = next(one for one in self.seen.calls if one.outs and one.group.startswith("plain"))
-            first, again = (self._plain(call.inputs) for _ in range(2))
-        except BaseException:  # a dropout that is no number; the calls above were right
-            return
-        self.seen.differs = not _same(first, again)
-
-    # calls
-
-    def _all(self, single: bool) -> None:
-        """Every group of probes."""
-        for dtype in self.dtypes:
-            self.dtype = dtype
-            if self.target.kind == "module" and self.thing is not None:
-                self.thing = self.thing.double() if dtype == np.float64 else self.thing.float()
-            self.seen.calls.clear()
-            for group, inputs in self._inputs(single):
-                self._call(group, inputs)
-            if any(call.outs for call in self.seen.calls):
-                break
-        good = [c for c in self.seen.calls if c.outs and c.group.startswith("plain")]
-        if not good:
-            return
-        roles = self.target.roles
-        if "mask" in roles:
-            for call in good:
-                self._masks(call.inputs)
-        if "causal" in roles:
-            for call in good:
-                self._call("causal", call.inputs, causal=True)
-                self._call("whole", call.inputs, causal=False)
-        self._properties(good[0])
-        self.seen.trace = traced(lambda: self._plain(good[0].inputs), self.path)
-
-    def _inputs(self, single: bool) -> Any:
-        if single:
-            for rank in (3, 2):
-                x = probes.sequences(self.embed, rank)
-                name = next((r for r in ("x", "q") if r in self.target.roles), "x")
-                yield f"plain {rank}", {name: x}
-            return
-        if self.seen.weights:
-            yield from probes.core(2, self.embed)
-            return
-        yield from probes.core(self.seen.heads, self.embed)
-
-    def _masks(self, inputs: dict[str, Array]) -> None:
-        first = next(iter(inputs.values()))
-        name = next(n for n, meant in self.target.call.items() if meant == "mask")
-        for layout, keep in probes.masks(first.shape[-2], first.ndim):
-            if ("pad" in name.lower()) != (layout == "padding") and layout != "per head":
-                if "pad" in name.lower():
-                    continue
-            full = keep[:, None, :] & np.ones((1, keep.shape[-1], 1), bool) if layout == "padding" else keep
-            for form in probes.FORMS:
-                mask = probes.formed(keep, form)
-                self._call(f"mask {first.ndim}", inputs, mask=mask, keep=full, form=form)
-            ran = [c for c in self.seen.calls if c.group == f"mask {first.ndim}" and c.outs]
-            if ran:
-                return
-
-    def _call(self, group: str, inputs: dict[str, Array], **extra: Any) -> None:
-        keep, form = extra.pop("keep", None), extra.pop("form", "")
-        call = Call(group, inputs, keep=keep, form=form)
-        try:
-            call.outs = self._plain(inputs, **extra)
-        except BaseException as error:
-            call.error, call.line = said(error, self.path)
-        self.seen.calls.append(call)
-
-    def _plain(self, inputs: dict[str, Array], **extra: Any) -> list[Array]:
-        """One call: arrays in, arrays out."""
-        given, arrays = self._arguments(inputs, extra)
-        before = {name: self._back(value).copy() for name, value in arrays.items()}
-        result = self._callable()(**given)
-        for name, value in arrays.items():
-            if not np.array_equal(before[name], self._back(value), equal_nan=True):
-                if name not in self.seen.changed:
-                    self.seen.changed.append(name)
-        return [self._back(one) for one in _parts(result)]
-
-    def _callable(self) -> Callable[..., Any]:
-        if self.target.kind == "function":
-            return self.target.thing
-        return self.thing if self.target.kind == "module" else getattr(self.thing, self.target.method)
-
-    def _arguments(self, inputs: dict[str, Array], extra: dict[str, Any]) -> Any:
-        flags = {
-            "heads": self.seen.heads, "embed": self.embed, "dropout": 0.0, "training": False,
-            "eval": True, "head_dim": probes.WIDTH, "batch": probes.BATCH, "max_len": probes.TOKENS,
-            "bias": True, "d_out": self.embed, "d_v": probes.WIDTH,
-        }  # fmt: skip
-        known = inspect.signature(
-            self.target.thing if self.target.kind == "function"
-            else getattr(self.target.thing, self.target.method)
-        ).parameters  # fmt: skip
-        given: dict[str, Any] = {}
-        arrays: dict[str, Any] = {}
-        for name, meant in self.target.call.items():
-            default = known[name].default
-            required = default is inspect.Parameter.empty
-            if meant in inputs or meant in self.passed:
-                value = inputs.get(meant, self.passed.get(meant))
-                given[name] = arrays[name] = self._to(np.array(value))
-            elif meant == "x_kv" and "q" in inputs and required:
-                given[name] = arrays[name] = self._to(np.array(inputs["k"]))
-            elif meant == "mask":
-                if extra.get("mask") is not None:
-                    given[name] = self._to(np.array(extra["mask"]))
-                elif required:
-                    given[name] = None
-            elif meant == "causal":
-                if "causal" in extra or required:
-                    given[name] = extra.get("causal", False)
-            elif meant in ("training", "eval", "heads"):
-                given[name] = flags[meant]
-            elif required:
-                given[name] = flags.get(meant, True)
-            elif meant == "dropout" and isinstance(default, int | float) and self.target.kind == "function":
-                given[name] = 0.0
-        return given, arrays
-
-    def _to(self, value: Array) -> Any:
-        if value.dtype.kind == "f":
-            value = value.astype(self.dtype)
-        if not self.torch:
-            return value
-        import torch
-
-        return torch.as_tensor(value)
-
-    def _back(self, value: Any) -> Array:
-        if hasattr(value, "detach"):
-            value = value.detach().cpu()
-            value = value.double().numpy() if value.is_floating_point() else value.numpy()
-        return np.asarray(value)
-
-    # what else can be noticed
-
-    def _properties(self, call: Call) -> None:
-        try:
-            again = self._plain(call.inputs)
-            self.seen.differs = not _same(again, call.outs)
-            first = next(iter(call.inputs.values()))
-            if first.ndim > 2 and not self.seen.differs:
-                changed = {name: _other(value) for name, value in call.inputs.items()}
-                other = self._plain(changed)
-                if other[0].shape == call.outs[0].shape and other[0].shape[:1] == first.shape[:1]:
-                    self.seen.leaks = not np.allclose(other[0][0], call.outs[0][0], equal_nan=True)
-            large = {n: v * _LARGE if n != "v" else v for n, v in call.inputs.items()}
-            out = self._plain(large)
-            finite = np.isfinite(call.outs[0]).all()
-            self.seen.overflows = bool(finite and not np.isfinite(out[0]).all())
-        except Exception:  # the calls that count have run; these only add remarks
-            return
-
-
-def _other(value: Array) -> Array:
-    value = value.copy()
-    value[1:] += probes.numbers(*value[1:].shape, seed=9)
-    return value
-
-
-def _same(first: list[Array], again: list[Array]) -> bool:
-    pairs = zip(first, again, strict=False)
-    return all(a.shape == b.shape and np.allclose(a, b, equal_nan=True) for a, b in pairs)
-
-
-def _own_source(target: Target, source: str) -> str:
-    """The part of the file that the target and what it uses are written in."""
-    return source if target.kind != "function" else source.partition("if __name__")[0]
-
-
-def _parts(result: Any) -> list[Any]:
-    """The arrays of what was returned."""
-    if isinstance(result, dict):
-        result = list(result.values())
-    if not isinstance(result, tuple | list):
-        result = [result]
-    arrays = [one for one in result if hasattr(one, "shape") and np.prod(one.shape) <= _KEPT]
-    if not arrays:
-        raise TypeError(f"the result is no array ({type(result[0]).__name__ if result else 'empty'})")
-    return arrays
-
-
-def _weight_sizes(heads: int) -> list[tuple[int, int, int]]:
-    """(embed, width of Q and K, width of V), all different first."""
-    if heads > 1:
-        width = heads * probes.WIDTH
-        return [(7, width, width), (width, width, width)]
-    return [(6, 4, 3), (6, 4, 4), (4, 4, 4)]
-
-
-def _given_weights(roles: set[str], sizes: tuple[int, int, int], turned: bool) -> dict[str, Array]:
-    embed, width, values = sizes
-    shapes = {
-        "w_q": (embed, width), "w_k": (embed, width), "w_v": (embed, values),
-        "w_o": (values, embed), "w_qkv": (embed, 2 * width + values), "b_q": (width,),
-        "b_k": (width,), "b_v": (values,), "b_o": (embed,), "b_qkv": (2 * width + values,),
-    }  # fmt: skip
-    found = {}
-    for at, name in enumerate(shapes):
-        if name in roles:
-            made = probes.numbers(*shapes[name], seed=40 + at, spread=1.1 / embed**0.5)
-            found[name] = made.T.copy() if turned else made
-    return found

@@ -83,3 +83,27 @@ def masks(tokens: int, rank: int) -> Iterator[tuple[str, Array]]:
     padding = np.ones((BATCH, tokens), dtype=bool)
     padding[0, -1], padding[1, 1:3] = False, False
     yield "padding", padding
+
+
+def weight_sizes(heads: int) -> list[tuple[int, int, int]]:
+    """(embed, width of Q and K, width of V), all different first."""
+    if heads > 1:
+        width = heads * WIDTH
+        return [(7, width, width), (width, width, width)]
+    return [(6, 4, 3), (6, 4, 4), (4, 4, 4)]
+
+
+def given_weights(roles: set[str], sizes: tuple[int, int, int], turned: bool) -> dict[str, Array]:
+    """Weights for a function's arguments; `turned` as (out, in)."""
+    embed, width, values = sizes
+    shapes = {
+        "w_q": (embed, width), "w_k": (embed, width), "w_v": (embed, values),
+        "w_o": (values, embed), "w_qkv": (embed, 2 * width + values), "b_q": (width,),
+        "b_k": (width,), "b_v": (values,), "b_o": (embed,), "b_qkv": (2 * width + values,),
+    }  # fmt: skip
+    found = {}
+    for at, name in enumerate(shapes):
+        if name in roles:
+            made = numbers(*shapes[name], seed=40 + at, spread=1.1 / embed**0.5)
+            found[name] = made.T.copy() if turned else made
+    return found

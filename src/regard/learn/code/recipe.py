@@ -145,9 +145,9 @@ def _factor(case: Case, recipe: Recipe, q: Array, v: Array) -> float:
         "d": d**-0.5, "none": 1.0, "1/d": 1.0 / d, "*d": d**0.5, "**d": d, "embed": embed**-0.5,
         "width": width**-0.5, "heads": max(case.heads, q.shape[1]) ** -0.5, "tokens": tokens**-0.5,
         "keys": keys**-0.5, "d_v": v.shape[-1] ** -0.5, "batch": case.q.shape[0] ** -0.5,
-        "d/2": (d / 2) ** -0.5, "1/d2": 1.0 / d**2, "d**.25": d**-0.25, "late": 1.0, "both": d**-0.5,
-        "1/embed": 1.0 / embed, "1/width": 1.0 / width, "fixed": recipe.factor, "1/2d": 0.5 / d,
-        "1/keys": 1.0 / keys, "*embed": embed**0.5,
+        "d/2": (d / 2) ** -0.5, "1/d2": 1.0 / d**2, "d**.25": d**-0.25, "late": 1.0,
+        "both": d**-0.5, "1/embed": 1.0 / embed, "1/width": 1.0 / width, "fixed": recipe.factor,
+        "1/2d": 0.5 / d, "1/keys": 1.0 / keys, "*embed": embed**0.5,
     }[recipe.scale])  # fmt: skip
 
 

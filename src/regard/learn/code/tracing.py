@@ -50,7 +50,7 @@ def traced(call: Callable[[], Any], path: Path) -> list[tuple[int, str, Array]]:
     sys.settrace(entered)
     try:
         call()
-    except Exception:  # the same call has run before; a failure under trace only ends the trace
+    except Exception:  # noqa: BLE001  the same call has run before; a failure under trace only ends the trace
         return found
     finally:
         sys.settrace(before)

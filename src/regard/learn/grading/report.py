@@ -39,7 +39,7 @@ class Verdict(Protocol):
     """What a file is counted by."""
 
     @property
-    def verdict(self) -> str: ...  # noqa: D102
+    def verdict(self) -> str: ...
 
 
 @dataclass(frozen=True)
