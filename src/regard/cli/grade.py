@@ -13,8 +13,8 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regard.learn.code import GradedCode
     from regard.learn.grading import Graded
+    from regard.learn.programs import GradedCode
 
 _SUFFIXES = (".md", ".json", ".py")
 
@@ -76,8 +76,8 @@ def grade(
 
 def _graded(paths: list[Path], entry: str, timeout: float) -> list[Graded | GradedCode]:
     """Code in child processes, all at once; hand calculations here."""
-    from regard.learn.code import grade_code
     from regard.learn.grading import grade_file
+    from regard.learn.programs import grade_code
 
     code = [path for path in paths if path.suffix.lower() == ".py"]
     if entry and not code:
@@ -87,7 +87,7 @@ def _graded(paths: list[Path], entry: str, timeout: float) -> list[Graded | Grad
 
 
 def _check_course(course: str, as_json: bool, csv: str | None) -> None:
-    from regard.learn.code import FORMATS
+    from regard.learn.programs import FORMATS
 
     if course and course not in FORMATS:
         raise InputError(f"--for '{course}' is not known; use {', '.join(FORMATS)}")
@@ -96,7 +96,7 @@ def _check_course(course: str, as_json: bool, csv: str | None) -> None:
 
 
 def _write_course(course: str, graded: list[Graded | GradedCode]) -> None:
-    from regard.learn.code import GradedCode, as_format
+    from regard.learn.programs import GradedCode, as_format
 
     if len(graded) != 1 or not isinstance(graded[0], GradedCode):
         raise InputError(f"--for {course} takes one .py file; {len(graded)} files were given")
@@ -161,8 +161,8 @@ def _harmless(row: dict[str, str]) -> dict[str, str]:
 
 
 def _write_report(graded: list[Graded | GradedCode]) -> None:
-    from regard.learn.code import GradedCode
     from regard.learn.grading import full, one_line, tally
+    from regard.learn.programs import GradedCode
 
     console = results()
     if len(graded) == 1:

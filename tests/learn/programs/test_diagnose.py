@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from learn.code.bases import BASES
-from learn.code.mutants import mutants
-from learn.code.variants import VARIANTS
-from regard.learn.code.diagnose import judge
-from regard.learn.code.observe import observe
+from learn.programs.bases import BASES
+from learn.programs.mutants import mutants
+from learn.programs.variants import VARIANTS
+from regard.learn.programs.diagnose import judge
+from regard.learn.programs.observe import observe
 
 
 @pytest.fixture

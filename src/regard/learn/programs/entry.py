@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
-from regard.learn.code.names import parameter, plain, role
+from regard.learn.programs.names import parameter, plain, role
 
 _QKV: Final = {"q", "k", "v"}
 _AROUND: Final = (
@@ -162,7 +162,8 @@ def _build_roles(arguments: list[inspect.Parameter]) -> dict[str, str] | None:
         meant = role(one.name)
         word = plain(one.name)
         if meant in ("x", "q", "k", "v", "x_kv"):
-            meant = {"h": "heads", "k": "heads", "v": "d_v"}.get(word, "max_len" if meant == "x_kv" else "embed")  # fmt: skip  # noqa: E501
+            other = "max_len" if meant == "x_kv" else "embed"
+            meant = {"h": "heads", "k": "heads", "v": "d_v"}.get(word, other)
         if meant == "b_qkv":
             meant = "bias"
         if meant == "mask":

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.learn.code.recipe import Array
+from regard.learn.programs.recipe import Array
 
 _MOST: Final = 400  # values kept
 _LARGEST: Final = 5000  # numbers of one value
@@ -50,7 +50,7 @@ def traced(call: Callable[[], Any], path: Path) -> list[tuple[int, str, Array]]:
     sys.settrace(entered)
     try:
         call()
-    except Exception:  # noqa: BLE001  the same call has run before; a failure under trace only ends the trace
+    except Exception:  # noqa: BLE001  it has run before; this only ends the trace
         return found
     finally:
         sys.settrace(before)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from regard.learn.code.grade import GradedCode
-from regard.learn.code.mistakes import STEPS
+from regard.learn.programs.grade import GradedCode
+from regard.learn.programs.mistakes import STEPS
 
 FORMATS: Final = ("gradescope", "otter", "nbgrader")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from learn.code.bases import BASES
-from learn.code.variants import VARIANTS
-from regard.learn.code.names import part, role
-from regard.learn.code.observe import observe
+from learn.programs.bases import BASES
+from learn.programs.variants import VARIANTS
+from regard.learn.programs.names import part, role
+from regard.learn.programs.observe import observe
 
 
 @pytest.mark.parametrize(

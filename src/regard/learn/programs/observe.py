@@ -8,10 +8,10 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-from regard.learn.code.entry import Target, targets
-from regard.learn.code.observation import Observation
-from regard.learn.code.sentences import MEMORY, StoppedError, said
-from regard.learn.code.session import Session
+from regard.learn.programs.entry import Target, targets
+from regard.learn.programs.observation import Observation
+from regard.learn.programs.sentences import MEMORY, StoppedError, said
+from regard.learn.programs.session import Session
 
 _MODULE: Final = "submission"
 _WORKS: Final = (

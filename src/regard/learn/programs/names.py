@@ -101,7 +101,9 @@ def part(path: str) -> str:
             letter = next((one for one, s in _LETTERS.items() if re.fullmatch(s, word)), "")
             tail = word in ("proj", "projection", "fc", "linear", "dense", "cproj", "lin", "fc1")
             found = f"w_{letter}" if letter else "w_o" if tail else ""
-        if not found and re.fullmatch(r"c?(proj|out)(out|proj|put)*|(out|output|o).*(proj|layer|linear)?|.*out", word):  # fmt: skip  # noqa: E501
+        if not found and re.fullmatch(
+            r"c?proj(out|proj|put)*|out.*|o(proj|layer|linear)|.*out", word
+        ):
             found = "w_o"
         if found:
             return found.replace("w_", "b_") if bias else found

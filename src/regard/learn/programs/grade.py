@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from regard.errors import InputError
-from regard.learn.code.diagnose import Finding
-from regard.learn.code.mistakes import STEPS
+from regard.learn.programs.diagnose import Finding
+from regard.learn.programs.mistakes import STEPS
 from regard.learn.text import StyledLine, printable, prose
 
 _MEMORY: Final = 2 << 30  # bytes beyond what the libraries take
@@ -24,7 +24,7 @@ _SERVER: Final = """
 import json, sys
 job = json.load(sys.stdin)
 sys.path[:] = job["path"]
-from regard.learn.code.child import serve
+from regard.learn.programs.child import serve
 serve(job)
 """
 
@@ -137,7 +137,8 @@ def _figure(value: float | None) -> str:
 
 
 def _as_dict(one: Finding) -> dict[str, Any]:
-    finite = {n: v if v is None or math.isfinite(v) else None for n, v in (("given", one.given), ("right", one.right))}  # fmt: skip  # noqa: E501
+    numbers = {"given": one.given, "right": one.right}
+    finite = {n: v if v is None or math.isfinite(v) else None for n, v in numbers.items()}
     cause = {"kind": one.kind, "text": one.text, "note": one.fix}
     return {"step": one.step, "cell": one.cell, **finite, "line": one.line, "cause": cause}
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.learn.code import probes
-from regard.learn.code.build import Sizes, Weights, build, of_globals, prepared
-from regard.learn.code.entry import Target
-from regard.learn.code.names import role
-from regard.learn.code.observation import Call, Observation
-from regard.learn.code.recipe import Array
-from regard.learn.code.sentences import MEMORY, StoppedError, said
-from regard.learn.code.tracing import traced
+from regard.learn.programs import probes
+from regard.learn.programs.build import Sizes, Weights, build, of_globals, prepared
+from regard.learn.programs.entry import Target
+from regard.learn.programs.names import role
+from regard.learn.programs.observation import Call, Observation
+from regard.learn.programs.recipe import Array
+from regard.learn.programs.sentences import MEMORY, StoppedError, said
+from regard.learn.programs.tracing import traced
 
 _CAUSAL: Final = re.compile(
     r"causal|tril\b|triu\b|autoregress|look.?ahead|subsequent", re.IGNORECASE
@@ -164,7 +164,7 @@ class Session:
                 one for one in self.seen.calls if one.outs and one.group.startswith("plain")
             )
             first, again = (self._plain(call.inputs) for _ in range(2))
-        except BaseException:  # noqa: BLE001  a dropout that is no number; the calls above were right
+        except BaseException:  # noqa: BLE001  a dropout that is no number
             return
         self.seen.differs = not _same(first, again)
 
@@ -370,7 +370,8 @@ def _statements(source: str) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [one for one in body if not _text(one)] or [ast.Pass()]  # type: ignore[attr-defined]
+            kept = [one for one in body if not _text(one)] or [ast.Pass()]
+            setattr(node, "body", kept)  # noqa: B010  the stubs of ast know no common body
     return re.sub(r"\w*causal\w*\s*=\s*False", "", ast.unparse(tree))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from regard.learn.code import GradedCode, as_format
-from regard.learn.code.diagnose import Finding
-from regard.learn.code.mistakes import STEPS
+from regard.learn.programs import GradedCode, as_format
+from regard.learn.programs.diagnose import Finding
+from regard.learn.programs.mistakes import STEPS
 
 WRONG = GradedCode(
     "a.py", "f", "f(q, k, v)", (Finding("softmax", "softmax axis", "over queries", "keys"),)

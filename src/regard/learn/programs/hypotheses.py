@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.learn.code.observation import Call, Observation
-from regard.learn.code.recipe import Array, Case, Recipe, run, visible
+from regard.learn.programs.observation import Call, Observation
+from regard.learn.programs.recipe import Array, Case, Recipe, run, visible
 
 CLOSE: Final = 1.5e-5  # of the largest number: float32 and an epsilon in the denominator pass
 _NONE: Final[dict[str, Any]] = {}

@@ -114,8 +114,8 @@ def _give_up(folder: Path, at: int, stage: str, status: int, late: bool, seconds
 
 
 def _observe(at: int, job: dict[str, Any]) -> None:
-    from regard.learn.code.observation import save
-    from regard.learn.code.observe import observe
+    from regard.learn.programs.observation import save
+    from regard.learn.programs.observe import observe
 
     folder = Path(job["folder"])
     home = folder / f"home{at}"
@@ -152,7 +152,8 @@ def _confined(home: Path, job: dict[str, Any]) -> dict[str, bool]:
             raise PermissionError(f"{_REFUSED[event]} is not allowed while grading")
         writes = event in _WRITES or (event == "open" and _writing(args))
         if writes and args and isinstance(args[0], str | bytes | os.PathLike):
-            path = os.path.normpath(os.path.join(os.getcwd(), os.fsdecode(args[0])))  # noqa: PTH109, PTH118  Path.resolve opens links
+            # Not Path.resolve, which opens links and so would come here again.
+            path = os.path.normpath(Path.cwd() / os.fsdecode(args[0]))
             if not path.startswith(own) and "__pycache__" not in path:
                 raise PermissionError("writing outside the working folder is not allowed")
 
@@ -174,8 +175,8 @@ def _virtual() -> int:
 
 
 def _judge(at: int, job: dict[str, Any]) -> None:
-    from regard.learn.code.diagnose import judge
-    from regard.learn.code.observation import load
+    from regard.learn.programs.diagnose import judge
+    from regard.learn.programs.observation import load
 
     folder = Path(job["folder"])
     seen = load(folder / str(at))

@@ -107,7 +107,8 @@ def _split(x: Array, how: str, case: Case) -> Array:
     if how == "unpermuted":
         return x.reshape(batch, count, tokens, -1)
     if how == "swapped":  # (B, H, D, N) taken for (B, H, N, D)
-        return x.reshape(batch, tokens, count, -1).transpose(0, 2, 3, 1).reshape(batch, count, tokens, -1)  # fmt: skip  # noqa: E501
+        turned = x.reshape(batch, tokens, count, -1).transpose(0, 2, 3, 1)
+        return turned.reshape(batch, count, tokens, -1)
     x = x.reshape(batch, tokens, count, -1)
     if how == "tokens":
         return x
@@ -185,7 +186,10 @@ def _masked(scores: Array, keep: Array | None, recipe: Recipe) -> Array:
 def _softmax(x: Array, how: str) -> Array:
     if how.startswith("shifted "):  # the row's maximum is subtracted first, as it should be
         x = x - x.max(-1, keepdims=True)
-        return np.exp(x) / np.exp(x).sum(_AXES[how[8:]], keepdims=True) if how[8:] in _AXES else _softmax(x, how[8:])  # fmt: skip  # noqa: E501
+        how = how.removeprefix("shifted ")
+        if how not in _AXES:
+            return _softmax(x, how)
+        return np.exp(x) / np.exp(x).sum(_AXES[how], keepdims=True)
     if how in ("none", "sigmoid", "relu"):
         return {"none": x, "sigmoid": 1 / (1 + np.exp(-x)), "relu": np.maximum(x, 0)}[how]
     if how == "log":

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.learn.code.recipe import Array
+from regard.learn.programs.recipe import Array
 
 BATCH: Final = 2
 HEADS: Final = 3

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.code.recipe import Array
+from regard.learn.programs.recipe import Array
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from learn.code.bases import BASES
-from regard.learn.code import grade_code
+from learn.programs.bases import BASES
+from regard.learn.programs import grade_code
 
 RIGHT = BASES["numpy_2d"][0]
 BAD = {

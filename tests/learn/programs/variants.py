@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Right implementations that must raise no alarm, in layouts and conventions of all kinds."""
 
 from __future__ import annotations
@@ -168,7 +167,8 @@ class MultiHeadAttention(nn.Module):
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out)
         self.dropout = nn.Dropout(dropout)
-        self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), diagonal=1))
+        hidden = torch.triu(torch.ones(context_length, context_length), diagonal=1)
+        self.register_buffer("mask", hidden)
 
     def forward(self, x):
         b, num_tokens, d_in = x.shape
@@ -230,7 +230,8 @@ class CausalSelfAttention(nn.Module):
         k = k.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
         q = q.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
         v = v.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0, is_causal=True)
+        p = self.dropout if self.training else 0
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
         return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
 
 class Block(nn.Module):
@@ -314,7 +315,8 @@ class MultiHead(nn.Module):
 
     def forward(self, queries, keys, values):
         b = queries.shape[0]
-        q, k, v = self.fold(self.W_q(queries)), self.fold(self.W_k(keys)), self.fold(self.W_v(values))
+        q, k = self.fold(self.W_q(queries)), self.fold(self.W_k(keys))
+        v = self.fold(self.W_v(values))
         a = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
         o = torch.bmm(F.softmax(a, dim=-1), v)
         o = o.reshape(b, self.num_heads, o.shape[1], o.shape[2]).permute(0, 2, 1, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from learn.code.bases import BASES
+from learn.programs.bases import BASES
 
 
 def mutants(base: str) -> Iterator[tuple[str, str, set[str]]]:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.learn.code import probes
-from regard.learn.code.entry import Target
-from regard.learn.code.names import parameter, part, role
-from regard.learn.code.recipe import Array
+from regard.learn.programs import probes
+from regard.learn.programs.entry import Target
+from regard.learn.programs.names import parameter, part, role
+from regard.learn.programs.recipe import Array
 
 _SPELT: Final = {
     "embed": "embed_dim d_model dim n_embd hidden_size embed_size d_in emb_dim hidden_dim d_embed",

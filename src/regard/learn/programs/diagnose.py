@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.learn.code.hypotheses import Base, Comparison, close
-from regard.learn.code.mistakes import MISTAKES, STEPS, Mistake
-from regard.learn.code.observation import Call, Observation
-from regard.learn.code.recipe import Array
+from regard.learn.programs.hypotheses import Base, Comparison, close
+from regard.learn.programs.mistakes import MISTAKES, STEPS, Mistake
+from regard.learn.programs.observation import Call, Observation
+from regard.learn.programs.recipe import Array
 
 _PAIRED: Final = {
     "no scale", "√embed", "wrong scale", "softmax axis", "no softmax", "mask missing",
@@ -296,7 +296,8 @@ def _held(seen: Observation, result: dict[str, Array]) -> list[tuple[str, str, i
     found = []
     for name in _NAMES:
         wanted = result[name]
-        turns: list[Any] = [wanted, wanted.swapaxes(-1, -2), wanted.swapaxes(1, 2) if wanted.ndim > 3 else wanted]  # fmt: skip  # noqa: E501
+        turns = [wanted, wanted.swapaxes(-1, -2)]
+        turns += [wanted.swapaxes(1, 2)] if wanted.ndim > 3 else []
         equal = [
             (variable == "the result", line, variable)
             for line, variable, value in seen.trace
