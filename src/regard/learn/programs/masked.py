@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from regard.learn.programs.mistakes.naming import Mistake, mistake
+from regard.learn.programs.mistake import Mistake, mistake
 
 _BOTH: Final = [False, True]
 _CAUSAL: Final = "one token too few or too many is hidden"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from regard.learn.programs.mistakes.naming import Mistake, mistake
+from regard.learn.programs.mistake import Mistake, mistake
 
 _BATCH: Final = "every entry of a batch attends to itself alone"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from regard.learn.programs.mistakes.naming import Mistake, mistake
+from regard.learn.programs.mistake import Mistake, mistake
 
 _FILLS: Final = [-math.inf, -1e9, -1e10, -1e20, -1e4]  # where the softmax does not make them 0
 _BATCH: Final = "every entry of a batch attends to itself alone"
