@@ -11,7 +11,7 @@ RIGHT = BASES["numpy_2d"][0]
 BAD = {
     "loop": ("while True:\n    pass", "did not finish within 2 seconds"),
     "flood": ("while True:\n    print('x' * 100000)", "did not finish within 2 seconds"),
-    "memory": ("held = [bytearray(1 << 30) for _ in range(1000)]", "more memory than is allowed"),
+    "memory": ("held = [np.zeros(1 << 26) for _ in range(1000)]", "more memory than is allowed"),
     "leaves": ("import sys; sys.exit(3)", "ends the program (sys.exit)"),
     "vanishes": ("import os; os._exit(3)", "ended the process (exit status 3)"),
     "forks": ("import os\nwhile True:\n    os.fork()", "another process is not allowed"),

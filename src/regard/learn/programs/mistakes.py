@@ -7,10 +7,7 @@ from typing import Final
 from regard.learn.programs.after import AFTER
 from regard.learn.programs.before import BEFORE
 from regard.learn.programs.masked import MASKED
-from regard.learn.programs.mistake import STEPS, Mistake
 from regard.learn.programs.scored import SCORED
 from regard.learn.programs.summed import SUMMED
 
 MISTAKES: Final = (*BEFORE, *SCORED, *MASKED, *SUMMED, *AFTER)
-
-__all__ = ["MISTAKES", "STEPS", "Mistake"]
