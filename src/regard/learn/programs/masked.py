@@ -44,6 +44,14 @@ MASKED: Final[tuple[Mistake, ...]] = (
     ),
     mistake(
         "mask",
+        "mask inverted",
+        "the mask is inverted: it hides the past and shows the future",
+        "hide the other positions",
+        mask="inverted",
+        causal=1,
+    ),
+    mistake(
+        "mask",
         "masked with 0",
         "hidden scores are set to 0, so they keep weight",
         "−∞ in their place",
