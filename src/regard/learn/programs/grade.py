@@ -94,7 +94,7 @@ class GradedCode:
             [],
         ]
         if not self.findings:
-            lines += prose(f"All right: {self.calls} calls agree with the definition.")
+            lines += prose(f"All right: {_agreeing(self.calls)} with the definition.")
         for at, one in enumerate(self.findings):
             words = "Wrong first at" if not at else "Then at"
             where = f": {one.cell}" if one.cell else ""
@@ -178,3 +178,7 @@ def _read(path: Path, verdict: Path) -> GradedCode:
     remarks = tuple(document.pop("remarks", ()))
     document = {n: printable(v) if isinstance(v, str) else v for n, v in document.items()}
     return GradedCode(printable(str(path)), findings=findings, remarks=remarks, **document)
+
+
+def _agreeing(calls: int) -> str:
+    return "one call agrees" if calls == 1 else f"{calls} calls agree"
