@@ -237,3 +237,52 @@ def test_lines_that_were_not_read_are_in_json_and_csv(grade, tmp_path):
     assert document["not_read"] == [{"line": 6, "step": "scaled", "text": "or 3 or so"}]
     status, out, _ = grade(path, "--csv", "-")
     assert status == 1 and rows(out)[0]["cause"] == "line 6 not read: 'or 3 or so'"
+
+
+CODE = """
+import numpy as np
+
+def attention(q, k, v):
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ v
+"""
+
+
+def test_code_is_graded_beside_hand_calculations(grade, folder):
+    (folder / "e.py").write_text(CODE)
+    (folder / "f.py").write_text(CODE.replace("e.sum(axis=-1", "e.sum(axis=-2"))
+    status, out, _ = grade(folder, "--csv", "-")
+    verdicts = {Path(row["file"]).name: row for row in rows(out)}
+    assert status == 2 and verdicts["e.py"]["verdict"] == "right"
+    assert verdicts["a.json"]["verdict"] == "right"
+    assert verdicts["f.py"]["step"] == "softmax"
+    assert verdicts["f.py"]["cause"] == "the softmax runs over the queries"
+
+
+def test_one_python_file_is_shown_in_full(grade, tmp_path):
+    (tmp_path / "mine.py").write_text(CODE.replace(" / np.sqrt(q.shape[-1])", ""))
+    status, out, _ = grade(tmp_path / "mine.py")
+    assert status == 1 and "graded: attention(q, k, v)" in out
+    assert "Wrong first at the scaling: output[" in out and "Cause: not scaled." in out
+
+
+def test_code_for_gradescope(grade, tmp_path):
+    (tmp_path / "mine.py").write_text(CODE)
+    status, out, _ = grade(tmp_path / "mine.py", "--for", "gradescope")
+    document = json.loads(out)
+    assert status == 0 and document["score"] == sum(t["max_score"] for t in document["tests"])
+
+
+def test_options_of_code_that_cannot_work_are_refused(grade, tmp_path):
+    (tmp_path / "mine.py").write_text(CODE)
+    assert "gradescope, otter, nbgrader" in grade(tmp_path / "mine.py", "--for", "moodle")[2]
+    assert "leave out --json" in grade(tmp_path / "mine.py", "--for", "otter", "--json")[2]
+    assert "none is given" in grade(NOTE, "--entry", "attention")[2]
+    assert "takes one .py file" in grade(NOTE, "--for", "otter")[2]
+
+
+def test_code_with_nothing_to_call_ends_with_2(grade, tmp_path):
+    (tmp_path / "mine.py").write_text("x = 1\n")
+    status, _, err = grade(tmp_path / "mine.py")
+    assert status == 2 and "no attention to call" in err

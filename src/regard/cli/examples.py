@@ -22,7 +22,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "regard learn --exercise 7 --save exercise.md",
     ),
     "scaling": ("regard scaling", "regard scaling --d-k 16,64,1024 --json"),
-    "grade": ("regard grade working.md", "regard grade class/ --csv marks.csv"),
+    "grade": (
+        "regard grade working.md",
+        "regard grade attention.py",
+        "regard grade class/ --csv marks.csv",
+        "regard grade attention.py --entry MultiHeadAttention --for gradescope",
+    ),
     "models": ("regard models", "regard models smollm2 --fetch"),
     "play": ("regard play", "regard play minilm", "regard play --script talk.txt"),
     "record": (

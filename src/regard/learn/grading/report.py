@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,6 +33,13 @@ _UNLINKED = (
 )
 _WIDEST_LINE = 64  # of a line that was not read
 _WIDEST_ROW = 10  # cells of a row that still read well beside each other
+
+
+class Verdict(Protocol):
+    """What a file is counted by."""
+
+    @property
+    def verdict(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -296,7 +303,7 @@ def one_line(graded: Graded, name_width: int) -> StyledLine:
     return [(f"{row['file']:<{name_width}}  ", ""), (graded.verdict, style), (detail, "")]
 
 
-def tally(results: list[Graded]) -> str:
+def tally(results: Sequence[Verdict]) -> str:
     """How many of each verdict: 2 right, 1 wrong."""
     counts = {verdict: sum(g.verdict == verdict for g in results) for verdict in _CODES}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

@@ -1,0 +1,190 @@
+"""The softmax and what it weighs."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from regard.learn.programs.mistake import Mistake, mistake
+
+_FILLS: Final = [-math.inf, -1e9, -1e10, -1e20, -1e4]  # where the softmax does not make them 0
+_BATCH: Final = "every entry of a batch attends to itself alone"
+
+SUMMED: Final[tuple[Mistake, ...]] = (
+    mistake(
+        "softmax",
+        "softmax axis",
+        "the softmax runs over the queries",
+        "softmax over the keys, the last axis",
+        softmax=["queries", "shifted queries"],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "softmax axis",
+        "the softmax runs over the heads",
+        "softmax over the keys, the last axis",
+        softmax=["heads", "shifted heads"],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "softmax axis",
+        "the softmax runs over the batch",
+        "softmax over the keys, the last axis",
+        softmax=["batch", "shifted batch"],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "softmax axis",
+        "the softmax runs over all scores at once",
+        "softmax over the keys, the last axis",
+        softmax=[
+            "all",
+            "everything",
+            "keysheads",
+            "headqueries",
+            "perbatch",
+            "shifted all",
+            "shifted everything",
+            "shifted perbatch",
+        ],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "no softmax",
+        "there is no softmax",
+        "softmax over the keys",
+        softmax="none",
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "not normalised",
+        "the exponentials are not divided by their sum",
+        "each row sums to 1",
+        softmax=["exp", "expmax"],
+    ),
+    mistake(
+        "softmax",
+        "not a softmax",
+        "the scores are divided by their sum, without exp",
+        "exp, then divide by the sum",
+        softmax=["linear", "abs", "shifted linear"],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "not a softmax",
+        "a sigmoid or ReLU takes the place of the softmax",
+        "softmax over the keys",
+        softmax=["sigmoid", "relu"],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "not a softmax",
+        "only the largest score counts",
+        "softmax over the keys",
+        softmax="argmax",
+    ),
+    mistake(
+        "softmax",
+        "log_softmax",
+        "log_softmax in place of softmax",
+        "softmax over the keys",
+        softmax="log",
+        fill=_FILLS,
+    ),
+    mistake("softmax", "softmax twice", "the softmax is applied twice", "once", softmax="twice"),
+    mistake(
+        "softmax",
+        "keepdims",
+        "each row is divided by another row's sum: keepdims is missing",
+        "sum(axis=-1, keepdims=True)",
+        softmax=["sumflat", "shifted sumflat"],
+        fill=_FILLS,
+    ),
+    mistake(
+        "softmax",
+        "keepdims",
+        "another row's maximum is subtracted: keepdims is missing",
+        "max(axis=-1, keepdims=True)",
+        softmax="maxflat",
+        fill=_FILLS,
+    ),
+    mistake("softmax", "wrong base", "powers of 2, not of e", "exp", softmax="base2"),
+    mistake(
+        "softmax",
+        "wrong sign",
+        "softmax of the negated scores",
+        "softmax of the scores",
+        softmax="negative",
+        fill=_FILLS,
+    ),
+    mistake(
+        "weighted sum",
+        "weights transposed",
+        "the weights are transposed",
+        "output = weights V",
+        sum="tv",
+    ),
+    mistake(
+        "weighted sum",
+        "wrong factor",
+        "the weights are multiplied with K",
+        "output = weights V",
+        sum=["wk", "tk"],
+    ),
+    mistake(
+        "weighted sum",
+        "wrong factor",
+        "the weights are multiplied with Q",
+        "output = weights V",
+        sum=["wq", "tq"],
+    ),
+    mistake(
+        "weighted sum",
+        "weights ignored",
+        "the values are averaged without their weights",
+        "output = weights V",
+        sum="mean",
+    ),
+    mistake(
+        "weighted sum",
+        "not a matrix product",
+        "weights and values are multiplied entry by entry",
+        "output = weights V",
+        sum=["diagonal", "rowsum", "columnsum"],
+    ),
+    mistake(
+        "weighted sum",
+        "returns the weights",
+        "the weights are returned in place of the output",
+        "output = weights V",
+        sum="weights",
+    ),
+    mistake(
+        "weighted sum",
+        "batch mixed up",
+        "weights meet the values of another entry of the batch",
+        _BATCH,
+        sum="nextbatch",
+    ),
+    mistake(
+        "weighted sum",
+        "batch mixed up",
+        "all entries of a batch attend to the first one",
+        _BATCH,
+        batch=["first", "first v", "first k"],
+    ),
+    mistake(
+        "weighted sum",
+        "batch mixed up",
+        "all entries of a batch get the output of the first one",
+        _BATCH,
+        batch="only",
+    ),
+)
