@@ -46,7 +46,7 @@ def test_a_prompt_is_read_layer_by_layer(client):
     *progress, last = _lines(_post(client, "/api/play/read", {"text": f"{TEXT} dog"}))
     assert progress == [{"done": n, "of": 3} for n in (1, 2, 3)]
     made = last["reading"]
-    assert "".join(made["texts"]) == f"{TEXT} dog"
+    assert made["texts"] == [*TEXT.split(), "dog"]
     assert [(one["layers"], one["heads"]) for one in made["stacks"]] == [(3, 4)]
     assert made["next"][0].keys() == {"id", "text"}
 

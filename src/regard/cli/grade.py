@@ -41,7 +41,7 @@ def grade(
         help="Print one Python file's results as JSON for gradescope, otter or nbgrader.",
     ),
 ) -> None:
-    """Check hand calculations or code; find the first wrong step and its cause.
+    """Check calculations or code; find the first wrong step and why.
 
     A Python file contains attention as a function or a class, in numpy or torch. It runs in a
     process of its own, with limits, beside the definition on small inputs.
