@@ -305,7 +305,8 @@ def _plans(model: Any, encoded: list[Encoded], options: RecordOptions) -> tuple[
     estimated = estimate(model, encoded[0].ids, options.choice())
     room = options.budget // len(encoded)
     plans = [estimated.plan(one.tokens + options.generate, room) for one in encoded]
-    return plans, sum(estimated.seconds(one.tokens, options.generate) for one in encoded)
+    seconds = sum(estimated.seconds(one.tokens, options.generate) for one in encoded)
+    return plans, seconds + estimated.looking(encoded[0].tokens)
 
 
 def _tell_plan(name: str, encoded: list[Encoded], plans: list[Plan], seconds: float) -> None:

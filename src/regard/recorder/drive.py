@@ -35,6 +35,7 @@ _PROBE = 128  # tokens that the model reads for an estimate
 _ROUNDS, _SHORT = 5, 0.5  # runs of it, as long as they take no more seconds than that
 _LAYER = 1024  # … and one layer of attention
 _CELLS = 64  # of its pooled map, a side
+_PER_HEAD = 5e-3  # seconds for a look at a head
 _GUESSES = 5
 
 
@@ -221,6 +222,12 @@ class Estimate:
         """About how long the recording of a prompt takes."""
         cells = tokens * tokens / 2 * sum(s.heads * s.dim for s in self.every)
         return self.per_token * tokens + self.per_cell * cells + self.per_step * generate
+
+    def looking(self, tokens: int) -> float:
+        """About how long it takes to compare a recording with eager attention and to say what
+        stands out."""
+        heads = sum(size.heads for size in self.chosen)
+        return 2 * self.per_token * min(tokens, FIRST) + _PER_HEAD * heads
 
 
 class SizeListener:
