@@ -11,7 +11,7 @@ RUN    := $(VENV)/.run
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: newest resolve matrix demo play lesson page test test-fast test-families test-peers test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
+.PHONY: newest resolve matrix demo play lesson page test test-fast test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -62,14 +62,20 @@ test-fast: $(READY)  ## without browsers, real models and long sweeps: every fol
 test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md
 	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --page docs/families.md $(ARGS)
 
-# inseq apart: its pins exclude TransformerLens 4
+# inseq apart: its pins exclude TransformerLens 4; kvpress too, which excludes transformers 5.3
 PEERS := peers inseq
-test-peers: $(PEERS:%=$(VENV)/%/.ready)  ## the recipes, timm and SentenceTransformer with those packages
+test-peers: $(PEERS:%=$(VENV)/%/.ready) $(VENV)/kvpress/.ready  ## the recipes, timm, SentenceTransformer and kvpress with those packages
 	@for peers in $(PEERS); do \
 	  OMP_NUM_THREADS=1 $(VENV)/$$peers/bin/python -m pytest -rs tests/hear/test_peers.py \
 	    tests/house/test_blocks.py::test_blocks_that_need_a_package_run_where_it_is $(ARGS) \
 	    || exit 1; \
 	done
+	@OMP_NUM_THREADS=1 $(VENV)/kvpress/bin/python -m pytest -rs \
+	  tests/huggingface/test_presses.py $(ARGS)
+
+# an engine is loaded twice, which takes most of the five minutes; 3.5 GB of packages the first time
+test-vllm: $(VENV)/vllm/.ready  ## the vLLM plug-in with vLLM itself on the CPU, offline and as a server
+	@OMP_NUM_THREADS=1 $(VENV)/vllm/bin/python -m pytest -rs tests/vllm/served $(ARGS)
 
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows
@@ -117,6 +123,7 @@ tutorials: $(READY)  ## run the notebooks of docs/tutorials and keep their outpu
 pictures: $(READY) page demo.regard  ## take the screenshots of README and docs anew
 	@$(BIN)/python tools/chromium.py
 	@$(BIN)/python tools/pictures.py
+	@$(BIN)/python tools/pictures.py --overlay
 
 dist: $(READY) page $(VENV)/.dist  ## wheels and sdist into dist/, checked by auditwheel and twine, installed and used
 	@$(BIN)/python tools/dist.py

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import decode, host, monitor, page, parallel, play, report
+from bench import decode, host, monitor, page, parallel, play, report, sight, vllm
 from regard.bench.results import Result, append_csv, check_csv
 from regard.errors import RegardError
 
@@ -24,6 +24,8 @@ _LENGTHS = {
     "monitor": [1024],
     "parallel": [8192, 32768],
     "play": [30],
+    "sight": [4096],
+    "vllm": [128],
 }
 
 
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        tables = {"decode": speed_table, "parallel": ranks_table}
+        tables = {"decode": speed_table, "vllm": speed_table, "parallel": ranks_table}
         print(tables.get(given.suite, short_table)(rows))
     return 0
 
@@ -58,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", choices=_LENGTHS)
     parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
-    parser.add_argument("--model", default="smollm2", help="of the suites decode and play")
+    parser.add_argument("--model", default="smollm2", help="of the suites decode, play and vllm")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each configuration")
     parser.add_argument("--csv", type=Path, help="append the rows to this file")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
@@ -81,7 +83,9 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
         "host": lambda count: host.measure(count, seconds),
         "decode": lambda count: decode.measure(model, count, seconds),
         "monitor": lambda count: monitor.measure(count, seconds),
+        "sight": sight.measure,
         "play": lambda count: play.measure(count, model),
+        "vllm": lambda count: vllm.measure(model, count, seconds),
         "parallel": lambda count: parallel.measure(parallel.Size(count), seconds),
     }
     rows: list[Result] = []

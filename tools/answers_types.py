@@ -1,5 +1,6 @@
-"""Writes web/src/source/answers.ts: the page's types, out of src/regard/views/schema.py, and which
-of them is the answer to which question, out of src/regard/viewer/questions.py.
+"""Writes web/src/source/answers.ts: the page's types, out of src/regard/views/schema.py and
+schema_sight.py, and which of them is the answer to which question, out of
+src/regard/viewer/questions.py.
 
 python tools/answers_types.py            write the file
 python tools/answers_types.py --check    exit 1 where it differs
@@ -20,7 +21,7 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SCHEMA = ROOT / "src/regard/views/schema.py"
+SCHEMAS = [ROOT / "src/regard/views" / name for name in ("schema.py", "schema_sight.py")]
 QUESTIONS = ROOT / "src/regard/viewer/questions.py"
 WRITTEN = ROOT / "web/src/source/answers.ts"
 WIDTH = 100
@@ -29,10 +30,13 @@ _PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean"
           "Any": "unknown"}  # fmt: skip
 
 
-def types(source: str) -> str:
+def types(*sources: str) -> str:
     """The interfaces, in the order of the classes."""
-    comments = _comments(source)
-    parts = [_HEAD]
+    return "\n".join([_HEAD, *(part for source in sources for part in _types(source))])
+
+
+def _types(source: str) -> list[str]:
+    comments, parts = _comments(source), []
     for node in ast.parse(source).body:
         if isinstance(node, ast.AnnAssign) and _name(node.annotation) == "TypeAlias":
             assert isinstance(node.target, ast.Name) and node.value is not None
@@ -40,7 +44,7 @@ def types(source: str) -> str:
             parts.append(f"{_told(told, '')}export type {node.target.id} = {_type(node.value)};\n")
         if isinstance(node, ast.ClassDef):
             parts.append(_interface(node, comments))
-    return "\n".join(parts)
+    return parts
 
 
 def answers(source: str) -> str:
@@ -130,7 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     asked = parser.parse_args()
-    text = types(SCHEMA.read_text(encoding="utf-8"))
+    text = types(*(one.read_text(encoding="utf-8") for one in SCHEMAS))
     text += answers(QUESTIONS.read_text(encoding="utf-8"))
     if not asked.check:
         WRITTEN.write_text(text, encoding="utf-8")

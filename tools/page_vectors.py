@@ -19,9 +19,12 @@ from regard.learn.grading.cells import read_number
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import Mark, mark
 from regard.learn.grading.submission import Submission, parse_submission
+from regard.learn.lesson.next_word import vocabulary_of
+from regard.learn.lesson.projections import random_projections, settle
+from regard.learn.lesson.vocabulary import bare, features, notes, smollm2, vocabulary
 from regard.learn.scaling.lab import gradient_at_query, temperature
 from regard.learn.steps import Array, softmax
-from regard.viewer.lesson import EXERCISES, lesson_data
+from regard.viewer.lesson import EXERCISES, PAGE_SEED, lesson_data
 from regard.views.uniform import encode_times
 
 LESSONS: dict[str, Options] = {
@@ -36,6 +39,14 @@ LESSONS: dict[str, Options] = {
     "block": Options("The cat sat", block=True, projections="random:5", positions=True),
     "one token": Options("cat", causal=True),
 }
+NEXT = (
+    Options("The cat sat", next=True),
+    Options("The cat sat on the mat", next=True, temperature=0.0, projections="random:3"),
+    Options("The cat sat down", next=True, temperature=0.4, causal=True),
+    Options("The cat", next=True, temperature=3.0, positions=True),
+    Options("She put the money", next=True, vectors="features", projections="by-hand"),
+    Options("She put the money", next=True, vectors="smollm2", temperature=0.7),
+)
 CELLS = (
     "0.50", "1/2", "−3", "–3", ".5e-1", "2.", "+2", "42%", "42.23 %", "-5 %", "0,42", "1,5",
     "12,3456", "1,000", "1.000,5", "½", "1½", "3 / 4", "4223/10000", "1/0", "1/3", "4.2·10^-3",
@@ -44,6 +55,25 @@ CELLS = (
     "?", "", "–", "…", "__", "٣", "1_000", "nan", "Infinity", "1e", "%", "0.1%%", "1/2%",
     "√2", "-2√3", "2/√3", "2 / sqrt(3)", "√(4)", "2.83/√4", "1/1.414", "√", "2√", "1/√0", "√2/10",
 )  # fmt: skip
+BANK, IT = "She sat on the bank of the river.", "The animal did not cross because it was too tired"
+MADE = (
+    ("The cat sat", "notes", "one"),
+    ("the  CAT sat ", "notes", "random"),
+    ("A dog saw the cat and the dog", "notes", "one"),
+    ("Nobody knows", "notes", "random"),
+    (BANK, "features", "by-hand"),
+    (IT, "features", "one"),
+    ("Our Zwölfzylindermotor, 自注意力机制是什么呢 🙂🙂🙂🙂🙂🙂🙂 x\u200by", "features", "random"),
+    (BANK, "smollm2", "one"),
+    (" ".join(f"blorp{n}" for n in range(20)), "smollm2", "random"),
+)
+WORDS = (
+    "dog", "Dog.", "“Dog”", "café", "cafe\u0301", "CAFÉ", "naïve", "Straße", "ΣΊΣΥΦΟΣ", "猫",
+    "「猫」", "River,", "the", "Bank", "It", "constructor", "__proto__", "🙂", "👩\u200d🚀", "…",
+    "--", "don't", "x" * 55, "x" * 56, "x" * 64, "長い" * 100, "हिन्दी", "0", "",
+    *(f"word{n}" for n in range(40)),
+)  # fmt: skip
+SEEDS = (0, 7, 2**31, 2**32, 10**18 - 1)
 ANSWERS = ("Q", "K", "V", "scores", "scaled", "weights", "output")
 
 
@@ -52,6 +82,7 @@ def vectors() -> dict[str, Any]:
     return {
         "python": sys.executable,
         "lessons": {name: _lesson(make_lesson(asked)) for name, asked in LESSONS.items()},
+        "next": [_next(make_lesson(asked)) for asked in NEXT],
         "palette": palette().tolist(),
         "light": [is_light(code) for code in range(len(palette()))],
         "codes": _codes(),
@@ -61,11 +92,56 @@ def vectors() -> dict[str, Any]:
         "quantiles": _quantiles(),
         "gradings": _gradings(),
         "cells": [_cell(text) for text in CELLS],
+        "made": [_made(*asked) for asked in MADE],
+        "words": [_word(word) for word in WORDS],
+        "random_projections": [_drawn(seed, heads) for seed in SEEDS for heads in (1, 2)],
     }
 
 
 def _lesson(lesson: Lesson) -> dict[str, Any]:
     return {"data": lesson_data(lesson), "worked": lesson.as_dict()}
+
+
+def _next(lesson: Lesson) -> dict[str, Any]:
+    """The vocabulary and the hidden state that the next word follows from, and what follows."""
+    known = vocabulary(lesson.options.vectors).words
+    words, rows = vocabulary_of(lesson.sentence.tokens, lesson.embedding.words, known)
+    assert lesson.next is not None and lesson.block is not None
+    assert tuple(words) == lesson.next.words
+    start = {"hidden": lesson.block.output[-1].tolist(), "embeddings": rows.tolist()}
+    return start | lesson.next.as_dict()
+
+
+def _made(sentence: str, vectors: str, heads: str) -> dict[str, Any]:
+    """What the page is to make of a sentence by itself."""
+    spec = {"one": "identity", "by-hand": "by-hand", "random": f"random:{PAGE_SEED}"}[heads]
+    count = 2 if heads == "random" else None
+    options = Options(sentence, vectors=vectors, projections=spec, heads=count)
+    data = lesson_data(make_lesson(options))
+    for same in ("real", "next_words", "exercises", "languages", "vocabularies", "head_sources"):
+        del data[same]
+    return {"asked": {"sentence": sentence, "vectors": vectors, "heads": heads}, "data": data}
+
+
+def _word(word: str) -> dict[str, Any]:
+    """A word's vector in every vocabulary."""
+    known = {one.name: one for one in (notes(), features(), smollm2())}
+    return {
+        "word": word,
+        "bare": bare(word),
+        "vectors": {name: one.vector(word).tolist() for name, one in known.items()},
+        "made_up": {name: word not in one for name, one in known.items()},
+    }
+
+
+def _drawn(seed: int, heads: int) -> dict[str, Any]:
+    """Seeds as text: the largest are beyond what a number of JavaScript holds."""
+    drawn = random_projections(settle(8, heads=heads), seed, w_o=True)
+    return {
+        "seed": str(seed),
+        "heads": [{n: getattr(h, n).tolist() for n in ("w_q", "w_k", "w_v")} for h in drawn.heads],
+        "w_o": None if drawn.w_o is None else drawn.w_o.tolist(),
+    }
 
 
 def _codes() -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Takes the pictures of README and docs: the page as it is, never a mock-up.
 
-    python tools/pictures.py [FOLDER]     docs/pictures by default
+    python tools/pictures.py [FOLDER]            docs/pictures by default
+    python tools/pictures.py --overlay [FOLDER]  attention over a picture alone
+    python tools/pictures.py --served FILE [FOLDER]  a request of docs/serving.md, recorded by vLLM
 
-Needs the page (`make page`), Chromium, and demo.regard (`make demo`).
+Needs the page (`make page`), Chromium, and demo.regard (`make demo`). The overlay is of a captioner
+that `examples/vision.py` trains into digits/ (minutes, once).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from chromium import find_browser
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDING = ROOT / "demo.regard"
+SEEN = ROOT / "digits" / "captioner.regard"  # by examples/vision.py
 WIDE, PHONE = (1280, 800), (390, 844)
 
 
@@ -39,6 +43,16 @@ class Shot:
 
 SHOTS = (
     Shot("lesson", "lesson", "step=5", ready='[data-part="heat-map"]'),
+    Shot("lesson-why", "lesson", "step=0", (1280, 1000), ready="[data-part=why-lead]"),
+    Shot(
+        "lesson-film",
+        "lesson",
+        "step=6&row=3&sentence=The+cat+chased+the+mouse+because+it+was+hungry"
+        "&vectors=features&heads=by-hand&head=2",
+        ready="[data-part=motion]",
+        click="[data-part=motion-forward]",
+        scroll="[data-part=motion]",
+    ),
     Shot(
         "lesson-scaling",
         "lesson",
@@ -62,6 +76,16 @@ SHOTS = (
     ),
     Shot("row-phone", "recording", "view=row&head=L17H3&row=671", PHONE),
 )
+
+
+# the row of "shows" (64 patches, then "the picture shows"), which writes the first digit's name
+OVERLAY = Shot(
+    "overlay", "seen", "view=picture&head=L0H2&at=66&by=weight", ready="[data-part=picture]"
+)
+
+
+# a text that says one sentence four times: the third "a" looks at what followed it before
+SERVED = Shot("served", "recording", "view=row&head=L17H3&prompt=1&row=66")
 
 
 @contextmanager
@@ -108,8 +132,31 @@ def take(browser: Any, shot: Shot, address: str, folder: Path) -> None:
     context.close()
 
 
+def make_seen() -> Path:
+    """The recording of a captioner that looks at two digits; trained where it is not there yet."""
+    if not SEEN.is_file():
+        script = ROOT / "examples" / "vision.py"
+        words = [sys.executable, str(script), "--folder", str(SEEN.parent)]
+        subprocess.run(words, check=True)
+    return SEEN
+
+
+def take_alone(shot: Shot, recording: Path, folder: Path) -> None:
+    """overlay.png, a word's row laid over the picture that it was written about, or served.png."""
+    from playwright.sync_api import sync_playwright
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        served("view", str(recording)) as viewed,
+        sync_playwright() as driver,
+        driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"]) as browser,
+    ):
+        take(browser, shot, f"{viewed}&{shot.place}", folder)
+        print(f"{folder / shot.name}.png")
+
+
 def main(folder: Path) -> None:
-    """All of them."""
+    """All of them, those taken alone aside."""
     from playwright.sync_api import sync_playwright
 
     if not RECORDING.is_file():
@@ -130,4 +177,11 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "pictures")
+    flag, given = next((w for w in sys.argv if w in ("--overlay", "--served")), ""), sys.argv[1:]
+    words = [word for word in given if word != flag]
+    recording = Path(words.pop(0)) if flag == "--served" else None
+    where = Path(words[0]) if words else ROOT / "docs" / "pictures"
+    if recording is not None:
+        take_alone(SERVED, recording, where)
+    else:
+        take_alone(OVERLAY, make_seen(), where) if flag else main(where)

@@ -16,6 +16,7 @@ import regard
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listening
+from regard.learn.languages import Phrase
 from regard.models import load
 
 FILE = Path(__file__).resolve().parents[1] / "src" / "regard" / "viewer" / "real_head.json"
@@ -55,13 +56,11 @@ def made() -> dict[str, Any]:
     head, call = record[f"L{LAYER}H{HEAD}"], ear.calls[LAYER]
     group = HEAD // (call.query.shape[1] // call.key.shape[1])
     followed, rows = followers(ids[0].tolist(), head.dense())
+    words = {"label": head.label, "share": f"{followed:.2f}", "rows": rows}
     return {
         "model": TITLE,
         "label": head.label,
-        "words": (
-            f"{head.label} looks at what followed earlier copies of the token: "
-            f"{followed:.2f} of its weight goes there, over the {rows} rows that have one."
-        ),
+        "words": Phrase("real_head.induction", words).as_dict(),
         "tokens": list(head.key_tokens or ()),
         "queries": rounded(call.query[0, HEAD]),
         "keys": rounded(call.key[0, group]),

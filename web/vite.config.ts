@@ -28,5 +28,6 @@ export default defineConfig(({ mode }) => ({
     // what a file carries is compared where Python made one: tests/viewer/test_file_source.py
     exclude: process.env.REGARD_CARRIED ? [] : ["tests/source/file.test.ts"],
     environment: "node",
+    setupFiles: ["tests/setup.ts"],
   },
 }));

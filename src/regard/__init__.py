@@ -14,9 +14,11 @@ from regard.display import answered_by as _answered_by
 
 if TYPE_CHECKING:
     from regard import (
+        axes,
         errors,
         huggingface,
         intervene,
+        kv,
         models,
         monitor,
         nn,
@@ -24,8 +26,16 @@ if TYPE_CHECKING:
         plot,
         recording,
         study,
+        vllm,
     )
-    from regard.engine.api import attend, attend_partial, replay, scaled_dot_product_attention
+    from regard.divergences import divergence
+    from regard.engine.api import (
+        attend,
+        attend_partial,
+        lightning_indexer,
+        replay,
+        scaled_dot_product_attention,
+    )
     from regard.engine.attention import Attention
     from regard.intervene import knock_out
     from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
@@ -46,6 +56,7 @@ if TYPE_CHECKING:
         Pooled,
         Received,
         Top,
+        Weighted,
     )
 
 __version__ = "0.1.0"
@@ -73,13 +84,18 @@ __all__ = [
     "RelativeBias",
     "Rule",
     "Top",
+    "Weighted",
     "Window",
     "attend",
     "attend_partial",
+    "axes",
+    "divergence",
     "errors",
     "huggingface",
     "intervene",
     "knock_out",
+    "kv",
+    "lightning_indexer",
     "merge",
     "models",
     "monitor",
@@ -92,6 +108,7 @@ __all__ = [
     "replay",
     "scaled_dot_product_attention",
     "study",
+    "vllm",
 ]
 
 # Where each name lives. A home that needs torch says so when torch is missing.
@@ -102,20 +119,21 @@ _HOMES = {
     "regard.recorder": ("record",),
     "regard.intervene": ("knock_out",),
     "regard.monitor": ("Monitor",),
+    "regard.divergences": ("divergence",),
     "regard.engine.api": (
-        "attend", "attend_partial", "replay", "scaled_dot_product_attention",
+        "attend", "attend_partial", "lightning_indexer", "replay", "scaled_dot_product_attention",
     ),
     "regard.state": ("Partial", "merge"),
     "regard.engine.attention": ("Attention",),
     "regard.summary": (
         "Concentration", "Distance", "Entropy", "Matching", "MaxLogit", "MaxScore", "Offsets",
-        "Peak", "Pooled", "Received", "Top",
+        "Peak", "Pooled", "Received", "Top", "Weighted",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _SUBMODULES = (
-    "errors", "huggingface", "intervene", "models", "monitor", "nn", "parallel", "plot",
-    "recording", "study",
+    "axes", "errors", "huggingface", "intervene", "kv", "models", "monitor", "nn", "parallel",
+    "plot", "recording", "study", "vllm",
 )  # fmt: skip
 
 
@@ -172,5 +190,15 @@ _answered_by(
     html=_in_a_notebook,
     table=_as_a_table,
     view=_as_a_view,
-    **{name: _drawn(name) for name in ("plot_head", "plot_row", "plot_grid", "plot_entropy")},
+    **{
+        name: _drawn(name)
+        for name in (
+            "plot_head",
+            "plot_row",
+            "plot_grid",
+            "plot_entropy",
+            "plot_picture",
+            "plot_heads_over_picture",
+        )
+    },
 )

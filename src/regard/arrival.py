@@ -72,6 +72,9 @@ def _register() -> None:
     if "regard.huggingface" not in sys.modules:
         AttentionInterface.register(_NAME, _attention)
         AttentionMaskInterface.register(_NAME, _mask)
+    # it wraps the functions that are there when its import ends: one that comes later wraps itself
+    if hasattr(sys.modules.get("kvpress"), "__all__"):
+        import regard.huggingface  # noqa: F401
     register_module_module_registration_hook(_gets_a_part)
 
 

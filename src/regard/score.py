@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.arrays import as_array, brief, check_broadcast, is_integer, like
+from regard.arrays import as_array, brief, check_broadcast, is_integer, library, like
 from regard.declare import Declared, array, check_parts, part
 from regard.errors import DTypeError, InputError, ShapeError
 from regard.mask import Align, Extent, Pack
@@ -363,6 +363,8 @@ class ScoreRule(Declared):
 
     tag = "score/1"
     family = "score rule"
+    is_dot: ClassVar[bool] = True  # a raw score is the dot product q·k
+
     scale: float
     softcap: float | None = None
     bias: Bias | None = part(default=None)
@@ -378,6 +380,14 @@ class ScoreRule(Declared):
             raise InputError(f"scale={self.scale}; give a finite number, such as 1/√d_k")
         if self.softcap is not None and not 0 < self.softcap < math.inf:
             raise InputError(f"softcap={self.softcap}; give a positive number, or None for no cap")
+
+    def product(self, q: Any, k: Any) -> Any:
+        """Raw scores (…, H, R, C) of queries (…, H, R, D) and keys (…, H, C, D)."""
+        return q @ k.mT
+
+    def carry(self, q: Any, k: Any, ds: Any) -> tuple[Any, Any]:
+        """What gradients (…, H, R, C) on raw scores are on q and k."""
+        return ds @ k, ds.mT @ q
 
     def cap(self, scaled: Any) -> Any:
         """cap·tanh(score/cap): scores stay within ±cap."""
@@ -395,3 +405,40 @@ class ScoreRule(Declared):
                 f"sink has shape {tuple(self.sink.shape)}; "
                 f"give one number per query head: ({extent.heads},)"
             )
+
+
+class LightningScores(ScoreRule):
+    """Σ_h w_h·relu(q_h·k): the scores of a lightning indexer, one matrix out of several heads.
+
+    Each query is one vector [q_1 … q_H, w_1 … w_H] of size H·(D + 1), so that everything that
+    belongs to a query is selected, cut and differentiated with it. Keys are (…, 1, S, D).
+    """
+
+    tag = "lightning-score/1"
+    is_dot = False
+
+    index_heads: int = 1
+
+    def product(self, q: Any, k: Any) -> Any:
+        raw = 0.0
+        for qh, w in self._heads(q):
+            raw = raw + w * (qh @ k.mT).relu()
+        return raw
+
+    def carry(self, q: Any, k: Any, ds: Any) -> tuple[Any, Any]:
+        on_queries, on_weights, on_keys = [], [], 0.0
+        for qh, w in self._heads(q):
+            raw = (qh @ k.mT).relu()
+            through = ds * w * (raw > 0)
+            on_queries.append(through @ k)
+            on_weights.append((ds * raw).sum(-1, keepdim=True))
+            on_keys = on_keys + through.mT @ qh
+        return library(q).concatenate([*on_queries, *on_weights], -1), on_keys
+
+    def _heads(self, q: Any) -> Iterator[tuple[Any, Any]]:
+        """(…, 1, R, D) and (…, 1, R, 1) of each head."""
+        count = self.index_heads
+        dim = q.shape[-1] // count - 1
+        for h in range(count):
+            at = count * dim + h
+            yield q[..., h * dim : (h + 1) * dim], q[..., at : at + 1]

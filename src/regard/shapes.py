@@ -38,13 +38,18 @@ class AttentionShape:
 
     @classmethod
     def of(
-        cls, query: Sequence[int], key: Sequence[int], value: Sequence[int] | None = None
+        cls,
+        query: Sequence[int],
+        key: Sequence[int],
+        value: Sequence[int] | None = None,
+        dot: bool = True,
     ) -> AttentionShape:
-        """Read the sizes off the given shapes; ShapeError says which ones do not fit."""
+        """Read the sizes off the given shapes; ShapeError says which ones do not fit. Scores that
+        are no dot products have queries and keys of different dims."""
         query, key = tuple(query), tuple(key)
         given = (query, key) if value is None else (query, key, tuple(value))
         value = (*key[:-1], 0) if value is None else tuple(value)
-        _check_axes(query, key, value, given)
+        _check_axes(query, key, value, given, dot)
         headless = len(query) == 2
         heads, key_heads = (1, 1) if headless else (query[-3], key[-3])
         _check_heads(heads, key_heads, given)
@@ -77,13 +82,13 @@ def _wrong(given: _Given, why: str) -> ShapeError:
 
 
 def _check_axes(
-    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], given: _Given
+    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], given: _Given, dot: bool
 ) -> None:
     if not 2 <= len(query) == len(key) == len(value):
         raise _wrong(
             given, "they need the same number of axes, at least two: (…, heads, tokens, dim)"
         )
-    if query[-1] != key[-1]:
+    if dot and query[-1] != key[-1]:
         raise _wrong(
             given, f"query dim {query[-1]} ≠ key dim {key[-1]}; the score is their dot product"
         )

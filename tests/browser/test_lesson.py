@@ -19,7 +19,7 @@ from regard.learn.steps import attend, softmax
 from regard.viewer.lesson import EXERCISES
 from regard.viewer.notebook import lesson_page
 
-STEPS = range(1, 10)
+STEPS = range(13)
 LESSONS = {
     "notes": Options("The cat sat"),
     "heads": Options("Rain fell softly", projections="random:7", heads=2, causal=True),
@@ -39,7 +39,7 @@ SHOWN = {
 def lesson(tab, tmp_path):
     """Opens a lesson from its file: the page, and Python's lesson."""
 
-    def open_lesson(options=LESSONS["notes"], place="", **how):
+    def open_lesson(options=LESSONS["notes"], place="step=1", **how):
         made = make_lesson(options)
         path = tmp_path / "lesson.html"
         path.write_text(lesson_page(made), encoding="utf-8")
@@ -422,6 +422,7 @@ def test_learn_web_serves_the_page(tab):
             assert select.select([it.stdout], [], [], 60)[0]
             page = tab(it.stdout.readline().strip())
             page.wait_for_selector("[data-part=learner-room]")
+            go_to(page, 1)
             same(matrix(page, "words"), make_lesson(LESSONS["notes"]).embedding.words)
         finally:
             it.terminate()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from regard.learn.grading import exercise_key, exercise_markdown
+from regard.learn.worksheets import make_sheet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTE = str(EXAMPLES / "first_note.md")
@@ -130,7 +131,10 @@ def test_csv_has_the_columns_a_teacher_needs(grade, folder, tmp_path):
     status, out, _ = grade(folder, "--csv", target)
     table = rows(target.read_text(encoding="utf-8"))
     assert status == 2 and "1 right, 1 wrong" in out
-    assert list(table[0]) == ["file", "verdict", "step", "cell", "given", "right", "cause"]
+    assert list(table[0]) == [
+        "file", "verdict", "step", "cell", "given", "right", "cause", "checked", "blank",
+    ]  # fmt: skip
+    assert (table[0]["checked"], table[0]["blank"]) == ("2", "0")
     assert [row["verdict"] for row in table] == ["right", "wrong", "unreadable"]
     assert (table[1]["step"], table[1]["given"], table[1]["right"]) == ("scaled", "2", "1")
     assert "not scaled" in table[1]["cause"] and "Atention" in table[2]["cause"]
@@ -286,3 +290,96 @@ def test_code_with_nothing_to_call_ends_with_2(grade, tmp_path):
     (tmp_path / "mine.py").write_text("x = 1\n")
     status, _, err = grade(tmp_path / "mine.py")
     assert status == 2 and "no attention to call" in err
+
+
+@pytest.fixture
+def course(tmp_path):
+    """Four who did not scale, one lab sheet, two right ones, one unreadable, and code."""
+    folder = tmp_path / "course"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"anna-{number}.json").write_text(WRONG)
+    (folder / "bob.json").write_text(RIGHT)
+    (folder / "carl.md").write_text(make_sheet(7, lab="masking").key, encoding="utf-8")
+    late = make_sheet(7, lab="masking").key.replace("[0.88 0.12 0.00]", "[0.12 0.02 0]")
+    (folder / "dora.md").write_text(late, encoding="utf-8")
+    (folder / "emil.md").write_text("## Atention\n[1 2]\n")
+    (folder / "fay.py").write_text(CODE.replace(" / np.sqrt(q.shape[-1])", ""))
+    return folder
+
+
+def test_a_mixed_class_is_one_table(grade, course):
+    _, out, _ = grade(course)
+    assert "right  lab masking, seed 7: 6 numbers checked" in out
+    assert "wrong at lab masking, answer 1: number 1, given 0.12, right 0.88; masked after" in out
+    assert "wrong at scaling" in out and out.endswith("2 right, 6 wrong, 1 unreadable.\n")
+
+
+def test_statistics_are_printed_without_names(grade, course):
+    status, out, err = grade(course, "--statistics")
+    assert (status, err) == (2, "")
+    assert out.startswith("9 submissions\n") and "First mistakes by step, of 6 wrong" in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "scaling: no scale 5 83%" in lines and "other causes (1) 1 17%" in lines
+    assert "anna" not in out and "0.12" not in out and "Atention" not in out and "mask" not in out
+    assert grade("--statistics", course)[1] == out
+
+
+def test_statistics_are_written_beside_the_table(grade, course, tmp_path):
+    status, out, _ = grade(course, "--statistics", tmp_path / "s.json")
+    document = json.loads((tmp_path / "s.json").read_text())
+    assert status == 2 and "anna-0.json" in out
+    assert document["submissions"] == 9
+    assert document["first_mistakes_by_step"][0] == {
+        "name": "scaling", "count": 5, "share": 0.8333,
+    }  # fmt: skip
+    grade(course, "--statistics", tmp_path / "s.csv", "--csv", tmp_path / "marks.csv")
+    counted = rows((tmp_path / "s.csv").read_text())
+    assert {row["table"] for row in counted} == {"verdict", "step", "cause"}
+    assert len(rows((tmp_path / "marks.csv").read_text())) == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--statistics", "s.xlsx"], "give a name that ends in .json or .csv"),
+        (["--statistics", "--json"], "all write to stdout"),
+        (["--statistics", "--csv", "-"], "all write to stdout"),
+        (
+            ["--statistics", NOTE.replace(".md", ".json").replace("first_note", "no/x")],
+            "--statistics",
+        ),
+        (["--for", "otter", "--statistics"], "leave out --json, --csv and --statistics"),
+    ],
+)
+def test_statistics_that_cannot_be_given_are_refused(grade, course, words, said):
+    status, out, err = grade(course, *words)
+    assert status == 2 and said in err and err.count("\n") == 1 and out == ""
+
+
+def test_statistics_replace_nothing_unasked(grade, course, tmp_path):
+    (tmp_path / "s.json").write_text("mine")
+    assert "exists already" in grade(course, "--statistics", tmp_path / "s.json")[2]
+    assert (tmp_path / "s.json").read_text() == "mine"
+    grade(course, "--statistics", tmp_path / "s.json", "--overwrite")
+    assert json.loads((tmp_path / "s.json").read_text())["submissions"] == 9
+
+
+def test_course_software_gets_python_alone(grade, tmp_path):
+    path = tmp_path / "sheet.md"
+    path.write_text(exercise_key(1), encoding="utf-8")
+    status, out, err = grade(path, "--for", "gradescope")
+    assert (status, out) == (2, "")
+    assert err == f"regard: --for gradescope takes one .py file; {path} is not Python\n"
+
+
+def test_partial_sheets_are_counted_apart(grade, tmp_path):
+    (tmp_path / "all.md").write_text(exercise_key(7), encoding="utf-8")
+    some = exercise_key(7).partition("## K")[0]
+    (tmp_path / "some.md").write_text(some, encoding="utf-8")
+    status, out, _ = grade(tmp_path)
+    assert status == 0 and out.splitlines()[-1] == "1 right, 1 right so far."
+    assert "some.md  right so far  6 cells checked, 45 blank" in out
+    assert "right so far" in grade(tmp_path, "--statistics")[1]
+    table = rows(grade(tmp_path, "--csv", "-")[1])
+    assert [(row["checked"], row["blank"]) for row in table] == [("51", "0"), ("6", "45")]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.learn import grading
+from regard.learn import worksheets
 
 
 def learn(*arguments: str):
@@ -35,8 +35,11 @@ def fails(shell):
 @pytest.fixture
 def exercises(monkeypatch):
     """Exercises that are told apart by their seed."""
-    monkeypatch.setattr(grading, "exercise_markdown", lambda seed: f"# Exercise {seed}")
-    monkeypatch.setattr(grading, "exercise_key", lambda seed: f"# Key {seed}")
+
+    def make_sheet(seed, **_):
+        return worksheets.Sheet(f"# Exercise {seed}", f"# Key {seed}")
+
+    monkeypatch.setattr(worksheets, "make_sheet", make_sheet)
 
 
 def matrices(tmp_path, **changes) -> str:
@@ -262,3 +265,11 @@ def test_the_lesson_needs_no_torch():
     command = [sys.executable, "-c", code, "learn", "The cat sat", "--block", "--heads", "2"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_terminal_without_the_letters_is_told_so():
+    refused = run("The cat sat", "--language", "zh", PYTHONIOENCODING="ascii")
+    assert refused.returncode == 2
+    assert b"--language zh: this terminal shows ASCII alone" in refused.stderr
+    spoken = run("The cat sat", "--language", "zh", PYTHONIOENCODING="utf-8")
+    assert "得分".encode() in spoken.stdout

@@ -91,11 +91,9 @@ def test_a_shell_completes_verbs_and_models():
         (["nosuchverb"], "no such command 'nosuchverb'", "regard"),
         (["lern"], "did you mean 'learn'", "regard"),
         (["--nope"], "no such option: --nope", "regard"),
-        (["learn", "--heads", "abc"], "invalid value for '--heads'", "regard learn"),
         (["learn", "--heads"], "'--heads' requires", "regard learn"),
         (["learn", "a", "b"], "unexpected extra argument", "regard learn"),
         (["learn", "--nope"], "no such option: --nope", "regard learn"),
-        (["scaling", "--rows", "x"], "invalid value for '--rows'", "regard scaling"),
         (["grade"], "missing argument 'FILE'", "regard grade"),
         (["doctor", "x"], "unexpected extra argument", "regard doctor"),
     ],
@@ -113,6 +111,21 @@ def test_wrong_values_are_one_line_without_a_hint(shell):
     status, out, err = shell("learn", "a", "--heads", "3")
     assert (status, out) == (2, "")
     assert err.startswith("regard: --heads 3") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["learn", "a", "--d-v", "x"], "--d-v x: give a whole number"),
+        (["learn", "--heads", "abc"], "--heads abc: give a whole number"),
+        (["learn", "a", "--heads=abc"], "--heads: give a whole number"),
+        (["learn", "a", "--next", "--temperature", "warm"], "--temperature warm: give a number"),
+        (["scaling", "--rows", "x"], "--rows x: give a whole number"),
+        (["grade", "a.py", "--timeout", "long"], "--timeout long: give a number"),
+    ],
+)
+def test_a_word_in_place_of_a_number_is_one_plain_line(shell, words, said):
+    assert shell(*words) == (2, "", f"regard: {said}\n")
 
 
 @pytest.mark.parametrize("verb", ["learn", "scaling", "grade", "doctor"])

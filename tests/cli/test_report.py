@@ -156,3 +156,29 @@ def test_a_recording_of_nothing_is_one_line(fails, tmp_path):
     with Writer(tmp_path / "empty.regard") as writer:
         writer.note({"contents": CONTENTS})
     assert "nothing was recorded yet" in fails(tmp_path / "empty.regard")
+
+
+# ── what an eviction would drop ──────────────────────────────────────────────────────────────
+
+
+def test_an_eviction_says_which_keys_go_and_what_is_lost(report, file):
+    status, out, err = report(file, "--top", 0, "--evict", "observed", "--budget", 0.5)
+    assert (status, err) == (0, "")
+    assert "eviction by observed, budget 0.5" in out and "80 of 160" in out
+    assert "L0" in out and "dropped by every head" in out
+    status, out, err = report(file, "--json", "--evict", "snapkv", "--budget", 90, "--recent", 20)
+    told = json.loads(out)["eviction"]
+    assert (told["by"], told["budget"], told["recent"]) == ("snapkv", 90, 20)
+    for layer in told["layers"]:
+        assert (layer["keys"], layer["kept"], len(layer["lost"])) == (160, 90, len(KINDS))
+        assert all(sum(b - a for a, b in ranges) == 70 for ranges in layer["gone"])
+        assert all(0 <= share <= 1 for share in layer["lost"] + layer["lost_last"])
+    status, out, _ = report(file, "--markdown", "--evict", "tova")
+    assert status == 0 and "```text\neviction by tova" in out
+
+
+def test_evictions_that_cannot_be_are_refused(fails, file, tmp_path):
+    assert "give one of h2o, kvzip, observed, snapkv, tova" in fails(file, "--evict", "lru")
+    assert "a number of keys, or a share" in fails(file, "--evict", "h2o", "--budget", "half")
+    assert "which always stay" in fails(file, "--evict", "h2o", "--budget", 0.1)
+    assert "as text, Markdown or JSON" in fails(file, "--evict", "h2o", "-o", tmp_path / "a.html")

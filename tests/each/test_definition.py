@@ -22,11 +22,15 @@ from regard.summary import (
     Received,
     Top,
     Visible,
+    Weighted,
 )
 from regard.testing import Case, poisoned_memory
 
 NUMBERS = (Entropy(), MaxScore(), MaxLogit(), Concentration(), Distance(), Visible())
-REGIONS = (Pooled(7), Pooled(16), Pooled(40, "max"), Received(), Received(9, "visible"))
+REGIONS = (
+    Pooled(7), Pooled(16), Pooled(40, "max"), Received(), Received(9, "visible"),
+    Received(how="max"), Received(9, groups="max", how="max"),
+)  # fmt: skip
 if DEVICE == "cuda":
     REGIONS += (Pooled(80),)  # wider than the kernels' tiles
 HALF = (torch.bfloat16, torch.float16)
@@ -44,6 +48,16 @@ def marks(case: Case) -> tuple[Matching, Matching]:
     return Matching(q, k), Matching((q + each) % 3, (k + 2 * each) % 3)
 
 
+@lru_cache(maxsize=16)
+def weightings(case: Case, dtype: torch.dtype) -> tuple[Weighted, ...]:
+    """One number a query, of either sign and 0 among them; one a head and query."""
+    by = torch.linspace(-0.5, 2, case.queries, dtype=dtype, device=DEVICE)
+    by = torch.where(torch.arange(case.queries, device=DEVICE) % 5 == 0, 0, by)
+    each = by.abs() * torch.arange(1, case.heads + 1, device=DEVICE)[:, None]
+    asked = Received(), Received(9, how="mean"), Received(how="max")
+    return *(Weighted(one, by) for one in asked), Weighted(Received(7, how="max"), each)
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("case", HERE, ids=lambda case: case.name)
 def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: str) -> None:
@@ -52,7 +66,8 @@ def test_output_and_statistics(case: Case, dtype: torch.dtype, implementation: s
     shape = right.call.shape
     with poisoned_memory():
         a = attend(inputs, implementation)
-        found: dict[Any, Any] = a.summarize(*NUMBERS, *REGIONS, Offsets(), *marks(case))
+        weighted = weightings(case, a.dtype)
+        found: dict[Any, Any] = a.summarize(*NUMBERS, *REGIONS, Offsets(), *marks(case), *weighted)
         x = torch.linspace(-1, 1, case.keys, dtype=a.dtype, device=DEVICE)
         y = torch.linspace(-1, 1, case.queries, dtype=a.dtype, device=DEVICE)
         products = a @ x, a.T @ y

@@ -22,6 +22,9 @@ QUESTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
     "scores": lambda a: _finite(a.scores[..., :2, :]),
     "received": lambda a: a.received(),
     "received by some": lambda a: a.received(7, per="visible", groups="mean"),
+    "received, weighted": lambda a: a.received(
+        9, how="mean", weighted_by=_ramp(-1, 2, a.shape[-2], a)
+    ),
     "product": lambda a: a @ _ramp(-1, 1, a.shape[-1], a),
     "transposed product": lambda a: a.T @ _ramp(-1, 1, a.shape[-2], a),
 }

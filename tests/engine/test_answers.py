@@ -14,6 +14,7 @@ from regard.engine.backend import ColumnAnswers, RowAnswers, Sweeps
 from regard.engine.backends.tiled import TiledSweeps
 from regard.engine.call import Call, RowState
 from regard.summary import (
+    ColumnSums,
     Concentration,
     Distance,
     Entropy,
@@ -54,11 +55,10 @@ class Apart(TiledSweeps):
         state: RowState,
         chosen: Tensor | None,
         y: Tensor | None,
-        seen: bool,
-        offsets: bool = False,
+        asked: ColumnSums = ColumnSums(),  # noqa: B008
     ) -> ColumnAnswers:
-        self.said.append(("columns", chosen is not None, seen, offsets))
-        return super().columns(call, state, chosen, y, seen, offsets)
+        self.said.append(("columns", chosen is not None, *asked[1:3]))
+        return super().columns(call, state, chosen, y, asked)
 
 
 class Together(Apart):
@@ -69,14 +69,13 @@ class Together(Apart):
         call: Call,
         output: bool,
         measures: tuple[Summary, ...],
-        seen: bool,
-        offsets: bool,
+        asked: ColumnSums,
         given: RowState | None,
     ) -> tuple[RowAnswers, ColumnAnswers]:
-        self.said.append(("together", *measures, seen, offsets))
+        self.said.append(("together", *measures, *asked[1:3]))
         found = TiledSweeps.rows(self, call, output, measures, given)
         state = given or found.state
-        return found, TiledSweeps.columns(self, call, state, None, None, seen, offsets)
+        return found, TiledSweeps.columns(self, call, state, None, None, asked)
 
 
 def tensors() -> list[Tensor]:
@@ -142,6 +141,14 @@ def test_mass_and_maps_afterwards(sweeps: Apart) -> None:
         assert sweeps.said == [("together", MAP, LARGEST, True, True)]
     else:
         assert sweeps.said == [("rows", MAP, LARGEST), ("columns", False, True, True)]
+
+
+def test_the_largest_comes_with_the_mass(sweeps: Apart) -> None:
+    most = Received(how="max")
+    a = run()
+    sweeps.said.clear()
+    expect_defined(a.summarize(MASS, most), MASS, most)
+    assert sweeps.said == [("columns", False, False, False)], "one sweep"
 
 
 @pytest.mark.parametrize("known", [MASS, MAP], ids=repr)

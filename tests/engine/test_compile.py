@@ -71,7 +71,21 @@ def everything_at_once(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
 
 def columns(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
     a = regard.attend(q, k, v, mask=regard.Window(4))
-    return [a.received(), a.received(3, per="visible", groups="mean")]
+    by = torch.arange(q.shape[-2]) / 5 - 1
+    return [
+        a.received(), a.received(3, per="visible", groups="mean"),
+        a.received(how="mean", weighted_by=by), a.received(4, weighted_by=by),
+    ]  # fmt: skip
+
+
+def largest_of_columns(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+    a = regard.attend(q.detach(), k.detach(), v, mask=regard.Causal())
+    by = torch.arange(q.shape[-2]) / 5 - 1
+    return [
+        a.output,
+        a.received(how="max").detach(),
+        a.received(how="max", weighted_by=by).detach(),
+    ]
 
 
 def slices(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
@@ -114,7 +128,7 @@ def replayed(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
 
 FUNCTIONS = [
     output_and_entropy, padded, hidden_by_a_table, everything_at_once, columns, slices, products,
-    numbers, torchs_twin, replayed,
+    numbers, torchs_twin, replayed, largest_of_columns,
 ]  # fmt: skip
 
 
@@ -319,9 +333,10 @@ def _dropped_rows(g: dict[str, Any]) -> Arguments:
 
 def _columns(g: dict[str, Any]) -> Arguments:
     chosen = torch.arange(5) > 1
-    spec = g["spec"].asking(seen=True, offsets=True)
+    spec = g["spec"].asking(seen=True, offsets=True, largest=True)
     y = torch.randn(*g["q"].shape[:-1], 2).double().requires_grad_()
-    return g["q"], g["k"], g["arrays"], g["state"], chosen, y, spec
+    by = torch.rand(*g["q"].shape[:-1]).double().requires_grad_()
+    return g["q"], g["k"], g["arrays"], g["state"], chosen, y, spec, by
 
 
 def _cells(g: dict[str, Any]) -> Arguments:

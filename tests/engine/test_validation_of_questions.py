@@ -61,7 +61,9 @@ QUESTIONS: list[Refusal] = [
         for n in ("x", 1.5, [1.5], {1}, True)
     ),
     ("per", lambda: A.received(per="mean"), InputError, "per='mean'); give 'sum' or 'visible'"),
-    ("groups", lambda: A.received(groups="max"), InputError, "give None, 'sum' or 'mean'"),
+    ("groups", lambda: A.received(groups="all"), InputError, "give None, 'sum', 'mean' or 'max'"),
+    ("how", lambda: A.received(how="min"), InputError, "give 'sum', 'mean' or 'max'"),
+    ("how per", lambda: A.received(how="max", per="visible"), InputError, "is not divided"),
     ("a name", lambda: A.summarize("entropy"), InputError, "'entropy' is not a summary; give e.g."),
     ("a class", lambda: A.summarize(regard.Entropy), InputError, "is not a summary"),
     ("row 9", lambda: A.rows(9), InputError, "does not fit a matrix of shape (2, 4, 5, 7)"),

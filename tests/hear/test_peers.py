@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import regard
+from regard.axes import Axis, Grid
 from regard.errors import InputError, RegardWarning
 
 
@@ -92,3 +93,15 @@ def test_the_sentences_of_a_sentence_transformer() -> None:
         "[CLS] the tide rises . [SEP]",
     ]
     assert rec.stacks == {"": (6, 12)} and rec.unheard == ()
+
+
+def test_timm_tells_its_grids() -> None:
+    create = package("timm").create_model
+    plain = create("vit_tiny_patch16_224", img_size=64).eval()
+    dino = create("vit_small_patch14_reg4_dinov2", img_size=56).eval()
+    siglip = create("vit_base_patch16_siglip_224", img_size=64).eval()
+    names = ("class", *(f"register {n}" for n in (1, 2, 3, 4)))
+    wanted = (Grid(4, 4, prefix=1, names=("class",)), Grid(4, 4, prefix=5, names=names), Grid(4, 4))
+    for model, side, grid in zip((plain, dino, siglip), (64, 56, 64), wanted, strict=True):
+        found = recorded(model, torch.randn(1, 3, side, side))
+        assert found["L0H0"].key_axis == Axis((grid,))

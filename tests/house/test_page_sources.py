@@ -45,6 +45,15 @@ def test_an_upward_import_is_seen(web, line):
     assert upward_imports(web) == ["src/maths/dot.ts: maths may not import learner"]
 
 
+def test_only_types_come_from_outside(web):
+    room = web / "src" / "learner" / "Room.tsx"
+    room.write_text('import type table from "../../../elsewhere/en.json";\n')
+    assert upward_imports(web) == []
+    room.write_text('import table from "../../../elsewhere/en.json";\n')
+    (wrong,) = upward_imports(web)
+    assert "types alone" in wrong
+
+
 def test_a_hole_is_seen(web):
     (web / "src" / "maths" / "dot.ts").write_text("element.innerHTML = token;\n")
     assert forbidden_words(web) == [

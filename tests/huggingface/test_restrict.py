@@ -156,3 +156,14 @@ def test_eager_adds_booleans_to_its_scores() -> None:
 def test_a_window_of_0_is_none() -> None:
     assert restriction(None, SQUARE, causal=True, window=0).mask == Causal("start")
     assert restriction(None, SQUARE, causal=False, window=0).mask is None
+
+
+def test_one_token_after_a_compressed_cache_sees_what_is_left() -> None:
+    """Masks are made for the first layer; a press may leave other layers more keys, or fewer."""
+    made = regard_mask(2, 1, 9, q_offset=8)
+    for keys in (5, 12):
+        assert seen(made, CallSize(2, 1, keys)).all()
+    padded = regard_mask(2, 1, 9, q_offset=8, attention_mask=torch.arange(9)[None] > 1)
+    for mask in (padded, regard_mask(2, 2, 9, q_offset=7)):
+        with pytest.raises(UnavailableError, match="the mask speaks of"):
+            restriction(mask, CallSize(2, mask.shape[2], 5), causal=True)

@@ -19,7 +19,9 @@ from regard.learn.text import (
     padded,
     printable,
     quoted,
+    right_aligned,
     short_indices,
+    wrapped,
 )
 
 
@@ -149,3 +151,26 @@ def test_short_indices_are_few_and_end_with_the_last(count, most):
     assert kept == sorted(set(kept))
     assert not count or (kept[0] == 0 and kept[-1] == count - 1)
     assert count > most or kept == list(range(count))
+
+
+@pytest.mark.parametrize("width", [20, 33, 60])
+def test_chinese_is_wrapped_by_cells(width):
+    text = (
+        "注意力让文本中的每个词元（包括自己）从其他词元那里取得一些信息：Q = X @ w_q，与笔记相同。"
+    )
+    lines = wrapped(text, width)
+    assert max(map(cells, lines)) <= width
+    assert len(lines) >= cells(text) // width
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert not any(line[0] in "，。：）" or line[-1] == "（" for line in lines)
+
+
+def test_words_are_wrapped_whole():
+    assert wrapped("ab cd-ef gh", 5, break_long_words=False) == ["ab", "cd-ef", "gh"]
+    assert wrapped("猫 abcdefgh 猫", 6) == ["猫", "abcdefgh", "猫"]
+    assert wrapped("", 20) == []
+
+
+def test_aligned_by_cells():
+    assert right_aligned("合计", 6) == "  合计"
+    assert right_aligned("sum", 2) == "sum"

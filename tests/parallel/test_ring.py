@@ -245,7 +245,7 @@ COLUMN_CASES = [
 ]  # fmt: skip
 MINE: tuple[Received, ...] = (
     Received(), Received(7), Received(per="visible"), Received(range(2, 50, 3), groups="mean"),
-    Received([0, -1], "visible", "sum"),
+    Received([0, -1], "visible", "sum"), Received(how="max"), Received(7, groups="max", how="max"),
 )  # fmt: skip
 OF_THE_MATRIX: tuple[Summary, ...] = (
     Pooled(), Pooled(8), Pooled(7, "max"), Pooled(100), Offsets(),
@@ -316,6 +316,19 @@ def _wrong_question(queries: Any) -> str:
 
 def test_queries_that_do_not_exist_are_refused_on_every_rank() -> None:
     assert all("query 99 does not exist" in message for message in run(2, _wrong_question, [99]))
+
+
+def _weighted() -> str:
+    a, _ = ring_of("causal", torch.float32, "even")
+    try:
+        a.received(weighted_by=torch.ones(a.shape[-2] * 2))
+    except regard.errors.RegardError as error:
+        return str(error)
+    return ""
+
+
+def test_weights_of_queries_are_refused_on_every_rank() -> None:
+    assert all("not weighted" in said or "Weighted(by)" in said for said in run(2, _weighted))
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,9 @@ ROWS = (
     regard.Entropy(), regard.MaxScore(), regard.MaxLogit(), regard.Concentration(),
     regard.Distance(), Visible(), regard.Top(5),
 )  # fmt: skip
-KEYS = (regard.Received(), regard.Received(1, "visible", "mean"))
+KEYS = (
+    regard.Received(), regard.Received(1, "visible", "mean"), regard.Received(how="max"),
+)  # fmt: skip
 
 
 def _shards(kind: str, tokens: int, world: int) -> Shards:

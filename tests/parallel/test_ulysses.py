@@ -26,6 +26,7 @@ ROWS: tuple[regard.summary.Summary, ...] = (
 KEYS = (
     regard.Received(), regard.Received(1), regard.Received(per="visible"),
     regard.Received([0, -1], "visible", "sum"), regard.Received(groups="mean"),
+    regard.Received(how="max"), regard.Received(2, groups="max", how="max"),
 )  # fmt: skip
 OF_THE_MATRIX = (regard.Pooled(7), regard.Pooled(), regard.Offsets())
 HEADS = [(4, 2), (5, 5), (6, 2), (8, 1), (2, 2), (6, 3), (3, 1)]
@@ -109,7 +110,7 @@ def test_heads_need_not_divide(world: int, heads: tuple[int, int]) -> None:
 # ── gradients ────────────────────────────────────────────────────────────────────────────────
 
 LEARNT = ("output", "lse", "Entropy()", "top", "peak", "Received(queries=None, per='sum', "
-          "groups=None)", "normalized", "sink")  # fmt: skip
+          "groups=None, how='sum')", "normalized", "sink")  # fmt: skip
 
 
 def _loss(results: dict[str, Tensor], asked: str, positions: Tensor, tokens: int) -> Tensor:

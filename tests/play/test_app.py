@@ -97,7 +97,7 @@ def test_its_heads_its_rollout_and_its_lesson(client):
     )
     np.testing.assert_allclose(weights[5], np.frombuffer(own.content, "<f4"), atol=1e-4)
     assert (real["row"], real["causal"]) == (5, True)
-    assert f"{weights[5, 2]:.3f}"[:4] in real["words"]
+    assert f"{weights[5, 2]:.3f}"[:4] in real["words"]["values"]["weight"]
 
 
 def test_it_can_be_saved_and_opened(client, tmp_path):

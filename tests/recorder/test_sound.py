@@ -13,9 +13,18 @@ import torch
 
 import regard
 from real_models import minilm, whisper
+from regard.axes import Axis, Frames
 from regard.errors import FileError, InputError
 from regard.recorder.plan import Choice
-from regard.recorder.sound import check_reads_sound, clips, drive_clip, plans_for, read_sound
+from regard.recorder.sound import (
+    check_reads_sound,
+    clips,
+    drive_clip,
+    plans_for,
+    read_sound,
+    spectrogram,
+    spectrum,
+)
 
 RATE = 16_000
 
@@ -81,6 +90,10 @@ def test_clips_of_whisper_are_prompts_and_their_weights_those_of_eager(tmp_path:
         for clip, plan in zip(parts, plans, strict=True):
             drive_clip(recorder, clip, 4, plan)
     first, second = recorder.recording.prompts
+    assert first.axes("encoder.L0")[0] == Axis((Frames(1500, 0.02),))
+    assert second.axes("cross.L0")[1] == Axis((Frames(1500, 0.02, start=30.0),))
+    assert [p.note.facts["sound"]["seconds"] for p in (first, second)] == [30.0, 1.5]
+    assert [p.pictures[0].width for p in (first, second)] == [1024, 150]
     assert [first.title, second.title] == [clip.title for clip in parts]
     ids = torch.tensor([first.ids.tolist()])
     loaded.model.set_attn_implementation("eager")
@@ -93,3 +106,21 @@ def test_clips_of_whisper_are_prompts_and_their_weights_those_of_eager(tmp_path:
         loaded.model.set_attn_implementation("sdpa")
     head = first["cross.L2H3"]
     np.testing.assert_allclose(head[:, :], right[2][0, 3, : len(head[:, 0])].numpy(), atol=2e-5)
+
+
+def test_a_spectrogram_has_low_tones_below_and_the_sound_alone() -> None:
+    bands = np.zeros((8, 4000), np.float32)
+    bands[1, :1000] = 3.0  # the second lowest band
+    bands[:, 2000:] = 9.0  # behind the sound's end
+    drawn = spectrogram(bands, 0.5)
+    assert drawn.shape == (8, 1024)
+    assert drawn[6, :500].min() == 255 and drawn[6, 520:].max() == 0
+    assert drawn[:6].max() == drawn[7].max() == 0
+    np.testing.assert_array_equal(spectrogram(bands[:, :100], 1.0)[6], np.full(100, 255))
+
+
+def test_the_spectrum_of_samples_is_loudest_at_their_tone() -> None:
+    found = spectrum(_tone(0.5, RATE, pitch=2000.0))
+    assert found.shape[0] == 201 and set(found.argmax(0).tolist()) == {50}  # of 40 Hz each
+    assert found.max() - found.min() <= 8.0
+    assert spectrum(np.zeros(10, np.float32)).shape == (201, 1)

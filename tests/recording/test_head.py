@@ -28,6 +28,7 @@ from regard.summary import (
     Received,
     Top,
     Visible,
+    Weighted,
 )
 from regard.testing.recordings import Chunk, WrittenPlace, write_recording
 
@@ -120,6 +121,12 @@ MEASURES: dict[str, tuple[Callable[[Head], Any], Callable[..., Any]]] = {
     "concentration": (lambda h: h.concentration(), Concentration().define),
     "received": (lambda h: h.received(), Received().define),
     "received by eye": (lambda h: h.received(per="visible"), Received(None, "visible").define),
+    "largest received": (lambda h: h.received(how="max"), Received(how="max").define),
+    "largest received of 7": (lambda h: h.received(7, how="max"), Received(7, how="max").define),
+    "received, weighted": (
+        lambda h: h.received(9, how="mean", weighted_by=np.arange(h.shape[0]) - 9),
+        lambda m, s: Weighted(Received(9, how="mean"), torch.arange(s.queries) - 9).define(m, s),
+    ),
     "received of 7": (lambda h: h.received(7, "visible"), Received(7, "visible").define),
     "received of some": (lambda h: h.received(slice(0, 50, 3)), Received(slice(0, 50, 3)).define),
     "pooled": (lambda h: h.pooled(), Pooled().define),
@@ -404,7 +411,8 @@ def test_who_it_is(head):
         (lambda h: h.pooled(2**40), InputError, "whole number from 1 to"),
         (lambda h: h.pooled(how="sum"), InputError, "'mean' or 'max'"),
         (lambda h: h.received(per="all"), InputError, "'sum' or 'visible'"),
-        (lambda h: h.received(groups="all"), InputError, "'sum' or 'mean'"),
+        (lambda h: h.received(groups="all"), InputError, "'sum', 'mean' or 'max'"),
+        (lambda h: h.received(weighted_by=np.ones(3)), ShapeError, "Weighted"),
         (lambda h: h.received(0), InputError, "n ≥ 1"),
         (lambda h: h.received([700]), InputError, "query 700 does not exist"),
         (lambda h: h.received([0.5]), InputError, "whole-number indices"),

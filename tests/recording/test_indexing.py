@@ -81,4 +81,4 @@ def test_one_cell_costs_one_tile(head, monkeypatch):
         Block, "_product", lambda self, *a: shapes.append((self.rows.size, *a)) or product(self, *a)
     )
     assert head[80, 120] == head.dense()[80, 120]
-    assert shapes[0] == (1, 0, 1)
+    assert shapes[0] == (1, 0, 128)  # one row, from key 0, one lane

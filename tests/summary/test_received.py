@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import InputError
+from regard.errors import DTypeError, InputError
 from regard.shapes import AttentionShape
-from regard.summary import Received
+from regard.summary import Received, Weighted
 from regard.summary.columns import query_indices
 
 CPU = torch.device("cpu")
@@ -128,8 +128,46 @@ def test_a_slice_is_of_whole_numbers_and_steps() -> None:
 def test_the_words_are_checked() -> None:
     with pytest.raises(InputError, match=r"Received\(per='mean'\); give 'sum' or 'visible'"):
         Received(per="mean")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"Received\(groups='max'\); give None, 'sum' or 'mean'"):
-        Received(groups="max")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"groups='all'\); give None, 'sum', 'mean' or 'max'"):
+        Received(groups="all")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"Received\(how='least'\); give 'sum', 'mean' or 'max'"):
+        Received(how="least")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the largest weight is not divided"):
+        Received(per="visible", how="max")
+
+
+def test_both_spellings_of_the_mean_are_equal() -> None:
+    assert Received(4, how="mean") == Received(4, "visible") == Received(4, "visible", how="sum")
+    assert Received(how="mean") != Received() != Received(how="max")
+
+
+def test_the_largest_weight() -> None:
+    assert received(how="max") == [[1.0, 0.5], [1.0, 0.75]]
+    assert received([], how="max") == [[0.0, 0.0], [0.0, 0.0]]
+    assert received(how="max", groups="max") == [[1.0, 0.75]]
+
+
+def weighted(by: list[Any], *given: Any, **named: Any) -> list[list[float]]:
+    summary = Weighted(Received(*given, **named), torch.tensor(by))
+    return summary.define(SimpleNamespace(weights=WEIGHTS, visible=VISIBLE), SHAPE).tolist()
+
+
+def test_queries_are_weighted_before_they_are_reduced() -> None:
+    assert weighted([2.0, 4.0]) == [[4.0, 2.0], [3.0, 3.0]]
+    assert weighted([2.0, 4.0], how="mean") == [[2.0, 2.0], [1.5, 3.0]]
+    assert weighted([2.0, 6.0], how="max") == [[3.0, 3.0], [2.0, 4.5]]
+    assert weighted([-1.0, -1.0], how="max") == [[0.0, 0.0], [0.0, 0.0]], "hidden cells count 0"
+    assert weighted([[1.0, 0.0], [0.0, 4.0]], groups="sum") == [[2.0, 3.0]]
+    assert weighted([3.0], [1]) == [[1.5, 1.5], [0.75, 2.25]], "one number for all"
+
+
+def test_weights_of_queries_are_numbers() -> None:
+    with pytest.raises(DTypeError, match="one number per query"):
+        Weighted(Received(), [1.0, 2.0])  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match=r"torch\.bool"):
+        Weighted(Received(), torch.tensor([True]))
+    with pytest.raises(InputError, match=r"give regard\.Received"):
+        Weighted(torch.ones(2), torch.ones(2))  # type: ignore[arg-type]
 
 
 def test_the_same_queries_are_the_same_summary() -> None:

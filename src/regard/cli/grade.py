@@ -7,16 +7,33 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from regard.cli.terminal import print_lines, results, write, write_json
+from regard.cli.terminal import advancing, print_lines, results, write, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from regard.learn.grading import Graded
     from regard.learn.programs import GradedCode
+    from regard.learn.worksheets import GradedSheet
+
+    Submitted: TypeAlias = Graded | GradedSheet | GradedCode
 
 _SUFFIXES = (".md", ".json", ".py")
+_STATISTICS = (".json", ".csv")
+
+
+def with_values(words: Sequence[str]) -> list[str]:
+    """`--statistics` may stand alone: then it prints, which is spelt `--statistics -`."""
+    out: list[str] = []
+    for at, word in enumerate(words):
+        out.append(word)
+        following = words[at + 1] if at + 1 < len(words) else "--"
+        is_input = Path(following).suffix.lower() not in _STATISTICS and Path(following).exists()
+        if word == "--statistics" and (is_input or (following[:1] == "-" and following != "-")):
+            out.append("-")
+    return out
 
 
 def grade(
@@ -26,7 +43,13 @@ def grade(
     csv: str | None = typer.Option(
         None, "--csv", metavar="OUT.csv|-", help="Write one row per file, to a file or to stdout."
     ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace OUT.csv if it exists."),
+    statistics: str | None = typer.Option(
+        None,
+        "--statistics",
+        metavar="[OUT.json|OUT.csv]",
+        help="Print anonymous statistics of the most frequent first mistakes, or write them.",
+    ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
     as_json: bool = typer.Option(False, "--json", help="Print the verdicts as JSON."),
     entry: str = typer.Option(
         "", "--entry", metavar="NAME", help="The function or class to grade in Python files."
@@ -46,7 +69,8 @@ def grade(
     A Python file contains attention as a function or a class, in numpy or torch. It runs in a
     process of its own, with limits, beside the definition on small inputs.
 
-    A Markdown or JSON file contains any of these steps, each as a heading followed by rows
+    A Markdown file may be a sheet of `regard learn --exercise`, filled in. Any other Markdown or
+    JSON file contains any of these steps, each as a heading followed by rows
     (tables, brackets, tuples, LaTeX, plain numbers), or as JSON: tokens, embeddings, w_q, w_k,
     w_v, Q, K, V, scores, scaled, masked, weights, output. Unreadable lines with numbers are
     listed. The exit status is 0 if everything is right, 1 if something is wrong or unreadable, 2
@@ -58,7 +82,8 @@ def grade(
         raise InputError("--json and --csv - both write to stdout; give --csv a file name")
     if csv and csv != "-":
         check_free(Path(csv), overwrite=overwrite)
-    _check_course(course, as_json, csv)
+    _check_statistics(statistics, overwrite=overwrite, stdout_is_taken=as_json or csv == "-")
+    _check_course(course, as_json, csv or statistics)
     graded = _graded(_expand(files), entry, timeout)
     if course:
         _write_course(course, graded)
@@ -67,23 +92,63 @@ def grade(
         raise InputError(f"{graded[0].name}: {graded[0].problem}")
     if csv:
         _write_csv(csv, graded, overwrite)
+    if statistics:
+        _write_statistics(statistics, graded, overwrite)
     if as_json:
         _write_json(graded)
-    elif csv != "-":
+    elif "-" not in (csv, statistics):
         _write_report(graded)
     raise typer.Exit(max(one.exit_code for one in graded))
 
 
-def _graded(paths: list[Path], entry: str, timeout: float) -> list[Graded | GradedCode]:
-    """Code in child processes, all at once; hand calculations here."""
-    from regard.learn.grading import grade_file
+def _graded(paths: list[Path], entry: str, timeout: float) -> list[Submitted]:
+    """Code in child processes, as many at once as there are cores; hand calculations here."""
     from regard.learn.programs import grade_code
+    from regard.learn.worksheets import grade_written
 
     code = [path for path in paths if path.suffix.lower() == ".py"]
     if entry and not code:
         raise InputError("--entry chooses a function or class of a .py file; none is given")
-    done = dict(zip(code, grade_code(code, entry, timeout), strict=True))
-    return [done.get(path) or grade_file(path) for path in paths]
+    with advancing("grading") as advance:
+        ran = grade_code(code, entry, timeout, lambda count: advance(count, len(paths)))
+        done: dict[Path, Submitted] = dict(zip(code, ran, strict=True))
+        for path in paths:
+            if path not in done:
+                done[path] = grade_written(path)
+                advance(len(done), len(paths))
+    return [done[path] for path in paths]
+
+
+def _check_statistics(out: str | None, *, overwrite: bool, stdout_is_taken: bool) -> None:
+    from regard.files import check_free, shown
+
+    if out == "-" and stdout_is_taken:
+        raise InputError(
+            "--statistics and --json or --csv - all write to stdout; give --statistics a file name"
+        )
+    if out and out != "-":
+        if Path(out).suffix.lower() not in _STATISTICS:
+            raise InputError(
+                f"--statistics {shown(out)}: not a kind of file this writes; give a name that ends "
+                f"in {' or '.join(_STATISTICS)}, or nothing to print them"
+            )
+        check_free(Path(out), overwrite=overwrite)
+
+
+def _write_statistics(out: str, graded: list[Submitted], overwrite: bool) -> None:
+    import json
+
+    from regard.files import write_text
+    from regard.learn.grading import statistics
+
+    counted = statistics(graded)
+    if out == "-":
+        print_lines(results(), counted.lines())
+        return
+    text = json.dumps(counted.as_dict(), indent=2) + "\n"
+    if Path(out).suffix.lower() == ".csv":
+        text = counted.as_csv()
+    write_text(Path(out), text, "--statistics", overwrite=overwrite)
 
 
 def _check_course(course: str, as_json: bool, csv: str | None) -> None:
@@ -92,14 +157,16 @@ def _check_course(course: str, as_json: bool, csv: str | None) -> None:
     if course and course not in FORMATS:
         raise InputError(f"--for '{course}' is not known; use {', '.join(FORMATS)}")
     if course and (as_json or csv):
-        raise InputError("--for writes JSON of its own; leave out --json and --csv")
+        raise InputError("--for writes JSON of its own; leave out --json, --csv and --statistics")
 
 
-def _write_course(course: str, graded: list[Graded | GradedCode]) -> None:
+def _write_course(course: str, graded: list[Submitted]) -> None:
     from regard.learn.programs import GradedCode, as_format
 
-    if len(graded) != 1 or not isinstance(graded[0], GradedCode):
+    if len(graded) != 1:
         raise InputError(f"--for {course} takes one .py file; {len(graded)} files were given")
+    if not isinstance(graded[0], GradedCode):
+        raise InputError(f"--for {course} takes one .py file; {graded[0].name} is not Python")
     write_json(as_format(graded[0], course))
 
 
@@ -129,13 +196,13 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _write_json(graded: list[Graded | GradedCode]) -> None:
+def _write_json(graded: list[Submitted]) -> None:
     from regard.learn.grading import tally
 
     write_json({"summary": tally(graded), "files": [one.as_dict() for one in graded]})
 
 
-def _write_csv(out: str, graded: list[Graded | GradedCode], overwrite: bool) -> None:
+def _write_csv(out: str, graded: list[Submitted], overwrite: bool) -> None:
     import csv
     import io
 
@@ -156,21 +223,20 @@ def _harmless(row: dict[str, str]) -> dict[str, str]:
     """Words from a file that a spreadsheet would run as a formula are marked as text."""
     from regard.export.tables import harmless
 
-    numbers = ("given", "right")
+    numbers = ("given", "right", "checked", "blank")
     return {name: text if name in numbers else harmless(text) for name, text in row.items()}
 
 
-def _write_report(graded: list[Graded | GradedCode]) -> None:
-    from regard.learn.grading import full, one_line, tally
-    from regard.learn.programs import GradedCode
+def _write_report(graded: list[Submitted]) -> None:
+    from regard.learn.grading import Graded, full, one_line, tally
 
     console = results()
     if len(graded) == 1:
         only = graded[0]
-        print_lines(console, only.full() if isinstance(only, GradedCode) else full(only))
+        print_lines(console, full(only) if isinstance(only, Graded) else only.full())
         return
     width = min(max(len(one.name) for one in graded), 40)
     for one in graded:
-        line = one.one_line(width) if isinstance(one, GradedCode) else one_line(one, width)
+        line = one_line(one, width) if isinstance(one, Graded) else one.one_line(width)
         print_lines(console, [line])
     print_lines(console, [[], [(f"{tally(graded)}.", "bold")]])

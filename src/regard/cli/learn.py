@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.cli.exercises import Asked, check_suffix, give_exercise, save_texts
 from regard.cli.terminal import ascii_only, in_ascii, results, status, write, write_json
 from regard.errors import InputError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def learn(
+    context: typer.Context,
     sentence: str | None = typer.Argument(
         None, help='Words separated by spaces, such as "The cat sat".'
     ),
@@ -23,7 +25,11 @@ def learn(
         None, help="Row to work through: a word, or its position from 1. Default: the first."
     ),
     projections: str = typer.Option(
-        "identity", help="w_q, w_k, w_v: identity, random:SEED, or a JSON file."
+        "identity",
+        help="w_q, w_k, w_v: identity, random:SEED, by-hand (two heads for features), or a file.",
+    ),
+    vectors: str = typer.Option(
+        "notes", help="The words' vectors: notes, features (made by hand) or smollm2 (a model's)."
     ),
     embeddings: Path | None = typer.Option(
         None, help="JSON: a map from word to vector, or one vector per token."
@@ -37,6 +43,15 @@ def learn(
     block: bool = typer.Option(
         False, "--block", help="Continue with residual, layer norm and MLP."
     ),
+    next_word: bool = typer.Option(
+        False, "--next", help="Continue to the next word (with --block)."
+    ),
+    temperature: float = typer.Option(
+        1.0, help="With --next: below 1 favours the likeliest words, 0 takes the first."
+    ),
+    language: str | None = typer.Option(
+        None, help="en, de or zh. Default: English; a page follows the browser."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print every intermediate as JSON."),
     save: Path | None = typer.Option(
         None, help="Write FILE.html (the page), FILE.md or FILE.json instead."
@@ -49,8 +64,19 @@ def learn(
     open_page: bool = typer.Option(
         True, "--open/--no-open", help="With --web: open the browser, or only print the address."
     ),
-    exercise: int | None = typer.Option(
-        None, metavar="SEED", help="Create an exercise to solve by hand; each seed gives another."
+    exercise: str | None = typer.Option(
+        None,
+        metavar="SEED|FROM:TO",
+        help="Create an exercise to solve by hand; each seed gives another. A range, with --save "
+        "FOLDER, gives one each.",
+    ),
+    step: str | None = typer.Option(
+        None,
+        metavar="NAME|list",
+        help="The exercise asks for one step; those before it are filled in.",
+    ),
+    lab: str | None = typer.Option(
+        None, metavar="NAME|list", help="The exercise has the questions of one lab."
     ),
     key: bool = typer.Option(
         False, "--key", "--answers", help="Show the exercise's answers instead."
@@ -62,21 +88,27 @@ def learn(
     """
     from regard.learn import Options, make_lesson
 
-    if exercise is not None:
-        _exercise(exercise, sentence, save, key=key, as_json=as_json, overwrite=overwrite)
+    is_exercise = exercise is not None or step is not None or lab is not None
+    _check_options(_given(context), is_exercise=is_exercise, next_word=next_word, web=web)
+    if is_exercise:
+        asked = Asked(exercise, step, lab, language or "en")
+        if sentence is not None:
+            status().print("an exercise brings its own sentence; the one given is not used")
+        give_exercise(asked, save, key=key, as_json=as_json, overwrite=overwrite)
         return
     if key:
         raise InputError("--key shows the answers of an exercise; give --exercise SEED with it")
     if sentence is None:
         raise InputError('no sentence was given; give one, as in: regard learn "The cat sat"')
     if save is not None:
-        _check_suffix(save, ".html", ".md", ".json")
+        check_suffix(save, ".html", ".md", ".json")
     if web and (as_json or save is not None):
         raise InputError("--web shows the page; give --save or --json without it")
     options = Options(
-        sentence=sentence, token=token, projections=projections, embeddings=embeddings,
-        d_k=d_k, d_v=d_v, heads=heads, scaled=not no_scale, causal=causal, positions=positions,
-        block=block,
+        sentence=sentence, token=token, projections=projections, vectors=vectors,
+        embeddings=embeddings, d_k=d_k, d_v=d_v, heads=heads, scaled=not no_scale, causal=causal,
+        positions=positions, block=block, next=next_word, temperature=temperature,
+        language=language,
     )  # fmt: skip
     lesson = make_lesson(options)
     if web:
@@ -85,18 +117,50 @@ def learn(
         _show(lesson, as_json=as_json, save=save, overwrite=overwrite)
 
 
+_OF_EXERCISES = {"sentence", "exercise", "step", "lab", "key", "language", "as_json", "save",
+                 "overwrite"}  # fmt: skip
+
+
+def _given(context: typer.Context) -> dict[str, str]:
+    """The options on the command line, each with its spelling."""
+    names = {param.name: param.opts[0] for param in context.command.params if param.name}
+    found = ((name, context.get_parameter_source(name)) for name in names)
+    return {name: names[name] for name, source in found if source and source.name == "COMMANDLINE"}
+
+
+def _check_options(given: dict[str, str], *, is_exercise: bool, next_word: bool, web: bool) -> None:
+    """InputError for an option that would change nothing."""
+    others = [spelt for name, spelt in given.items() if name not in _OF_EXERCISES]
+    if is_exercise and others:
+        raise InputError(
+            f"{', '.join(others)}: an exercise has its own numbers; leave out what is not about it"
+        )
+    if "temperature" in given and not next_word:
+        raise InputError("--temperature belongs to the next word; give --next with it")
+    for name in ("port", "open_page"):
+        if name in given and not web:
+            spelt = "--open and --no-open" if name == "open_page" else given[name]
+            raise InputError(f"{spelt}: for the page in the browser; give --web with it")
+
+
 def _show(lesson: Lesson, *, as_json: bool, save: Path | None, overwrite: bool) -> None:
     """To a file, as JSON, or on the terminal."""
     if save is not None:
         text = _written(lesson, save.suffix.lower())
-        _save({save: text}, quiet_stdout=as_json, overwrite=overwrite)
+        save_texts({save: text}, quiet_stdout=as_json, overwrite=overwrite)
     if as_json:
         write_json(lesson.as_dict())
     elif save is None:
         from regard.learn.render import print_document
         from regard.learn.story import narrate
 
-        document, console = narrate(lesson), results()
+        console = results()
+        if ascii_only(console) and lesson.say.code != "en":
+            raise InputError(
+                f"--language {lesson.say.code}: this terminal shows ASCII alone; use a UTF-8 one "
+                "(LC_ALL=C.UTF-8), or --save lesson.md"
+            )
+        document = narrate(lesson)
         print_document(document.rewritten(in_ascii) if ascii_only(console) else document, console)
 
 
@@ -127,45 +191,3 @@ def _written(lesson: Lesson, suffix: str) -> str:
     from regard.learn.story import narrate
 
     return markdown_page(narrate(lesson))
-
-
-def _exercise(
-    seed: int, sentence: str | None, save: Path | None, *, key: bool, as_json: bool, overwrite: bool
-) -> None:
-    """Print an exercise or its key, or save both side by side."""
-    if seed < 0:
-        raise InputError(f"--exercise {seed}: give a seed ≥ 0, as in --exercise 7")
-    from regard.learn.grading import exercise_key, exercise_markdown
-
-    if sentence is not None:
-        status().print("an exercise brings its own sentence; the one given is not used")
-    if save is not None:
-        _check_suffix(save, ".md")
-        answers = save.with_suffix(f".key{save.suffix}")
-        both = {save: exercise_markdown(seed), answers: exercise_key(seed)}
-        _save(both, quiet_stdout=as_json, overwrite=overwrite)
-    if as_json:
-        write_json({"seed": seed, "exercise": exercise_markdown(seed), "key": exercise_key(seed)})
-    elif save is None:
-        write(exercise_key(seed) if key else exercise_markdown(seed))
-
-
-def _check_suffix(path: Path, *known: str) -> None:
-    from regard.files import shown
-
-    if path.suffix.lower() not in known:
-        raise InputError(
-            f"--save {shown(path)}: not a kind of file this writes; give a name that ends "
-            f"in {' or '.join(known)}"
-        )
-
-
-def _save(texts: dict[Path, str], *, quiet_stdout: bool, overwrite: bool) -> None:
-    """Write each file whole and say where it is; stdout may be reserved for JSON."""
-    from regard.files import check_free, write_text
-
-    for path in texts:
-        check_free(path, overwrite=overwrite)  # all of them, before one is written
-    for path, text in texts.items():
-        write_text(path, text, "--save", overwrite=overwrite)
-        write(f"written: {path}", error=quiet_stdout)

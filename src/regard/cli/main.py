@@ -14,7 +14,7 @@ from regard.cli.diff import diff
 from regard.cli.doctor import doctor
 from regard.cli.examples import example_lines, start_lines
 from regard.cli.export import export
-from regard.cli.grade import grade
+from regard.cli.grade import grade, with_values
 from regard.cli.learn import learn
 from regard.cli.models import models
 from regard.cli.play import play
@@ -58,6 +58,9 @@ class _Verb(TyperCommand):
     def get_help(self, ctx: Any) -> str:
         plain = _without_types(super().get_help(ctx).rstrip())
         return spelt("\n".join([plain, *example_lines(str(self.name))]))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_values(args) if self.name == "grade" else args)
 
 
 class _Verbs(TyperGroup):
@@ -131,7 +134,22 @@ def _run() -> int:
 def _report(error: Any) -> int:
     """What is wrong with the command line, and where to read how it would be right."""
     message = " ".join(error.format_message().split()).rstrip(".")
+    if no_number := _no_number(message):
+        write(f"regard: {harmless(no_number)}", error=True)
+        return int(error.exit_code)
     write(f"regard: {message[:1].lower()}{message[1:]}", error=True)
     verb = [word for word in sys.argv[1:2] if word in [verb.__name__ for verb in _VERBS]]
     write(" ".join(["try: regard", *verb, "--help"]), error=True)
     return int(error.exit_code)
+
+
+def _no_number(message: str) -> str:
+    """One sentence about a word in place of a number: --d-v x: give a whole number."""
+    found = re.search(r"'(--[\w-]+)'.*\bvalid (integer|number|float)\b", message)
+    if not found:
+        return ""
+    wanted = "a whole number" if found[2] == "integer" else "a number"
+    for at, word in enumerate(sys.argv):
+        if word == found[1] and at + 1 < len(sys.argv):
+            return f"{word} {shown(sys.argv[at + 1])}: give {wanted}"
+    return f"{found[1]}: give {wanted}"

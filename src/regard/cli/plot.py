@@ -31,6 +31,8 @@ class _Wish:
     grid: str | None
     entropy: bool
     row: int | None
+    key: int | None
+    over_picture: bool
     cell: int | None
     largest: bool
     raw: bool
@@ -42,6 +44,8 @@ class _Wish:
         """Which of the pictures it is."""
         if self.entropy:
             return "entropy"
+        if self.over_picture:
+            return "heads" if self.head is None else "picture"
         if self.head is None:
             return "grid"
         return "head" if self.row is None else "row"
@@ -50,7 +54,8 @@ class _Wish:
         """The options that were used and are not for every picture."""
         used = {
             "--grid": self.grid is not None, "--entropy": self.entropy,
-            "--row": self.row is not None, "--cell": self.cell is not None,
+            "--row": self.row is not None, "--key": self.key is not None,
+            "--over-picture": self.over_picture, "--cell": self.cell is not None,
             "--max": self.largest, "--raw": self.raw, "--stack": self.stack is not None,
         }  # fmt: skip
         return [option for option, is_used in used.items() if is_used]
@@ -62,8 +67,13 @@ _OPTIONS = {
     "row": ("--row", "--raw"),
     "grid": ("--grid", "--stack"),
     "entropy": ("--entropy",),
+    "picture": ("--over-picture", "--row", "--key", "--raw"),
+    "heads": ("--over-picture", "--row", "--raw"),
 }
-_WORDS = {"head": "a head", "row": "a row", "grid": "all heads", "entropy": "entropies"}
+_WORDS = {
+    "head": "a head", "row": "a row", "grid": "all heads", "entropy": "entropies",
+    "picture": "a head over its picture", "heads": "all heads over their picture",
+}  # fmt: skip
 
 
 def plot(
@@ -80,6 +90,12 @@ def plot(
     ),
     entropy: bool = typer.Option(False, "--entropy", help="Draw the entropy of each layer."),
     row: int | None = typer.Option(None, help="Draw one row of HEAD; -1 is the last."),
+    key: int | None = typer.Option(
+        None, help="With --over-picture, draw who looks at this key of HEAD; -1 is the last."
+    ),
+    over_picture: bool = typer.Option(
+        False, "--over-picture", help="Draw --row or --key over the picture it is a part of."
+    ),
     output: Path | None = typer.Option(
         None,
         "--output",
@@ -111,12 +127,15 @@ def plot(
     it (--row). Without HEAD, draws one number per head (--grid) or the entropy of each layer
     (--entropy). Every picture shows its scale.
 
-    In Python, regard.open(FILE).plot_head("L5H1"), plot_row, plot_grid and plot_entropy return the
-    same pictures as matplotlib figures.
+    With --over-picture, draws what the patch or token of --row looks at in the picture that the
+    model saw, or who looks at that of --key; without HEAD, the same row in every head.
+
+    In Python, regard.open(FILE).plot_head("L5H1"), plot_row, plot_grid, plot_entropy,
+    plot_picture and plot_heads_over_picture return the same pictures as matplotlib figures.
     """
     from regard.plot import format_of
 
-    wish = _Wish(head, grid, entropy, row, cell, largest, raw, stack, prompt)
+    wish = _Wish(head, grid, entropy, row, key, over_picture, cell, largest, raw, stack, prompt)
     _check(wish)
     path = output or _beside(file, wish)
     kind = format_of(path)
@@ -130,7 +149,13 @@ def plot(
 
 def _check(wish: _Wish) -> None:
     """InputError for words that do not go together."""
-    if wish.head is None and wish.row is not None:
+    if wish.key is not None and not wish.over_picture:
+        raise InputError("--key is drawn over a picture; give --over-picture as well")
+    if wish.kind == "heads" and wish.row is None:
+        raise InputError("--over-picture: give --row N, the row that every head shows")
+    if wish.kind == "picture" and (wish.row is None) == (wish.key is None):
+        raise InputError("--over-picture: give --row or --key, one of them")
+    if wish.head is None and wish.row is not None and not wish.over_picture:
         raise InputError("--row is about one head; name it, as in: regard plot FILE L5H1 --row 7")
     if wish.head is not None and wish.entropy:
         raise InputError(f"--entropy is about all heads; leave out {wish.head!r}, or --entropy")
@@ -156,12 +181,18 @@ def _beside(file: Path, wish: _Wish) -> Path:
     stem = name.name if name.is_dir() else name.stem
     what = {
         "head": wish.head, "row": f"{wish.head}-row{wish.row}",
+        "picture": f"{wish.head}-{_at(wish)}-over-picture",
+        "heads": f"heads-{_at(wish)}-over-picture",
         "grid": "-".join(filter(None, [wish.stack, wish.grid or _STATISTIC])), "entropy": "entropy",
     }[wish.kind]  # fmt: skip
     # a label is somebody's text until the recording has been asked for it
     plain = re.sub(r"[^\w.-]", "_", str(what).replace(" ", "-"))
     which = f"P{wish.prompt}-" if wish.prompt else ""
     return file.parent / f"{stem}-{which}{plain}.png"
+
+
+def _at(wish: _Wish) -> str:
+    return f"row{wish.row}" if wish.key is None else f"key{wish.key}"
 
 
 def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
@@ -204,10 +235,18 @@ def _figure(recording: Recording, wish: _Wish, style: Style) -> Figure:
         raise InputError("nothing was recorded yet, so there is nothing to draw")
     if wish.kind == "entropy":
         return recording.plot_entropy(prompt=wish.prompt, **style)
+    if wish.kind == "heads" and wish.row is not None:
+        return recording.plot_heads_over_picture(
+            wish.row, prompt=wish.prompt, raw=wish.raw, **style
+        )
     if wish.head is None:
         _check_stack(recording, wish)
         return recording.plot_grid(
             wish.grid or _STATISTIC, stack=wish.stack, prompt=wish.prompt, **style
+        )
+    if wish.over_picture:
+        return recording.plot_picture(
+            wish.head, query=wish.row, key=wish.key, prompt=wish.prompt, raw=wish.raw, **style
         )
     if wish.row is not None:
         return recording.plot_row(wish.head, wish.row, prompt=wish.prompt, raw=wish.raw, **style)
@@ -259,7 +298,7 @@ def _report(path: Path, wish: _Wish, figure: Figure, statistic: str | None, as_j
         return
     facts: dict[str, Any] = {
         "file": str(path), "picture": wish.kind, "prompt": wish.prompt, "head": wish.head,
-        "row": wish.row, "statistic": statistic,
+        "row": wish.row, "key": wish.key, "statistic": statistic,
         "width": width, "height": height, "says": says,
     }  # fmt: skip
     write_json(facts)

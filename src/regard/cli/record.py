@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,11 +16,14 @@ import typer
 from regard.cli.documents import Many, duration, record_documents
 from regard.cli.models import known_names
 from regard.cli.ranks import Ranks, record_over_ranks
+from regard.cli.seen import effects, films_of, parse_boxes, pictures_of
 from regard.cli.terminal import show_lines, status, write, write_json
 from regard.errors import FileError, InputError, TooLargeError
 from regard.files import check_regular, open_file, reason, shown
 
 if TYPE_CHECKING:
+    from regard.axes import Box
+    from regard.cli.seen import Sightings
     from regard.recorder import Recorder
     from regard.recorder.drive import Agreement
     from regard.recorder.plan import Plan
@@ -40,6 +44,18 @@ def record(
     stdin: bool = typer.Option(False, "--stdin", help="Read a prompt from standard input."),
     audio: list[Path] = typer.Option(
         [], "--audio", help="A sound file, for a speech model; can be repeated."
+    ),
+    image: list[Path] = typer.Option(
+        [], "--image", help="A picture, for a model that sees; can be repeated. With --text, both."
+    ),
+    video: list[Path] = typer.Option(
+        [], "--video", help="A film, for a model that watches; can be repeated. With --text, both."
+    ),
+    without: list[str] = typer.Option(
+        [],
+        "--without",
+        metavar="T,L,B,R",
+        help="Also tell the answer without a region of the picture, in shares of it: 0,0,0.5,0.5.",
     ),
     documents: Path | None = typer.Option(
         None,
@@ -104,6 +120,13 @@ def record(
     With --documents, writes a folder of files with several documents each; each file is written
     completely or not at all. To resume an interrupted run, repeat the command.
 
+    With --image, a model that sees reads a picture (PNG, JPEG, WebP, BMP, GIF or TIFF), alone or
+    with --text. A small copy of the picture is kept in the recording, for the page to draw on. With
+    --without, the answer is told again with a region hidden from every query of every layer.
+
+    With --video, a model such as VideoMAE is given as many frames as it wants, evenly spaced, of an
+    animated GIF, WebP or PNG; with PyAV (pip install 'regard[video]'), of MP4, WebM and AVI too.
+
     With --audio, a speech model such as whisper-tiny.en transcribes a WAV, FLAC, Ogg or MP3
     file; long files are recorded in clips of 30 seconds, one prompt each.
     """
@@ -122,6 +145,20 @@ def record(
             )
         _record_sounds(spec, audio, output or Path("run.regard"), overwrite, plan_only, as_json)
         return
+    if image or video:
+        if file or stdin or truncate or documents or plan_only or Ranks.here() is not None:
+            raise InputError(
+                f"--{'image' if image else 'video'} is recorded with --text or alone, by one "
+                "process: leave out --file, --stdin, --truncate, --documents, --plan and torchrun"
+            )
+        if image and video:
+            raise InputError("--image and --video are recorded apart; give one of them")
+        where, boxes = output or Path("run.regard"), parse_boxes(without)
+        seen = pictures_of(image, text) if image else films_of(video, text)
+        _record_pictures(spec, seen, where, boxes, overwrite=overwrite, as_json=as_json)
+        return
+    if without:
+        raise InputError("--without hides a region of a picture; give --image FILE as well")
     if documents is not None:
         if text or file or stdin:
             raise InputError("--documents is for many texts, --text, --file and --stdin for a few")
@@ -217,11 +254,46 @@ def _record_sounds(
         _finish(found, output, None, as_json)
 
 
+def _record_pictures(
+    spec: ModelSpec,
+    see: Sightings,
+    output: Path,
+    boxes: list[Box],
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Pictures or films into one file; what the model wrote is printed, and what it says without
+    these regions."""
+    from regard.recorder.drive import check_writes
+    from regard.recorder.sight import drive_sighting
+
+    _check_output(output, overwrite)
+    options = spec.options
+    with status().status(f"loading {spec.model}"):
+        loaded = spec.load()
+    seen = see(loaded, spec)
+    check_writes(loaded.model, spec.model, options.generate)
+    recorder = _recorder(loaded, options, output, overwrite)
+    with _telling_what_is_left(recorder, output), recorder:
+        for one in seen:
+            with status().status(f"recording {one.title}"):
+                words = drive_sighting(recorder, one, options.generate)
+            write(f"{one.title}: {words}" if words else one.title, error=True)
+    told = effects(loaded, seen, boxes)
+    with recorder.recording as found:
+        more = {"without": [{"title": title, **numbers} for title, _, numbers in told]}
+        _finish(found, output, None, as_json, more if boxes else {})
+    if not as_json:
+        for title, sentence, _ in told:
+            write(f"{title}: {sentence}")
+
+
 def _recorder(loaded: Any, options: RecordOptions, output: Path, overwrite: bool) -> Recorder:
     from regard.recorder import record as recorder_for
 
     recorder = recorder_for(
-        loaded.model, output, tokenizer=loaded.tokenizer, layers=options.layers,
+        loaded.model, output, tokenizer=loaded.processor or loaded.tokenizer, layers=options.layers,
         heads=options.heads, queries=options.queries, budget=options.budget, overwrite=overwrite,
     )  # fmt: skip
     recorder.name = loaded.name
@@ -256,7 +328,10 @@ def _prompts(texts: list[str], files: list[Path], stdin: bool) -> list[str]:
     if stdin:
         found.append(sys.stdin.read().removesuffix("\n"))
     if not found:
-        raise InputError("no prompt; give --text TEXT, --file FILE, --stdin or --audio FILE")
+        raise InputError(
+            "no prompt; give --text TEXT, --file FILE, --stdin, --image FILE, --video FILE or "
+            "--audio FILE"
+        )
     for one in found:
         if not one.strip():
             raise InputError("a prompt is empty; give some text with --text, --file or --stdin")
@@ -384,7 +459,13 @@ def _compare(recorder: Recorder, encoded: list[Encoded]) -> Agreement | None:
     return agreement
 
 
-def _finish(found: Recording, output: Path, agreement: Agreement | None, as_json: bool) -> None:
+def _finish(
+    found: Recording,
+    output: Path,
+    agreement: Agreement | None,
+    as_json: bool,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """What the model would say, how well replay agrees, all heads at a glance, where to go on."""
     from dataclasses import asdict
 
@@ -394,7 +475,7 @@ def _finish(found: Recording, output: Path, agreement: Agreement | None, as_json
     if as_json:
         facts = {"file": str(output), "bytes": output.stat().st_size}
         check = None if agreement is None else asdict(agreement)
-        write_json({**facts, **whole_overview(found), "check": check})
+        write_json({**facts, **whole_overview(found), "check": check, **more})
         return
     show_lines(lambda paper: overview_lines(found, 0, None, paper))
     if agreement is not None:

@@ -15,8 +15,9 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.draw import Paper, StyledLine
+    from regard.kv import Eviction
     from regard.recording import Recording
-    from regard.study import Report
+    from regard.study import EvictionStudy, Report
 
 _FORMS = {".md": "markdown", ".json": "json", ".html": "page", ".txt": "text"}  # by ending
 _PAGE = 100  # columns of a text file
@@ -52,6 +53,17 @@ def report(
         help="The file to write, in the format of its suffix: .md, .json, .html or .txt.",
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace an existing file."),
+    evict: str | None = typer.Option(
+        None,
+        metavar="METHOD",
+        help="Also show which keys an eviction would drop and how much attention each head would "
+        "lose: h2o, kvzip, observed, snapkv or tova.",
+    ),
+    budget: str = typer.Option(
+        "0.5", metavar="N|SHARE", help="Keys that --evict keeps: a number, or a share such as 0.5."
+    ),
+    sinks: int = typer.Option(4, help="First keys that --evict always keeps."),
+    recent: int = typer.Option(64, help="Last keys that --evict always keeps."),
     heads: str | None = typer.Option(
         None,
         metavar="LABELS",
@@ -75,14 +87,18 @@ def report(
         raise InputError(f"--top {top}: give how many findings to tell, 0 or more")
     if keep and not causal:
         raise InputError("--keep adds what --causal finds to the file; give both")
+    if evict is not None and form == "page":
+        raise InputError("--evict is printed, as text, Markdown or JSON; give another -o, or none")
+    eviction = None if evict is None else _eviction(evict, budget, sinks, recent)
     import regard.recording
     from regard.files import check_free
-    from regard.study import make_report
+    from regard.study import make_report, study_eviction
 
     if output is not None:
         check_free(output, overwrite=overwrite)
     with regard.recording.open(file) as recording:
-        is_about_text = causal or prompt != 0 or needle is not None or heads is not None
+        about_text = (needle, heads, eviction)
+        is_about_text = causal or prompt != 0 or any(given is not None for given in about_text)
         if not is_about_text and not recording.prompts and len(recording.training):
             _report_run(recording, form, output, overwrite)
             return
@@ -94,13 +110,28 @@ def report(
             if keep:
                 _keep(recording, file, prompt, knocked)
             found = make_report(recording, prompt, top=top, needle=span, knocked=knocked)
+        evicted = None if eviction is None else study_eviction(recording, eviction, prompt)
         if form == "page" and output is not None:
             _save_page(recording, prompt, found, heads, output, overwrite)
             return
     if output is None:
-        _print(found, form)
+        _print(found, form, evicted)
     else:
-        _save(found, form, output, overwrite)
+        _save(found, form, output, overwrite, evicted)
+
+
+def _eviction(by: str, budget: str, sinks: int, recent: int) -> Eviction:
+    from regard.kv import METHODS, Eviction
+
+    if by not in METHODS:
+        raise InputError(f"--evict {by}: give one of {', '.join(METHODS)}")
+    try:
+        given = float(budget) if not budget.strip().isdecimal() else int(budget)
+    except ValueError as error:
+        raise InputError(
+            f"--budget {budget}: give a number of keys, or a share up to 1.0"
+        ) from error
+    return Eviction(by, given, sinks, recent)
 
 
 def _report_run(recording: Recording, form: str, output: Path | None, overwrite: bool) -> None:
@@ -197,19 +228,26 @@ def _needle(recording: Recording, prompt: int, text: str | None) -> range | None
     return parse_span("--needle", text, range(len(prompt_of(recording, prompt).tokens)))
 
 
-def _print(found: Report, form: str) -> None:
-    from regard.draw.pages import report_lines
-
+def _print(found: Report, form: str, evicted: EvictionStudy | None) -> None:
     if form != "text":
-        write(_written(found, form).rstrip("\n"))
+        write(_written(found, form, evicted).rstrip("\n"))
         return
-    show_lines(lambda paper: report_lines(found, paper))
+    show_lines(lambda paper: _lines(found, evicted, paper))
 
 
-def _save(found: Report, form: str, output: Path, overwrite: bool) -> None:
+def _lines(found: Report, evicted: EvictionStudy | None, paper: Paper) -> list[StyledLine]:
+    from regard.draw.pages import eviction_lines, report_lines
+
+    more = [] if evicted is None else [[], *eviction_lines(evicted, paper)]
+    return [*report_lines(found, paper), *more]
+
+
+def _save(
+    found: Report, form: str, output: Path, overwrite: bool, evicted: EvictionStudy | None
+) -> None:
     from regard.files import write_text
 
-    write_text(output, _written(found, form), "-o", overwrite=overwrite)
+    write_text(output, _written(found, form, evicted), "-o", overwrite=overwrite)
     write(f"written: {output}", error=True)
 
 
@@ -246,15 +284,19 @@ def _write_page(
     return carries
 
 
-def _written(found: Report, form: str) -> str:
+def _written(found: Report, form: str, evicted: EvictionStudy | None) -> str:
     """The whole text. JSON is in ASCII, so that no token can steer a terminal."""
     from regard.draw import Paper, plain
-    from regard.draw.pages import report_lines
+    from regard.draw.pages import eviction_lines
     from regard.study import report_markdown
     from regard.views.findings import report_answer
 
+    paper = Paper(width=_PAGE)
     if form == "json":
-        return json.dumps(report_answer(found), indent=2, allow_nan=False) + "\n"
+        told = {} if evicted is None else {"eviction": evicted.as_dict()}
+        return json.dumps(report_answer(found) | told, indent=2, allow_nan=False) + "\n"
     if form == "markdown":
-        return report_markdown(found)
-    return "\n".join(plain(report_lines(found, Paper(width=_PAGE)))) + "\n"
+        lines = [] if evicted is None else plain(eviction_lines(evicted, paper))
+        more = "\n".join(["", "```text", *lines, "```", ""]) if lines else ""
+        return report_markdown(found) + more
+    return "\n".join(plain(_lines(found, evicted, paper))) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ class _Wish:
 
     row: int | None
     token: str | None
+    patch: str | None
+    key: str | None
     rows: str | None
     keys: str | None
     top: int
@@ -36,7 +39,7 @@ class _Wish:
 
     def given(self) -> list[str]:
         """The options that were used and are about one head."""
-        names = ("row", "token", "rows", "keys", "cell")
+        names = ("row", "token", "patch", "key", "rows", "keys", "cell")
         return [f"--{name}" for name in names if getattr(self, name) is not None]
 
 
@@ -60,6 +63,14 @@ def show(
     token: str | None = typer.Option(
         None, help="Show the row of this token (its last occurrence)."
     ),
+    patch: str | None = typer.Option(
+        None,
+        metavar="R,C",
+        help="Show the row of the patch in row R and column C of a picture; F,R,C in frame F.",
+    ),
+    key: str | None = typer.Option(
+        None, metavar="N", help="Show who looks at key N, or at the patch R,C; -1 is the last."
+    ),
     rows: str | None = typer.Option(None, metavar="A:B", help="Zoom to rows A to B-1."),
     keys: str | None = typer.Option(None, metavar="C:D", help="Zoom to keys C to D-1."),
     top: int = typer.Option(8, help="Number of top keys to list."),
@@ -75,6 +86,9 @@ def show(
         help="Index of the recorded text. Default: the first; for a folder of documents, an "
         "overview over all texts.",
     ),
+    words: bool = typer.Option(
+        False, "--words", help="List the words of a recorded sound, with start and end in seconds."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the numbers as JSON."),
 ) -> None:
     """Show a recording in the terminal: all heads, one head or one row.
@@ -83,6 +97,10 @@ def show(
     coloured by the ratio of each cell to uniform attention. Regions of up to 40 x 40 tokens show
     every weight.
 
+    Where keys are patches of a picture, a row (--row, --patch) and a key (--key) are drawn over it:
+    on the picture itself where the terminal has 24-bit colours and Pillow is installed, else as
+    heat alone.
+
     In Python, regard.open(FILE)["L5H1"] gives the same numbers; for a short text, numpy.asarray of
     it is the matrix that BertViz and CircuitsVis draw.
     """
@@ -90,10 +108,15 @@ def show(
     from regard.views.uniform import Look
 
     look = Look("max" if largest else "mean", raw)
-    wish = _Wish(row, token, rows, keys, top, cell, look, as_json)
+    wish = _Wish(row, token, patch, key, rows, keys, top, cell, look, as_json)
     _check(wish, head, stat)
+    if words and (head is not None or stat is not None or wish.given()):
+        raise InputError("--words is about a whole text; leave out HEAD and what is about heads")
     with regard.recording.open(file) as recording:
-        _show(recording, prompt, head, stat, wish)
+        if words:
+            _show_words(recording, prompt, as_json)
+        else:
+            _show(recording, prompt, head, stat, wish)
 
 
 def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
@@ -107,9 +130,12 @@ def _check(wish: _Wish, head: str | None, stat: str | None) -> None:
         raise InputError(f"--top {wish.top}: give a number of keys ≥ 1")
     if wish.cell is not None and wish.cell < 1:
         raise InputError(f"--cell {wish.cell}: give a number of tokens ≥ 1")
-    for pair in (("--row", "--token"), ("--row", "--rows"), ("--token", "--rows")):
-        if set(pair) <= set(used):
-            raise InputError(f"{pair[0]} and {pair[1]} each name rows; give one of them")
+    naming = [one for one in used if one in ("--row", "--token", "--patch", "--rows")]
+    if len(naming) > 1:
+        raise InputError(f"{naming[0]} and {naming[1]} each name rows; give one of them")
+    if "--key" in used and len(used) > 1:
+        other = next(one for one in used if one != "--key")
+        raise InputError(f"--key is about one key and all rows; leave out {other}, or --key")
     if "--cell" in used and len(used) > 1:
         raise InputError(f"--cell is about the map of a whole head; leave out {used[0]}, or --cell")
 
@@ -139,6 +165,21 @@ def _show_many(recording: Recording, stat: str | None, wish: _Wish) -> None:
         show_lines(lambda paper: many_lines(recording, merged, stat, paper))
 
 
+def _show_words(recording: Recording, asked: int | None, as_json: bool) -> None:
+    """When each word of a sound was said; of every clip, or of the one that was asked for."""
+    from regard.draw.pages import word_lines
+    from regard.study import word_times
+    from regard.views.timing import sound_answer
+
+    prompts = recording.prompts if asked is None else [pick_prompt(recording, asked)]
+    timed = [(one, word_times(one)) for one in prompts]
+    if as_json:
+        write_json([sound_answer(one, words) for one, words in timed])
+        return
+    for one, words in timed:
+        show_lines(partial(word_lines, one.title, words))
+
+
 def _show_overview(recording: Recording, number: int, stat: str | None, wish: _Wish) -> None:
     from regard.draw import wrapped
     from regard.draw.pages import overview_lines
@@ -163,12 +204,17 @@ def _show_head(prompt: PromptView, head: Head, wish: _Wish) -> None:
     """The whole head, a row or a region."""
     from regard.draw.pages import head_lines, region_lines, row_lines
     from regard.views.head import HeadView, head_answer
+    from regard.views.positions import find_patch
     from regard.views.region import make_region
     from regard.views.row import find_row, make_row
 
+    if wish.key is not None:
+        _show_key(prompt, head, wish.key, wish)
+        return
     keys = parse_span("--keys", wish.keys, range(head.shape[1]))
-    if wish.row is not None or wish.token is not None:
+    if wish.row is not None or wish.token is not None or wish.patch is not None:
         at = find_row(head, wish.token) if wish.token is not None else wish.row or 0
+        at = at if wish.patch is None else find_patch(head, "query", wish.patch)
         row = make_row(prompt, head, at, keys=keys, top=wish.top)
         if wish.as_json:
             write_json(row.as_answer())
@@ -198,6 +244,20 @@ def _show_head(prompt: PromptView, head: Head, wish: _Wish) -> None:
     told["problems"] += [problem] if problem else []
     told["looked_at"] = view.looked_at(wish.top)
     write_json(told)
+
+
+def _show_key(prompt: PromptView, head: Head, asked: str, wish: _Wish) -> None:
+    """Who looks at a key."""
+    from regard.draw.pages import column_lines
+    from regard.views.picture import overlay
+    from regard.views.positions import column_answer, find_patch
+
+    is_number = asked.strip().lstrip("-").isdecimal()
+    over = overlay(head, key=int(asked) if is_number else find_patch(head, "key", asked))
+    if wish.as_json:
+        write_json(column_answer(prompt, over, wish.top))
+    else:
+        show_lines(lambda paper: column_lines(prompt, over, wish.look, paper, top=wish.top))
 
 
 def _cell(head: Head, wish: _Wish, paper: Paper | None = None) -> int | None:

@@ -2,6 +2,7 @@
 
 scale     values → shares of a scale
 shades    shares → colours
+over      colours over a picture
 """
 
 from __future__ import annotations

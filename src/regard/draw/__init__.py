@@ -5,6 +5,7 @@ spelling   tokens and numbers as they may be shown
 palette    shares of a scale as colours or signs
 scale      values as shares, and the line that says how
 heat       a matrix as a picture
+over       patches over the picture they are parts of
 values     a small region in figures
 grid       one number a head, layers by heads
 passage    a row as shaded text

@@ -85,7 +85,7 @@ def _labelled(
     ]
     for name, row in zip(names, shades, strict=True):
         line: StyledLine = [(padded(name, left, right=True) + " ", "dim")]
-        lines.append(line + _merged([_cell(int(shade), wide, paper) for shade in row]))
+        lines.append(line + merged([_cell(int(shade), wide, paper) for shade in row]))
     return lines
 
 
@@ -119,25 +119,25 @@ def _cell(shade: int, wide: int, paper: Paper) -> tuple[str, str]:
 
 def _signs(shades: NDArray[np.int16], rows: Axis, keys: Axis, paper: Paper) -> list[StyledLine]:
     """Two signs a cell, so that a square looks square; one where two are too many."""
-    gutter = _gutter(rows, len(shades))
-    wide = 2 if cells(gutter[0]) + 2 * shades.shape[1] <= paper.width else 1
+    left = gutter(rows, len(shades))
+    wide = 2 if cells(left[0]) + 2 * shades.shape[1] <= paper.width else 1
     lines = [
-        [(start, "dim"), *_merged([_cell(int(shade), wide, paper) for shade in row])]
-        for start, row in zip(gutter, shades, strict=True)
+        [(start, "dim"), *merged([_cell(int(shade), wide, paper) for shade in row])]
+        for start, row in zip(left, shades, strict=True)
     ]
-    return [*lines, *_ticks(keys, shades.shape[1], wide, gutter[0], paper)]
+    return [*lines, *ticks(keys, shades.shape[1], wide, left[0], paper)]
 
 
 def _halves(shades: NDArray[np.int16], rows: Axis, keys: Axis, paper: Paper) -> list[StyledLine]:
-    gutter = _gutter(rows, len(shades), step=2)
+    left = gutter(rows, len(shades), step=2)
     if len(shades) % 2:
         nothing = np.full((1, shades.shape[1]), _HIDDEN, np.int16)
         shades = np.concatenate([shades, nothing])
     lines = []
-    for start, upper, lower in zip(gutter, shades[::2], shades[1::2], strict=True):
+    for start, upper, lower in zip(left, shades[::2], shades[1::2], strict=True):
         pairs = zip(upper.tolist(), lower.tolist(), strict=True)
-        lines.append([(start, "dim"), *_merged([_half(a, b, paper) for a, b in pairs])])
-    return [*lines, *_ticks(keys, shades.shape[1], 1, gutter[0], paper)]
+        lines.append([(start, "dim"), *merged([_half(a, b, paper) for a, b in pairs])])
+    return [*lines, *ticks(keys, shades.shape[1], 1, left[0], paper)]
 
 
 def _half(upper: int, lower: int, paper: Paper) -> tuple[str, str]:
@@ -151,7 +151,7 @@ def _half(upper: int, lower: int, paper: Paper) -> tuple[str, str]:
     return "▀", f"{colour(upper, paper.colours)} on {colour(lower, paper.colours)}"
 
 
-def _merged(pieces: list[tuple[str, str]]) -> StyledLine:
+def merged(pieces: list[tuple[str, str]]) -> StyledLine:
     """Neighbours of one style as one piece."""
     line: StyledLine = []
     for text, style in pieces:
@@ -166,18 +166,18 @@ def _gutter_width(largest: int) -> int:
     return len(str(largest)) + 1
 
 
-def _gutter(rows: Axis, count: int, step: int = 1) -> list[str]:
+def gutter(rows: Axis, count: int, step: int = 1) -> list[str]:
     """What stands left of each line: the position of its first row, every few lines."""
     width = _gutter_width(int(rows.at(max(count - 1, 0))))
     starts = [rows.at(n) if n // step % _TICK_EVERY == 0 else "" for n in range(0, count, step)]
     return [start.rjust(width - 1) + " " for start in starts]
 
 
-def _ticks(keys: Axis, count: int, wide: int, gutter: str, paper: Paper) -> list[StyledLine]:
+def ticks(keys: Axis, count: int, wide: int, left: str, paper: Paper) -> list[StyledLine]:
     """Positions of keys below the map, as many as fit without touching."""
     line = ""
     for n in range(0, count, _TICK_EVERY):
-        at, text = len(gutter) + n * wide, keys.at(n)
+        at, text = len(left) + n * wide, keys.at(n)
         if len(line) < at and at + len(text) <= paper.width:
             line = line.ljust(at) + text
     return [[(line, "dim")]]

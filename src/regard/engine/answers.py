@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from regard.engine import ops
-from regard.engine.backend import ColumnAnswers, Sweeps, rows_and_columns
+from regard.engine.backend import MASS, ColumnAnswers, Sweeps, rows_and_columns
 from regard.engine.call import (
     Answers,
     Brought,
@@ -176,19 +176,23 @@ class Swept:
         state: RowState,
         chosen: Tensor | None = None,
         y: Tensor | None = None,
-        seen: bool = False,
-        offsets: bool = False,
+        asked: ColumnSums = MASS,
     ) -> ColumnAnswers:
-        more = [t for t in (*state, chosen, y) if t is not None]
+        more = [t for t in (*state, chosen, y, asked.by) if t is not None]
         if self._is_plain(call, *more):
-            return self._sweeps(call).columns(call, state, chosen, y, seen, offsets)
+            return self._sweeps(call).columns(call, state, chosen, y, asked)
         call = call.read()
-        spec = self._spec(call).asking(seen=seen, offsets=offsets)
-        mass, count, product, diagonals = ops.columns(
-            call.query, call.key, list(call.arrays), list(state), chosen, y, spec
+        spec = self._spec(call).asking(
+            seen=asked.seen, offsets=asked.offsets, largest=asked.largest
+        )
+        mass, count, product, diagonals, largest = ops.columns(
+            call.query, call.key, list(call.arrays), list(state), chosen, y, spec, asked.by
         )
         _hold(call, mass, product)
-        return ColumnAnswers(mass, count if seen else None, product, diagonals if offsets else None)
+        return ColumnAnswers(
+            mass, count if asked.seen else None, product, diagonals if asked.offsets else None,
+            largest if asked.largest else None,
+        )  # fmt: skip
 
     # ── questions ────────────────────────────────────────────────────────────────────────────
 
@@ -218,13 +222,14 @@ class Swept:
     def _fill_columns(
         self, call: Call, state: RowState, summaries: tuple[Summary, ...], known: Known
     ) -> None:
-        """One sweep for each choice of queries."""
+        """One sweep for each choice of queries, and for each weighting of them."""
         alike: dict[Any, dict[Summary, ColumnSums]] = {}
         for summary, sums in _measures(summaries).columns.items():
             if summary.answer(known.values, call.shape) is None:
-                alike.setdefault(sums.queries, {})[summary] = sums
-        for queries, columns in alike.items():
-            self._sweep_columns(call, state, queries, columns, known)
+                apart = sums.queries if sums.by is None else summary
+                alike.setdefault(apart, {})[summary] = sums
+        for columns in alike.values():
+            self._sweep_columns(call, state, columns, known)
 
     def _answer(self, call: Call, state: RowState, summary: Summary, known: Known) -> Any:
         sums = summary.source().column_sums()
@@ -244,7 +249,7 @@ class Swept:
             return TopKeys(weights.reshape(value.weights.shape), value.keys)
         if summary.gradient == "declared" and isinstance(summary, RowStatistic):
             return self._attach_declared(call, state, summary, value)
-        return ops.refuse(value, call.query, call.key, type(summary).__name__)
+        return ops.refuse(value, call.query, call.key, summary.called)
 
     def _attach(
         self, call: Call, state: RowState, value: Tensor, keys: Tensor | None = None, **said: Any
@@ -268,20 +273,21 @@ class Swept:
         self,
         call: Call,
         state: RowState,
-        queries: Any,
         columns: dict[Summary, ColumnSums],
         known: Known,
     ) -> ColumnAnswers:
-        """All that is summed over these queries. The mass is there whatever was asked for."""
-        chosen, seen, offsets = None, False, False
-        for sums in columns.values():
-            seen, offsets = seen or sums.seen, offsets or sums.offsets
-        if queries is not None:
-            chosen = _chosen(queries, call.shape.queries, call.query.device)
-        found = self._columns(call, state, chosen, None, seen, offsets)
+        """All that is summed over the same queries. The mass is there whatever was asked for."""
+        first, *others = columns.values()  # whose queries are everybody's
+        asked, chosen = ColumnSums.together([first, *others]) if others else first, None
+        if first.queries is not None:
+            chosen = _chosen(first.queries, call.shape.queries, call.query.device)
+        if asked.by is not None:
+            by = torch.as_tensor(asked.by).to(state.peak).expand(state.peak.shape)
+            asked = asked._replace(by=by)
+        found = self._columns(call, state, chosen, None, asked)
         for summary, sums in columns.items():
             known.values[summary] = summary.packed([part.detach() for part in found.of(sums)])
-        if offsets:
+        if asked.offsets:
             known.values.setdefault(Received(), Mass(found.mass.detach()))
         return found
 
@@ -290,10 +296,11 @@ class Swept:
     ) -> Any:
         """Around a known mass of all queries, or by a sweep that autograd sees."""
         source = summary.source()
-        value = None if sums.queries is not None else source.answer(known.values, call.shape)
+        of_all = sums.queries is None and sums.by is None
+        value = source.answer(known.values, call.shape) if of_all else None
         mass = None if value is None else Received().answer(known.values, call.shape)
         if mass is None:
-            found = self._sweep_columns(call, state, sums.queries, {source: sums}, known)
+            found = self._sweep_columns(call, state, {source: sums}, known)
         else:
             seen = parts_of(known.values[source])[1] if sums.seen else None
             found = ColumnAnswers(self._attach(call, state, mass, mass=True), seen, None)
@@ -395,7 +402,9 @@ def _needed(summaries: tuple[Summary, ...]) -> _Needed:
     asked = fewest(summaries)
     columns = summed_by_columns(asked)
     rows = tuple(s for s in asked if s not in columns)
-    along: list[Summary] = [s for s, sums in columns.items() if sums.queries is None]
+    along: list[Summary] = [
+        s for s, sums in columns.items() if sums.queries is None and sums.by is None
+    ]
     if any(columns[s].offsets for s in along):
         along = fewest([*along, Received()])  # it is there anyway
     together = (*rows, *along)

@@ -27,6 +27,7 @@ from regard.engine.checks import (
     check_summaries,
     check_tensors,
     given_state,
+    indexer_call,
 )
 from regard.engine.checks import call_of as _call
 from regard.engine.observers import (
@@ -51,7 +52,7 @@ from regard.engine.torch_state import (
 from regard.errors import DTypeError, GradientError, InputError, ShapeError
 from regard.mask import Causal, Mask, Pack, as_mask
 from regard.mask.base import Part
-from regard.score import Bias, PartBias, as_bias
+from regard.score import Bias, LightningScores, PartBias, as_bias
 from regard.state import Partial, rounded_off
 from regard.summary import Received, Summary
 
@@ -289,7 +290,7 @@ def replay_with(
     if slots is not None:
         nothing = key.new_empty((key.shape[1], slots.shape[0], 0))
     alike = None
-    if is_plain and bias is None and sink is None and pack is None:
+    if is_plain and bias is None and sink is None and pack is None and slots is None:
         alike = key_of(query, key, nothing, mask, (), scale, softcap, "replay")
     settled = None if alike is None else KEPT.get(alike)
     if settled is not None:
@@ -302,6 +303,40 @@ def replay_with(
     known = Known()
     state = given_state(lse, call) if lse is not None else chosen.state(call, along, known)
     found = Attention(call, Answers(query.new_empty(0), state.lse, known, state), chosen)
+    found._output = None
+    return found
+
+
+def lightning_indexer(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    *,
+    mask: Mask | Tensor | None = None,
+    scale: float = 1.0,
+) -> Attention:
+    """The softmax of a lightning indexer's scores Σ_h w_h·relu(q_h·k) as an attention of one head.
+
+    query (…, H, L, D), key (…, 1, S, D), weights (…, H, L). There is no output; every other
+    operation is there, with gradients of all three: `top(k)` gives the keys it would select,
+    `regard.divergence` trains it.
+    """
+    check_inputs(query, key, key[..., :0])
+    if key.ndim < 3 or key.shape[-3] != 1:
+        raise ShapeError(f"key has shape {tuple(key.shape)}; its heads share one: (…, 1, S, D)")
+    check_tensors({"weights": weights})
+    if weights.shape != query.shape[:-1]:
+        raise ShapeError(
+            f"weights has shape {tuple(weights.shape)}; give one number a head and query: "
+            f"{tuple(query.shape[:-1])}"
+        )
+    heads = query.shape[-3]
+    each = query.transpose(-3, -2).flatten(-2)  # (…, L, H·D)
+    together = torch.cat([each, weights.mT.to(query.dtype)], -1).unsqueeze(-3)
+    call = indexer_call(together, key, mask, LightningScores(float(scale), index_heads=heads))
+    chosen = _choose(call, (), None, questions_only=True)
+    state = chosen.state(call)
+    found = Attention(call, Answers(together, state.lse, Known(), state), chosen)
     found._output = None
     return found
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.display import as_html
+from regard.divergences import DivergenceOptions
 from regard.engine.call import Answers, Call, Known, RowState, What, map_parts
 from regard.engine.indexing import read_cells
 from regard.engine.tensor_like import TensorLike
@@ -232,6 +233,18 @@ class Attention(Asking, TensorLike):
         if x.is_complex():
             raise DTypeError(f"a @ x: x has dtype {x.dtype}; give real numbers")
         return x
+
+    # ── beside another ───────────────────────────────────────────────────────────────────────
+
+    def _divergence_from(
+        self, teacher: tuple[Any, ...], student: tuple[Any, ...], asked: DivergenceOptions
+    ) -> Tensor:
+        """`regard.divergence`, of which this is the student."""
+        if len(teacher) + len(student) > 2:
+            raise InputError("several attentions as one side; give one, whose heads are compared")
+        from regard.engine.divergence import diverge  # which is needed by few
+
+        return diverge(teacher[0], self, asked)
 
     # ── packed sequences ─────────────────────────────────────────────────────────────────────
 

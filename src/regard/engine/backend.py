@@ -1,7 +1,8 @@
 """The four sweeps everything is made of, and what each brings back.
 
     rows       every query walks its keys: output, lse, row statistics, top keys, pooled maps
-    columns    every key walks its queries, lse known: received mass, diagonals, Aᵀ @ y
+    columns    every key walks its queries, lse known: received mass and its largest, diagonals,
+               Aᵀ @ y
     cells      a rectangle of weights or scores
     backward   weights computed again, carried on to gradients
 
@@ -20,6 +21,8 @@ from regard.engine.plan import sweeps_called
 from regard.summary import ColumnSums, Measured, Summary
 from regard.summary.base import summed_by_columns
 
+MASS = ColumnSums()  # of all queries, and nothing else
+
 
 class RowAnswers(NamedTuple):
     """Of a row sweep."""
@@ -32,14 +35,19 @@ class RowAnswers(NamedTuple):
 class ColumnAnswers(NamedTuple):
     """Of a column sweep."""
 
-    mass: Tensor  # (*batch, Hq, S)
+    mass: Tensor  # (*batch, Hq, S); empty where a sweep left it out
     seen: Tensor | None  # (*batch, Hq, S): how many of the queries may see each key
     product: Tensor | None  # (*batch, Hq, S, M)
     offsets: Tensor | None = None  # (*batch, Hq, L + S − 1): sums of diagonals
+    largest: Tensor | None = None  # (*batch, Hq, S): the largest weight of each key
 
     def of(self, sums: ColumnSums) -> list[Tensor]:
         """What one statistic asked for."""
-        asked = (self.offsets,) if sums.offsets else (self.mass, self.seen if sums.seen else None)
+        if sums.offsets:
+            asked: tuple[Tensor | None, ...] = (self.offsets,)
+        else:
+            column = self.largest if sums.largest else self.mass
+            asked = column, self.seen if sums.seen else None
         return [part for part in asked if part is not None]
 
 
@@ -87,10 +95,9 @@ class Sweeps(Protocol):
         state: RowState,
         chosen: Tensor | None,
         y: Tensor | None,
-        seen: bool,
-        offsets: bool = False,
+        asked: ColumnSums = MASS,
     ) -> ColumnAnswers:
-        """Sums over the chosen queries (booleans (L,); None: all)."""
+        """Sums over the chosen queries (booleans (L,); None: all), whatever `asked.queries` are."""
         ...
 
     def cells(self, call: Call, state: RowState, place: Place, what: What) -> Tensor:
@@ -121,8 +128,7 @@ class RowsWithColumns(Protocol):
         call: Call,
         output: bool,
         measures: tuple[Summary, ...],
-        seen: bool,
-        offsets: bool,
+        asked: ColumnSums,
         given: RowState | None,
     ) -> tuple[RowAnswers, ColumnAnswers]:
         """What `rows` brings, and sums over all queries."""
@@ -149,6 +155,45 @@ class RoundedBackward(Protocol):
         ...
 
 
+class PairSide(NamedTuple):
+    """One of two attentions over the same keys, and the heads of it that are compared. The
+    logarithm of a pair's distribution is log Σ_h p_h − z."""
+
+    call: Call
+    state: RowState
+    heads: Tensor  # (pairs, heads of each) int32
+    z: Tensor  # (B, pairs, L)
+
+
+class PairSums(NamedTuple):
+    """(B, pairs, L) each, over the keys."""
+
+    value: Tensor
+    gains: Tensor  # what the value gains by the student's logarithms, added up
+    query: Tensor  # (B, pairs, L, D): what it gains by the student's q; D is 0 where nobody asks
+
+
+@runtime_checkable
+class Pairs(Protocol):
+    """What an implementation may supply besides: two attentions in one sweep."""
+
+    def pair_reasons(self, how: str, teacher: PairSide, student: PairSide) -> list[str]:
+        """Why it cannot serve these; empty where it can."""
+        ...
+
+    def pair_sums(
+        self, how: str, teacher: PairSide, student: PairSide, extra: Tensor, learns: bool
+    ) -> PairSums:
+        """The divergence of each row over its keys; `extra` (B, pairs, L) are gains by a sink."""
+        ...
+
+    def pair_key_gradient(
+        self, how: str, teacher: PairSide, student: PairSide, grad: Tensor, gains: Tensor
+    ) -> Tensor:
+        """(B, pairs, S, D): the gradient of the student's k."""
+        ...
+
+
 def rows_and_columns(
     sweeps: Sweeps,
     call: Call,
@@ -164,14 +209,13 @@ def rows_and_columns(
     if not columns:
         found = sweeps.rows(call, output, native, given)
     else:
-        seen = any(sums.seen for sums in columns.values())
-        offsets = any(sums.offsets for sums in columns.values())
+        asked = ColumnSums.together(columns.values())
         if _is_together(type(sweeps)):
             both = cast(RowsWithColumns, sweeps)
-            found, summed = both.rows_with_columns(call, output, native, seen, offsets, given)
+            found, summed = both.rows_with_columns(call, output, native, asked, given)
         else:
             found = sweeps.rows(call, output, native, given)
-            summed = sweeps.columns(call, given or found.state, None, None, seen, offsets)
+            summed = sweeps.columns(call, given or found.state, None, None, asked)
         found.measured.update({m: m.packed(summed.of(sums)) for m, sums in columns.items()})
     if foreign:
         matrix, state = call.with_value(call.value[..., :0]), given or found.state

@@ -16,6 +16,8 @@ from regard.summary import Measured, Summary
 
 What: TypeAlias = Literal["weights", "scores"]
 
+NO_DOT = "its raw scores are dot products of queries and keys, these are not"
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -32,6 +34,7 @@ class Problem:
     gradients: bool
     bias_gradient: bool
     summaries: frozenset[Any]
+    dot: bool = True  # whether raw scores are dot products
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +169,7 @@ class Call:
             gradients=self.gradients,
             bias_gradient=torch.is_grad_enabled() and self._bias_learns(),
             summaries=frozenset(summaries),
+            dot=self.score.is_dot,
         )
 
     def _bias_learns(self) -> bool:

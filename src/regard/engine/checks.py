@@ -16,7 +16,7 @@ from regard.engine.packing import packed_bias, packed_mask
 from regard.engine.torch_state import unwatched
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.mask import Mask, Pack, as_mask
-from regard.score import Bias, ScoreRule, as_bias
+from regard.score import Bias, LightningScores, ScoreRule, as_bias
 from regard.shapes import AttentionShape
 from regard.summary import Summary, as_summaries
 
@@ -73,7 +73,8 @@ def check_in_backward(given: Any) -> tuple[Summary, ...]:
     """Summaries that a backward measures."""
     for summary in (asked := as_summaries(given)):
         sums = summary.source().column_sums()
-        if sums is None or sums.offsets or sums.queries is not None:
+        other = sums is None or sums.offsets or sums.largest or sums.by is not None
+        if other or (sums is not None and sums.queries is not None):
             raise InputError(
                 f"in_backward: {summary!r}; the backward measures what keys received from all "
                 "queries: give (regard.Received(),) there, and all else to summaries="
@@ -129,10 +130,22 @@ def call_of(
     call = Call(query, key, value, seen, rule, shape, dropout, pack=pack, slots=slots)
     if slots is not None and (call.gradients or not unwatched(call.tensors())):
         call = call.read()  # autograd follows a tensor of keys, not where they are
-    # whether gradients exist is settled now, not when a question is asked
+    return _settled(call)
+
+
+def _settled(call: Call) -> Call:
+    """Whether gradients exist is settled now, not when a question is asked."""
     if torch.is_grad_enabled() or not any(t.requires_grad for t in call.tensors()):
         return call
     return call.map(lambda tensor: tensor.detach())
+
+
+def indexer_call(
+    query: Tensor, key: Tensor, mask: Mask | Tensor | None, rule: LightningScores
+) -> Call:
+    """The call of an indexer whose queries (…, 1, L, H·(D + 1)) hold its weights."""
+    shape = AttentionShape.of(query.shape, key.shape, dot=False)
+    return _settled(Call(query, key, key[..., :0], _as_tensors(mask, query, shape), rule, shape))
 
 
 def _as_tensors(mask: Mask | Tensor | None, query: Tensor, shape: AttentionShape) -> Mask | None:

@@ -1,7 +1,7 @@
 """A call without its tensors, as one line of text: what torch's operators carry along.
 
 mask | score rule | implementation | checked? | output? | measures | what | dropout | place |
-seen? | offsets? | aside? | mass?
+seen? | offsets? | aside? | mass? | largest?
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.engine.call import Call, What
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
-from regard.summary import Summary
+from regard.summary import ColumnSums, Summary
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Spec:
     place: int | None = None
     aside: bool = False  # entropy is measured for a listener and takes no part in the graph
     mass: bool = False  # the backward brings the mass of all queries; an attached value is that
+    largest: bool = False  # a column sweep brings the largest weight of each key
 
     @classmethod
     def of(cls, mask: Mask | None, score: ScoreRule) -> Spec:
@@ -53,7 +54,7 @@ class Spec:
 
     def text(self) -> str:
         """One line."""
-        flags = (self.seen, self.offsets, self.aside, self.mass)
+        flags = (self.seen, self.offsets, self.aside, self.mass, self.largest)
         return "|".join(
             [
                 self.mask, self.score, self.implementation, f"{int(self.checked)}",
@@ -67,12 +68,17 @@ class Spec:
     def parse(text: str) -> Spec:
         """Back from text."""
         mask, score, name, checked, output, asked, what, dropout, place, *flags = text.split("|")
-        seen, offsets, aside, mass = (flag == "1" for flag in flags)
+        seen, offsets, aside, mass, *more = (flag == "1" for flag in flags)
         return Spec(
             mask, score, name, checked == "1", output == "1", asked, seen, offsets,
             "scores" if what == "scores" else "weights", float(dropout),
-            None if place == "None" else int(place), aside, mass,
+            None if place == "None" else int(place), aside, mass, *more,
         )  # fmt: skip
+
+    @property
+    def columns(self) -> ColumnSums:
+        """What a column sweep brings."""
+        return ColumnSums(None, self.seen, self.offsets, self.largest)
 
     def call(
         self, q: Tensor, k: Tensor, v: Tensor, arrays: Sequence[Tensor], seed: int = 0
@@ -82,7 +88,7 @@ class Spec:
         mask = decode(self.mask, rest, Mask)  # type: ignore[type-abstract]
         score = decode(self.score, rest, ScoreRule)
         assert score is not None
-        shape = AttentionShape.of(q.shape, k.shape, v.shape)
+        shape = AttentionShape.of(q.shape, k.shape, v.shape, dot=score.is_dot)
         return Call(q, k, v, mask, score, shape, self.dropout, seed, self.place)
 
 

@@ -165,26 +165,65 @@ def _with_lse(
 
 def _through_scores(call: Call, parts: Iterable[tuple[Place, Tensor]]) -> list[Tensor]:
     """q, k and the rule's arrays, from gradients on rectangles of final scores."""
-    exact, shape, score = call.exact, call.shape, call.score
-    query, key = (t.detach().to(exact).flatten(0, -3) for t in (call.query, call.key))
-    grad_q, grad_k = torch.zeros_like(query), torch.zeros_like(key)
-    bias = BiasGradient(score.bias, shape.extent, exact)
+    found = ScoreGradients(call)
     for place, on_scores in parts:
+        found.add(place, on_scores)
+    return found.close()
+
+
+class ScoreGradients:
+    """Gradients of q, k and the rule's arrays, from those that fall on rectangles of final scores;
+    a sink's score is no cell of any."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        exact, score = call.exact, call.score
+        self.query, self.key = (t.detach().to(exact).flatten(0, -3) for t in (call.query, call.key))
+        self.grad_q, self.grad_k = torch.zeros_like(self.query), torch.zeros_like(self.key)
+        self.bias = BiasGradient(score.bias, call.shape.extent, exact)
+        self.sink = None if score.sink is None else torch.zeros_like(score.sink, dtype=exact)
+
+    def add(self, place: Place, on_scores: Tensor) -> None:
+        """(units, rows, cols)."""
+        shape, score = self.call.shape, self.call.score
         (units, rows, cols), ds = _distinct(place, on_scores)
-        q, k = query[units][:, rows], key[units // shape.group][:, cols]
+        q, k = self.query[units][:, rows], self.key[units // shape.group][:, cols]
         if score.bias is not None:
-            full = ds.new_zeros((query.shape[0], *ds.shape[1:])).index_add_(0, units, ds)
+            full = ds.new_zeros((self.query.shape[0], *ds.shape[1:])).index_add_(0, units, ds)
             lead = shape.extent.full[:-2]
-            bias.add(rows, cols, full.reshape(*lead, len(rows), len(cols)))
+            self.bias.add(rows, cols, full.reshape(*lead, len(rows), len(cols)))
         if score.softcap is not None:
-            capped = score.cap((q @ k.mT) * score.scale)
+            capped = score.cap(score.product(q, k) * score.scale)
             ds = ds * (1 - (capped / score.softcap).square())
         ds = ds * score.scale
-        grad_q[units[:, None], rows] += ds @ k
-        shared = grad_k.new_zeros((len(key), len(cols), shape.dim))
-        grad_k[:, cols] += shared.index_add_(0, units // shape.group, ds.mT @ q)
-    sink = [] if score.sink is None else [torch.zeros_like(score.sink)]
-    return [grad_q.reshape(call.query.shape), grad_k.reshape(call.key.shape), *bias.sums, *sink]
+        dq, dk = score.carry(q, k, ds)
+        self.grad_q[units[:, None], rows] += dq
+        shared = self.grad_k.new_zeros((len(self.key), len(cols), self.key.shape[-1]))
+        self.grad_k[:, cols] += shared.index_add_(0, units // shape.group, dk)
+
+    def add_rows(self, rows: Tensor, cols: range, ds: Tensor) -> None:
+        """(units, R, C) on whole rows, each named once, of all heads: nothing is gathered. The
+        queries of a group's heads stand one below the other, as one head's would."""
+        shape, score = self.call.shape, self.call.score
+        here = slice(cols.start, cols.stop)
+        if score.bias is not None:
+            j = torch.arange(cols.start, cols.stop, device=ds.device)
+            self.bias.add(rows, j, ds.reshape(*shape.extent.full[:-2], *ds.shape[-2:]))
+        tall = (len(self.key), shape.group * len(rows))
+        q, k = self.query[:, rows].reshape(*tall, -1), self.key[:, here]
+        ds = ds.reshape(*tall, -1)
+        if score.softcap is not None:
+            capped = score.cap(score.product(q, k) * score.scale)
+            ds = ds * (1 - (capped / score.softcap).square())
+        dq, dk = score.carry(q, k, ds * score.scale)
+        self.grad_q[:, rows] += dq.reshape(-1, len(rows), dq.shape[-1])
+        self.grad_k[:, here] += dk
+
+    def close(self) -> list[Tensor]:
+        """q, k, then one per array of the rule."""
+        sink = [] if self.sink is None else [self.sink]
+        query, key = self.call.query.shape, self.call.key.shape
+        return [self.grad_q.reshape(query), self.grad_k.reshape(key), *self.bias.sums, *sink]
 
 
 def _distinct(place: Place, ds: Tensor) -> tuple[Place, Tensor]:

@@ -6,7 +6,7 @@ nodes, and nothing about a mask's values is looked at while tracing.
 
     rows       q, k, v, arrays       output, peak, log, lse, then what each measure brings;
                                      columns too, where maps keep them company
-    columns    q, k, arrays, state   mass, seen, product, offsets
+    columns    q, k, arrays, state   mass, seen, product, offsets, largest
     cells      q, k, arrays, state   a rectangle of weights or scores
     attach     a known value         the same value, with its gradient: entropy, top weights, mass
     refuse     a known value         the same value; asking for its gradient is an error
@@ -102,7 +102,7 @@ def _(
     lead = q.shape[:-1]
     output = q.new_empty((*lead, v.shape[-1]) if said.output else (0,))
     numbers = [q.new_empty(lead, dtype=exact) for _ in range(3)]
-    shape = AttentionShape.of(q.shape, k.shape)
+    shape = AttentionShape.of(q.shape, k.shape, dot=False)
     sizes = [size for m in measures_of(said.asked, marks) for size in m.tensors(shape)]
     made = [q.new_empty(size, dtype=torch.int64 if whole else exact) for size, whole in sizes]
     return [output, *numbers, *made]
@@ -116,16 +116,17 @@ def _columns_now(
     chosen: Tensor | None,
     y: Tensor | None,
     spec: str,
+    by: Tensor | None = None,
 ) -> list[Tensor]:
-    """One column sweep: mass and seen (…, Hq, S), product (…, Hq, S, M), offsets."""
+    """One column sweep: mass and seen (…, Hq, S), product (…, Hq, S, M), offsets, largest."""
     said = Spec.parse(spec)
     call = said.call(q, k, k[..., :0], arrays)
     sweeps = _sweeps(call, said)
-    found = sweeps.columns(call, RowState(*state), chosen, y, said.seen, said.offsets)
+    found = sweeps.columns(call, RowState(*state), chosen, y, said.columns._replace(by=by))
     nothing = found.mass.new_empty(0)
     seen = nothing.to(torch.int64) if found.seen is None else found.seen
-    product, offsets = (nothing.clone() if t is None else t for t in (found.product, found.offsets))
-    return [found.mass, seen, product, offsets]
+    rest = found.product, found.offsets, found.largest
+    return [found.mass, seen, *(nothing.clone() if part is None else part for part in rest)]
 
 
 columns = library.custom_op("regard::columns", _columns_now, mutates_args=())
@@ -140,6 +141,7 @@ def _(
     chosen: Tensor | None,
     y: Tensor | None,
     spec: str,
+    by: Tensor | None = None,
 ) -> list[Tensor]:
     full, said = (*q.shape[:-2], k.shape[-2]), Spec.parse(spec)
     exact, diagonals = state[0].dtype, q.shape[-2] + k.shape[-2] - 1
@@ -148,6 +150,7 @@ def _(
         q.new_empty(full if said.seen else (0,), dtype=torch.int64),
         q.new_empty((0,) if y is None else (*full, y.shape[-1]), dtype=exact),
         q.new_empty((*q.shape[:-2], diagonals) if said.offsets else (0,), dtype=exact),
+        q.new_empty(full if said.largest else (0,), dtype=exact),
     ]
 
 
@@ -309,7 +312,7 @@ def _floats(arrays: list[Tensor], grads: list[Tensor]) -> list[Tensor | None]:
 def _place_of_entropy(q: Tensor, k: Tensor, marks: list[Tensor], spec: str) -> int | None:
     """Where among the outputs of `rows` entropy is, as far as it takes part in the graph."""
     said = Spec.parse(spec)
-    at, shape = _HEAD, AttentionShape.of(q.shape, k.shape)
+    at, shape = _HEAD, AttentionShape.of(q.shape, k.shape, dot=False)
     for summary in () if said.aside else measures_of(said.asked, marks):
         if summary == Entropy():
             return at
@@ -351,19 +354,21 @@ def _rows_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
 
 
 def _save_columns(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    q, k, arrays, state, chosen, y, spec = inputs
-    _remember(ctx, spec, arrays, [q, k, *state, chosen, y])
+    q, k, arrays, state, chosen, y, spec, by = inputs
+    _remember(ctx, spec, arrays, [q, k, *state, chosen, y, by])
     ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(output[1], output[3])
+    ctx.mark_non_differentiable(output[1], output[3], output[4])
 
 
 def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
-    """Σ_i p_ij y_i has dP_ij = y_i · g_j. Mass is the same with y = 1 in the chosen rows."""
-    (q, k, peak, log, chosen, y), arrays = _recall(ctx)
+    """Σ_i p_ij y_i has dP_ij = y_i · g_j. Mass is the same with y = 1, or what its weights are
+    multiplied `by`, in the chosen rows."""
+    (q, k, peak, log, chosen, y, by), arrays = _recall(ctx)
     on_mass, on_product = grads[0], grads[2] if y is not None else None
     if on_mass is None and on_product is None:
-        return None, None, [None] * len(arrays), [None, None], None, None, None
-    ones = torch.ones_like(peak).unsqueeze(-1)
+        none = [] if by is None else [None]  # torch does not count an argument left at its default
+        return None, None, [None] * len(arrays), [None, None], None, None, None, *none
+    ones = (torch.ones_like(peak) if by is None else by.to(peak.dtype)).unsqueeze(-1)
     if chosen is not None:
         ones = ones * chosen[:, None]
         y = None if y is None else y * chosen[:, None]
@@ -374,11 +379,11 @@ def _columns_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     outer = torch.cat([part[1] for part in parts], -1)
     told = [g, outer]
     found = gradient(q, k, k[..., :0], arrays, [peak, log], told, "product", ctx.spec)
-    grad_y = None
-    if on_product is not None:
-        grad_y = found[-1][..., -on_product.shape[-1] :]
-        grad_y = grad_y if chosen is None else grad_y * chosen[:, None]
-    return found[0], found[1], _floats(arrays, found[3:-1]), [None, None], None, grad_y, None
+    others = found[-1] if chosen is None else found[-1] * chosen[:, None]
+    grad_y = None if on_product is None else others[..., -on_product.shape[-1] :]
+    on_by = [] if by is None else [None if on_mass is None else others[..., 0].to(by.dtype)]
+    of_arrays = _floats(arrays, found[3:-1])
+    return found[0], found[1], of_arrays, [None, None], None, grad_y, None, *on_by
 
 
 def _save_cells(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -426,7 +431,7 @@ def _attached_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 def _no_gradient(what: str) -> str:
     return (
         f"{what} has no gradient here; output, lse, entropy, top and peak weights, rows, slices, "
-        "received and products have one. Detach it, or use implementation='dense'"
+        "sums of received and products have one. Detach it, or use implementation='dense'"
     )
 
 

@@ -40,9 +40,17 @@ def make_arrays(what: Sequence[str] | None, chosen: Sequence[HeadPart], top: int
 
 
 def about(chosen: Sequence[HeadPart], model: dict[str, Any]) -> dict[str, str]:
-    """The model and the tokens' texts, as JSON."""
+    """The model, the tokens' texts and, where positions are not those of a text alone, the axes of
+    each place (`regard.axes.Axis.from_json` reads them), as JSON."""
     tokens = {f"P{one.number}/tokens": json.dumps(one.tokens) for one in _prompts(chosen)}
-    return {"model": json.dumps(model), **tokens}
+    axes = {
+        f"P{one.prompt.number}/{one.head.place.label}/axes": json.dumps(
+            {"query": one.head.query_axis.to_json(), "key": one.head.key_axis.to_json()}
+        )
+        for one in chosen
+        if not (one.head.query_axis.is_text and one.head.key_axis.is_text)
+    }
+    return {"model": json.dumps(model), **tokens, **axes}
 
 
 def _prompts(chosen: Sequence[HeadPart]) -> list[PromptView]:

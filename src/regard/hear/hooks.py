@@ -29,6 +29,7 @@ from regard.hear.inputs import (
 )
 
 _COLOURS = 4  # channels of a picture at most
+_SHRINK = (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)  # may make a picture coarser
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ class Pass:
     calls: Counter[str] = field(default_factory=Counter)
     entrance: str = ""  # the first module that read a text or a picture
     reads_again: bool = False  # it was called once more after attention
+    laid_out: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """By path, the shape (B, C, …, h, w) that a convolution over colours made of pictures."""
+    coarser: set[tuple[int, int]] = field(default_factory=set)
+    """(h, w) of what convolutions and pooling made on the way."""
+    windowed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By path, the (h, w) that a layer was told it divides into windows (Swin)."""
 
     def read(self, stream: str, path: str, ids: Tensor | None, mask: Any) -> None:
         """What a module was given of a stream; the padding may be known to a later one only."""
@@ -101,7 +108,7 @@ class ModelHooks:
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():
             enter = module.register_forward_pre_hook(self._entering(path, module), with_kwargs=True)
-            leave = module.register_forward_hook(self._leaving(path), always_call=True)
+            leave = module.register_forward_hook(self._leaving(path, module), always_call=True)
             self._handles += [enter, leave]
             if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
                 self._twofold.append(path)
@@ -131,7 +138,7 @@ class ModelHooks:
 
     def _entering(self, path: str, module: nn.Module) -> Callable[..., None]:
         names: tuple[str, ...] = ()
-        may_read = _may_read(module)
+        may_read, divides = _may_read(module), hasattr(module, "shift_size")
 
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             nonlocal names
@@ -142,6 +149,8 @@ class ModelHooks:
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
+                if divides and (size := _size_in((*args, *kwargs.values()))) is not None:
+                    self.now.windowed[path] = size
                 if may_read:
                     self._reads(self.now, path, args)
                 elif self.now.reads_again and self.now.calls[path]:
@@ -150,10 +159,16 @@ class ModelHooks:
 
         return enter
 
-    def _leaving(self, path: str) -> Callable[..., None]:
+    def _leaving(self, path: str, module: nn.Module) -> Callable[..., None]:
+        sees, shrinks = _sees(module), isinstance(module, _SHRINK)
+
         def leave(_: nn.Module, __: Any, result: Any) -> None:
             if self.now is not None and result is not None:  # else it was ended by an exception
                 self.ran.add(path)
+                if sees and isinstance(result, Tensor) and result.ndim in (4, 5):
+                    self.now.laid_out[path] = tuple(result.shape)
+                if shrinks and isinstance(result, Tensor) and result.ndim == 4:
+                    self.now.coarser.add((result.shape[2], result.shape[3]))
             while self._stack and self._stack.pop() != path:
                 pass  # modules that ended by an exception have left no word
             if not self._stack and self.now is not None:
@@ -242,8 +257,19 @@ class ModelHooks:
 
 def _may_read(module: nn.Module) -> bool:
     """Embeddings of tokens (B, L); convolutions over colours or sound, not over features."""
-    picture = isinstance(module, nn.modules.conv._ConvNd) and module.in_channels <= _COLOURS
-    return picture or isinstance(module, nn.Embedding)
+    sound = isinstance(module, nn.Conv1d) and module.in_channels <= _COLOURS
+    return _sees(module) or sound or isinstance(module, nn.Embedding)
+
+
+def _sees(module: nn.Module) -> bool:
+    """Convolutions over the colours of pictures or films."""
+    return isinstance(module, nn.Conv2d | nn.Conv3d) and module.in_channels <= _COLOURS
+
+
+def _size_in(arguments: tuple[Any, ...]) -> tuple[int, int] | None:
+    """Two whole numbers among a layer's arguments: how many rows and columns it is given."""
+    pairs = (one for one in arguments if isinstance(one, tuple | list) and len(one) == 2)
+    return next(((a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)), None)
 
 
 def _is_inside(path: str, outer: str) -> bool:

@@ -35,6 +35,7 @@ IDS = ("input_ids", "ids")
 MASK = "attention_mask"
 _CACHES = ("past_key_values", "cache")
 _NO_TOKENS = ("token_type", "position", "segment", "label", "targets")  # names of other integers
+_GRIDS = ("grid_thw", "grid_hw")  # names that end so: patches of each picture
 _DEEPEST = 8  # containers inside one another
 
 
@@ -51,6 +52,14 @@ class ModelInputs:
     """Shapes of tensors with several axes, and whether each holds whole numbers."""
     whole: list[Tensor] = field(default_factory=list)  # all that may be tokens, (m, n)
     threefold: list[ref[Tensor]] = field(default_factory=list)  # of three axes; not held on to
+    # (pictures, 3): frames, rows, columns of each; those of films apart
+    grids: list[Tensor] = field(default_factory=list)
+    film_grids: list[Tensor] = field(default_factory=list)
+    pixels: list[ref[Tensor]] = field(default_factory=list)  # pictures (…, C, h, w); not held on to
+    film_pixels: list[ref[Tensor]] = field(default_factory=list)  # likewise
+    latents: list[tuple[int, ...]] = field(default_factory=list)  # (B, C, h, w) of diffusion
+    texts: list[int] = field(default_factory=list)  # tokens of what steers it
+    timesteps: list[float] = field(default_factory=list)  # of it: one, or one a sequence
 
     @classmethod
     def of(cls, module: nn.Module, arguments: Mapping[str, Any]) -> ModelInputs:
@@ -59,6 +68,8 @@ class ModelInputs:
         main = _main_inputs(module)
         counts: dict[str, int] = {}
         unnamed: list[Tensor] = []
+        if type(module).__module__.startswith("diffusers."):
+            made._note_diffusion(arguments)
         for name, value in _walk("", arguments, _DEEPEST, set()):
             made.encoded |= name == "encoder_outputs" and value is not None
             if name == MASK:
@@ -74,6 +85,28 @@ class ModelInputs:
         if made.ids is None and len(unnamed) == 1:
             made.ids = unnamed[0]
         return made
+
+    def _note_diffusion(self, arguments: Mapping[str, Any]) -> None:
+        """Latents (B, C, h, w), or their places (N, 3) of Flux; the step and the text."""
+        when = arguments.get("timestep")
+        if isinstance(when, Tensor):
+            self.timesteps = [float(one) for one in when.detach().reshape(-1).tolist()]
+        elif isinstance(when, int | float):
+            self.timesteps = [float(when)]
+        for name in ("sample", "hidden_states"):
+            given = arguments.get(name)
+            if isinstance(given, Tensor) and given.ndim in (4, 5):
+                self.latents.append(tuple(given.shape))
+        text = arguments.get("encoder_hidden_states")
+        if isinstance(text, Tensor) and text.ndim == 3:
+            self.texts.append(int(text.shape[1]))
+        if isinstance(places := arguments.get("img_ids"), Tensor) and places.shape[-1] >= 3:
+            rows = places.detach().reshape(-1, *places.shape[-2:])[0]
+            high, wide = (int(n) + 1 for n in rows[:, 1:3].amax(0).tolist())
+            if high * wide == len(rows):
+                batch = arguments.get("hidden_states")
+                count = len(batch) if isinstance(batch, Tensor) else 1
+                self.latents.append((count, 1, high, wide))
 
     def holds(self, query: Tensor) -> bool:
         """Whether queries (H, L, D) are what the model was given, as they are."""
@@ -93,6 +126,10 @@ class ModelInputs:
     ) -> None:
         if value.ndim < 2 or "mask" in name or "bias" in name:
             return
+        if name.endswith(_GRIDS) and value.shape[-1] in (2, 3):
+            (self.film_grids if "video" in name else self.grids).append(value)
+        if name.startswith("pixel_values"):
+            (self.film_pixels if "video" in name else self.pixels).append(ref(value))
         self.data.append((tuple(value.shape), not value.is_floating_point()))
         if value.ndim == 3:
             self.threefold.append(ref(value))

@@ -60,9 +60,22 @@ def prepared(model: nn.Module, leave: tuple[str, ...] = ()) -> Iterator[None]:
                 stack.enter_context(switched(model, found, leave))
             elif is_hugging_face(model) and not calls_torch(model):
                 stack.enter_context(using(model))  # which refuses it
+            stack.enter_context(_seeing_within_the_call(model))
         stack.enter_context(through_torch(model))
         stack.enter_context(functions_around(model))
         stack.enter_context(flex_by_regard())
+        yield
+
+
+@contextmanager
+def _seeing_within_the_call(model: nn.Module) -> Iterator[None]:
+    """`generate` has the model read its pictures with its words, in one call. From transformers
+    5.2x on it may encode pictures before, by calls of their own, which would be further prompts."""
+    name = "_supports_mm_encoder_outputs"
+    with ExitStack() as stack:
+        for module in model.modules():
+            if hasattr(module, name):
+                stack.enter_context(patch.object(module, name, lambda: False))
         yield
 
 

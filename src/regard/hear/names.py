@@ -65,6 +65,11 @@ def is_cross(path: str) -> bool:
     return any(_CROSS.search(piece) for piece in path.split(".")[-2:])
 
 
+def is_cross_module(model: nn.Module, path: str) -> bool:
+    """Whether a module's path, or the module itself (diffusers), says so."""
+    return is_cross(path) or getattr(model.get_submodule(path), "is_cross_attention", None) is True
+
+
 def part_of(path: str) -> str:
     """`cross`, or the part of a model a path lies in; "" where it does not say."""
     if is_cross(path):

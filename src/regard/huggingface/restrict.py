@@ -90,6 +90,8 @@ def described(mask: MaskDescriptor, size: CallSize) -> Restriction:
 def _described(mask: MaskDescriptor, size: CallSize) -> Restriction:
     if _is_spread(mask, size):
         return _given(mask.dense, size)
+    if _is_compressed(mask, size):
+        return Restriction(mask.mask, None, size.keys, complete=mask.complete)
     _check_size(mask, size)
     return Restriction(mask.mask, None, mask.reach, mask.counted, complete=mask.complete)
 
@@ -122,6 +124,18 @@ def _is_spread(mask: MaskDescriptor, size: CallSize) -> bool:
     """Whether one row stands for all queries, or one column for all keys, as torch repeats them."""
     pairs = ((mask.shape[2], size.queries), (mask.shape[3], size.keys))
     return any(n == 1 != many for n, many in pairs) and all(n in (1, many) for n, many in pairs)
+
+
+def _is_compressed(mask: MaskDescriptor, size: CallSize) -> bool:
+    """Whether one token goes on from a cache with other keys than the first layer's, for which
+    masks are made, and sees them all: a press may leave each layer another number of keys."""
+    other = size.queries == mask.shape[2] == 1 and size.keys != mask.shape[3] == mask.reach
+    if not other or mask.counted is not None:
+        return False
+    window = None if mask.mask is None else mask.mask.as_window()
+    return mask.mask is None or (
+        window is not None and window.left is None and window.align == "end"
+    )
 
 
 def _check_size(mask: MaskDescriptor, size: CallSize) -> None:

@@ -103,6 +103,11 @@ def without(
     return cut if call.mask is None else call.mask & cut
 
 
+def cut_keys(columns: _Flags, queries: int, device: torch.device) -> Mask:
+    """Nobody sees these keys (S,)."""
+    return _cut(np.ones(queries, np.bool_), columns, device)
+
+
 def _cut(rows: _Flags, columns: _Flags, device: torch.device) -> Mask:
     """Everybody sees every key, but these rows not these columns.
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.axes import Region
 from regard.engine.call import Call
 from regard.engine.observers import editing
 from regard.errors import InputError
@@ -17,6 +19,7 @@ from regard.hear.names import Spot
 from regard.intervene.edges import Edge, without
 from regard.intervene.here import Here, is_hugging_face
 from regard.intervene.names import HeadNames, Heads, read_heads
+from regard.intervene.region import HiddenRegion
 from regard.intervene.survey import Survey, check_model, listed
 from regard.mask import Mask
 
@@ -25,6 +28,10 @@ def knock_out(
     model: nn.Module,
     heads: HeadNames | Iterable[HeadNames] = (),
     edges: Edge | Iterable[Edge] = (),
+    *,
+    region: Region | None = None,
+    picture: int | None = None,
+    axes: Any = None,
 ) -> KnockOut:
     """Within the block, a model runs without these heads and edges.
 
@@ -32,16 +39,23 @@ def knock_out(
             without = model(ids).logits
         with regard.knock_out(model, edges=[Edge(queries=47, keys=range(10, 21))]):
             blind = model(ids).logits
+        with regard.knock_out(vit, region=regard.axes.Box(0, 0, 0.5, 0.5)):
+            without = vit(pixel_values).logits
 
     heads  their output, before w_o mixes the heads, is zero
     edges  queries that may not see keys (see `regard.intervene.Edge`); the weights they had go to
            the keys that are left. A row that is left without any key gives zero
+    region   a part of a picture (`regard.axes.Box`, `regard.axes.Patches`): nobody may look at its
+             patches, in any layer, neither in a tower nor where they stand within a text
+    picture  the number of the picture, or of the frame of a film; all of them by default
+    axes     what positions stand for, as for `regard.record`, where the model does not tell
 
     For models of transformers that dispatch their attention and for modules that use regard's
     layers or `regard.attend`. Labels are those of a recording. Knock-outs inside one another add
     up, gradients flow through what is left, and afterwards everything is as it was.
     """
-    return KnockOut(model, heads, edges)
+    hidden = None if region is None else HiddenRegion(model, region, picture, axes)
+    return KnockOut(model, heads, edges, hidden)
 
 
 class KnockOut:
@@ -52,8 +66,10 @@ class KnockOut:
         model: nn.Module,
         heads: HeadNames | Iterable[HeadNames] = (),
         edges: Edge | Iterable[Edge] = (),
+        region: HiddenRegion | None = None,
     ) -> None:
         check_model(model)
+        self.region = region
         self.model = model
         self.heads = read_heads(heads)
         self.edges = (edges,) if isinstance(edges, Edge) else tuple(edges)
@@ -101,7 +117,7 @@ class KnockOut:
             if heads:
                 mask = without(call, edge, heads, *self._here.starts(call))
                 call = replace(call, mask=mask)
-        return call.mask
+        return call.mask if self.region is None else self.region.without(call, self._here, spot)
 
     def output(self, call: Call, output: Tensor) -> Tensor:
         """What a call of the model gives, less the heads."""
@@ -123,11 +139,16 @@ class KnockOut:
         about it."""
         asked = {*self.heads, *(one for edge in self.edges for one in edge.heads or ())}
         missed = sorted(h.label for h in asked if not any(map(h.stand_at, self._met)))
-        if not self._met and (asked or self.edges):
+        if not self._met and (asked or self.edges or self.region is not None):
             raise InputError(
                 f"nothing was knocked out: {type(self.model).__name__} was not run inside the "
                 "block, was compiled before it, or computes its attention by other means than "
                 "transformers' attention interface, regard's layers and regard.attend"
+            )
+        if self.region is not None and not self.region.hidden:
+            raise InputError(
+                f"nothing was hidden: no place of {type(self.model).__name__} has keys that are "
+                f"patches in {self.region.region}; say with axes= what its positions are"
             )
         if missed:
             there = sorted({spot.stack for spot in self._met})

@@ -6,6 +6,7 @@ decimals, no more than their group needs, and one sign for −∞.
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections import Counter
@@ -38,6 +39,11 @@ def _cells(letter: str) -> int:
 def padded(text: str, width: int) -> str:
     """The text followed by blanks up to `width` cells."""
     return text + " " * max(width - cells(text), 0)
+
+
+def right_aligned(text: str, width: int) -> str:
+    """The text after blanks, `width` cells in all."""
+    return " " * max(width - cells(text), 0) + text
 
 
 def printable(text: str) -> str:
@@ -130,9 +136,57 @@ def short_indices(count: int, most: int = _SHOWN) -> list[int]:
     return list(range(count)) if count <= most else [*range(max(most - 3, 1)), count - 1]
 
 
+def page_lines(text: str, width: int = 92) -> list[str]:
+    """Lines of a page; (2, 3) and `code` are not broken. Chinese has no spaces to break at and
+    stays in one line."""
+    if cells(text) > 1.3 * len(text):
+        return [text]
+    kept = re.sub(r"\([^()]{1,30}\)|`[^`]+`", lambda found: found[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(kept, width, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
 StyledLine: TypeAlias = list[tuple[str, str]]  # pieces of (text, style)
 
 
 def prose(text: str) -> list[StyledLine]:
     """Wrapped a little below 80 columns, so that √ may become sqrt."""
-    return [[(line, "")] for line in textwrap.wrap(text, 76)]
+    return [[(line, "")] for line in wrapped(text, 76)]
+
+
+_NEVER_FIRST = frozenset("，。；：、！？）】」』》”’…,.;:!?)]}%")
+_NEVER_LAST = frozenset("（【「『《“‘([{")
+
+
+def wrapped(text: str, width: int, *, break_long_words: bool = True) -> list[str]:
+    """Lines of at most `width` cells. Ideographs break anywhere but before a closing mark and
+    after an opening one; text without them as `textwrap` has it, hyphens left whole."""
+    if cells(text) == len(text):
+        return textwrap.wrap(
+            text, width, break_long_words=break_long_words, break_on_hyphens=break_long_words
+        )
+    lines, current = [], ""
+    for piece in _pieces(text):
+        if current and cells(current + piece.rstrip()) > width:
+            lines.append(current.rstrip())
+            current = piece.lstrip()
+        else:
+            current += piece
+    return [*lines, current.rstrip()] if current.strip() else lines
+
+
+def _pieces(text: str) -> list[str]:
+    """What a line is not broken inside of: words, ideographs, each with its marks."""
+    pieces: list[str] = []
+    for letter in text:
+        if pieces and not _may_part(pieces[-1][-1], letter):
+            pieces[-1] += letter
+        else:
+            pieces.append(letter)
+    return pieces
+
+
+def _may_part(left: str, right: str) -> bool:
+    if right in _NEVER_FIRST or left in _NEVER_LAST or right == " ":
+        return False
+    return left == " " or _cells(left) == 2 or _cells(right) == 2

@@ -15,6 +15,7 @@ _WORDS = (
     "vocab.txt",
 )  # fmt: skip
 _SIGNALS = ("processor_config.json", "preprocessor_config.json")
+_FILMS = ("video_preprocessor_config.json",)
 
 
 def read_reader(source: Source) -> Any:
@@ -37,7 +38,8 @@ def _kind(source: Source) -> str | None:
     """The class of transformers that reads what lies in the folder."""
     words, signals = _first(source, _WORDS), _first(source, _SIGNALS)
     if signals is None:
-        return "AutoTokenizer" if words else None
+        films = _first(source, _FILMS)
+        return "AutoTokenizer" if words else "AutoVideoProcessor" if films else None
     if words is not None:
         return "AutoProcessor"
     is_for_pictures = "image_mean" in signals.read_text(encoding="utf-8")

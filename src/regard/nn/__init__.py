@@ -4,7 +4,8 @@ self_attention  one head: q, k, v → `regard.attend`
 multi_head      several heads, and the output projection w_o
 rotary          rotary position embeddings, scaled for long texts (rotary_scaling)
 positions       learned and sinusoidal positions, ALiBi
-cache           keys and values of earlier tokens; shared prefixes (prefix), single steps (decode)
+cache           keys and values of earlier tokens; shared prefixes (prefix), single steps (decode),
+                keys dropped by the attention they received (evicting)
 block           attention and a feed-forward layer with norms (norm, feed_forward)
 config          sizes and options of blocks and models, as values
 language_model  a decoder with an output projection (embedding, decoder, padding)
@@ -30,6 +31,7 @@ from regard.nn.cache import (
 from regard.nn.config import BlockConfig, EncoderConfig, LanguageModelConfig, Seq2SeqConfig
 from regard.nn.decoder import Decoder
 from regard.nn.encoder import Encoder
+from regard.nn.evicting import EvictingCache
 from regard.nn.feed_forward import MLP, SwiGLU
 from regard.nn.generation import generate
 from regard.nn.language_model import LanguageModel
@@ -60,6 +62,7 @@ __all__ = [
     "Encoder",
     "EncoderBlock",
     "EncoderConfig",
+    "EvictingCache",
     "KeyValueCache",
     "LanguageModel",
     "LanguageModelConfig",

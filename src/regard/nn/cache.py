@@ -3,6 +3,7 @@
     KeyValueCache   grows by concatenation; gradients flow through it
     StaticCache     room for so many tokens, written in place: for decoding
     WindowCache     only as many tokens as a sliding window looks back at
+    EvictingCache   what the prompt's attention shows to matter (evicting)
     ContextCache    the projected other sequence of cross-attention
     SharedPrefix    one beginning for many continuations; attention to it is a Partial (prefix)
 
@@ -14,15 +15,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from regard.engine.attention import Attention
 from regard.errors import InputError, ShapeError
 
 
 class Cache(ABC):
     """Keys and values of earlier tokens in one layer, for a batch of sequences of one length."""
+
+    evicts: ClassVar[bool] = False  # whether it holds other keys than those of the last tokens
 
     @property
     @abstractmethod
@@ -36,6 +41,15 @@ class Cache(ABC):
     @abstractmethod
     def keep(self, key: Tensor, value: Tensor) -> None:
         """Store what `extended` returned."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether `keep` has to be given the attention of the next call as well."""
+        return False
+
+    def keep_after(self, key: Tensor, value: Tensor, attention: Attention) -> None:
+        """`keep`, where the attention over these keys is known."""
+        self.keep(key, value)
 
     def reach(self, tokens: int) -> int:
         """The number of keys that a call with `tokens` new tokens attends to."""
@@ -180,6 +194,11 @@ class StackCache:
     def length(self) -> int:
         """The number of tokens so far: the position of the next one."""
         return self.layers[0].length
+
+    @property
+    def evicts(self) -> bool:
+        """Whether layers hold other keys than those of the last tokens."""
+        return self.layers[0].evicts
 
     def reach(self, tokens: int) -> int:
         """The number of keys that a call with `tokens` new tokens attends to."""

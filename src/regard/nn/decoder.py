@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.errors import InputError
+from regard.kv import Eviction
 from regard.mask import Causal, Mask, Padding, Window
 from regard.nn.block import DecoderBlock
 from regard.nn.cache import Cache, KeyValueCache, StackCache, StaticCache, WindowCache
 from regard.nn.config import StackConfig
 from regard.nn.embedding import Embedding
+from regard.nn.evicting import EvictingCache
 from regard.nn.norm import last_norm
 from regard.nn.padding import count_positions, read_padding
 
@@ -43,6 +46,11 @@ class Decoder(nn.Module):
         """
         start = 0 if cache is None else cache.length
         tokens = ids.shape[-1]
+        if attention_mask is not None and cache is not None and cache.evicts:
+            raise InputError(
+                "attention_mask beside an evicting cache: its keys are no longer those of the "
+                "tokens; give prompts of one length without padding"
+            )
         real = read_padding(attention_mask, ids, start)
         positions = count_positions(real, tokens)
         x = self.embed(ids, start, positions)
@@ -58,12 +66,16 @@ class Decoder(nn.Module):
         found: Tensor = self.norm(x)
         return found
 
-    def new_cache(self, tokens: int | None = None) -> StackCache:
+    def new_cache(self, tokens: int | None = None, evict: Eviction | None = None) -> StackCache:
         """An empty cache: of fixed room for `tokens` tokens where given, growing otherwise; with a
-        window, only as large as that."""
+        window, only as large as that; with `evict`, of what the prompt's attention leaves."""
         window = self.window
+        if evict is not None:
+            _check_evictable(window, self.embed.positions.slopes is not None)
 
         def make() -> Cache:
+            if evict is not None:
+                return EvictingCache(evict)
             if window is not None:
                 return WindowCache(window)
             return KeyValueCache() if tokens is None else StaticCache(tokens)
@@ -76,3 +88,13 @@ class Decoder(nn.Module):
             return before
         total = real.shape[-1]
         return before & Padding(real[..., total - keys :], real[..., total - queries :])
+
+
+def _check_evictable(window: int | None, alibi: bool) -> None:
+    """Masks and biases by distance count the keys that are there."""
+    if window is not None or alibi:
+        kind = f"a window of {window} tokens" if window is not None else "ALiBi positions"
+        raise InputError(
+            f"evict: this model has {kind}, whose distances eviction would change; give a model "
+            "with rotary, learned or sinusoidal positions and no window"
+        )

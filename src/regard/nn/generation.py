@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
+from regard.kv import Eviction
 from regard.nn.cache import StackCache
 
 
@@ -27,7 +28,7 @@ class Writer(Protocol):
         """Logits (batch, tokens, vocabulary)."""
         ...
 
-    def new_cache(self, tokens: int | None = ...) -> StackCache:
+    def new_cache(self, tokens: int | None = ..., evict: Eviction | None = ...) -> StackCache:
         """An empty cache."""
         ...
 
@@ -44,6 +45,7 @@ def generate(
     generator: torch.Generator | None = None,
     attention_mask: Tensor | None = None,
     cache: StackCache | None = None,
+    evict: Eviction | None = None,
 ) -> Tensor:
     """(batch, prompt) or (prompt,) → the same followed by at most `tokens` new ones.
 
@@ -56,17 +58,24 @@ def generate(
     generator       the random generator, for samples that can be repeated
     attention_mask  0 where a prompt is padding, which must be on the left
     cache           the model's `new_cache()`, to continue the text later
+    evict           a `regard.kv.Eviction`: once the prompt is read, each layer keeps of every key
+                    head only the keys that it names; later tokens stay
     """
     if ids.ndim not in (1, 2) or ids.shape[-1] == 0:
         raise ShapeError(f"ids have shape {tuple(ids.shape)}; give (batch, tokens), a token each")
     tokens = _how_many(tokens)
     _check_left_padded(attention_mask)
+    if evict is not None and cache is not None:
+        raise InputError("evict and cache: give one of them, or cache=model.new_cache(evict=…)")
     choose = choose_token(temperature, top_k, top_p, generator)
     batch = ids if ids.ndim == 2 else ids[None]
     mask = attention_mask[None] if attention_mask is not None and ids.ndim == 1 else attention_mask
     # a cache that outlives the call must not be full of tensors that no gradient may meet
     with torch.inference_mode() if cache is None else torch.no_grad():
-        held = model.new_cache(batch.shape[-1] + tokens) if cache is None else cache
+        held = cache
+        if held is None:
+            room = batch.shape[-1] + tokens
+            held = model.new_cache(room) if evict is None else model.new_cache(room, evict)
         step = _with_padding(model, held, mask)
         written = write_on(step, batch, tokens, stop, choose)
     found = torch.cat([batch, written], dim=-1)

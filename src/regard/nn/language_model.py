@@ -7,6 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.kv import Eviction
 from regard.nn.cache import StackCache
 from regard.nn.config import LanguageModelConfig
 from regard.nn.decoder import Decoder
@@ -43,9 +44,10 @@ class LanguageModel(nn.Module):
         """(…, dim) → logits (…, vocabulary)."""
         return F.linear(x, self.decoder.embed.table if self.head is None else self.head.weight)
 
-    def new_cache(self, tokens: int | None = None) -> StackCache:
-        """An empty cache, of fixed room where `tokens` is given."""
-        return self.decoder.new_cache(tokens)
+    def new_cache(self, tokens: int | None = None, evict: Eviction | None = None) -> StackCache:
+        """An empty cache, of fixed room where `tokens` is given; with `evict`, of what the
+        prompt's attention leaves."""
+        return self.decoder.new_cache(tokens, evict)
 
     def generate(self, ids: Tensor, **options: Any) -> Tensor:
         """Continue the text; see `regard.nn.generate`."""

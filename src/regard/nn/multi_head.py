@@ -106,7 +106,7 @@ class MultiHeadAttention(nn.Module):
         keys, values = (key, value) if cache is None else cache.extended(key, value)
         found = self._attend(query, keys, values, mask, **options)
         if cache is not None:  # only now, so that a refused call can be made again
-            cache.keep(keys, values)
+            cache.keep_after(keys, values, found)
         return found
 
     def _project(
@@ -152,13 +152,17 @@ class MultiHeadAttention(nn.Module):
         if plain and isinstance(cache, SharedPrefix) and sees_prefix(mask) and is_unasked():
             return cache.attend(query, key, value, mask)
         keys, values = (key, value) if cache is None else cache.extended(key, value)
-        if plain and sees_everything(mask, query, keys) and is_unasked(query, keys, values):
+        asks = cache is not None and cache.asks
+        whole = plain and not asks and sees_everything(mask, query, keys)
+        if whole and is_unasked(query, keys, values):
             found = next_token(query, keys, values)
-        else:
-            found = self._attend(query, keys, values, mask, bias=bias).output
+            if cache is not None:
+                cache.keep(keys, values)
+            return found
+        attention = self._attend(query, keys, values, mask, bias=bias)
         if cache is not None:
-            cache.keep(keys, values)
-        return found
+            cache.keep_after(keys, values, attention)
+        return attention.output
 
     def _attend(
         self,

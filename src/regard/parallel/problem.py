@@ -94,7 +94,7 @@ class ShardedProblem:
         if mask is not None:
             mask.check(shape.extent)
         for summary in summaries:
-            summary.check(shape)
+            _check_summary(summary, shape)
         problem = cls(peers, shards, check, shape, mask, rule, implementation)
         # a call without tokens: the engine checks every argument before anything is sent
         merging = [summary for summary in summaries if summary.merges]
@@ -243,6 +243,17 @@ def check_held(name: str, tensor: Any, shards: Shards, rank: int) -> None:
         raise ShapeError(
             f"{name} {tuple(tensor.shape)} has {tensor.shape[-2]} tokens, the shard of rank "
             f"{rank} has {held}; take it with shards.take(whole, {rank})"
+        )
+
+
+def _check_summary(summary: Summary, shape: AttentionShape) -> None:
+    """It fits the whole problem, and ranks can measure it."""
+    summary.check(shape)
+    sums = summary.source().column_sums()
+    if sums is not None and sums.by is not None:
+        raise InputError(
+            "weighted_by: queries that ranks share are not weighted; ask for received() without "
+            "it, or attend on one rank"
         )
 
 
@@ -424,7 +435,7 @@ class ParallelAttention(Asking):
         try:
             self._check_fresh()
             for summary in as_summaries(summaries):
-                summary.check(self._problem.shape)
+                _check_summary(summary, self._problem.shape)
         except RegardError as error:
             return error
         return None

@@ -6,7 +6,7 @@ second ring   keys alone, once every row's lse over all keys is known: what sums
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from regard.engine import ops
-from regard.engine.backend import ColumnAnswers
+from regard.engine.backend import MASS, ColumnAnswers
 from regard.engine.call import RowState, map_parts, parts_of
 from regard.engine.codec import marks_of, measure_text
 from regard.errors import InputError, StaleError
@@ -27,7 +27,7 @@ from regard.parallel.transport import RingReduceScatter, all_reduce, circulate
 from regard.score import Bias
 from regard.shapes import AttentionShape
 from regard.state import Finished, Partial, merge
-from regard.summary import ColumnStatistic, Entropy, Summary
+from regard.summary import ColumnStatistic, ColumnSums, Entropy, Summary
 from regard.summary.base import InBlocks, fewest
 from regard.summary.columns import query_indices
 
@@ -257,10 +257,11 @@ class _SecondRing:
         asked = ((s, s.source().column_sums()) for s in summaries)
         self.sums = {s: sums for s, sums in asked if sums is not None}
         self.offsets: Tensor | None = None
-        # which queries count, and whether the number of those that see each key is needed
-        self.choices: dict[Any, bool] = {}
+        # which queries count, and what is needed of each key
+        self.choices: dict[Any, ColumnSums] = {}
         for sums in self.sums.values():
-            self.choices[sums.queries] = self.choices.get(sums.queries, False) or sums.seen
+            before = self.choices.get(sums.queries, MASS)
+            self.choices[sums.queries] = ColumnSums.together([before, sums])
             if sums.offsets:  # diagonals come along with the mass of all queries
                 self.offsets = self._zeros(max(2 * problem.tokens - 1, 0))
         self.declared = [s for s in summaries if isinstance(s, ColumnStatistic)]
@@ -270,7 +271,8 @@ class _SecondRing:
     def run(self) -> dict[Summary, Tensor]:
         """Each summary's value: of this rank's keys, or of the whole matrix."""
         peers, lengths = self.problem.peers, self.problem.shards.lengths
-        received = RingReduceScatter(peers, lengths, axis=-1)
+        joins = [join for asked in self.choices.values() for join in _joins(asked)]
+        received = RingReduceScatter(peers, lengths, axis=-1, joining=joins)
         joining = [s.joined for s in self.declared]
         declared = RingReduceScatter(peers, lengths, axis=-1, joining=joining)
         with closing(circulate(peers, [self.key], lengths)) as tour:
@@ -283,9 +285,12 @@ class _SecondRing:
                     declared.add(self._declared(owner, key))
         sums = iter(received.result() if self.choices else [])
         found = {
-            queries: ColumnAnswers(next(sums), next(sums) if seen else None, None)
-            for queries, seen in self.choices.items()
-        }
+            queries: ColumnAnswers(
+                next(sums), next(sums) if asked.seen else None, None,
+                largest=next(sums) if asked.largest else None,
+            )
+            for queries, asked in self.choices.items()
+        }  # fmt: skip
         if self.offsets is not None:
             whole = all_reduce(peers, self.offsets, "adding up maps")
             found[None] = found[None]._replace(offsets=whole)
@@ -302,29 +307,40 @@ class _SecondRing:
         return terms
 
     def _received(self, owner: int, key: Tensor) -> list[Tensor]:
-        """Mass, and perhaps a count, for each choice of queries: (…, Hq, keys of the owner)."""
+        """Mass, and perhaps a count and the largest weight, for each choice of queries:
+        (…, Hq, keys of the owner)."""
         sums: list[Tensor] = []
-        for queries, seen in self.choices.items():
-            mass = self._zeros(key.shape[-2])
+        for queries, asked in self.choices.items():
+            mass, largest = self._zeros(key.shape[-2]), self._zeros(key.shape[-2])
             count = torch.zeros_like(mass, dtype=torch.int64)
             chosen = torch.zeros(self.problem.tokens, dtype=torch.bool, device=key.device)
             chosen[query_indices(queries, self.problem.tokens, key.device)] = True
             for rows, at, cols, there in self.problem.blocks(owner):
                 part = None if queries is None else chosen[rows.start : rows.stop]
-                sweep = self._column_sweep(rows, at, key[..., there, :], cols, part, seen)
+                sweep = self._column_sweep(rows, at, key[..., there, :], cols, part, asked)
                 mass[..., there] += sweep[0]
-                if seen:
+                if asked.seen:
                     count[..., there] += sweep[1]
-            sums += [mass, count] if seen else [mass]
+                if asked.largest:
+                    largest[..., there] = torch.maximum(largest[..., there], sweep[4])
+            sums += [mass, *([count] if asked.seen else []), *([largest] if asked.largest else [])]
         return sums
 
     def _column_sweep(
-        self, rows: Piece, at: slice, key: Tensor, cols: Piece, chosen: Tensor | None, seen: bool
+        self,
+        rows: Piece,
+        at: slice,
+        key: Tensor,
+        cols: Piece,
+        chosen: Tensor | None,
+        asked: ColumnSums,
     ) -> list[Tensor]:
         diagonals = self.offsets is not None and chosen is None
         query, state = self._rows(at)
         call = self.problem.call(query, key, key[..., :0], rows, cols, sink=False)
-        arrays, spec = self.problem.operands(call, seen=seen, offsets=diagonals)
+        arrays, spec = self.problem.operands(
+            call, seen=asked.seen, offsets=diagonals, largest=asked.largest
+        )
         sweep = ops.columns(query, key, arrays, state, chosen, None, spec)
         if diagonals and self.offsets is not None:
             first = self.problem.tokens - rows.length + cols.start - rows.start
@@ -378,6 +394,12 @@ class _SecondRing:
             f"{summary!r} neither merges over keys nor is a statistic of keys: a ring cannot "
             "measure it; ulysses() can"
         )
+
+
+def _joins(asked: ColumnSums) -> list[Callable[[Tensor, Tensor], Tensor]]:
+    """How what each choice of queries brings joins that of other queries."""
+    adding: list[Callable[[Tensor, Tensor], Tensor]] = [Tensor.add_] * (2 if asked.seen else 1)
+    return [*adding, torch.maximum] if asked.largest else adding
 
 
 def _cuts(piece: Piece, at: slice, cell: int) -> list[tuple[Piece, slice]]:

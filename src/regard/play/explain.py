@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.errors import UnavailableError
 from regard.learn import Options, make_lesson
+from regard.learn.languages import Phrase
 from regard.recording import Recording
 from regard.viewer.lesson import lesson_data
 
@@ -38,13 +39,11 @@ def explained(recording: Recording, label: str, row: int, model: str, key: int) 
             "restore it, or open it in the engineer's room"
         )
     tokens, weight = list(head.key_tokens or ()), float(head[row, key])
+    words = {"query": tokens[row].strip(), "key": tokens[key].strip(), "weight": f"{weight:.4f}"}
     data = lesson_data(make_lesson(Options(_SENTENCE)))
     data["real"] = {
         "model": model, "label": label, "tokens": tokens, "row": row,
-        "words": (
-            f"“{tokens[row].strip()}” attends to “{tokens[key].strip()}” with weight {weight:.4f}: "
-            "q·k of the two, divided by √d_k, then a softmax over all keys."
-        ),
+        "words": Phrase("real_head.attends", words).as_dict(),
         "queries": _rounded(q), "keys": _rounded(k), "values": [], "scale": scale,
         "causal": causal,
     }  # fmt: skip

@@ -10,6 +10,7 @@ maps       a head's matrix
 grids      one number a head
 curves     entropy by layer
 rows       one row of a head
+over       a row or column over the pictures it looks at
 files      a figure as PNG or SVG
 """
 

@@ -158,7 +158,7 @@ def _ticks(
 
 def _tokens(head: Head) -> tuple[Sequence[str], Sequence[str]] | None:
     """The texts of rows and keys, where there are few enough to be read."""
-    queries, keys, rows = head.query_tokens, head.key_tokens, head.recorded
+    queries, keys, rows = head.query_names, head.key_names, head.recorded
     if queries is None or keys is None or max(len(rows), head.shape[1]) > LABELLED:
         return None
     own = queries[rows.start : rows.stop]

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, Unpack
 
 from regard.display import Style
 from regard.plot.curves import entropy
 from regard.plot.grids import grid
 from regard.plot.maps import head_map
+from regard.plot.over import heads_over_picture, over_picture
 from regard.plot.rows import row as draw_row
 from regard.plot.sheet import About
 from regard.recording import PromptView, Recording
 from regard.recording.statistics import find_statistic
 from regard.views.overview import is_share
+from regard.views.parts import matching
+from regard.views.picture import overlay
 from regard.views.schema import How
 from regard.views.uniform import Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_FOLDED: Final = 8  # equal tokens in a row
 
 
 def plot_head(
@@ -75,6 +83,47 @@ def plot_entropy(recording: Recording, *, prompt: int = 0, **style: Unpack[Style
     return entropy(grids, _about(recording, view), style=style)
 
 
+def plot_picture(
+    recording: Recording,
+    label: str,
+    *,
+    query: int | None = None,
+    key: int | None = None,
+    prompt: int = 0,
+    raw: bool = False,
+    **style: Unpack[Style],
+) -> Figure:
+    """A row or column over the pictures it looks at."""
+    view = recording.prompt(prompt)
+    over = overlay(view[label], query=query, key=key)
+    return over_picture(view, over, _about(recording, view), look=Look(raw=raw), style=style)
+
+
+def plot_heads_over_picture(
+    recording: Recording,
+    query: int,
+    *,
+    heads: str | Sequence[str] | None = None,
+    prompt: int = 0,
+    raw: bool = False,
+    **style: Unpack[Style],
+) -> Figure:
+    """The same row of many heads over the first picture."""
+    view = recording.prompt(prompt)
+    chosen = [view[label] for label in matching(view.labels(), heads)]
+    about = _about(recording, view)
+    return heads_over_picture(view, chosen, query, about, look=Look(raw=raw), style=style)
+
+
 def _about(recording: Recording, view: PromptView) -> About:
     model = str(recording.model.get("name", "a model"))
-    return About(model, view.tokens, view.title, view.number)
+    return About(model, _folded(view.tokens), view.title, view.number)
+
+
+def _folded(tokens: Sequence[str]) -> list[str]:
+    """Runs of one token, such as those that stand for a picture, told once."""
+    found: list[str] = []
+    for token, run in groupby(tokens):
+        count = len(list(run))
+        found += [token] * count if count < _FOLDED else [f"{token}×{count}"]
+    return found

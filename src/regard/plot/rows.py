@@ -159,7 +159,7 @@ def _draw_weights(sheet: Sheet, box: Box, names: list[str], weights: list[float]
 
 
 def _name(head: Head, key: int, size: float) -> str:
-    tokens = head.key_tokens or []
+    tokens = head.key_names or []
     if key >= len(tokens):
         return f"key {key}"
     return f"{cut(visible(tokens[key]), 72 * _LONGEST, size)} ({key})"

@@ -13,10 +13,13 @@ the numbers to `prompt`, which knows the sequences that are being read. Around t
     inputs           what it was called with: tokens, padding, how many sequences
     plan             which layers, heads and rows are kept, and how many bytes that takes
     tokens           texts as tokens, tokens as texts
+    facts            what a recording says of its model
     background_writer  copies from a GPU and writing, while the model goes on
 
     drive            a prompt through the model; an estimate before, a comparison with eager after
     sound            a sound file through a model of speech
+    sight            pictures through a model that sees
+    film             a film's frames, likewise
     shards           documents → files, each whole or not there
     jobs             processes that do that
     documents        a folder of such files: begun, resumed, finished; and an actor of Ray Data

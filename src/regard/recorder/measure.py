@@ -83,7 +83,7 @@ class Measured:
     received: Tensor  # (E, H, S)
     offsets: Tensor  # (E, H, L + S − 1)
     pooled: Tensor | None  # (E, H, ⌈L/cell⌉, ⌈S/cell⌉): sums over cells
-    value_norm: Tensor  # (E, K, S)
+    value_norm: Tensor  # (E, K, values given)
 
 
 def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: Tensor) -> Measured:
@@ -118,7 +118,7 @@ def measured(attention: Attention, wanted: CallMeasures, output: Tensor, value: 
             received=_plain(found[Received()], *per_head, shape.keys),
             offsets=_plain(found[Offsets()], *per_head, max(shape.queries + shape.keys - 1, 0)),
             pooled=None if pooled is None else _plain(pooled, *per_head, *pooled.shape[-2:]),
-            value_norm=_plain(norms(value), -1, shape.key_heads, shape.keys),
+            value_norm=_plain(norms(value), -1, shape.key_heads, value.shape[-2]),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from regard.errors import InputError
 from regard.hear.hooks import Pass
 from regard.hear.inputs import sequences
 from regard.hear.names import Spot
+from regard.recorder.axes import NO_GRIDS, AxesReader, PlaceSize, sights_of
 from regard.recorder.background_writer import CountingStore, Store
 from regard.recorder.batch import BatchNumbers
 from regard.recorder.call_slice import (
@@ -27,12 +28,16 @@ from regard.recorder.call_slice import (
     real_parts,
     streams_of,
 )
+from regard.recorder.latents import step_facts
 from regard.recorder.layer_writer import LayerWriter
+from regard.recorder.pictures import PictureKeeper, grids_of
 from regard.recorder.plan import Plan, human
 from regard.recorder.reduce import Arriving
 from regard.recorder.tokens import Stream
 from regard.recording.format.write import Series
-from regard.recording.schema import PLACE_NOTE, PROMPT_NOTE, Place, Prompt
+from regard.recording.pictures import PICTURES_NOTE
+from regard.recording.positions import AXES_NOTE, Positions
+from regard.recording.schema import PLACE_NOTE, PROMPT_NOTE, Place, Prompt, place_label
 from regard.shapes import AttentionShape
 
 
@@ -45,6 +50,9 @@ class _Sequence:
     streams: dict[str, Stream] = field(default_factory=dict)
     layers: dict[Spot, LayerWriter] = field(default_factory=dict)
     progress: dict[Spot, Progress] = field(default_factory=dict)
+    sizes: dict[Spot, PlaceSize] = field(default_factory=dict)
+    _: KW_ONLY
+    read: int = 0  # tokens up to those that came with pictures; what the model writes follows
 
 
 class _Batch(NamedTuple):
@@ -59,8 +67,12 @@ class _Batch(NamedTuple):
 class Prompts:
     """The sequences of the batch that is being read."""
 
-    def __init__(self, store: Store, tokenizer: Any) -> None:
+    def __init__(
+        self, store: Store, tokenizer: Any, axes: AxesReader, pictures: PictureKeeper
+    ) -> None:
         self._store, self._tokenizer = CountingStore(store), tokenizer
+        self._axes, self._pictures = axes, pictures
+        self._passes: list[Pass] = []  # of the sequences being read
         self._now: Pass | None = None
         self._open: list[_Sequence] = []
         self._number = 0
@@ -71,6 +83,8 @@ class Prompts:
         self.expected: int | None = None  # tokens of the prompt itself, where announced
         # of one prompt over several recordings: its tokens that stand before this one's
         self.before: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.steered_by: NDArray[np.int64] | None = None  # (B, S) of the text of steps to come
+        self._step = -1  # of diffusion
         self.pages = 0  # slices with rows that were taken down, ever
         self._arriving: Callable[[], None] | None = None
         self._batches: dict[Spot, _Batch] = {}  # layers of all sequences together
@@ -131,9 +145,25 @@ class Prompts:
             self.finish()
             self._open = [_Sequence(self._number + n) for n in range(batch)]
             self._number += batch
+            self._steer(now)
             self._plan = None
+        self._passes.append(now)
+        self._pictures.look(now, batch, self._axes.merge)
         self._now, self._read = now, 0
         self._read_tokens(now)
+
+    def _steer(self, now: Pass) -> None:
+        """What is known of a step of diffusion before its first attention: when it is, and the
+        tokens of the text, where they were told."""
+        rows = self.steered_by
+        if now.given.timesteps:
+            self._step += 1
+        for number, one in enumerate(self._open):
+            facts = step_facts(now.given, self._step, number, len(self._open))
+            one.prompt = replace(one.prompt, facts=facts)
+            if rows is not None and len(rows):
+                one.streams["encoder"] = Stream(one.number, "encoder", self._tokenizer)
+                one.streams["encoder"].extend(rows[number % len(rows)])
 
     def keep_by(self, plan: Plan) -> None:
         """What is kept of the sequences that were begun."""
@@ -157,6 +187,8 @@ class Prompts:
             main = one.streams.get("tokens") or next(iter(one.streams.values()), None)
             tokens = 0 if main is None else len(main.ids)
             one.prompt = replace(one.prompt, tokens=tokens, streams=tuple(one.streams))
+            if not one.read or now.given.pixels or now.given.film_pixels:
+                one.read = tokens
             pieces = [piece for stream in one.streams.values() for piece in stream.take()]
             new += pieces
             if pieces or not one.progress:
@@ -180,8 +212,48 @@ class Prompts:
                 one.prompt = replace(one.prompt, tokens=most)
             one.prompt = replace(one.prompt, finished=complete)
         self._write(rest, self._open)
-        self._open, self._now = [], None
+        self._note_axes()
+        self._open, self._now, self._passes = [], None, []
         self.known.clear()
+
+    def _note_axes(self) -> None:
+        """What the positions of the sequences that are at their end stand for."""
+        sights = [one for now in self._passes for one in sights_of(now)]
+        # a cache goes on with the same grids and without pictures
+        read = [
+            now for now in self._passes if now.given.pixels or now.given.film_pixels
+        ] or self._passes[:1]
+        grids = grids_of(*read)
+        even = self._is_even()
+        for number, one in enumerate(self._open):
+            ids = {name: stream.ids for name, stream in one.streams.items()}
+            places = [
+                replace(size, queries=one.progress[spot].rows, keys=one.progress[spot].keys)
+                for spot, size in one.sizes.items()
+            ]
+            own = [seen.of(len(self._open)) for seen in sights] if even else []
+            told = grids if len(self._open) == 1 else NO_GRIDS
+            found = self._axes.positions(places, ids, own, told, _texts(self._passes), one.read)
+            if found.places:
+                self._store.note({f"{AXES_NOTE}{one.number}": found.to_json()})
+            if not even:
+                continue
+            series, note = self._pictures.written(number, one.number, _frames(found))
+            if series:
+                self._store.add_many(series)
+                self._store.note({f"{PICTURES_NOTE}{one.number}": note})
+        if self._open:  # else what is there is that of the next
+            self._pictures.forget()
+
+    def _is_even(self) -> bool:
+        """Whether every sequence has as many tokens for pictures: else nobody knows whose pictures
+        are whose."""
+        found = {
+            self._axes.image_tokens(one.streams["tokens"].ids[: one.read])
+            for one in self._open
+            if "tokens" in one.streams
+        }
+        return len(found) <= 1
 
     def _write(self, tokens: list[Series], told: list[_Sequence]) -> None:
         """Tokens of any sequences, and what is said of these."""
@@ -218,9 +290,15 @@ class Prompts:
         last = last_keys(call.key, decided.slices)
         for one, part, key in zip(self._open, decided.slices, last, strict=True):
             if isinstance(numbers, list) and spot not in one.layers:
-                place = _place(call.shape, decided, part, _streams(one, decided, part))
+                place = place_of(call.shape, decided, part, _streams(one, decided, part))
                 one.layers[spot] = self._layer(one, place, decided.plan)
             one.progress[spot] = part.after(one.progress.get(spot), key)
+            if spot not in one.sizes:
+                label, path = place_label(spot.stack, spot.layer), decided.caller.path
+                one.sizes[spot] = PlaceSize(
+                    label, path, 0, 0, _streams(one, decided, part), part.count,
+                    cross=part.kind == "cross", occurrence=decided.caller.occurrence,
+                )  # fmt: skip
         if isinstance(numbers, list):
             self._arriving = partial(self._take_each, spot, numbers)
         else:
@@ -254,7 +332,7 @@ class Prompts:
         if batch is not None:
             shape, decided = batch.shape, batch.decided
             for number, (one, part) in enumerate(zip(self._open, decided.slices, strict=True)):
-                place = _place(shape, decided, part, batch.streams[number])
+                place = place_of(shape, decided, part, batch.streams[number])
                 one.layers[spot] = self._layer(one, place, decided.plan)
                 one.layers[spot].take(batch.numbers.page(number))
 
@@ -262,7 +340,7 @@ class Prompts:
         """One layer of every document."""
         numbers, slices = batch.numbers, batch.decided.slices
         prompts = [one.number for one in self._open]
-        place = _place(batch.shape, batch.decided, slices[0], batch.streams[0])
+        place = place_of(batch.shape, batch.decided, slices[0], batch.streams[0])
         self._store.add_many(numbers.series(prompts, place.label), numbers.facts())
         texts = place.texts(
             (
@@ -285,12 +363,23 @@ class Prompts:
             arriving()
 
 
+def _texts(passes: list[Pass]) -> list[int]:
+    """How long the texts are that steer a model of diffusion."""
+    return list(dict.fromkeys(count for now in passes for count in now.given.texts))
+
+
+def _frames(positions: Positions) -> int:
+    """Of the film that a grid lies on; 1 of pictures."""
+    axes = [axis for pair in positions.places.values() for axis in pair if axis is not None]
+    return max((grid.frames for axis in axes for _, grid in axis.grids()), default=1)
+
+
 def _streams(one: _Sequence, decided: CallPlan, part: CallSlice) -> tuple[str, str]:
     ids = {name: stream.ids for name, stream in one.streams.items()}
     return streams_of(ids, decided.caller, part)
 
 
-def _place(
+def place_of(
     shape: AttentionShape, decided: CallPlan, part: CallSlice, streams: tuple[str, str]
 ) -> Place:
     """Of a sequence whose rows are yet to come."""

@@ -126,7 +126,8 @@ def _over(numbers: Tensor, join: str, axis: int) -> Tensor:
 def reduced(
     attention: Attention, output: Tensor, value: Tensor, decided: CallPlan
 ) -> list[Arriving]:
-    """The numbers of each slice. Nothing of the attention itself is held."""
+    """The numbers of each slice; `value` are those of all keys, or of the new ones of one slice.
+    Nothing of the attention itself is held."""
     call, measures, plan = attention._call, decided.measures, decided.plan
     made: list[Arriving] = []
     everything: Measured | None = None
@@ -165,7 +166,7 @@ def _some_rows(
 def _keys_alone(call: Call, value: Tensor, part: CallSlice) -> Arriving:
     """No row of a call is recorded, but rows that are may look at its keys."""
     norm = norms(_flat(value)[part.entries, :, part.fresh]).flatten(0, 1)
-    words = {"k": _words(call.key, part.entries, part.fresh, None)} if part.exact else {}
+    words = {"k": _key_words(call, part)} if part.exact else {}
     coming = bring({"value_norm": norm} | {name: tensor for name, (tensor, _) in words.items()})
     kinds = {name: kind for name, (_, kind) in words.items()}
     none = np.zeros((len(part.heads), 0), np.float32)
@@ -213,7 +214,7 @@ def _numbers(
         "received": per_head(numbers.received)[:, keys],
         "offsets": per_head(numbers.offsets),
         "pooled": mass,
-        "value_norm": numbers.value_norm[part.entries].flatten(0, 1)[:, part.fresh],
+        "value_norm": _of_fresh(numbers.value_norm, part),
     }
     kept["top_weights"] = per_row(numbers.top_weights)
     kept["top_keys"] = _moved(per_row(numbers.top_keys), part.key_start - keys.start)
@@ -333,8 +334,22 @@ def _all_words(call: Call, part: CallSlice, rows: slice) -> dict[str, tuple[Tens
         return {}
     return {
         "q": _words(call.query, part.entries, rows, list(part.heads)),
-        "k": _words(call.key, part.entries, part.fresh, None),
+        "k": _key_words(call, part),
     }
+
+
+def _key_words(call: Call, part: CallSlice) -> tuple[Tensor, str | None]:
+    """(K, new keys, D); out of a paged cache these alone are copied."""
+    if call.slots is None:
+        return _words(call.key, part.entries, part.fresh, None)
+    return words_of(call.keys_at(range(part.fresh.start, part.fresh.stop)).contiguous())
+
+
+def _of_fresh(value_norm: Tensor, part: CallSlice) -> Tensor:
+    """(K, new keys) of (E, K, keys), or of (E, K, new keys), which is all a paged cache is read
+    for."""
+    every = value_norm[part.entries].flatten(0, 1)
+    return every if every.shape[1] == part.fresh.stop - part.fresh.start else every[:, part.fresh]
 
 
 def _words(

@@ -6,11 +6,9 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,21 +25,23 @@ from regard.errors import FileError, InputError, RegardWarning
 from regard.hear.hooks import Caller, ModelHooks
 from regard.hear.inputs import is_empty
 from regard.hear.intercept import intercepted
-from regard.hear.names import LayerNames, has_parts, is_cross
+from regard.hear.names import LayerNames, has_parts, is_cross_module
 from regard.hear.packing import of_packed
 from regard.hear.unheard import HEARD, missed_modules, what_ran, why_missed
-from regard.hear.weights import check_weights, device_of
+from regard.hear.weights import check_weights
+from regard.recorder.axes import AxesReader, Heard, declared_axes
 from regard.recorder.background_writer import BackgroundWriter, Store
 from regard.recorder.batch import batched
 from regard.recorder.call_slice import CallPlan, looks_across, matches_in, slice_call
+from regard.recorder.facts import first_notes, made_now
 from regard.recorder.measure import CallMeasures, recordable
+from regard.recorder.pictures import PictureKeeper
 from regard.recorder.plan import TOP, Choice, Plan, Size, human, make_plan, parse_budget
 from regard.recorder.prompt import Prompts
 from regard.recorder.reduce import reduced
 from regard.recorder.tokens import reader_of
 from regard.recording import Memory, Recording, Writer
 from regard.recording.measures import join_of
-from regard.recording.schema import CONTENTS, STATISTICS_NOTE, statistics_note
 from regard.summary import RowStatistic, Summary
 
 # The model ended early, and what was taken down until then is sound.
@@ -58,6 +58,8 @@ def record(
     queries: slice | range | int | str | None = None,
     budget: str | int = "2GB",
     statistics: Summary | Iterable[Summary] = (),
+    axes: Any = None,
+    images: Any = None,
     overwrite: bool = False,
 ) -> Recorder:
     """Record the attention of a model that runs inside the `with` block.
@@ -75,6 +77,10 @@ def record(
     budget     bytes: statistics of all heads come first, then q and k of the layers that fit
     statistics  row statistics to keep in addition to the standard ones, such as
                [regard.Distance()], or a class of your own (CONTRIBUTING.md)
+    axes       what positions stand for, where the model does not tell: regard.axes.Grid(14, 14,
+               prefix=1), or by layer or stack {"vision": …, "cross.L3": (of queries, of keys)}
+    images     the pictures to keep in the file, small: Pillow images, arrays or files in the order
+               the model sees them; by default as the model saw them (with Pillow); False for none
     overwrite  replace an existing file. The recording is PATH.partial until the block ends; after
                an error or Ctrl-C it stays there, and the old file is unchanged
 
@@ -83,8 +89,9 @@ def record(
     choice = Choice.of(layers, heads, queries)
     more = recordable(statistics)
     return Recorder(
-        model, path, tokenizer, choice, parse_budget(budget), overwrite=overwrite, statistics=more
-    )
+        model, path, tokenizer, choice, parse_budget(budget),
+        overwrite=overwrite, statistics=more, axes=axes, images=images,
+    )  # fmt: skip
 
 
 def _is_on_gpu(model: nn.Module) -> bool:
@@ -104,6 +111,8 @@ class Recorder:
         *,
         overwrite: bool = False,
         statistics: tuple[RowStatistic, ...] = (),
+        axes: Any = None,
+        images: Any = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
@@ -115,6 +124,8 @@ class Recorder:
         self.tokenizer = reader_of(tokenizer)
         self._choice, self._overwrite, self._statistics = choice, overwrite, statistics
         self._names = LayerNames(named=has_parts(model))
+        self._axes = AxesReader(model, declared_axes(axes))
+        self._pictures = PictureKeeper(images, tokenizer)
         self._expected: int | None = None
         self._planned: Plan | None = None
         self._kept_by: Plan | None = None  # the last prompts
@@ -136,13 +147,14 @@ class Recorder:
             # before the file: where nothing can be heard, none is made
             heard = intercepted(self._where, self._saw, self._missed)
             self._others = stack.enter_context(heard)
-            self._made = _made_now()
-            facts = self._facts()
+            self._made = made_now()
+            config = getattr(self.model, "config", None)
+            facts = first_notes(self.model, config, self.name, self._made, self._statistics)
             self._kept = self._open()
             # a model on the CPU has the cores that threads would write with
             behind = _is_on_gpu(self.model)
             self._store: Store = BackgroundWriter(self._kept) if behind else self._kept
-            self._prompts = Prompts(self._store, self.tokenizer)
+            self._prompts = Prompts(self._store, self.tokenizer, self._axes, self._pictures)
             stack.callback(self._close)
             self._store.note(facts)
             stack.enter_context(listening(self))
@@ -156,8 +168,9 @@ class Recorder:
         try:
             if kind is None or issubclass(kind, _STOPS):
                 self._prompts.finish(complete=kind is None)
-            if kind is None or issubclass(kind, _STOPS):
                 self._tell_missed()
+            if said := self._axes.unused():
+                warnings.warn(said, RegardWarning, stacklevel=2)
             is_whole = kind is None and self._prompts.pages > 0
         finally:
             if isinstance(self._kept, Writer) and self._prompts.pages and not is_whole:
@@ -241,6 +254,22 @@ class Recorder:
         """The next prompt begins with these tokens (a,), which another recording holds: what is
         run here are the tokens behind them, from a cache of so many."""
         self._prompts.before = before.detach().cpu().numpy().astype("int64")
+
+    def steer(self, ids: Tensor) -> None:
+        """Token ids (B, S) of the text that a model of diffusion is steered by from now on."""
+        self._prompts.steered_by = ids.detach().reshape(-1, ids.shape[-1]).cpu().numpy()
+
+    def show(self, images: Any, seconds: Sequence[float] = ()) -> None:
+        """The originals of the pictures that the model is about to see, in that order; of a film's
+        frames, when each is seen."""
+        self.finish()  # pictures of the prompt before are their own
+        self._pictures.show(images, seconds)
+
+    def hear(self, sound: Heard, spectrogram: Any = None) -> None:
+        """The sound that the model is about to read, and its picture (h, w) of bytes."""
+        self.finish()
+        self._axes.heard = sound
+        self._pictures.hear(spectrogram)
 
     def finish(self) -> None:
         """The prompts being read are at their end; the next call begins new ones."""
@@ -361,7 +390,7 @@ class Recorder:
         sequences = prompts.sequences()
         slices = slice_call(
             call, caller, spot, now, sequences,
-            cross=is_cross(caller.path) or looks_across(now, call),
+            cross=is_cross_module(self.model, caller.path) or looks_across(now, call),
             choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
             announced=prompts.expected, known=prompts.known,
         )  # fmt: skip
@@ -415,56 +444,7 @@ class Recorder:
         layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", 0)
         return layers if isinstance(layers, int) else 0
 
-    def _facts(self) -> dict[str, str]:
-        """About the model and about how the recording was made."""
-        config = getattr(self.model, "config", None)
-        parameters = sum(p.numel() for p in self.model.parameters())
-        one = next(self.model.parameters(), torch.empty(0))
-        text = getattr(config, "text_config", config)
-        about = {
-            "name": self.name,
-            "class": type(self.model).__name__,
-            "family": getattr(config, "model_type", ""),
-            "layers": _said(text, "num_hidden_layers"),
-            "heads": _said(text, "num_attention_heads"),
-            "positions": _said(text, "max_position_embeddings"),
-            "parameters": parameters,
-            "dtype": str(one.dtype).removeprefix("torch."),
-            "device": str(device_of(self.model)),
-        }
-        return {
-            "contents": CONTENTS,
-            "model": json.dumps(about),
-            "made": json.dumps(self._made),
-            STATISTICS_NOTE: statistics_note(self._statistics),
-        }
-
 
 def _unwatched() -> AbstractContextManager[None]:
     """Within the block nobody watches what torch is asked for, which takes time for each call."""
     return torch._C.DisableTorchFunction()
-
-
-def _said(config: Any, name: str) -> Any:
-    """What a configuration says of all layers; None where it does not, or where layers differ."""
-    try:
-        return getattr(config, name, None)
-    except RuntimeError:  # transformers' answer where a layer has a value of its own
-        return None
-
-
-def _made_now() -> dict[str, str]:
-    """With which software, and when."""
-    return {
-        "regard": _version("regard"),
-        "torch": torch.__version__,
-        "transformers": _version("transformers"),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

@@ -21,12 +21,14 @@ from regard.hear.hooks import ModelHooks
 from regard.hear.intercept import intercepted
 from regard.hear.weights import device_of
 from regard.models import Loaded
+from regard.recorder.axes import Heard
 from regard.recorder.drive import SizeListener, is_encoder_decoder
 from regard.recorder.plan import Choice, Plan, Size, make_plan
 from regard.recorder.session import Recorder
 
 _Samples = NDArray[np.float32]  # (n,): one channel, in −1 … 1
 _INPUTS = ("input_features", "input_values")  # what models of speech call their input
+_WIDEST = 1024  # pixels of a spectrogram
 _LONGEST = 30.0  # seconds of a clip, where the model does not say
 
 
@@ -36,7 +38,9 @@ class Clip:
 
     inputs: Mapping[str, Tensor]
     title: str
-    seconds: float
+    seconds: float  # of sound, without the silence that the model is given behind it
+    heard: Heard
+    spectrogram: NDArray[np.uint8] | None = None  # (h, w) of those seconds, low tones below
 
 
 def check_reads_sound(loaded: Loaded, name: str) -> None:
@@ -62,10 +66,60 @@ def clips(loaded: Loaded, path: Path) -> list[Clip]:
         inputs = loaded.processor(
             part, sampling_rate=rate, return_tensors="pt", return_attention_mask=True
         )
-        end = (start + len(part)) / rate
+        end, seconds = (start + len(part)) / rate, len(part) / rate
         title = f"{path.name}, {_clock(start / rate)}–{_clock(end)}"
-        made.append(Clip(_cast(inputs, loaded.model), title, len(part) / rate))
+        heard = replace(_heard(loaded, inputs), start=start / rate)
+        picture = spectrogram(_bands(loaded, inputs, part), seconds / heard.seconds)
+        made.append(Clip(_cast(inputs, loaded.model), title, seconds, heard, picture))
     return made
+
+
+def _heard(loaded: Loaded, inputs: Mapping[str, Tensor]) -> Heard:
+    """How long the model's input is, and the step of its positions where the model says."""
+    extractor, config = _extractor(loaded), loaded.model.config
+    rate = int(extractor.sampling_rate)
+    if "input_values" in inputs and inputs["input_values"].ndim == 2:
+        ratio = getattr(config, "inputs_to_logits_ratio", None)
+        seconds = inputs["input_values"].shape[1] / rate
+        return Heard(seconds, step=ratio / rate if isinstance(ratio, int) else None)
+    bands = _bands(loaded, inputs, np.zeros(0, np.float32))
+    hop = getattr(extractor, "hop_length", None) or rate // 100  # 10 milliseconds
+    return Heard(bands.shape[1] * hop / rate)
+
+
+def _bands(loaded: Loaded, inputs: Mapping[str, Tensor], samples: _Samples) -> _Samples:
+    """(bands, moments) as the model reads them; where it reads samples, their own spectrum."""
+    features = next((inputs[name] for name in _INPUTS if name in inputs), None)
+    if features is None or features.ndim != 3:
+        return spectrum(samples)
+    found = features[0].float().cpu().numpy()
+    mels = getattr(_extractor(loaded), "feature_size", None)
+    is_turned = (
+        found.shape[1] == mels or getattr(_extractor(loaded), "num_mel_bins", 0) == (found.shape[1])
+    )
+    return found.T if is_turned and found.shape[0] != mels else found
+
+
+def spectrum(samples: _Samples, window: int = 400, hop: int = 160) -> _Samples:
+    """(window / 2 + 1, moments): log₁₀ of the power in each band, at most 8 below the largest."""
+    padded = np.pad(samples, (0, max(window - len(samples), 0)))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, window)[::hop]
+    power = np.abs(np.fft.rfft(frames * np.hanning(window), axis=1)) ** 2
+    found = np.log10(np.maximum(power, 1e-10)).T
+    return np.maximum(found, found.max() - 8.0).astype(np.float32)
+
+
+def spectrogram(bands: _Samples, share: float) -> NDArray[np.uint8]:
+    """(bands, ≤ 1024): its first `share` of moments as shades, from the faintest to the loudest,
+    low tones below; neighbours are averaged where there are more than fit."""
+    moments = min(max(round(bands.shape[1] * share), 1), bands.shape[1])
+    kept = bands[:, :moments][::-1]
+    starts = np.unique(np.linspace(0, moments, min(moments, _WIDEST), endpoint=False).astype(int))
+    sums = np.add.reduceat(kept, starts, axis=1)
+    means = sums / np.diff(np.append(starts, moments))
+    low, high = float(means.min()), float(means.max())
+    shades = (means - low) / (high - low or 1.0) * 255
+    return np.rint(np.nan_to_num(shades)).astype(np.uint8)
 
 
 def _extractor(loaded: Loaded) -> Any:
@@ -156,11 +210,26 @@ def _after(size: Size, tokens: int) -> Size:
 def drive_clip(recorder: Recorder, clip: Clip, generate: int, plan: Plan | None = None) -> str:
     """Record one clip; what the model understood, "" of one that writes nothing."""
     number = recorder.begun
+    recorder.hear(clip.heard, clip.spectrogram)
     recorder.expect(0, plan)
     with torch.inference_mode():
         written = _read(recorder.model, clip, generate)
-    recorder.say(number, title=clip.title, generated=len(written))
+    facts = {"sound": _facts(recorder.model, clip)}
+    recorder.say(number, title=clip.title, generated=len(written), facts=facts)
     return text_of(recorder.tokenizer, written)
+
+
+def _facts(model: Any, clip: Clip) -> dict[str, Any]:
+    """What a reader has to know of the sound: where it ends, and which heads follow it."""
+    heads = getattr(getattr(model, "generation_config", None), "alignment_heads", None)
+    width = getattr(model.config, "median_filter_width", None)
+    found = {
+        "start": clip.heard.start,
+        "seconds": clip.seconds,
+        "alignment_heads": [list(map(int, one)) for one in heads] if heads else None,
+        "median_filter_width": width,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _read(model: Any, clip: Clip, generate: int) -> list[int]:

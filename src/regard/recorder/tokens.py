@@ -67,6 +67,8 @@ def reader_of(given: Any) -> Any:
     inner = given if hasattr(given, "decode") else None
     if not hasattr(given, "convert_ids_to_tokens"):
         inner = getattr(given, "tokenizer", inner)
+    if hasattr(given, "image_mean") and inner is None:
+        return None  # an image processor: there is nothing to decode
     if given is not None and inner is None:
         raise InputError(
             f"tokenizer is a {type(given).__name__}, which decodes nothing; give a tokenizer or "
@@ -176,10 +178,10 @@ def check_reads_text(model: Any, name: str) -> None:
     """Refuse models of sound and pictures: a prompt is text."""
     wanted = getattr(model, "main_input_name", "input_ids")
     if wanted != "input_ids":
+        option = "a picture with --image" if "pixel" in wanted else "a sound with --audio"
         raise InputError(
-            f"{name} reads {wanted.replace('_', ' ')}, not text; give a model of speech a sound "
-            "with --audio FILE, or run the model yourself inside regard.record(model) and give it "
-            "what its processor makes"
+            f"{name} reads {wanted.replace('_', ' ')}, not text; give it {option} FILE, or run the "
+            "model yourself inside regard.record(model) and give it what its processor makes"
         )
 
 

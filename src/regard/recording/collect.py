@@ -19,10 +19,10 @@ from regard.running import RunningRows, sums_for
 from regard.shapes import AttentionShape
 from regard.summary import (
     ColumnStatistic,
+    ColumnSums,
     Mass,
     Offsets,
     Pooled,
-    Received,
     RowStatistic,
     Summary,
     Top,
@@ -148,28 +148,38 @@ def _same(array: Array) -> Array:
 
 
 class Columns(Measuring):
-    """The mass each key received from some rows, and how many of them see it."""
+    """The mass each key received from some rows, or their largest weight, and how many of them see
+    it. `by` (queries,) multiplies the weights of each row."""
 
-    def __init__(self, replay: Replay, rows: Array | None, asked: Received) -> None:
-        self.rows, self.asked, self.dtype = rows, asked, replay.dtype
+    def __init__(
+        self, replay: Replay, rows: Array | None, asked: Summary, by: Array | None = None
+    ) -> None:
+        self.rows, self.asked, self.by, self.dtype = rows, asked, by, replay.dtype
+        self.sums = asked.column_sums() or ColumnSums()
         self.mass = np.zeros(replay.held.place.keys)
         self.seen = np.zeros(replay.held.place.keys, np.int64)
 
     def fold(self, tile: Tile, weights: Array) -> None:
         """Sums down the tile."""
         scores = tile.scores
+        if self.by is not None:
+            weights = weights * self.by[tile.rows, None]
         if self.rows is not None:
             chosen = np.isin(tile.rows, self.rows, assume_unique=True)
             scores, weights = scores[chosen], weights[chosen]
         stop = min(tile.start + weights.shape[1], self.mass.size)
         width = stop - tile.start
-        self.mass[tile.start : stop] += weights.sum(0)[:width]
-        if self.asked.per == "visible":
+        here = self.mass[tile.start : stop]
+        if self.sums.largest:
+            np.maximum(here, weights[:, :width].max(0, initial=0.0), out=here)
+        else:
+            here += weights.sum(0)[:width]
+        if self.sums.seen:
             self.seen[tile.start : stop] += np.count_nonzero(scores != -np.inf, axis=0)[:width]
 
     def answers(self) -> dict[Summary, Any]:
         """(keys,) each."""
-        seen = self.seen if self.asked.per == "visible" else None
+        seen = self.seen if self.sums.seen else None
         return {self.asked: Mass(self.mass.astype(self.dtype), seen)}
 
 

@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard.axes import Axis
 from regard.display import as_html
+from regard.divergences import DivergenceOptions
 from regard.errors import TooLargeError
+from regard.recording.between import diverge
 from regard.recording.collect import Products, TransposedProducts, sweep
 from regard.recording.indexing import as_columns, read_cells
 from regard.recording.layer import Held, Stored
@@ -18,6 +21,7 @@ from regard.recording.query import Answers, is_grouped
 from regard.recording.replay import Replay
 from regard.recording.schema import Place
 from regard.recording.stores import Array
+from regard.recording.visibility import Sight
 from regard.summary import (
     Concentration,
     Distance,
@@ -33,9 +37,11 @@ from regard.summary import (
     Top,
     TopKeys,
     Visible,
+    Weighted,
     as_summaries,
     normalize,
 )
+from regard.summary.columns import over_group
 
 _LARGEST_DENSE = 2**30  # bytes
 
@@ -51,10 +57,16 @@ class Head:
     __array_priority__ = 1000  # numpy arrays defer to our @
 
     def __init__(
-        self, held: Held, head: int, streams: Mapping[str, Stream], sibling: Callable[[int], Head]
+        self,
+        held: Held,
+        head: int,
+        streams: Mapping[str, Stream],
+        sibling: Callable[[int], Head],
+        axes: tuple[Axis, Axis],
     ) -> None:
         self._held, self._streams, self._sibling = held, streams, sibling
         self.head = head
+        self.query_axis, self.key_axis = axes  # what its positions stand for
 
     # ── who it is ────────────────────────────────────────────────────────────────────────────
 
@@ -99,6 +111,11 @@ class Head:
         return not self.why_not
 
     @property
+    def sight(self) -> Sight:
+        """What its rows may see, by the masks alone."""
+        return self._answers.sight
+
+    @property
     def why_not(self) -> str:
         """Why not; "" where it can."""
         return self._held.why_not(self.head)
@@ -117,6 +134,16 @@ class Head:
     def tokens(self) -> list[str] | None:
         """The texts of the keys' tokens, which in self-attention are the queries' too."""
         return self.key_tokens
+
+    @property
+    def query_names(self) -> list[str] | None:
+        """What the queries are called: by their texts, or their place in a picture or sound."""
+        return _names(self.query_axis, self.query_tokens)
+
+    @property
+    def key_names(self) -> list[str] | None:
+        """What the keys are called, likewise."""
+        return _names(self.key_axis, self.key_tokens)
 
     def _texts(self, stream: str) -> list[str] | None:
         found = self._streams.get(stream)
@@ -207,27 +234,39 @@ class Head:
             share = np.exp(self._answers.sinks() - np.where(lse == -np.inf, 0, lse))
         return share.astype(lse.dtype)
 
+    def _divergence_from(
+        self, teacher: tuple[Head, ...], student: tuple[Head, ...], asked: DivergenceOptions
+    ) -> Array:
+        """`regard.divergence`, of which this head is the student, or its first."""
+        return diverge(teacher, student, asked)
+
     # ── statistics of columns and regions ────────────────────────────────────────────────────
 
     def received(
         self,
         queries: Any = None,
         per: Literal["sum", "visible"] = "sum",
-        groups: Literal["sum", "mean"] | None = None,
+        groups: Literal["sum", "mean", "max"] | None = None,
+        *,
+        how: Literal["sum", "mean", "max"] = "sum",
+        weighted_by: Any = None,
     ) -> Array:
         """(keys,): the mass each key received.
 
-        queries   None for all recorded rows; a slice, range or indices; a number n for the last n
-        per       "sum", or "visible" for the mean over those of the queries that may see the key
-        groups    None, or "sum"/"mean" over the query heads that share this head's key head
+        queries      None for all recorded rows; a slice, range or indices; a number n: the last n
+        how          "sum"; "mean" over those of the queries that may see the key; or "max"
+        per          "visible" is another spelling of how="mean"
+        groups       None, or "sum"/"mean"/"max" over the query heads that share the key head
+        weighted_by  (queries,): each query's weights are multiplied by its number
         """
-        asked = Received(queries, per, groups)
+        plain = Received(queries, per, groups, how)
+        asked = plain if weighted_by is None else Weighted(plain, np.asarray(weighted_by))
         return self._numbers(asked) if groups is None else self._shared(asked)
 
     def _shared(self, asked: Any) -> Array:
         """Over the query heads that share this head's key head."""
         every: Array = np.stack([one._numbers(asked.source()) for one in self._group()])
-        return every.sum(0) if asked.groups == "sum" else every.mean(0)
+        return np.asarray(over_group(every, asked.groups))
 
     def _group(self) -> list[Head]:
         """The query heads that share this head's key head."""
@@ -310,6 +349,18 @@ class Head:
     def __repr__(self) -> str:
         how = "exact" if self.exact else "summaries"
         return f"Head({self.label}, shape={self.shape}, {how})"
+
+
+def _names(axis: Axis, tokens: list[str] | None) -> list[str] | None:
+    """Tokens where there is text, places where there are patches and moments."""
+    if axis.is_text:
+        return tokens
+    names = axis.names.copy()
+    for start, part in axis.starts():
+        own = slice(start, start + part.count)
+        if part.kind == "text" and tokens is not None and own.stop <= len(tokens):
+            names[own] = tokens[own]
+    return names
 
 
 class Cells:

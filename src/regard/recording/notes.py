@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from regard.errors import FileError
+from regard.recording.pictures import PICTURES_NOTE, Picture, read_pictures
+from regard.recording.positions import AXES_NOTE, Positions
 from regard.recording.schema import (
     CONTENTS,
     PLACE_NOTE,
@@ -36,6 +38,8 @@ class Notes:
     prompts: dict[int, Prompt]
     places: dict[int, dict[str, Place]]  # by prompt and label
     knocked: dict[int, Knocked]  # by prompt: what knock-outs changed, by head
+    positions: dict[int, Positions]  # by prompt: what positions stand for
+    pictures: dict[int, tuple[Picture, ...]]
 
 
 def read_notes(store: Store, name: str) -> Notes:
@@ -48,6 +52,8 @@ def read_notes(store: Store, name: str) -> Notes:
     prompts: dict[int, Prompt] = {}
     places: dict[int, dict[str, Place]] = {}
     knocked: dict[int, Knocked] = {}
+    positions: dict[int, Positions] = {}
+    pictures: dict[int, tuple[Picture, ...]] = {}
     for rank, notes in told.items():
         for key, text in notes.items():
             number, label = _parts(key)
@@ -59,7 +65,11 @@ def read_notes(store: Store, name: str) -> Notes:
                 known[label] = _joined_place(known[label], place) if label in known else place
             elif key.startswith(KNOCKED_NOTE) and number is not None and not label:
                 knocked[number] = read_knocked(text) | dict(knocked.get(number, {}))
-    return Notes(facts, dict(sorted(prompts.items())), places, knocked)
+            elif key.startswith(AXES_NOTE) and number is not None and not label:
+                positions[number] = Positions.from_json(text)
+            elif key.startswith(PICTURES_NOTE) and number is not None and not label:
+                pictures[number] = read_pictures(text)
+    return Notes(facts, dict(sorted(prompts.items())), places, knocked, positions, pictures)
 
 
 def _by_rank(store: Store) -> Mapping[str, Mapping[str, str]]:

@@ -9,12 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from regard.axes import Axis
 from regard.display import as_html
 from regard.errors import FileError, InputError
 from regard.recording.head import Head
 from regard.recording.layer import Held
 from regard.recording.notes import Notes
+from regard.recording.pictures import picture_bytes
 from regard.recording.pieces import Sorted, Stream
+from regard.recording.positions import Positions
 from regard.recording.schema import Place, Prompt, place_label
 from regard.recording.statistics import PlaceStatistics, Statistic, find_statistic, statistic_kinds
 from regard.recording.stores import Array, Store
@@ -38,6 +41,8 @@ class PromptView:
         self._store, self._model = store, notes.facts["model"]
         self.note = notes.prompts.get(number, Prompt(tokens=0, streams=()))
         self.knocked = notes.knocked.get(number, {})  # what knock-outs changed, where it was kept
+        self.pictures = notes.pictures.get(number, ())  # what it was read from
+        self._positions = notes.positions.get(number, Positions())
         self.places = dict(sorted(notes.places.get(number, {}).items(), key=_order))
         self._all_places = notes.places
         self._pieces = pieces
@@ -164,8 +169,23 @@ class PromptView:
             def sibling(other: int) -> Head:
                 return self[place.stack, place.layer, other]
 
-            self._heads[label] = Head(self.held(place.label), head, self.streams, sibling)
+            self._heads[label] = Head(
+                self.held(place.label), head, self.streams, sibling, self.axes(place.label)
+            )
         return self._heads[label]
+
+    def axes(self, label: str) -> tuple[Axis, Axis]:
+        """What the queries and the keys of one place stand for."""
+        place = self.places[label]
+        return self._positions.of(label, place.queries, place.keys, place.total_heads)
+
+    def picture(self, number: int = 0) -> bytes:
+        """One of `pictures`, encoded as its type says."""
+        if not 0 <= number < len(self.pictures):
+            have = f"it has {len(self.pictures)}" if self.pictures else "it has none"
+            raise InputError(f"prompt {self.number} has no picture {number}; {have}")
+        kind = self.pictures[number].type
+        return picture_bytes(self._store, self._pieces, self.filed, number, kind)
 
     def held(self, label: str) -> Held:
         """What the recording holds of one place."""

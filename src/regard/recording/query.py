@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from regard.arrays import host
 from regard.declare import encode, is_portable
 from regard.errors import InputError, UnavailableError
 from regard.recording.collect import (
@@ -39,6 +40,7 @@ from regard.summary import (
     Top,
     TopScored,
     Visible,
+    Weighted,
 )
 from regard.summary.base import fewest
 
@@ -138,9 +140,9 @@ class Answers:
         rows = rows_meant(asked.queries, self.held.rows, self.shape.queries)
         if rows is not None or self.held.place.key_bin > 1 or "received" not in self.stored:
             return None
-        if asked.per == "visible" and not self.sight.is_complete:
+        if asked.how == "max" or (asked.how == "mean" and not self.sight.is_complete):
             return None
-        seen = self.sight.seen() if asked.per == "visible" else None
+        seen = self.sight.seen() if asked.how == "mean" else None
         return Mass(self.stored["received"].values, seen)
 
     def _pooled(self, asked: Pooled) -> Any:
@@ -202,9 +204,15 @@ class Answers:
                 found.append(_SWEPT[type(one)](self, one))
         return found
 
-    def _columns(self, asked: Received) -> Measuring:
-        rows = rows_meant(asked.queries, self.held.rows, self.shape.queries)
-        return Columns(self.replay, rows, asked)
+    def _columns(self, asked: Summary) -> Measuring:
+        sums = asked.column_sums()
+        assert sums is not None
+        rows = rows_meant(sums.queries, self.held.rows, self.shape.queries)
+        by = None
+        if sums.by is not None:
+            by = np.asarray(host(sums.by)).reshape(-1)
+            by = np.broadcast_to(by, (self.shape.queries,))
+        return Columns(self.replay, rows, asked, by)
 
     @property
     def position(self) -> int:
@@ -235,7 +243,7 @@ class Answers:
 
 def is_grouped(summary: Summary) -> bool:
     """Whether other heads are asked about as well: those that share a key head."""
-    return isinstance(summary, Received) and summary.groups is not None
+    return isinstance(summary, (Received, Weighted)) and summary.groups is not None
 
 
 # The statistics that are no sums of rows or columns: how they are stored, and what sweeps for them.
@@ -248,6 +256,7 @@ _STORED: Final[dict[type[Summary], Callable[[Answers, Any], Any]]] = {
 _SWEPT: Final[dict[type[Summary], Callable[[Answers, Any], Measuring]]] = {
     Top: lambda answers, one: Heaviest(answers.replay, one),
     Received: Answers._columns,
+    Weighted: Answers._columns,
     Pooled: lambda answers, one: Map(answers.replay, one, answers.shape),
     Offsets: lambda answers, one: Diagonals(answers.replay, one),
 }

@@ -191,6 +191,7 @@ class Recording:
         what    statistics  one line a head        rows      … a row of a head
                 top         … a heaviest key       received  … a key
                 weights     … a weight above 0     findings  … a label of a head
+                positions   … a query or key of a layer, and where it lies in a picture or sound
                 merged      … a head, over all texts
                 training    … a head, a step and a statistic, and of the loss at a step;
                             alarms: an alarm of the run
@@ -246,6 +247,35 @@ class Recording:
     def plot_entropy(self, *, prompt: int = 0, **style: Unpack[Style]) -> Figure:
         """Normalised entropy of the heads of each layer, from 0 to 1."""
         found: Figure = ask("plot_entropy", self, prompt=prompt, **style)
+        return found
+
+    def plot_picture(
+        self,
+        label: str,
+        *,
+        query: int | None = None,
+        key: int | None = None,
+        prompt: int = 0,
+        raw: bool = False,
+        **style: Unpack[Style],
+    ) -> Figure:
+        """What a query looks at, or who looks at a key, over the picture that it is a part of."""
+        options = {"query": query, "key": key, "prompt": prompt, "raw": raw}
+        found: Figure = ask("plot_picture", self, label, **options, **style)
+        return found
+
+    def plot_heads_over_picture(
+        self,
+        query: int,
+        *,
+        heads: str | Sequence[str] | None = None,
+        prompt: int = 0,
+        raw: bool = False,
+        **style: Unpack[Style],
+    ) -> Figure:
+        """What a query looks at in every head, or in those that are named as in `table`."""
+        options = {"heads": heads, "prompt": prompt, "raw": raw}
+        found: Figure = ask("plot_heads_over_picture", self, query, **options, **style)
         return found
 
     def view(self, head: str | None = None, *, prompt: int = 0, height: int = 720) -> object:

@@ -219,6 +219,11 @@ class Block:
         """(U, 1, 8, D): the units that hold the rows, 0 where no row was recorded."""
         run, place = self.replay.queries, self.replay.held.place
         found = np.zeros((self._unit.size, 1, _UNIT, place.dim), self.replay.dtype)
+        first, last = int(self._unit[0]) * _UNIT, (int(self._unit[-1]) + 1) * _UNIT
+        is_run = last - first == self._unit.size * _UNIT
+        if is_run and run.origin <= first and last <= run.stop:
+            found.reshape(-1, place.dim)[:] = run.take(self.replay.slot, first, last)
+            return found
         for n, unit in enumerate(self._unit.tolist()):
             start = max(unit * _UNIT, run.origin)
             stop = min((unit + 1) * _UNIT, run.stop)
@@ -231,15 +236,16 @@ class Block:
     ) -> Iterator[Tile]:
         """The tiles with anything to see, from key `start` up to `stop`, in order of keys."""
         keys = self.part.keys
-        low = max(start, keys.start) // _KEYS * _KEYS
+        step = _LANE if stop is not None and stop - start <= _LANE else _KEYS  # of few keys, a lane
+        low = max(start, keys.start) // step * step
         high = keys.stop if stop is None else min(stop, keys.stop)
         width = max(_STACK * _LANE // _KEYS // self._unit.size, 1) * _KEYS
         width = min(width, _WIDEST)
         for at in range(low, high, width):
-            count = -(-min(width, high - at) // _KEYS)
-            verdict = self._verdict(at, at + count * _KEYS)
+            wide = -(-min(width, high - at) // step) * step
+            verdict = self._verdict(at, at + wide)
             if verdict is not Verdict.NONE:
-                yield self._tile(at, count, verdict, scaled)
+                yield self._tile(at, wide, verdict, scaled)
 
     def _verdict(self, start: int, stop: int) -> Verdict:
         keys, rules = self.part.keys, self.part.rules
@@ -248,9 +254,9 @@ class Block:
             return Verdict.ALL if cols else Verdict.NONE
         return rules.mask.verdict(range(self._low, self._high), cols, rules.extent)
 
-    def _tile(self, start: int, count: int, verdict: Verdict, keep_scaled: bool) -> Tile:
+    def _tile(self, start: int, wide: int, verdict: Verdict, keep_scaled: bool) -> Tile:
         rules, keys = self.part.rules, self.part.keys
-        scores = self._product(start, count)
+        scores = self._product(start, wide)
         np.multiply(scores, scores.dtype.type(rules.score.scale), out=scores)
         is_bent = rules.score.softcap is not None or rules.score.bias is not None
         scaled = scores.copy() if keep_scaled and is_bent else scores
@@ -276,17 +282,17 @@ class Block:
             allowed = rules.mask.allows(self._local, cols, rules.extent)
             np.copyto(scores, -np.inf, where=~allowed.reshape(allowed.shape[-2:]))
 
-    def _product(self, start: int, count: int) -> Array:
-        """(R, count·512): q·k, by canonical products."""
+    def _product(self, start: int, wide: int) -> Array:
+        """(R, wide): q·k of whole lanes, by canonical products."""
         replay = self.replay
-        stop = min(start + count * _KEYS, replay.keys.stop)
+        stop = min(start + wide, replay.keys.stop)
         keys = replay.keys.take(replay.key_head, start, stop)
-        if keys.dtype != replay.dtype or len(keys) < count * _KEYS:
-            padded = np.zeros((count * _KEYS, keys.shape[1]), replay.dtype)
+        if keys.dtype != replay.dtype or len(keys) < wide:
+            padded = np.zeros((wide, keys.shape[1]), replay.dtype)
             padded[: len(keys)] = keys
             keys = padded
         stacked = keys.reshape(-1, _LANE, keys.shape[1]).swapaxes(1, 2)  # (T, D, 128)
-        found = np.empty((self._unit.size * _UNIT, count * _KEYS), replay.dtype)
+        found = np.empty((self._unit.size * _UNIT, wide), replay.dtype)
         lanes = found.reshape(self._unit.size, _UNIT, -1, _LANE)
         np.matmul(self._queries, stacked, out=lanes.swapaxes(1, 2))  # (U, T, 8, 128), in place
         return found if self._is_whole else found[self._place]

@@ -81,6 +81,22 @@ class Sight:
                     found[first + cols.start : first + cols.stop] += seen.sum(0)
         return (found + np.cumsum(steps))[:-1]
 
+    def even(self) -> NDArray[np.float64]:
+        """(keys,): what each key would receive if every recorded row looked at all the keys it may
+        see alike, Σ 1 / visible over the rows that see it; 0 where none does."""
+        shares = 1 / np.maximum(self.visible(), 1)
+        found, steps = np.zeros((2, self.held.place.keys + 1))
+        for part, spans in self.spanned():
+            first = part.keys.start
+            own = shares[part.rows.start - self.held.rows.start :][: len(part.rows)]
+            if spans is not None:
+                np.add.at(steps, spans.low + first, own)
+                np.add.at(steps, spans.high + first, -own)
+            else:
+                for rows, cols, seen in _walk(part):
+                    found[first + cols.start : first + cols.stop] += own[rows] @ seen
+        return np.where(self.seen() > 0, (found + np.cumsum(steps))[:-1], 0.0)
+
     def spanned(self) -> Iterator[tuple[Part, Spans | None]]:
         """Each part with its rows' intervals of keys, where its mask is such intervals."""
         for part in self.parts:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard.divergences import row_divergence
 from regard.recording.stores import Array
 
 
@@ -14,10 +15,13 @@ def js_distance(p: ArrayLike, q: ArrayLike, apart: ArrayLike = 0.0) -> Array:
 
     `apart` (…,) is mass of either side on things that the other side does not have, in all.
     """
-    left, right = np.asarray(p, np.float64), np.asarray(q, np.float64)
-    middle = (left + right) / 2
-    bits = (_relative(left, middle) + _relative(right, middle)).sum(-1) / 2
-    return np.sqrt(np.clip(bits + np.asarray(apart, np.float64) / 2, 0.0, 1.0))
+    left, right = np.broadcast_arrays(np.asarray(p, np.float64), np.asarray(q, np.float64))
+    alone = np.broadcast_to(np.asarray(apart, np.float64), left.shape[:-1])[..., None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one = np.log(np.concatenate([left, alone], -1))
+        other = np.log(np.concatenate([right, np.zeros_like(alone)], -1))
+        nats = row_divergence("js", one[..., None, :], other[..., None, :])[..., 0]
+    return np.sqrt(np.clip(nats / np.log(2), 0.0, 1.0))
 
 
 def js_of_masses(p: ArrayLike, q: ArrayLike) -> float:
@@ -27,11 +31,3 @@ def js_of_masses(p: ArrayLike, q: ArrayLike) -> float:
     if not (sums[0] > 0 and sums[1] > 0):
         return 0.0 if sums[0] == sums[1] else 1.0
     return float(js_distance(left / sums[0], right / sums[1]))
-
-
-def _relative(p: Array, middle: Array) -> Array:
-    """p log₂(p ÷ middle), 0 where p is."""
-    some = p > 0
-    ratio = np.divide(p, middle, out=np.ones_like(p), where=some)
-    found: Array = p * np.log2(ratio)
-    return found

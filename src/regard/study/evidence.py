@@ -99,5 +99,5 @@ def _looking(
 
 
 def _text(head: HeadFacts, token: int, side: str) -> str | None:
-    texts = head.head.query_tokens if side == "query" else head.head.key_tokens
+    texts = head.head.query_names if side == "query" else head.head.key_names
     return texts[token] if texts is not None and token < len(texts) else None

@@ -24,7 +24,8 @@ from regard.recording.sinks import (
     sinks_from_lists,
 )
 from regard.recording.stores import Array
-from regard.recording.visibility import Sight, VisibleSpans, visible_spans
+from regard.recording.visibility import Sight, VisibleSpans, seen_cells, visible_spans
+from regard.study.patches import PatchFacts
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
 _LEARNED: Final = 1e-3  # mass that no key got, beyond rounding
@@ -37,6 +38,15 @@ class RowNumbers(NamedTuple):
     first: Array
     last: Array
     values: Array
+
+
+class ByDistance(NamedTuple):
+    """A head's mass by distance i − j."""
+
+    masses: Array  # (bins,): summed over the rows
+    edges: Array  # (bins + 1,)
+    rows: Array  # ascending: those it was summed over
+    blind: float  # … of which so many see no key at all
 
 
 class PlaceFacts:
@@ -99,6 +109,20 @@ class PlaceFacts:
         """Mass by distance; none in cross-attention, where distance means nothing."""
         return self.held.profile() if self.place.kind == "self" else None
 
+    @cached_property
+    def patches(self) -> PatchFacts | None:
+        """Where its keys lie in pictures; None where they are all of one kind: a text, a sound."""
+        keys = self.prompt.axes(self.place.label)[1]
+        return PatchFacts(self) if keys.grids() or len({type(p) for p in keys.parts}) > 1 else None
+
+    @cached_property
+    def told(self) -> Array:
+        """(R,) booleans: the rows that patterns of distance are about: all; where a picture stands
+        within a text its tokens, not the patches, of the rows that are computed."""
+        if self.patches is None or not self.patches.keys.text.any():
+            return np.ones(len(self.rows), bool)
+        return self.patches.spread(self.patches.queries.text[self.patches.rows])
+
     def stream(self, name: str, count: int) -> Stream | None:
         """The tokens, where there are enough of them."""
         found = self.prompt.streams.get(name)
@@ -122,7 +146,8 @@ class PlaceFacts:
     def delimiters(self) -> Array | None:
         """(keys,) booleans: punctuation and line breaks."""
         found = self.stream(self.place.key_tokens, self.place.keys)
-        return None if found is None else found.delimiters[: self.place.keys]
+        marks = None if found is None else found.delimiters[: self.place.keys]
+        return marks if marks is None or self.patches is None else marks & self.patches.keys.text
 
     def statistic(self, name: str) -> Array:
         """(H,) of `STATISTICS`."""
@@ -179,6 +204,61 @@ class HeadFacts:
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What is the same for heads that see the same, made for the first of them."""
         return self.place.once((self.place.kind(self.slot), key), make)
+
+    def own(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is the head's alone, made once."""
+        if key not in self._own:
+            self._own[key] = make()
+        return self._own[key]
+
+    @cached_property
+    def _own(self) -> dict[Hashable, Any]:
+        return {}
+
+    # ── rows that are computed ───────────────────────────────────────────────────────────────
+
+    @cached_property
+    def sample(self) -> Array | None:
+        """(n, keys): the weights of the rows `place.patches.rows`; None without q and k."""
+        patches = self.place.patches
+        if patches is None or not self.head.exact:
+            return None
+        found: Array = self.head.rows(patches.rows)
+        return found
+
+    @property
+    def sample_seen(self) -> Array | None:
+        """(n, keys) booleans: which keys those rows may see; None where masks do not tell."""
+        found: Array | None = self.once("sample seen", self._seen_in_sample)
+        return found
+
+    def _seen_in_sample(self) -> Array | None:
+        patches, sight = self.place.patches, Sight(self.place.held, self.number)
+        if patches is None or not sight.is_complete:
+            return None
+        return seen_cells(sight, patches.rows, np.arange(self.place.place.keys))
+
+    @cached_property
+    def by_distance(self) -> ByDistance | None:
+        """Mass by distance: of all rows as it was summed while recording; where a picture stands
+        within the text, of its tokens alone, which are computed. None where neither can be."""
+        place = self.place
+        if place.place.kind != "self" or not self.rows > 0:
+            return None
+        if place.patches is None or not place.patches.keys.text.any():
+            profile = place.profile
+            rows = np.arange(place.rows.start, place.rows.stop)
+            found = None if profile is None else (profile.masses[self.slot], profile.edges)
+            return None if found is None else ByDistance(*found, rows, len(rows) - self.rows)
+        if self.sample is None:
+            return None
+        some = place.patches.queries.text[place.patches.rows]
+        rows, keys = place.patches.rows[some], place.place.keys
+        away = rows[:, None] - np.arange(keys) + keys - 1
+        masses = np.bincount(
+            away.ravel(), self.sample[some].ravel(), place.place.queries + keys - 1
+        )
+        return ByDistance(masses, np.arange(1 - keys, place.place.queries + 1), rows, 0)
 
     # ── sinks ────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ from regard.study.chance import LEAST_TOKENS, Trial
 from regard.study.evidence import rows_that_show
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.finding import Finding, HeadStudy, SeenAt
-from regard.study.pattern import Measure, Needle, Pattern, every_pattern
+from regard.study.pattern import Measure, Needle, Pattern, every_pattern, patterns_of
 
 Evidence: TypeAlias = Literal["labels", "all", "none"]
 
@@ -51,15 +51,18 @@ def patterns(
                copied; beside it prefix-matching is called induction
     evidence   for which findings rows are shown: those whose label holds, all, or none
 
-    Everything is read from sums that were taken while recording; no q and k are needed.
+    Of a text, everything is read from sums that were taken while recording; no q and k are needed.
+    Where a patch of a picture looks is computed from q and k, of all rows or a sample of them.
     """
     if evidence not in ("labels", "all", "none"):
         raise InputError(f"evidence={evidence!r}; give 'labels', 'all' or 'none'")
     view = prompt_of(opened(recording), prompt)
-    table = every_pattern(None if needle is None else Needle(needle, generated))
+    wanted = None if needle is None else Needle(needle, generated)
     found: list[HeadStudy] = []
     for label in view.places:
-        for head in PlaceFacts(view, label).heads():
+        place = PlaceFacts(view, label)
+        table = patterns_of(place, wanted)
+        for head in place.heads():
             found.append(_study(head, table, (causal or {}).get(head.label), evidence))
     return found
 
@@ -68,7 +71,6 @@ def shown_by(
     view: PromptView, wanted: Iterable[tuple[str, str]], *, needle: range | None = None
 ) -> dict[tuple[str, str], tuple[tuple[SeenAt, ...], SeenAt | None]]:
     """By head and pattern, the rows that show it best and one that does not."""
-    table = {one.name: one for one in every_pattern(None if needle is None else Needle(needle))}
     asked: dict[str, list[str]] = {}
     for label, name in wanted:
         asked.setdefault(label, []).append(name)
@@ -76,7 +78,10 @@ def shown_by(
     for label, place in view.places.items():
         if not any(f"{label}H{head}" in asked for head in place.heads):
             continue
-        for head in PlaceFacts(view, label).heads():
+        facts = PlaceFacts(view, label)
+        several = patterns_of(facts, None if needle is None else Needle(needle))
+        table = {one.name: one for one in several}
+        for head in facts.heads():
             for name in asked.get(head.label, ()):
                 measure = table[name].measure(head)
                 found[head.label, name] = rows_that_show(table[name], head, measure)
@@ -119,7 +124,8 @@ def _too_short(head: HeadFacts, measure: Measure) -> str:
     tokens = head.place.place.keys
     if tokens >= LEAST_TOKENS or "forced" in measure.detail:
         return ""
-    return f"a text of {tokens} tokens; {LEAST_TOKENS} needed"
+    what = "a text" if head.place.patches is None else "a sequence"
+    return f"{what} of {tokens} tokens; {LEAST_TOKENS} needed"
 
 
 def _conditional(head: HeadFacts, measure: Measure) -> float:

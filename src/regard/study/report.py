@@ -139,13 +139,17 @@ class Report:
 
     def unknown(self) -> dict[str, str]:
         """Labels that are not known of every head, and why."""
-        found = {}
-        for n in range(len(self.heads[0].findings) if self.heads else 0):
-            dark = [head.findings[n] for head in self.heads if head.findings[n].undecided]
+        found: dict[str, list[Finding]] = {}
+        for head in self.heads:
+            for one in head:
+                found.setdefault(one.pattern, []).append(one)
+        words = {}
+        for pattern, every in found.items():
+            dark = [one for one in every if one.undecided]
+            some = f" (of {len(dark)} heads)" if len(dark) < len(self.heads) else ""
             if dark:
-                some = f" (of {len(dark)} heads)" if len(dark) < len(self.heads) else ""
-                found[dark[0].pattern] = dark[0].why_not + some
-        return found
+                words[pattern] = dark[0].why_not + some
+        return words
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the findings that are told, and the scores of all heads."""

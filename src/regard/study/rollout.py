@@ -50,8 +50,6 @@ def roll_out(
     """
     if not len(layers):
         raise InputError("no layers; give at least one")
-    if not 0 <= residual <= 1:
-        raise InputError(f"residual={residual}; give a share between 0 and 1")
     last = layers[-1] if hasattr(layers[-1], "shape") else layers[-1][0]
     count = int(last.shape[-2]) if size is None else size
     start = token + count if token < 0 else token
@@ -59,9 +57,16 @@ def roll_out(
         raise InputError(f"token {token} does not exist; there are 0–{count - 1}")
     y = np.zeros(count)
     y[start] = 1
+    return Rollout(start, rolled(layers, y, residual), len(layers), CAUTION)
+
+
+def rolled(layers: Sequence[Any], y: Array, residual: float = 0.5) -> Array:
+    """(tokens,): the shares of the first layer's tokens in a mixture y of the last layer's."""
+    if not 0 <= residual <= 1:
+        raise InputError(f"residual={residual}; give a share between 0 and 1")
     for layer in reversed(layers):
         y = (1 - residual) * _spread(layer, y) + residual * y
-    return Rollout(start, y, len(layers), CAUTION)
+    return y
 
 
 def _spread(layer: Any, y: Array) -> Array:
@@ -95,13 +100,14 @@ def roll_out_recording(
     """The same from recorded q and k of every layer of a stack."""
     view = prompt_of(opened(recording), prompt)
     name = next(iter(view.stacks)) if stack is None else stack
-    layers = list(_layers(view, name))
+    layers = list(layers_of(view, name))
     found = roll_out(layers, token)
-    is_causal = any(_looks_back(view, heads[0]) for heads in layers)
+    is_causal = any(looks_back(view, heads[0]) for heads in layers)
     return found if is_causal else Rollout(found.token, found.shares, found.layers, "")
 
 
-def _layers(view: PromptView, stack: str) -> Iterator[list[Head]]:
+def layers_of(view: PromptView, stack: str) -> Iterator[list[Head]]:
+    """Every layer of a stack, first to last; UnavailableError where one cannot be computed."""
     places = [place for place in view.places.values() if place.stack == stack]
     count = view.stacks.get(stack, (0, 0))[0]
     missing = sorted(set(range(count)) - {place.layer for place in places})
@@ -123,7 +129,7 @@ def _layers(view: PromptView, stack: str) -> Iterator[list[Head]]:
         yield heads
 
 
-def _looks_back(view: PromptView, head: Head) -> bool:
+def looks_back(view: PromptView, head: Head) -> bool:
     """Whether no row sees beyond itself."""
     reach = visible_spans(view.held(head.place.label), head.head)
     return reach is None or bool(np.all(reach.high <= reach.rows + 1))

@@ -30,11 +30,15 @@ def surprises(studies: Sequence[HeadStudy]) -> dict[tuple[str, str], float]:
     has fewer than three. Unknown scores are left out."""
     found: dict[tuple[str, str], float] = {}
     for group in _groups(studies):
-        for n, finding in enumerate(group[0].findings):
-            away, _ = deviations(np.array([one.findings[n].compared for one in group]))
-            for one, far in zip(group, away.tolist(), strict=True):
+        numbers: dict[str, dict[str, float]] = {}  # by pattern, those of the heads that have it
+        for one in group:
+            for finding in one:
+                numbers.setdefault(finding.pattern, {})[one.label] = finding.compared
+        for pattern, each in numbers.items():
+            away, _ = deviations(np.array(list(each.values())))
+            for label, far in zip(each, away.tolist(), strict=True):
                 if np.isfinite(far):
-                    found[one.label, finding.pattern] = far
+                    found[label, pattern] = far
     return found
 
 

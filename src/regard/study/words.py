@@ -29,6 +29,15 @@ _PHRASES: Final[dict[str, tuple[str, str]]] = {
     "induction": ("looks at what followed earlier copies of the token, and writes it", _WHERE_ANY),
     "delimiter": ("looks at punctuation and line breaks", _MASS),
     "retrieval": ("copies the needle while the model writes", "of the needle's tokens"),
+    "near-1": ("looks at the patches beside its own", _MASS),
+    "near-2": ("stays within 2 patches of its own", _MASS),
+    "same-row": ("looks along the row of its patch", _MASS),
+    "same-column": ("looks along the column of its patch", _MASS),
+    "previous-frame": ("looks at the same place in the frame before", _WHERE_ANY),
+    "next-frame": ("looks at the same place in the frame after", _WHERE_ANY),
+    "border": ("looks at the border of the picture", _MASS),
+    "register": ("looks at class and register tokens", _MASS),
+    "object": ("looks at patches that hang together", "of the heaviest are in one piece"),
     "uniform": ("spreads evenly over what it sees", "of the largest entropy"),
     "sharp": ("looks at one key alone", "of its rows have a weight above 0.99"),
     "saturated": ("is stuck on single keys", "of its rows"),
@@ -60,6 +69,8 @@ def sentence(head: HeadStudy, finding: Finding, spell: Callable[[str], str] = re
 
 def what_it_does(finding: Finding, spell: Callable[[str], str] = repr) -> tuple[str, str]:
     """A verb, and what its number is a share of."""
+    if finding.pattern == "sink-patch":
+        return f"parks on patches, {_sinks(finding, spell)}", _MASS
     if finding.pattern == "sink":
         return f"parks on {_sinks(finding, spell)}", _MASS
     if finding.pattern == "offset":

@@ -18,7 +18,7 @@ from regard.summary.base import (
     TopScores,
     as_summaries,
 )
-from regard.summary.columns import Offsets, Received
+from regard.summary.columns import Offsets, Received, Weighted
 from regard.summary.maps import Pooled
 from regard.summary.questions import Asking
 from regard.summary.rows import (
@@ -61,6 +61,7 @@ __all__ = [
     "TopScored",
     "TopScores",
     "Visible",
+    "Weighted",
     "as_summaries",
     "normalize",
 ]

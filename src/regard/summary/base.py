@@ -107,11 +107,24 @@ class Mass(NamedTuple):
 
 
 class ColumnSums(NamedTuple):
-    """What a column sweep sums for a statistic: the mass of each key, and what else is said."""
+    """What a column sweep brings for a statistic: the mass of each key, and what else is said."""
 
     queries: Any = None  # over which queries, as `Received` names them; None: all
     seen: bool = False  # how many of them may see each key
     offsets: bool = False  # not the mass but every diagonal, over all queries
+    largest: bool = False  # not the mass but the largest weight
+    mass: bool = True  # where it is not needed, a sweep may leave it out
+    by: Any = None  # (…, Hq, L): what mass and largest multiply each query's weights by; None: 1
+
+    @classmethod
+    def together(cls, several: Iterable[ColumnSums]) -> ColumnSums:
+        """One sweep that brings them all, over the same queries, multiplied by the same."""
+        seen = offsets = largest = mass = False  # a plain loop, because torch.compile traces it
+        by = None
+        for sums in several:
+            seen, offsets = seen or sums.seen, offsets or sums.offsets
+            largest, mass, by = largest or sums.largest, mass or sums.mass, sums.by
+        return cls(None, seen, offsets, largest, mass, by)
 
 
 Measured: TypeAlias = "Tensor | TopScored | Mass"  # what a sweep brings for one statistic
@@ -135,6 +148,11 @@ class Summary(Declared):
     merges_with: ClassVar[tuple[Summary, ...]] = ()  # statistics whose parts `merge` reads too
     takes_numpy: ClassVar[bool] = False  # whether its formulas take numpy's arrays as well
     counts_sink: ClassVar[bool] = True  # whether the sink is one more key to it
+
+    @property
+    def called(self) -> str:
+        """In messages about a gradient it does not have."""
+        return type(self).__name__
 
     @abstractmethod
     def define(self, matrix: Matrix, shape: AttentionShape) -> Any:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.summary.base import Summary, TopKeys
-from regard.summary.columns import Received
+from regard.summary.columns import Received, Weighted
 from regard.summary.maps import Pooled
 from regard.summary.rows import (
     Concentration,
@@ -78,10 +78,15 @@ class Asking(ABC):
         self,
         queries: Any = None,
         per: Literal["sum", "visible"] = "sum",
-        groups: Literal["sum", "mean"] | None = None,
+        groups: Literal["sum", "mean", "max"] | None = None,
+        *,
+        how: Literal["sum", "mean", "max"] = "sum",
+        weighted_by: Any = None,
     ) -> Tensor:
-        """(…, Hq, S): the mass each key received; see `regard.Received` for the three choices."""
-        return self._ask(Received(queries, per, groups))
+        """(…, Hq, S): the mass each key received; see `regard.Received` for the choices. With
+        `weighted_by`, (L,) or (…, Hq, L), each query's weights are multiplied by its number."""
+        asked = Received(queries, per, groups, how)
+        return self._ask(asked if weighted_by is None else Weighted(asked, weighted_by))
 
     def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Tensor:
         """(…, Hq, ⌈L/cell⌉, ⌈S/cell⌉): the matrix at a glance, at most 512 cells a side."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from regard.errors import InputError
@@ -11,6 +11,8 @@ from regard.views.comparison import Side, make_comparison
 from regard.views.head import HeadView, head_answer
 from regard.views.overview import heads_of, make_overview, tokens_of
 from regard.views.overview import listing as listed
+from regard.views.picture import overlay, overlay_bytes
+from regard.views.rollout import rollout_answer
 from regard.views.row import MOST_TOP, cells_of, make_row, own_row, weights_of
 from regard.views.run import MOST_BINS, Snapshot, Strips, snapshot_of, strips_of, training_answer
 from regard.views.schema import (
@@ -23,9 +25,15 @@ from regard.views.schema import (
     TokensAnswer,
     TrainingFactsAnswer,
 )
+from regard.views.schema_sight import HeardAnswer, RolloutAnswer, SightAnswer
+from regard.views.sight import sight_answer
 from regard.views.thumbnails import SIDE, Thumbnails, thumbnails_of
+from regard.views.timing import heard_answer
 
+MOST_OVERLAID: Final = 2**20  # weights in one answer: 64 heads of 16,384 patches
 _HEAD_BYTES: Final = 2048  # of a head's numbers in the overview, about
+_SHARE_BYTES: Final = 32  # of a position in a rollout, a float of Python
+_HEARD_BYTES: Final = 2**16  # of the words of a clip, about
 _RUN_BYTES: Final = 2**16  # of a training run's facts
 _COMPARED_BYTES: Final = 512  # of a head in a comparison
 
@@ -107,6 +115,54 @@ def cells(opened: Opened, prompt: int, label: str, rows: range, keys: range) -> 
     """A rectangle of weights, and how many keys its rows may see; see `views.row`."""
     with opened.lock:
         return cells_of(opened.prompt(prompt), opened.head(prompt, label), rows, keys)
+
+
+def sight(opened: Opened, prompt: int = 0) -> SightAnswer:
+    """What positions stand for, and which pictures there are: none in a training run alone, nor in
+    a recording that has just begun, which every page asks about."""
+    with opened.lock:
+        if prompt == 0 and not opened.recording.prompts:
+            return {"pictures": [], "axes": [], "places": {}}
+        return sight_answer(opened.prompt(prompt))
+
+
+def overlays(
+    opened: Opened, prompt: int, labels: Sequence[str], *, query: int | None, key: int | None
+) -> bytes:
+    """A row, or a column, of each of the heads; see `views.picture.overlay_bytes`."""
+    with opened.lock:
+        heads = [opened.head(prompt, label) for label in labels]
+        cells = sum(max(head.shape) for head in heads)
+        if cells > MOST_OVERLAID:
+            raise InputError(f"{cells} weights; at most {MOST_OVERLAID} at once: name fewer heads")
+        return overlay_bytes(overlay(head, query=query, key=key) for head in heads)
+
+
+def heard(opened: Opened, prompt: int = 0) -> HeardAnswer:
+    """A sound and when its words were said, made once; others are answered meanwhile."""
+    opened.prompt(prompt)  # which says so where there is none
+    make = lambda: heard_answer(opened.snapshot().prompts[prompt])  # noqa: E731
+    return opened.shared(opened.key(prompt, "heard"), make, _HEARD_BYTES)
+
+
+def rollout(opened: Opened, prompt: int, label: str, query: int | None) -> RolloutAnswer:
+    """A query of the last layer followed through all layers of a head's stack, made once; others
+    are answered meanwhile."""
+    with opened.lock:
+        head = opened.head(prompt, label)
+        stack, key = head.place.stack, opened.key(prompt, f"rollout {head.place.stack} {query}")
+
+    def make() -> RolloutAnswer:
+        return rollout_answer(opened.snapshot(), stack, query, prompt=prompt)
+
+    return opened.shared(key, make, _SHARE_BYTES * head.shape[1])
+
+
+def picture(opened: Opened, prompt: int, number: int) -> tuple[bytes, str]:
+    """A picture as it is encoded, and its media type: image/jpeg or image/png."""
+    with opened.lock:
+        view = opened.prompt(prompt)
+        return view.picture(number), view.pictures[number].type
 
 
 def training(opened: Opened) -> TrainingFactsAnswer:

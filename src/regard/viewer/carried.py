@@ -15,6 +15,7 @@ from regard.recording.visibility import Sight
 from regard.study import Report, make_report
 from regard.viewer import answers
 from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole
+from regard.viewer.carried_pictures import carry_pictures
 from regard.viewer.carried_training import carry_training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
@@ -27,6 +28,7 @@ from regard.views.text import count
 LIMIT: Final = 2_000_000  # bytes of what is carried, in base64
 _TOLD: Final = 12  # findings
 _RUN: Final = 1 / 4  # of the room, at most: a training run beside heads
+_PICTURES: Final = 1 / 2  # likewise: pictures beside heads
 _DIGITS: Final = 9  # of a number in JSON: all that float32 has
 _PART_BYTES: Final = 96  # of JSON about one head's parts, deflated
 
@@ -58,7 +60,9 @@ def carried_recording(
     told = make_report(recording, prompt, top=_TOLD) if report is None else report
     run = carry_training(opened, int(room * _RUN)) if heads is None else None
     run_blobs = [] if run is None else run.blobs
-    room -= sum(map(len, run_blobs))
+    pictures = carry_pictures(view, int(room * _PICTURES))
+    before = [*run_blobs, *pictures.blobs]
+    room -= sum(map(len, before))
     sources = _sources(opened, prompt, chosen_labels(view, heads), told)
     if heads is None and not fits_whole(sources, room):
         named = {one.head.label for one in told.told}
@@ -67,16 +71,17 @@ def carried_recording(
         sources = [one for one in sources if one.head.label in named] or some
     facts = _facts(opened, prompt, told, [one.head.label for one in sources])
     facts["training"] = None if run is None else run.facts
+    facts["pictures"] = pictures.numbered(1 + len(run_blobs))
     spent = len(deflated(_text(facts))) + _PART_BYTES * len(sources)
     form, step, carried = carry(sources, room - spent)
-    facts |= _parts(facts["heads"], carried, 1 + len(run_blobs))
+    facts |= _parts(facts["heads"], carried, 1 + len(before))
     for short in facts["overview"]["heads"]:
         short["exact"] = facts["heads"][short["label"]]["exact"]
-    words = _words(opened, prompt, carried, form, step)
+    words = [*_words(opened, prompt, carried, form, step), *pictures.words]
     words += [] if run is None else [f"The training run is here: {run.size}.", *run.words]
     data = {"kind": "recording", "carries": {"form": form, "step": step, "words": words,
             "heads": [one.source.head.label for one in carried]}}  # fmt: skip
-    return data, [deflated(_text(facts)), *run_blobs, *(one.content for one in carried)]
+    return data, [deflated(_text(facts)), *before, *(one.content for one in carried)]
 
 
 def _run_alone(opened: Opened, room: int) -> tuple[dict[str, Any], list[bytes]] | None:
@@ -85,7 +90,8 @@ def _run_alone(opened: Opened, room: int) -> tuple[dict[str, Any], list[bytes]] 
     facts: dict[str, Any] = {
         "listing": answers.listing(opened) | own,
         "overview": answers.overview(opened) | own,
-        "findings": None, "tokens": {}, "heads": {}, "sights": [],
+        "findings": None, "tokens": {}, "heads": {}, "sights": [], "pictures": [],
+        "sight": {"pictures": [], "axes": [], "places": {}},
     }  # fmt: skip
     run = carry_training(opened, room - len(deflated(_text(facts))))
     if run is None:

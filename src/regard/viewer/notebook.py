@@ -66,6 +66,7 @@ def lesson_page(lesson: Lesson) -> str:
     """A lesson as a page."""
     return make_page(
         {"kind": "lesson", "lesson": lesson_data(lesson)},
-        title=f"Attention, step by step: {' '.join(lesson.sentence.tokens)}",
+        title=lesson.say("page.title_of", sentence=" ".join(lesson.sentence.tokens)),
         without_script=html_body(narrate(lesson)),
+        language=lesson.say.code,
     )

@@ -25,11 +25,13 @@ from regard.views.schema import (
     TokensAnswer,
     TrainingFactsAnswer,
 )
+from regard.views.schema_sight import HeardAnswer, RolloutAnswer, SightAnswer
 from regard.views.thumbnails import SIDE
 from regard.views.uniform import Codes
 
 _WHOLE: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 _MOST_LABEL: Final = 256
+_MOST_HEADS: Final = 64  # in one question
 _Value = TypeVar("_Value")
 
 
@@ -94,6 +96,18 @@ class Asked:
         if text == "max":
             return "max"
         raise UnreadableError("how: give mean or max")
+
+    @property
+    def labels(self) -> list[str]:
+        """Which heads: labels with a comma between them."""
+        found = self.given.get("heads", "").split(",")
+        if not 0 < len(found) <= _MOST_HEADS or not all(0 < len(x) <= _MOST_LABEL for x in found):
+            raise UnreadableError(f"heads: give 1 to {_MOST_HEADS} labels such as L0H0,L0H1")
+        return found
+
+    def whole_or_none(self, name: str) -> int | None:
+        """A whole number ≥ 0 that may be left out."""
+        return None if name not in self.given else self.whole(name)
 
     def span(self, name: str) -> range:
         """From `name` on, `name`_count of them."""
@@ -172,6 +186,22 @@ def _cells(one: Opened, asked: Asked) -> Binary:
     return Binary(answers.cells(one, asked.prompt, asked.label, *spans))
 
 
+def _overlay(one: Opened, asked: Asked) -> Binary:
+    query, key = asked.whole_or_none("query"), asked.whole_or_none("key")
+    if (query is None) == (key is None):
+        raise UnreadableError("query, key: give one of them")
+    return Binary(answers.overlays(one, asked.prompt, asked.labels, query=query, key=key))
+
+
+def _rollout(one: Opened, asked: Asked) -> RolloutAnswer:
+    return answers.rollout(one, asked.prompt, asked.label, asked.whole_or_none("query"))
+
+
+def _picture(one: Opened, asked: Asked) -> Binary:
+    content, kind = answers.picture(one, asked.prompt, asked.whole("number", 0))
+    return Binary(content, kind=kind)
+
+
 def _strips(one: Opened, asked: Asked) -> Binary:
     return _numbers(answers.strips(one, asked.name("statistic"), asked.whole("bins", MOST_BINS)))
 
@@ -209,6 +239,15 @@ QUESTIONS: Final[dict[str, Question[Any]]] = {
     "training": Question(TrainingFactsAnswer, lambda one, _: answers.training(one), "tiles"),
     "weights": Question(Binary, _weights),
     "cells": Question(Binary, _cells),
+    "sight": Question(
+        SightAnswer, lambda one, asked: answers.sight(one, asked.prompt), carried=True
+    ),
+    "overlay": Question(Binary, _overlay),
+    "heard": Question(
+        HeardAnswer, lambda one, asked: answers.heard(one, asked.prompt), "tiles", carried=True
+    ),
+    "rollout": Question(RolloutAnswer, _rollout, "tiles"),
+    "picture": Question(Binary, _picture),
     "thumbnails": Question(Binary, _thumbnails, "tiles"),
     "tile": Question(Binary, _tile, "tiles", ready=_ready_tile),
     "strips": Question(Binary, _strips, "tiles"),

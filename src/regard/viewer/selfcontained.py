@@ -31,6 +31,7 @@ def make_page(
     title: str,
     blobs: Sequence[bytes] = (),
     without_script: str = _NO_SCRIPT,
+    language: str = "en",
 ) -> str:
     """A complete page that opens from a file and shows `data`. Blobs are deflated already.
 
@@ -40,6 +41,7 @@ def make_page(
     script, style = (_inlined(page[name]) for name in _NEEDED)
     return _PAGE.format(
         policy=_policy(script, style),
+        language=escape(language),
         title=escape(title),
         style=style,
         script=script,
@@ -56,7 +58,7 @@ def room_in(limit: int) -> int:
 
 
 _PAGE: Final = """<!DOCTYPE html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">

@@ -69,7 +69,7 @@ class HeadView:
 
     def looked_at(self, most: int) -> list[KeysAnswer]:
         """The keys, or bins of keys, that got most."""
-        bins, tokens = self.received, self.head.key_tokens or []
+        bins, tokens = self.received, self.head.key_names or []
         if bins is None:
             return []
         found: list[KeysAnswer] = []

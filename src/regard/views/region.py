@@ -49,16 +49,16 @@ class RegionView:
     @property
     def query_tokens(self) -> list[str] | None:
         """Of its rows, where all are known."""
-        return _tokens(self.head.query_tokens, self.rows)
+        return _tokens(self.head.query_names, self.rows)
 
     @property
     def key_tokens(self) -> list[str] | None:
         """Of its keys, where all are known."""
-        return _tokens(self.head.key_tokens, self.keys)
+        return _tokens(self.head.key_names, self.keys)
 
     def as_answer(self) -> RegionAnswer:
         """For JSON: every weight, null where masked."""
-        queries, keys = self.head.query_tokens, self.head.key_tokens
+        queries, keys = self.head.query_names, self.head.key_names
         return {
             "head": self.head.label,
             "prompt": self.prompt.number,

@@ -36,7 +36,7 @@ class RowView:
     @property
     def token(self) -> str | None:
         """The row's."""
-        return token_at(self.head.query_tokens, self.row)
+        return token_at(self.head.query_names, self.row)
 
     @property
     def visible(self) -> int:
@@ -45,7 +45,7 @@ class RowView:
 
     def as_answer(self) -> RowFactsAnswer:
         """For JSON."""
-        tokens = self.head.key_tokens
+        tokens = self.head.key_names
         return {
             "head": self.head.label,
             "prompt": self.prompt.number,
@@ -87,7 +87,7 @@ def own_row(head: Head, row: int) -> int:
 
 def find_row(head: Head, token: str) -> int:
     """The last recorded row whose token is this text, or else holds it."""
-    tokens = head.query_tokens
+    tokens = head.query_names
     if tokens is None:
         raise InputError(f"--token: {head.label} has no tokens; give --row N")
     rows = [n for n in head.recorded if n < len(tokens)]

@@ -1,6 +1,7 @@
 """What is answered about a recording, field by field: by `regard show --json`, by the server, and
 by a page that is one file. `web/src/source/answers.ts` is written from this file
-(`tools/answers_types.py`), and a comment behind a field stands there too.
+(`tools/answers_types.py`), and a comment behind a field stands there too. What is said of pictures
+stands in `schema_sight.py`.
 """
 
 from __future__ import annotations

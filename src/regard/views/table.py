@@ -33,6 +33,7 @@ from regard.views.parts import (
     received,
     summaries,
 )
+from regard.views.positions import CoordinateColumns, positions_table
 
 _Array: TypeAlias = NDArray[Any]
 
@@ -49,7 +50,9 @@ _HEAD: Final = (
 )
 _WHO: Final = (_PROMPT, *_HEAD)
 _NAME: Final = TableColumn("label", "text", "the head's name")
-_TOKEN: Final = TableColumn("token", "text", "of the row or key, of the first in a bin")
+_TOKEN: Final = TableColumn(
+    "token", "text", "of the row or key, of the first in a bin; of a patch or moment its name"
+)
 
 # What a number of rows means where that is not the mean over rows.
 _ROW_WORDS: Final = {
@@ -150,9 +153,10 @@ def _statistics(of: Selection) -> TidyTable:
 
 
 def _rows(of: Selection) -> TidyTable:
+    where = CoordinateColumns(of, "query")
     first = (
         *_WHO, TableColumn("row", "whole", "the first of a bin"),
-        TableColumn("rows", "whole", "how many it stands for"), _TOKEN,
+        TableColumn("rows", "whole", "how many it stands for"), _TOKEN, *where.columns,
     )  # fmt: skip
     words: dict[str, str] = {}
     known: dict[str, RowStatistic] = {}
@@ -173,7 +177,8 @@ def _rows(of: Selection) -> TidyTable:
                 **_of(part, edges.size - 1),
                 "row": edges[:-1],
                 "rows": np.diff(edges),
-                "token": _texts(part.head.query_tokens, edges[:-1]),
+                "token": _texts(part.head.query_names, edges[:-1]),
+                **where.of(part.prompt, part.head, query=edges[:-1]),
                 **{
                     one.name: ways[name]() if name in ways else unknown
                     for name, one in columns.items()
@@ -188,6 +193,7 @@ def _top(of: Selection) -> TidyTable:
         *_WHO, TableColumn("row", "whole"), TableColumn("rank", "whole", "1 for the heaviest key"),
         TableColumn("key", "whole"), TableColumn("weight", "number"), _TOKEN,
     )  # fmt: skip
+    where = CoordinateColumns(of, "query", "key")
 
     def chunks() -> Iterator[Chunk]:
         for part in of.parts():
@@ -200,11 +206,12 @@ def _top(of: Selection) -> TidyTable:
                 "rank": rank + 1,
                 "key": keys,
                 "weight": found.weights[row, rank],
-                "token": _texts(part.head.key_tokens, keys),
+                "token": _texts(part.head.key_names, keys),
+                **where.of(part.prompt, part.head, query=found.rows[row], key=keys),
             }
 
     most = sum(of.top * len(part.rows) for part in of.parts())
-    return TidyTable("top", columns, chunks, _about(of), most)
+    return TidyTable("top", (*columns, *where.columns), chunks, _about(of), most)
 
 
 def _received(of: Selection) -> TidyTable:
@@ -213,6 +220,7 @@ def _received(of: Selection) -> TidyTable:
         TableColumn("keys", "whole", "how many it stands for"),
         TableColumn("received", "number", "mass from all recorded rows"), _TOKEN,
     )  # fmt: skip
+    where = CoordinateColumns(of, "key")
 
     def chunks() -> Iterator[Chunk]:
         for part in of.parts():
@@ -222,11 +230,13 @@ def _received(of: Selection) -> TidyTable:
                 "key": edges[:-1],
                 "keys": np.diff(edges),
                 "received": mass(),
-                "token": _texts(part.head.key_tokens, edges[:-1]),
+                "token": _texts(part.head.key_names, edges[:-1]),
+                **where.of(part.prompt, part.head, key=edges[:-1]),
             }
 
     count = sum(received(part)[0].size - 1 for part in of.parts())
-    return TidyTable("received", columns, chunks, _about(of), count, is_counted=True)
+    every = (*columns, *where.columns)
+    return TidyTable("received", every, chunks, _about(of), count, is_counted=True)
 
 
 def _weights(of: Selection) -> TidyTable:
@@ -238,6 +248,7 @@ def _weights(of: Selection) -> TidyTable:
         )
     for part in of.parts():
         check_exact(part)
+    where = CoordinateColumns(of, "query", "key")
 
     def chunks() -> Iterator[Chunk]:
         for part in of.parts():
@@ -251,13 +262,20 @@ def _weights(of: Selection) -> TidyTable:
                     "query": row + first,
                     "key": key + part.keys.start,
                     "weight": weights[row, key],
+                    **where.of(
+                        part.prompt, part.head, query=row + first, key=key + part.keys.start
+                    ),
                 }
 
     columns = (
         *_WHO, TableColumn("query", "whole", "the row"), TableColumn("key", "whole"),
-        TableColumn("weight", "number"),
+        TableColumn("weight", "number"), *where.columns,
     )  # fmt: skip
     return TidyTable("weights", columns, chunks, _about(of), count)
+
+
+def _positions(of: Selection) -> TidyTable:
+    return positions_table(of, _about(of))
 
 
 def _findings(of: Selection) -> TidyTable:
@@ -420,6 +438,7 @@ TABLES: Final[dict[str, _Offered]] = {
     "top": _Offered(_top, ("prompt", "rows")),
     "received": _Offered(_received, ("prompt", "keys")),
     "weights": _Offered(_weights, ("prompt", "rows", "keys")),
+    "positions": _Offered(_positions, ("prompt",)),
     "findings": _Offered(_findings, ("prompt",)),
     "merged": _Offered(_merged),
     "training": _Offered(_training),

@@ -20,8 +20,8 @@ def test_all_parts_in_their_order() -> None:
     assert list(dict.fromkeys(job.part for job in every)) == list(PARTS)
     counts = {part: sum(job.part == part for job in every) for part in PARTS}
     assert counts == {
-        "forward": 8, "length": 2, "short": 8, "columns": 3, "decode": 3, "backward": 8, "llama": 2,
-        "generate": 1, "monitor": 1,
+        "forward": 8, "length": 2, "short": 8, "columns": 3, "evict": 3, "decode": 3, "backward": 8,
+        "distance": 3, "llama": 2, "generate": 1, "monitor": 1,
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import regard
 from host_stage import Host
 from regard.bench.gpu import contenders, race
 from regard.bench.gpu.contenders import SUMMARIES, eager_fits, flex, forwards, peers
-from regard.bench.gpu.race import race_backward, race_columns, race_forward, race_short
+from regard.bench.gpu.race import race_backward, race_columns, race_evict, race_forward, race_short
 from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 from regard.engine.attention import Attention
@@ -101,6 +101,15 @@ def test_column_sums_with_and_without_the_peer(size: Size, monkeypatch: pytest.M
     rows = race_columns(Host(), size, suite="gpu columns", seconds=0)
     assert [row.what for row in rows] == ["flash-colreduce", *ours]
     assert {row.peer for row in rows} == {"flash-colreduce"}
+
+
+def test_scores_of_keys_beyond_a_forward() -> None:
+    size = replace(CAUSAL, tokens=90)
+    rows = race_evict(Host(), size, suite="gpu evict", seconds=0)
+    named = ["bare", "received 64", "snapkv", "sums of columns", "largest of columns"]
+    assert [row.what for row in rows] == named
+    assert [row.peer for row in rows] == ["bare"] * 3 + ["sums of columns"] * 2
+    assert rows[2].note.endswith("ms beyond bare") and not rows[0].note
 
 
 @pytest.mark.parametrize("name", ["top 8", "received 64"])

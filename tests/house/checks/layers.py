@@ -3,15 +3,16 @@
          making (needs torch)                        reading (numpy only)
          ────────────────────                        ────────────────────
     cli  play  bench  testing  notebook  __init__  …   the top: may import everything
-    recorder   intervene   monitor ─ ─ ┐             draw   plot   viewer   export
+    vllm ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ┐             draw   plot   viewer   export
+    recorder   intervene   monitor ─ ─ ┤
     huggingface   hear                 │
     tokens   embed   models   nn       │             views
     parallel                           │             study
     engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
     state                                            colour
-    ─── errors files display tidy arrays declare shapes   mask   score   running   summary ───
+    errors files display tidy arrays axes declare shapes mask score running summary divergences kv
 
-The two columns meet in the bottom row and in the file that recorder and monitor write.
+The two columns meet in the bottom row and in the file that recorder, monitor and vllm write.
 Names in one row may import one another as long as no circle comes of it, but for those that draw:
 what two of them need is a view.
 """
@@ -24,8 +25,8 @@ from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
 COMMON = (
-    "errors", "files", "display", "tidy", "arrays", "declare", "shapes", "mask", "score",
-    "running", "summary",
+    "errors", "files", "display", "tidy", "arrays", "axes", "declare", "shapes", "mask", "score",
+    "running", "summary", "divergences", "kv",
 )  # fmt: skip
 MAKING = (
     ("state",),
@@ -34,6 +35,7 @@ MAKING = (
     ("tokens", "embed", "models", "nn"),
     ("huggingface", "hear"),
     ("recorder", "intervene", "monitor"),
+    ("vllm",),
 )
 READING = (
     ("colour",),
@@ -44,7 +46,7 @@ READING = (
 )
 FRONTS = READING[-1]
 TOP = ("arrival", "notebook", "cli", "play", "bench", "testing", "__init__", "__main__")
-BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}}
+BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}, "vllm": {"recording"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `plan` knows
 # them, from inside functions. The shipped oracles are built on the definition, so they may.

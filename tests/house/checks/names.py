@@ -34,9 +34,13 @@ def collisions(package: Path) -> list[str]:
     return ask(COLLIDING, given, package.parent)
 
 
+# Named after what they plug into, since users type it; imports are absolute, so both can be meant.
+PLUGGED_INTO = {"vllm"}
+
+
 def shadows(package: Path, others: tuple[Path, ...] = ()) -> list[str]:
     """Folders called like a module of the standard library or one that the sources import."""
-    taken = set(sys.stdlib_module_names) | _imported(package)
+    taken = (set(sys.stdlib_module_names) | _imported(package)) - PLUGGED_INTO
     wrong = []
     for root in (package, *others):
         for folder in sorted(root.rglob("*")):

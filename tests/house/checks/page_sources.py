@@ -34,7 +34,9 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "main.tsx": _LOWER | {"shell", "learner", "engineer", "play"},
 }
 
-_IMPORT: Final = re.compile(r"""(?:from|import)\s*\(?\s*["'](\.[^"']*)["']""")
+_IMPORT: Final = re.compile(
+    r"""(?:import\s+(type)\s[^;"']*?from|from|import)\s*\(?\s*["'](\.[^"']*)["']"""
+)
 _FORBIDDEN: Final = {
     "innerHTML": "token text is only ever a text node",
     "dangerouslySetInnerHTML": "token text is only ever a text node",
@@ -67,8 +69,14 @@ def upward_imports(web: Path) -> list[str]:
     root = (web / "src").resolve()
     for path in _sources(web):
         own = _unit(path.resolve(), root)
-        for found in _IMPORT.findall(path.read_text()):
-            unit = _unit((path.parent / found).resolve(), root)
+        for how, found in _IMPORT.findall(path.read_text()):
+            target = (path.parent / found).resolve()
+            if not target.is_relative_to(root):
+                if how != "type":
+                    where = path.relative_to(web)
+                    wrong.append(f"{where}: {found} is outside: types alone come from there")
+                continue
+            unit = _unit(target, root)
             if unit != own and unit not in MAY_IMPORT.get(own, set()):
                 wrong.append(f"{path.relative_to(web)}: {own} may not import {unit}")
     return wrong

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.errors import ShapeError
 from regard.learn.grading.causes import causes, explain
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import mark
@@ -142,6 +143,11 @@ SLIPS = {
         lambda d: d["scaled"] / d["scaled"].sum(axis=1, keepdims=True),
     ),
     "not normalised": ("weights", "not-normalised", lambda d: np.exp(d["scaled"])),
+    "softmax over the whole matrix": (
+        "weights", "softmax-over-all",
+        lambda d: np.exp(d["scaled"]) / np.exp(d["scaled"]).sum(),
+    ),
+    "powers of 2": ("weights", "base-2", lambda d: softmax(d["scaled"] * np.log(2))),
     "own key left out": ("weights", "own-key-left-out", without_own_key),
     "exponential twice": ("weights", "term-twice", denominator(2)),
     "exponential left out": ("weights", "term-left-out", denominator(0)),
@@ -348,3 +354,12 @@ def test_a_random_error_is_given_no_cause(step):
         assert judged.first_wrong.step == step
         named.append(explain(judged).kind)
     assert named.count("arithmetic") >= 0.97 * len(named), named
+
+
+def test_keys_in_place_of_values_are_named_where_their_width_gives_them_away():
+    text = "## V\n[1 0]\n[0 2]\n## K\n[1 0 1]\n[0 2 1]\n## weights\n[0.5 0.5]\n## output\n"
+    with pytest.raises(ShapeError, match="these are the numbers with K in place of V"):
+        mark(parse_submission(text + "[0.5 1 1]\n"))
+    with pytest.raises(ShapeError) as found:
+        mark(parse_submission(text + "[0.5 3 1]\n"))
+    assert "in place of" not in str(found.value)

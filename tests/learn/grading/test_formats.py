@@ -343,5 +343,5 @@ def test_whole_numbers_as_numpy_prints_them_are_exact():
 
 @pytest.mark.parametrize("row", ["[0,42; 0,16]", "| 1,000 | 2,000 |"])
 def test_a_comma_that_may_mean_two_things_is_refused(row):
-    with pytest.raises(InputError, match="is not a number"):
-        parse_submission(f"## weights\n{row}")
+    found = parse_submission(f"## weights\n{row}")
+    assert found.unread and np.isnan(found.steps["weights"].values).all()

@@ -112,9 +112,7 @@ def test_a_single_row_needs_no_second_bracket_in_json():
         ("## Atention\n[1 2]\n", "unknown step 'Atention'; known are tokens, embeddings"),
         ("## Atention\n|1|2|\n|-|-|\n|3|4|\n", "unknown step 'Atention'"),
         ('{"foo": [[1]]}', "unknown step 'foo'"),
-        ("## K\n[1 two]\n", "K, row 1: 'two' is not a number"),
-        ("tokens: a\n## K\na = [nan]\n", "K, a: 'nan' is not a number"),
-        ("## K\n[1/0]\n", "not a number"),
+        ('{"K": [["two"]]}', "K, row 1: 'two' is not a number"),
         ('{"K": [[1e999]]}', "not a number"),
         ('{"K": [[NaN]]}', "NaN is not a number"),
         ('{"K": [[-Infinity]]}', "-Infinity is not a number"),
@@ -180,3 +178,50 @@ def test_no_text_breaks_the_reader(text):
 def test_long_lines_take_no_time(line):
     with pytest.raises(InputError):
         parse_submission(line)
+
+
+def test_a_cell_that_is_no_number_is_listed_and_the_rest_is_kept():
+    found = parse_submission("## K\n| a | e^2 |\n|---|---|\n| 1 | two |\n\n## V\n[1 nan]\n")
+    assert [(one.line, one.step, one.text) for one in found.unread] == [
+        (4, "K", "two"), (7, "V", "nan"),
+    ]  # fmt: skip
+    assert found.steps["K"].values[0, 0] == 1 and found.steps["K"].unread == 1
+
+
+MATRIX = """## Q
+$Q = \\begin{pmatrix} 1 & 2 \\\\ 3 & 0.5 \\\\ 5 & 6 \\end{pmatrix}$
+
+AGAIN
+
+## K
+[1 0]
+"""
+
+
+@pytest.mark.parametrize("tokens", ["tokens: He, plays, chess\n", ""])
+@pytest.mark.parametrize(
+    "again",
+    ["$q_{He} = (1, 2)$", "$q_{plays} = (3, 1/2)$", "$q_{He} = (1, 2)$\n$q_{chess} = (5, 6)$"],
+)
+def test_a_row_written_out_again_is_the_row_of_the_matrix(tokens, again):
+    found = parse_submission(tokens + MATRIX.replace("AGAIN", again))
+    assert found.steps["Q"].values.tolist() == [[1, 2], [3, 0.5], [5, 6]]
+
+
+@pytest.mark.parametrize("tokens", ["tokens: He, plays, chess\n", ""])
+def test_a_row_that_differs_from_its_matrix_names_its_line(tokens):
+    text = tokens + MATRIX.replace("AGAIN", "$q_{He} = (1, 3)$")
+    with pytest.raises(InputError, match=f"Q, line {4 + bool(tokens)}: .*differs from the matrix"):
+        parse_submission(text)
+
+
+def test_a_row_given_twice_alike_is_given_once():
+    found = parse_submission("tokens: a, b\n## K\na = [1]\nb = [3]\na = [1]\n")
+    assert found.steps["K"].values.tolist() == [[1], [3]]
+
+
+def test_a_matrix_given_twice():
+    twice = "tokens: a, b\n## K\n[1]\n[3]\n## V\n[1]\n## K\n[1]\n[3]\n"
+    assert parse_submission(twice).steps["K"].values.tolist() == [[1], [3]]
+    with pytest.raises(InputError, match="line 9: row 2 differs"):
+        parse_submission(twice[:-4] + "[4]\n")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import InputError, ShapeError
+from regard.learn.languages import language
 from regard.learn.lesson.embeddings import embed, made_up, sinusoids
 
 
@@ -24,17 +25,17 @@ def test_the_notes_embeddings_whatever_the_case():
     given_ = embed(["THE", "Cat", "sat"])
     assert given_.x.tolist() == [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]]
     assert given_.made_up == ()
-    assert given_.source == "the notes' own"
+    assert language("en")(given_.source) == "the notes' own"
     assert given_.width == 4
 
 
 def test_other_words_are_made_up_and_said_to_be():
     given_ = embed(["The", "dog", "saw", "the", "dog"])
     assert given_.made_up == ("dog", "saw")
-    assert "The, the from the notes; dog, saw made up" in given_.source
-    assert "mean nothing" in given_.source
+    assert "The, the from the notes; dog, saw made up" in language("en")(given_.source)
+    assert "mean nothing" in language("en")(given_.source)
     assert given_.x[1].tolist() == given_.x[4].tolist() == made_up("dog").tolist()
-    assert embed(["dog"]).source.startswith("dog made up")
+    assert language("en")(embed(["dog"]).source).startswith("dog made up")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_map_from_word_to_vector(tmp_path):
     path = write(tmp_path, {"the": [1, 2], "Cat": [3, 4], "unused": [5, 6]})
     given_ = embed(["The", "cat", "THE"], file=path)
     assert given_.x.tolist() == [[1, 2], [3, 4], [1, 2]]
-    assert given_.source == "from words.json"
+    assert language("en")(given_.source) == "from words.json"
     assert given_.made_up == ()
 
 

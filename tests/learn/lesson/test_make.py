@@ -272,3 +272,20 @@ def test_the_largest_numbers_a_file_may_hold_stay_finite(tmp_path):
     projections.write_text(json.dumps({"w_q": huge, "w_k": huge, "w_v": huge} | w_o))
     made = lesson("a b", embeddings=embeddings, projections=str(projections), block=True)
     json.dumps(made.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_no_two_heads_of_the_notes_are_equal(heads):
+    made = lesson("The cat sat", heads=heads)
+    assert len({head.weights.round(9).tobytes() for head in made.heads}) == heads
+
+
+def test_vectors_are_chosen_by_name(tmp_path):
+    assert lesson("The cat sat", vectors="features").embedding.width == 8
+    assert not lesson("The cat sat", vectors="features").is_notes_example
+    assert lesson("The cat sat", vectors="smollm2").embedding.names is None
+    with pytest.raises(InputError, match="'words' is not known; give notes, features, smollm2"):
+        lesson("The cat sat", vectors="words")
+    file = tmp_path / "own.json"
+    with pytest.raises(InputError, match="leave one of them out"):
+        lesson("The cat sat", vectors="features", embeddings=file)

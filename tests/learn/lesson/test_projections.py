@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import InputError, ShapeError
+from regard.learn.languages import language
 from regard.learn.lesson.projections import (
     Sizes,
     identity_projections,
@@ -25,15 +26,24 @@ def test_one_head_is_the_identity():
     for w in (head.w_q, head.w_k, head.w_v):
         assert np.array_equal(w, np.eye(4))
     assert made.w_o is None
-    assert made.source == "w_q = w_k = w_v = identity"
+    assert language("en")(made.source) == "w_q = w_k = w_v = identity"
 
 
 def test_heads_take_their_own_dimensions():
     made = identity_projections(Sizes(4, 2, 2, 2), w_o=True)
-    assert np.array_equal(np.hstack([head.w_q for head in made.heads]), np.eye(4))
+    assert np.array_equal(np.hstack([head.w_k for head in made.heads]), np.eye(4))
     assert np.array_equal(np.hstack([head.w_v for head in made.heads]), np.eye(4))
     assert np.array_equal(made.w_o, np.eye(4))
-    assert "each head passes its own dimensions" in made.source
+    assert "each head passes its own dimensions" in language("en")(made.source)
+
+
+def test_the_second_half_of_the_heads_ask_one_dimension_further():
+    first, second = identity_projections(Sizes(4, 2, 2, 2), w_o=True).heads
+    assert np.array_equal(first.w_q, first.w_k)
+    assert np.argmax(second.w_k, axis=0).tolist() == [2, 3]
+    assert np.argmax(second.w_q, axis=0).tolist() == [3, 0]
+    (alone,) = identity_projections(Sizes(4, 1, 4, 4), w_o=True).heads
+    assert np.array_equal(alone.w_q, alone.w_k)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +58,7 @@ def test_heads_take_their_own_dimensions():
     ],
 )
 def test_a_rectangular_identity_says_so(sizes, words):
-    assert words in identity_projections(sizes, w_o=True).source
+    assert words in language("en")(identity_projections(sizes, w_o=True).source)
 
 
 def test_a_single_rectangle_is_numpys():
@@ -82,7 +92,7 @@ def test_random_numbers_are_pinned_and_differ_everywhere():
     assert len({w.tobytes() for w in matrices}) == 6
     assert made.heads[0].w_q[0].tolist() == [0.42, 0.21]
     assert made.seed == 7
-    assert "random numbers (seed 7), not learned" in made.source
+    assert "random numbers (seed 7), not learned" in language("en")(made.source)
 
 
 def test_a_head_does_not_depend_on_how_many_there_are():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import InputError, ShapeError
+from regard.learn.languages import language
 from regard.learn.lesson.projections_file import read_projections
 
 EYE = [[1, 0], [0, 1]]
@@ -32,7 +33,7 @@ def test_one_head(read):
     assert np.array_equal(head.w_q, np.eye(2))
     assert head.w_v.shape == (2, 3)
     assert made.w_o is None
-    assert made.source == "projections from p.json"
+    assert language("en")(made.source) == "projections from p.json"
     assert (made.sizes.heads, made.sizes.d_k, made.sizes.d_v) == (1, 2, 3)
 
 

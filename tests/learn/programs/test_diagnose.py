@@ -76,3 +76,24 @@ def test_what_has_no_name_is_traced(judged):
 def test_any_other_factor_is_measured(judged):
     source = BASES["numpy_2d"][0].replace("/ np.sqrt(d_k)", "* 0.777")
     assert "0.777" in judged(source).findings[0].text
+
+
+def test_a_right_part_does_not_stand_for_a_whole_that_fails(judged):
+    source = VARIANTS["function_of_functions"].replace("@ W_O", "@ W_O[:1]")
+    found = judged(source).findings[0]
+    assert found.kind == "raises" and "line 21" in found.text
+
+
+def test_another_shape_of_the_output_is_said(judged):
+    source = BASES["numpy_2d"][0].replace("weights @ V", "(weights @ V).sum(axis=0)[:2]")
+    assert "the output has the shape (2,), not (5, " in judged(source).findings[0].text
+
+
+def test_tokens_before_the_batch_are_a_remark(judged):
+    assert judged(VARIANTS["mha_seqfirst"]).remarks == ("the input is (tokens, batch, width)",)
+
+
+def test_attention_over_what_the_code_calls_a_batch_is_wrong(judged):
+    source = BASES["seqfirst"][0].replace("s, b, d = x.shape", "b, s, d = x.shape")
+    source = source.replace("(s, b", "(b, s")
+    assert judged(source).findings[0].kind == "batch mixed up"

@@ -433,4 +433,63 @@ class CrossAttention(nn.Module):
         o = F.scaled_dot_product_attention(q, k, v)
         return self.out_lin(o.transpose(1, 2).reshape(b, n, c))
 """,
+    "config_dict": _TORCH + """
+class SelfAttention(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.h = cfg["n_heads"]
+        e = cfg["emb_dim"]
+        self.qkv = nn.Linear(e, 3 * e, bias=cfg["qkv_bias"])
+        self.o = nn.Linear(e, e)
+        self.drop = nn.Dropout(cfg["drop_rate"])
+        n = cfg["context_length"]
+        self.register_buffer("m", torch.ones(n, n).triu(1).bool())
+    def forward(self, x):
+        b, n, e = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.h, e // self.h).permute(2, 0, 3, 1, 4)
+        s = (q @ k.mT).masked_fill(self.m[:n, :n], float("-inf"))
+        w = self.drop((s / (e // self.h) ** 0.5).softmax(-1))
+        return self.o((w @ v).transpose(1, 2).reshape(b, n, e))
+""",
+    "param_3d": _TORCH + """
+class MHA(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        d = d_model // n_heads
+        self.W_Q = nn.Parameter(torch.randn(n_heads, d_model, d))
+        self.W_K = nn.Parameter(torch.randn(n_heads, d_model, d))
+        self.W_V = nn.Parameter(torch.randn(n_heads, d_model, d))
+        self.W_O = nn.Parameter(torch.randn(n_heads, d, d_model))
+        self.d = d
+    def forward(self, x):
+        q = torch.einsum("bpm,hmd->bphd", x, self.W_Q)
+        k = torch.einsum("bpm,hmd->bphd", x, self.W_K)
+        v = torch.einsum("bpm,hmd->bphd", x, self.W_V)
+        s = torch.einsum("bqhd,bkhd->bhqk", q, k) / self.d ** 0.5
+        z = torch.einsum("bhqk,bkhd->bqhd", s.softmax(-1), v)
+        return torch.einsum("bqhd,hdm->bqm", z, self.W_O)
+""",
+    "mha_seqfirst": _TORCH + """
+class Wrapped(nn.Module):
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(embed_dim, num_heads)
+
+    def forward(self, query, key, value):
+        out, _ = self.attn(query, key, value)
+        return out
+""",
+    "loop_without_output": """
+import numpy as np
+
+def multi_head(x, w_q, w_k, w_v, num_heads):
+    out = np.zeros_like(x)
+    d = x.shape[-1] // num_heads
+    for h in range(num_heads):
+        part = slice(h * d, (h + 1) * d)
+        s = (x @ w_q)[:, part] @ (x @ w_k)[:, part].T / np.sqrt(d)
+        e = np.exp(s - s.max(-1, keepdims=True))
+        out[:, part] = e / e.sum(-1, keepdims=True) @ (x @ w_v)[:, part]
+    return out
+""",
 }  # fmt: skip

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from regard.learn import Options, make_lesson
+from regard.learn.languages import language
 from regard.learn.render.terminal import print_document
 from regard.learn.render.terminal_grids import STYLES, side_by_side
 from regard.learn.story.document import Grid
@@ -107,13 +108,13 @@ def grid(rows: int, columns: int, cell: str = "0.1234") -> Grid:
 
 @given(st.integers(1, 5), st.integers(1, 60), st.integers(15, 120))
 def test_every_cell_is_shown_once_whatever_the_width(rows, columns, width):
-    printed = [row.plain for row in side_by_side([grid(rows, columns)], width)]
+    printed = [row.plain for row in side_by_side([grid(rows, columns)], width, language("en"))]
     assert sum(row.count("0.1234") for row in printed) == rows * columns
     assert sum(row.split().count(f"c{columns - 1}") for row in printed) == 1
 
 
 def test_grids_of_unequal_height_stand_beside_one_another():
-    printed = [row.plain for row in side_by_side([grid(1, 1), grid(3, 1)], 80)]
+    printed = [row.plain for row in side_by_side([grid(1, 1), grid(3, 1)], 80, language("en"))]
     assert printed[0] == ""
     assert printed[1].split() == ["t", "t"]
     assert printed[-2].split() == ["r2", "0.1234"]
@@ -141,3 +142,11 @@ def test_any_sentence_can_be_printed(text, width, causal):
     printed = shown(text, width=width, causal=causal)
     assert "Worth knowing" in printed
     assert "\x1b" not in printed
+
+
+@pytest.mark.parametrize("code", ["de", "zh"])
+def test_other_languages_stay_inside_the_terminal(code):
+    told = narrate(make_lesson(Options("The cat sat", language=code, heads=2, block=True)))
+    written = io.StringIO()
+    print_document(told, Console(file=written, width=80))
+    assert max(map(cells, written.getvalue().splitlines())) <= 80

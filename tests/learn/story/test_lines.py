@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.learn.languages import language
 from regard.learn.story.document import Span
 from regard.learn.story.lines import (
     LINE_WIDTH,
@@ -105,9 +106,9 @@ def test_products_carry_their_roles_and_bracket_what_is_negative():
 
 def test_a_projection_is_spelt_out_dimension_by_dimension():
     x, w = np.array([1.0, 2.0]), np.array([[1.0, 0.0], [-3.0, 1.0]])
-    assert text(product_lines("q", "q", x, w, x @ w)) == [
+    assert text(product_lines(language("en"), ("q", "q"), x, w, x @ w)) == [
         "  q1 = 1×1 + 2×(-3) = -5",
         "  q2 = 1×0 + 2×1 = 2",
     ]
-    wide = text(product_lines("q", "q", x, np.ones((2, 9)), np.full(9, 3.0)))
+    wide = text(product_lines(language("en"), ("q", "q"), x, np.ones((2, 9)), np.full(9, 3.0)))
     assert wide[-1] == "  … 5 more in the same way"

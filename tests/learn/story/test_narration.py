@@ -17,6 +17,7 @@ from regard.learn import Options, make_lesson
 from regard.learn.story.document import Document, Grids, Lines, Prose, Section
 from regard.learn.story.lines import LINE_WIDTH, line_width
 from regard.learn.story.narration import narrate
+from regard.learn.text import cells
 
 NUMBER = r"\(?(-?\d+(?:\.\d+)?)\)?"
 
@@ -259,7 +260,7 @@ def test_the_first_notes_number_is_explained():
     assert "Which slip it was cannot be told" in prose_of(story())
 
 
-@pytest.mark.parametrize("options", [{"text": "The dog"}, {"heads": 2}, {"causal": True}])
+@pytest.mark.parametrize("options", [{"text": "The dog"}, {"text": "Sat the cat", "heads": 2}])
 def test_other_lessons_only_point_to_it(options):
     last = story(**options).sections[-1]
     assert "1.2669" not in last.title
@@ -311,3 +312,69 @@ def test_lines_never_outgrow_the_screen_whatever_the_numbers(count, width, size,
         document = story(" ".join(words), embeddings=path, projections="random:2", **options)
     for section in document.sections:
         assert all(len(one) <= LINE_WIDTH for one in lines_of(section))
+
+
+LONG = " ".join(f"w{n}" for n in range(50))
+TOLD = {
+    "notes": {},
+    "block": {"heads": 2, "block": True},
+    "causal": {"causal": True, "positions": True, "projections": "random:7"},
+    "unscaled": {"scaled": False, "d_k": 3},
+}
+
+
+@pytest.mark.parametrize("code", ["de", "zh"])
+@pytest.mark.parametrize("name", TOLD)
+def test_other_languages_tell_the_same_numbers(code, name):
+    english, other = story(**TOLD[name]), story(**TOLD[name], language=code)
+    assert len(other.sections) == len(english.sections)
+    for one, same in zip(other.sections, english.sections, strict=True):
+        assert one.number == same.number
+        assert numbers_of(one) == numbers_of(same)
+        assert max(map(cells, lines_of(one)), default=0) <= LINE_WIDTH
+    assert " the " not in prose_of(other)
+    assert not set(map(why_of, other.sections)) & set(map(why_of, english.sections))
+
+
+@pytest.mark.parametrize("code", ["de", "zh"])
+def test_long_lessons_are_told_in_other_languages(code):
+    other = story(LONG, language=code, projections="random:3", heads=12, d_k=2, d_v=2)
+    assert max(cells(one) for section in other.sections for one in lines_of(section)) <= LINE_WIDTH
+    remarks = [
+        one.remark
+        for section in other.sections
+        for part in section.parts
+        if isinstance(part, Grids)
+        for one in part.grids
+    ]
+    assert any(remarks)
+    assert not any("shown" in remark for remark in remarks)
+
+
+def why_of(section: Section) -> str:
+    return section.why
+
+
+def numbers_of(section: Section) -> list[str]:
+    """Every number of its arithmetic and of its grids."""
+    grids = [one for part in section.parts if isinstance(part, Grids) for one in part.grids]
+    spelt = re.findall(r"\d+\.\d+", "\n".join(lines_of(section)))
+    return sorted([*spelt, *(cell for one in grids for row in one.cells for cell in row)])
+
+
+def test_heads_stand_below_each_other_decimal_under_decimal():
+    options = Options("The cat sat on", heads=2, projections="random:3")
+    text = [line for section in narrate(make_lesson(options)).sections for part in section.parts
+            for line in getattr(part, "lines", ())]  # fmt: skip
+    said = ["".join(span.text for span in line) for line in text]
+    rows = [line for line in said if line.startswith(("head 1 =", "head 2 =", "concat ="))]
+    points = [[i for i, letter in enumerate(row) if letter == "."] for row in rows]
+    assert len(rows) == 3 and points[0] == points[1] == points[2][: len(points[0])]
+
+
+def test_the_notes_sentence_does_not_point_to_itself():
+    def last(sentence, **more):
+        return narrate(make_lesson(Options(sentence, **more))).sections[-1].why
+
+    assert "notes' own numbers" in last("Bees make honey")
+    assert "notes' own numbers" not in last("The cat sat", heads=2)

@@ -1,8 +1,8 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { place } from "../shell/address";
-import type { Overview, TrainingFacts } from "../source/answers";
+import type { Overview, Sight, TrainingFacts } from "../source/answers";
 import type { Source, Where } from "../source/source";
-import { type Answer, arrived, useAnswer } from "./answer";
+import { type Answer, arrived, useAnswer, useAsked } from "./answer";
 import { Glossary, terms } from "./Glossary";
 import { HeadPage } from "./head/HeadPage";
 import { rowOf, viewOf, whereOf } from "./places";
@@ -38,6 +38,8 @@ function Frame({ source }: { source: Source }) {
   const listings = useAnswer(() => source.recordings(), [source], true);
   const overview = useOverview(source, where);
   const training = useTraining(source, where, arrived(overview));
+  const due = arrived(overview)?.revision;
+  const sight = useAsked(source, "sight", where, { due });
   const view = viewShown(viewOf(place.value), arrived(overview), arrived(training));
   useTitle(view, arrived(overview));
   useEffect(() => {
@@ -56,10 +58,10 @@ function Frame({ source }: { source: Source }) {
         {...{ where, view }}
         listings={arrived(listings) ?? []}
         overview={arrived(overview)}
-        tabs={tabsOf(arrived(overview), training)}
+        tabs={tabsOf(arrived(overview), training, sight)}
       />
       <div class="room-body" ref={body} tabIndex={-1}>
-        <Shown {...{ source, where, overview, training, view }} />
+        <Shown {...{ source, where, overview, training, sight, view }} />
       </div>
     </div>
   );
@@ -72,13 +74,32 @@ function viewShown(view: string, overview?: Overview, training?: TrainingFacts):
   return view === "head" || view === "row" ? view : tabOf(view).view;
 }
 
-/** Heads and a run have their tabs; and so has a run that cannot be read, where it says why. */
-function tabsOf(overview: Overview | undefined, training: Answer<TrainingFacts>): readonly Tab[] {
+/** Heads and a run have their tabs; and so has a run that cannot be read, where it says why. What was
+ * read without a picture or a sound has none for them. */
+function tabsOf(
+  overview: Overview | undefined,
+  training: Answer<TrainingFacts>,
+  sight: Answer<Sight>,
+): readonly Tab[] {
   const isBare = overview !== undefined && !overview.heads.length;
   const hasRun = training.state === "here" && training.value.samples > 0;
   const isBroken = training.state === "failed" && training.error.status >= SERVER_ERROR;
-  const there = { heads: !(isBare && hasRun), training: hasRun || isBroken };
-  return TABS.filter((one) => there[one.of]);
+  const there = {
+    heads: !(isBare && hasRun),
+    training: hasRun || isBroken,
+    sight: hasSight(sight),
+  };
+  const titled = (one: Tab) => (one.of === "sight" ? { ...one, title: sightTitle(sight) } : one);
+  return TABS.filter((one) => there[one.of]).map(titled);
+}
+
+function hasSight(sight: Answer<Sight>): boolean {
+  return sight.state === "here" && Object.keys(sight.value.places).length > 0;
+}
+
+function sightTitle(sight: Answer<Sight>): string {
+  const axes = arrived(sight)?.axes ?? [];
+  return axes.some((axis) => axis.some((part) => part.grid)) ? "Picture" : "Sound";
 }
 
 interface ShownProps {
@@ -86,10 +107,11 @@ interface ShownProps {
   readonly where: Where;
   readonly overview: Answer<Overview>;
   readonly training: Answer<TrainingFacts>;
+  readonly sight: Answer<Sight>;
   readonly view: string;
 }
 
-function Shown({ source, where, overview, training, view }: ShownProps) {
+function Shown({ source, where, overview, training, sight, view }: ShownProps) {
   const label = place.value.head ?? "";
   if (view === "head" && label) {
     return <HeadPage {...{ source, where, label }} overview={arrived(overview)} />;
@@ -109,7 +131,7 @@ function Shown({ source, where, overview, training, view }: ShownProps) {
     );
   }
   const { Page } = tabOf(view);
-  return <Page {...{ source, where, training }} overview={overview.value} />;
+  return <Page {...{ source, where, training, sight }} overview={overview.value} />;
 }
 
 function useTitle(view: string, overview: Overview | undefined): void {

@@ -23,7 +23,7 @@ interface Props {
 export function RoomHeader({ where, listings, overview, tabs, view }: Props) {
   const listing = overview ?? listings[where.recording];
   const ways = tabs.map((one) => ({
-    key: String(TABS.indexOf(one) + 1),
+    key: String(TABS.findIndex((tab) => tab.view === one.view) + 1),
     does: one.view,
     run: () => go(tabPlace(where, one.view)),
   }));

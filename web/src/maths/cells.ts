@@ -10,7 +10,7 @@ export interface Printed {
 
 // A comma before three digits may separate thousands: 1,000 is no number, 0,125 and 1,25 are.
 const POINT = String.raw`(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?`;
-const COMMA = String.raw`(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][+-]?\d+)?`;
+export const COMMA = String.raw`(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][+-]?\d+)?`;
 const PLAIN = String.raw`\d+(?:\.\d+)?`;
 const ROOT = `(?:${PLAIN})?√${PLAIN}`;
 const TERM = `${ROOT}|${PLAIN}`;
@@ -55,9 +55,18 @@ function tidy(text: string): string {
     .trim();
 }
 
+const ABOUT =
+  /^(?:[≈~≃≅]|(?:about|approximately|approx|circa|ca|etwa|ungefähr|rund)(?![\p{L}\p{N}_])\.?|大约|大概|约)\s*/iu;
+
+/** What a cell comes to: what stands behind its last = or ≈, without "about" before it. */
+function resultOf(text: string): string {
+  const last = text.split(/[=≈]/).at(-1)?.trim() || text;
+  return last.replace(ABOUT, "").trim() || last;
+}
+
 /** The number a cell holds and its unit in the last place (NaN for a whole number). */
 export function readCell(text: string): { readonly value: number; readonly unit: number } | null {
-  const bare = tidy(text.trim().replace(/^[≈~ ]+/, ""));
+  const bare = tidy(resultOf(text.trim()));
   if (BLANK.test(bare)) return { value: Number.NaN, unit: 0 };
   const exact = EXACT.exec(bare);
   if (exact) {

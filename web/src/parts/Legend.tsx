@@ -9,13 +9,15 @@ const HEIGHT = 10;
 
 interface Props {
   readonly scale: Scale;
-  readonly words: string;
+  readonly words?: string;
+  /** All of what stands below the colours, where it is not to be composed from the scale. */
+  readonly caption?: string;
   /** From pale to dark. */
   readonly turned?: boolean;
 }
 
 /** The colours with their numbers: every picture prints its scale and its pooling. */
-export function Legend({ scale, words, turned = false }: Props) {
+export function Legend({ scale, words, caption, turned = false }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const pen = canvas.current?.getContext("2d");
@@ -28,19 +30,24 @@ export function Legend({ scale, words, turned = false }: Props) {
   return (
     <figure class="legend">
       <div class="bar">
-        <canvas ref={canvas} width={WIDTH} height={HEIGHT} />
+        <div aria-hidden="true">
+          <canvas ref={canvas} width={WIDTH} height={HEIGHT} />
+        </div>
         {ticks(scale).map(([value, text]) => (
           <span key={value} class="tick" style={{ left: `${100 * shareOf(value, scale)}%` }}>
             {text}
           </span>
         ))}
       </div>
-      <figcaption>
-        {scale.name}, {scale.log ? "log" : "linear"} {short(scale.low)}–{short(topOf(scale))}
-        {words && `; ${words}`}
-      </figcaption>
+      <figcaption>{caption ?? composed(scale, words)}</figcaption>
     </figure>
   );
+}
+
+function composed(scale: Scale, words?: string): string {
+  const ends = `${short(scale.low)}–${short(topOf(scale))}`;
+  const how = `${scale.name}, ${scale.log ? "log" : "linear"} ${ends}`;
+  return words ? `${how}; ${words}` : how;
 }
 
 /** Decades of a log scale, whose ends stand for all beyond them; else the ends and the middle. */

@@ -2,15 +2,17 @@ import type { ComponentChildren } from "preact";
 
 interface Props {
   readonly caption: string;
+  /** What opens it, where the page is not in English. */
+  readonly summary?: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly ComponentChildren[])[];
 }
 
 /** The table that says in words and numbers what a picture beside it shows. */
-export function Twin({ caption, columns, rows }: Props) {
+export function Twin({ caption, summary, columns, rows }: Props) {
   return (
     <details class="twin">
-      <summary>{caption} as a table</summary>
+      <summary>{summary ?? `${caption} as a table`}</summary>
       <div class="scroll">
         <table>
           <caption class="unseen">{caption}</caption>

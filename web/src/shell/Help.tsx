@@ -5,18 +5,44 @@ import { switchTheme } from "./theme";
 
 const isOpen = signal(false);
 
+interface HelpWords {
+  readonly keys: string;
+  readonly close: string;
+  readonly page: string;
+  readonly doesList: string;
+  readonly doesTheme: string;
+  readonly doesClose: string;
+  readonly space: string;
+}
+
+export const ENGLISH: HelpWords = {
+  keys: "Keys",
+  close: "Close",
+  page: "Page",
+  doesList: "this list",
+  doesTheme: "dark or light",
+  doesClose: "close",
+  space: "Space",
+};
+
+/** The words of the list; a room that speaks other languages hands its own over. */
+export const helpWords = signal<() => HelpWords>(() => ENGLISH);
+
 /** Every key that works here, on `?`. */
 export function Help() {
-  useKeys("Page", [
-    { key: "?", does: "this list", run: () => (isOpen.value = !isOpen.value) },
-    { key: "d", does: "dark or light", run: switchTheme },
-    ...(isOpen.value ? [{ key: "Escape", does: "close", run: () => (isOpen.value = false) }] : []),
+  const words = helpWords.value();
+  const close = { key: "Escape", does: words.doesClose, run: () => (isOpen.value = false) };
+  useKeys(words.page, [
+    { key: "?", does: words.doesList, run: () => (isOpen.value = !isOpen.value) },
+    { key: "d", does: words.doesTheme, run: switchTheme },
+    ...(isOpen.value ? [close] : []),
   ]);
   return isOpen.value ? <KeyList /> : null;
 }
 
 function KeyList() {
   const dialog = useRef<HTMLDialogElement>(null);
+  const words = helpWords.value();
   useLayoutEffect(() => {
     const own = dialog.current;
     own?.showModal();
@@ -26,7 +52,7 @@ function KeyList() {
     <dialog
       ref={dialog}
       class="help"
-      aria-label="Keys"
+      aria-label={words.keys}
       onCancel={() => (isOpen.value = false)}
       onClick={(event) => {
         if (event.target === dialog.current) isOpen.value = false; // beside the list
@@ -36,9 +62,9 @@ function KeyList() {
       }}
     >
       <header>
-        <h2>Keys</h2>
+        <h2>{words.keys}</h2>
         <button type="button" onClick={() => (isOpen.value = false)}>
-          Close
+          {words.close}
         </button>
       </header>
       {activeKeys.value.map((group) => (
@@ -48,7 +74,7 @@ function KeyList() {
             {group.bindings.map((one) => (
               <div key={one.key}>
                 <dt>
-                  <kbd>{keyName(one.key)}</kbd>
+                  <kbd>{one.key === " " ? words.space : keyName(one.key)}</kbd>
                 </dt>
                 <dd>{one.does}</dd>
               </div>
@@ -61,10 +87,11 @@ function KeyList() {
 }
 
 export function HelpButton() {
+  const { keys } = helpWords.value();
   return (
-    <button type="button" class="quiet" title="Keys (?)" onClick={() => (isOpen.value = true)}>
+    <button type="button" class="quiet" title={`${keys} (?)`} onClick={() => (isOpen.value = true)}>
       <span aria-hidden="true">?</span>
-      <span class="unseen">Keys</span>
+      <span class="unseen">{keys}</span>
     </button>
   );
 }

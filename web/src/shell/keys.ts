@@ -11,7 +11,7 @@ export interface Binding {
 }
 
 interface Group {
-  readonly title: string;
+  title: string;
   bindings: readonly Binding[]; // of the latest render
 }
 
@@ -52,6 +52,7 @@ export function useKeys(title: string, bindings: readonly Binding[]): void {
   const group = useRef<Group>({ title, bindings });
   // Every render closes over new values. Only coming and going changes the list of groups, so that
   // whoever shows the list is not drawn anew by its own drawing.
+  group.current.title = title;
   group.current.bindings = bindings;
   useEffect(() => {
     if (!listening) {
@@ -72,7 +73,6 @@ const NAMES: Readonly<Record<string, string>> = {
   ArrowUp: "↑",
   ArrowDown: "↓",
   Escape: "Esc",
-  " ": "Space",
 };
 
 export function keyName(key: string): string {

@@ -14,6 +14,14 @@ export function startTheme(): void {
   darkSystem.addEventListener("change", () => {
     if (!chosen) theme.value = darkSystem.matches ? "dark" : "light";
   });
+  let shown = theme.value;
+  addEventListener("beforeprint", () => {
+    shown = theme.value;
+    theme.value = "light"; // paper is white, and canvases keep the colours they were painted in
+  });
+  addEventListener("afterprint", () => {
+    theme.value = shown;
+  });
   effect(() => {
     document.documentElement.dataset.theme = theme.value;
   });

@@ -469,6 +469,132 @@ export interface TrainingFacts {
   readonly maps: Readonly<Record<string, readonly number[]>>;
 }
 
+/** A picture that a prompt was read from, or a frame of a film. */
+export interface PictureFacts {
+  readonly width: number;
+  readonly height: number;
+  readonly type: "image/jpeg" | "image/png";
+  readonly title: string;
+  /** When it is seen, of a film's frame. */
+  readonly seconds: number | null;
+}
+
+/** A grid of patches. Frame f lies on picture + f; on none where picture is −1. */
+export interface GridPlace {
+  /** Names of the tokens before the patches: class, registers. */
+  readonly prefix: readonly string[];
+  readonly frames: number;
+  readonly height: number;
+  readonly width: number;
+  readonly picture: number;
+  /** Rows and columns of windows; a head is about one of them. */
+  readonly windows: readonly [number, number];
+  /** By how many patches windows are moved down and right, cyclically. */
+  readonly shift: number;
+  /** Rows and columns on the picture; windows may reach beyond them. */
+  readonly size: readonly [number, number];
+  /** Whether windows are pictures of their own. */
+  readonly apart: boolean;
+  /** row · width + column of each patch of a frame; null: row by row. */
+  readonly order: readonly number[] | null;
+}
+
+/** Positions that are moments of a sound. */
+export interface Moments {
+  /** Of each. */
+  readonly seconds: number;
+  /** When the first begins. */
+  readonly first: number;
+}
+
+/** Positions of one kind, one behind the other. */
+export interface AxisPart {
+  readonly start: number;
+  readonly count: number;
+  readonly kind: "text" | "grid" | "frames" | "other";
+  /** A word for each of them, where they have no place: query, latent. */
+  readonly what: string;
+  readonly grid: GridPlace | null;
+  readonly moments: Moments | null;
+}
+
+/** An attention module: which of the axes its queries and keys are, and whose texts. */
+export interface SightedPlace {
+  readonly queries: number;
+  readonly keys: number;
+  readonly query_tokens: string;
+  readonly key_tokens: string;
+  /** All that the module has, windows counted as heads. */
+  readonly heads: number;
+}
+
+/** What the positions of a prompt stand for, and the pictures it was read from. */
+export interface Sight {
+  readonly pictures: readonly PictureFacts[];
+  readonly axes: readonly (readonly AxisPart[])[];
+  readonly places: Readonly<Record<string, SightedPlace>>;
+}
+
+/** What a token of a stack's last layer is made of, through all of its layers. */
+export interface Rollout {
+  /** What it was followed from. */
+  readonly start: string;
+  readonly layers: number;
+  /** One for each position; an even one is 1 over how many there are. */
+  readonly shares: readonly Known[];
+  /** Of all patches together. */
+  readonly on_patches: Known;
+  /** A sentence about rollout. */
+  readonly what: string;
+  /** One more where layers only look back; else empty. */
+  readonly caution: string;
+  /** Why there are no shares; empty where there are. */
+  readonly why: string;
+}
+
+/** A word of a recorded sound, in seconds of its file. */
+export interface HeardWord {
+  /** Of its first token. */
+  readonly position: number;
+  readonly word: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A recorded sound; `seconds` without the silence that the model was given behind it. */
+export interface Heard {
+  /** Its spectrogram, which covers those seconds; −1 where there is none. */
+  readonly picture: number;
+  readonly start: number;
+  readonly seconds: Known;
+  /** null where they cannot be timed. */
+  readonly words: readonly HeardWord[];
+}
+
+/** A part of an axis and the weight on it; of a grid on its patches, its prefix apart. */
+export interface PartMass {
+  readonly start: number;
+  /** text, grid, frames or other. */
+  readonly kind: string;
+  readonly count: number;
+  readonly mass: Known;
+  readonly prefix: Known;
+}
+
+/** One position. */
+export interface Spot {
+  readonly position: number;
+  readonly words: string;
+  /** text, grid, frames or other. */
+  readonly kind: string;
+  /** Frame, row and column of a patch. */
+  readonly cell: readonly [number, number, number] | null;
+  /** −1 where it lies on none. */
+  readonly picture: number;
+  /** Left, top, width, height, as fractions. */
+  readonly box: readonly [number, number, number, number] | null;
+}
+
 /** What is answered to each question. */
 export interface Answers {
   readonly overview: Overview;
@@ -479,4 +605,7 @@ export interface Answers {
   readonly head: HeadFacts;
   readonly row: RowFacts;
   readonly training: TrainingFacts;
+  readonly sight: Sight;
+  readonly heard: Heard;
+  readonly rollout: Rollout;
 }

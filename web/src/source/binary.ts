@@ -36,3 +36,17 @@ export interface Thumbnails {
   /** side × side codes for each head, as a tile has them: 0 hidden, 1 … 255 on the scale. */
   readonly codes: Uint8Array;
 }
+
+/** A row or a column of a head. */
+export interface Overlay {
+  /** One for each position of the other side: NaN where hidden, ∞ where it is no number. */
+  readonly weights: Float32Array;
+  /** The same as multiples of what an even row would give. */
+  readonly times: Float32Array;
+}
+
+/** What a row or a column is asked for by: the query that looks, or the key that is looked at. */
+export interface OverlayAt {
+  readonly side: "query" | "key";
+  readonly position: number;
+}

@@ -73,6 +73,8 @@ export interface CarriedFacts extends AsTheyAre {
   readonly tokens: Readonly<Record<string, Tokens>>;
   readonly heads: Readonly<Record<string, CarriedHead>>;
   readonly sights: readonly CarriedSight[];
+  /** By picture, its blob; null where there was no room for it. */
+  readonly pictures: readonly (number | null)[];
   /** null where none was monitored, or where single heads were chosen. */
   readonly training: CarriedTraining | null;
 }

@@ -1,5 +1,13 @@
 import type { Answers, HeadShort, How, Listing, Tokens } from "./answers";
-import { type Cells, NO_PICTURE, type Thumbnails, type Tile, WHOLE_PICTURE } from "./binary";
+import {
+  type Cells,
+  NO_PICTURE,
+  type Overlay,
+  type OverlayAt,
+  type Thumbnails,
+  type Tile,
+  WHOLE_PICTURE,
+} from "./binary";
 import type { CarriedFacts, CarriedHead, CarriedTraining } from "./carried";
 import { inflate, inflateJson } from "./codec";
 import { HeadInFile } from "./head";
@@ -11,6 +19,8 @@ const NO_TRAINING = "This file carries no training run; see it with `regard view
 const NO_TEXT = "This file carries a training run and no text.";
 const NO_OTHER =
   "This file carries one recording; compare two with `regard view a.regard b.regard`.";
+const NO_ROLLOUT =
+  "Rollout needs every weight of every layer, which this file does not carry; see it with `regard view run.regard`.";
 const FACTS = 0; // the blob that holds everything but the heads' numbers
 
 /** Answers that are worked out; all others lie in the facts as they are. */
@@ -30,6 +40,7 @@ export class FileSource implements Source {
     tokens: async (asked) => tokensOf(await this.#at(asked), asked),
     training: async (asked) => (await this.#run(asked)).facts,
     compare: () => Promise.reject(new SourceError(NO_OTHER, 409)),
+    rollout: () => Promise.reject(new SourceError(NO_ROLLOUT, 409)),
   };
 
   /** `blob` gives the base64 text of a blob. */
@@ -89,6 +100,24 @@ export class FileSource implements Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
   ): Promise<Tile> {
     return (await this.#head(where, label)).tile(at);
+  }
+
+  async overlays(
+    where: Where,
+    labels: readonly string[],
+    at: OverlayAt,
+  ): Promise<readonly Overlay[]> {
+    return Promise.all(labels.map(async (label) => (await this.#head(where, label)).overlay(at)));
+  }
+
+  async picture(where: Where, number: number): Promise<Blob> {
+    const { pictures, sight } = await this.#at(where);
+    const blob = pictures[number];
+    const type = sight.pictures[number]?.type;
+    if (blob === null || blob === undefined || !type) {
+      throw new SourceError(`Picture ${number} is not in this file.`, 404);
+    }
+    return new Blob([await inflate(this.#blob(blob))], { type });
   }
 
   /** In the bins that the file has, however many are asked for. */

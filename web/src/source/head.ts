@@ -1,5 +1,5 @@
 import type { HeadFacts, How, RowFacts, Scale, Track } from "./answers";
-import { type Cells, isBroken, type Tile } from "./binary";
+import { type Cells, isBroken, type Overlay, type OverlayAt, type Tile } from "./binary";
 import { type CarriedFacts, type CarriedHead, type CarriedSight, edgesOf, known } from "./carried";
 import { numbers, type Part, split } from "./codec";
 import { cut, pooled, shrunk, stretched, tileAxis, wholeAxis } from "./pixels";
@@ -86,6 +86,17 @@ export class HeadInFile {
       carried.fill(row, keys[0], keys[0] + wide, weights.subarray(n * wide, (n + 1) * wide));
     }
     return { weights, visible };
+  }
+
+  /** A row over all keys, or a column over all queries. */
+  overlay({ side, position }: OverlayAt): Overlay {
+    const [queries, keys] = this.#head.shape;
+    const { weights, visible } =
+      side === "query"
+        ? this.cells([position, 1], [0, keys])
+        : this.cells([0, queries], [position, 1]);
+    const lengths = (n: number) => visible[side === "query" ? 0 : n] ?? Number.NaN;
+    return { weights, times: weights.map((weight, n) => weight * lengths(n)) };
   }
 
   tile(at: TileAt): Tile {

@@ -1,5 +1,5 @@
 import type { Answers, Listing } from "./answers";
-import type { Cells, Thumbnails, Tile } from "./binary";
+import type { Cells, Overlay, OverlayAt, Thumbnails, Tile } from "./binary";
 import { type Ask, type Asked, type Source, SourceError, type Where } from "./source";
 import { type Snapshot, type Strips, snapshotOf, stripsOf } from "./training";
 
@@ -85,6 +85,26 @@ export class ServerSource implements Source {
     const answer = await this.#ask(...this.#about(where, "tile", { head: label, ...at }), stop);
     const nan = Number(answer.headers.get("x-regard-nan") ?? 0);
     return { codes: new Uint8Array(await answer.arrayBuffer()), nan };
+  }
+
+  async overlays(
+    where: Where,
+    labels: readonly string[],
+    at: OverlayAt,
+    stop?: AbortSignal,
+  ): Promise<readonly Overlay[]> {
+    const asked = this.#about(where, "overlay", {
+      heads: labels.join(","),
+      [at.side]: at.position,
+    });
+    const numbers = new Float32Array(await (await this.#ask(...asked, stop)).arrayBuffer());
+    const size = numbers.length / (2 * labels.length);
+    const part = (n: number) => numbers.subarray(n * size, (n + 1) * size);
+    return labels.map((_, n) => ({ weights: part(2 * n), times: part(2 * n + 1) }));
+  }
+
+  async picture(where: Where, number: number, stop?: AbortSignal): Promise<Blob> {
+    return (await this.#ask(...this.#about(where, "picture", { number }), stop)).blob();
   }
 
   async strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips> {

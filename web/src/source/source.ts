@@ -1,5 +1,5 @@
 import type { Answers, How, Listing } from "./answers";
-import type { Cells, Thumbnails, Tile } from "./binary";
+import type { Cells, Overlay, OverlayAt, Thumbnails, Tile } from "./binary";
 import type { Snapshot, Strips } from "./training";
 
 /** Which prompt of which recording. */
@@ -14,6 +14,7 @@ interface More {
   readonly tokens: { readonly stream: string; readonly start: number; readonly count: number };
   readonly head: { readonly head: string };
   readonly row: { readonly head: string; readonly row: number; readonly top: number };
+  readonly rollout: { readonly head: string; readonly query: number };
 }
 
 /** A question of that name: about which prompt, and what else it says. */
@@ -49,6 +50,15 @@ export interface Source {
     at: { readonly level: number; readonly y: number; readonly x: number; readonly how: How },
     stop?: AbortSignal,
   ): Promise<Tile>;
+  /** What a query looks at, or who looks at a key; one for each of the heads. */
+  overlays(
+    where: Where,
+    labels: readonly string[],
+    at: OverlayAt,
+    stop?: AbortSignal,
+  ): Promise<readonly Overlay[]>;
+  /** A picture that the prompt was read from, as it is encoded. */
+  picture(where: Where, number: number, stop?: AbortSignal): Promise<Blob>;
   /** One statistic of every head over the steps, in at most so many bins. */
   strips(where: Where, statistic: string, bins: number, stop?: AbortSignal): Promise<Strips>;
   /** The map that was stored of a head at a step, or last before it. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { RealHead } from "../../src/learner/data";
 import { realWeights, startRow } from "../../src/learner/labs/realWeights";
+import { sayPhrase } from "../../src/learner/language";
 import { stateOf } from "./state";
 
 const real = stateOf("notes").lesson.real as RealHead;
@@ -23,8 +24,8 @@ describe("the real head", () => {
       return after.length ? [after.reduce((sum, j) => sum + (weights[i]?.[j] ?? 0), 0)] : [];
     });
     const mean = masses.reduce((sum, mass) => sum + mass, 0) / masses.length;
-    expect(real.words).toContain(`${mean.toFixed(2)} of its weight`);
-    expect(real.words).toContain(`${masses.length} rows`);
+    expect(sayPhrase(real.words)).toContain(`${mean.toFixed(2)} of its weight`);
+    expect(sayPhrase(real.words)).toContain(`${masses.length} rows`);
   });
 
   it("opens on a row that shows it", () => {

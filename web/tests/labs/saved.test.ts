@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import english from "../../../src/regard/learn/languages/en.json";
 import { fileStem } from "../../src/learner/export/download";
 import { dataScript, numbersJson } from "../../src/learner/export/saved";
+import { startLanguage } from "../../src/learner/language";
 import { makeState } from "../../src/learner/state";
 import { editedState, stateOf } from "./state";
 
@@ -9,6 +11,7 @@ describe("a saved page", () => {
     const state = editedState("causal");
     state.given.value = { ...state.given.value, scaled: false, withPositions: true };
     state.focus.value = 2;
+    state.step.value = 6;
     const carried = JSON.parse(dataScript(state));
     expect(carried.kind).toBe("lesson");
     const again = makeState(carried.lesson);
@@ -16,6 +19,22 @@ describe("a saved page", () => {
     expect(again.given.value).toEqual(state.given.value);
     expect(again.worked.value).toEqual(state.worked.value);
     expect(again.focus.value).toBe(2);
+    expect(again.step.value).toBe(6);
+  });
+
+  it("reopens in the language it was left in", () => {
+    startLanguage({ en: english, de: english }, "de");
+    expect(JSON.parse(dataScript(stateOf("notes"))).lesson.options.language).toBe("de");
+    startLanguage({ en: english }, "en");
+  });
+
+  it("says the head that was spelt out, until another sentence has its own", () => {
+    const state = stateOf("heads");
+    state.head.value = 1;
+    const again = makeState(JSON.parse(dataScript(state)).lesson);
+    expect(again.head.value).toBe(1);
+    again.change({ sentence: "The cat ran" });
+    expect(again.head.value).toBe(0);
   });
 
   it("can be saved again from there", () => {

@@ -75,7 +75,7 @@ describe("the colours of a map", () => {
 
 describe("a map in words", () => {
   it("has every weight of a few tokens", () => {
-    expect(heatInWords(even(2, true))).toBe("Row of w0: w0 1.00. Row of w1: w0 0.50, w1 0.50");
+    expect(heatInWords(even(2, true))).toBe("Row of w0: w0 1.00. Row of w1: w0 0.50, w1 0.50.");
   });
 
   it("has the heaviest of the marked row of many", () => {

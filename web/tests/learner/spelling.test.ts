@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { dims, listed, rowKeys, shiftOf, spellProducts } from "../../src/learner/parts/spelling";
+import { listed } from "../../src/learner/language";
+import { dims, rowKeys, shiftOf, spellProducts } from "../../src/learner/parts/spelling";
 
 const HIDDEN = Number.NEGATIVE_INFINITY;
 

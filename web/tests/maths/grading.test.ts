@@ -46,6 +46,9 @@ describe("cells", () => {
   it("are decimals, whole numbers or fractions", () => {
     expect(readCell("0.50")).toEqual({ value: 0.5, unit: 0.01 });
     expect(readCell("1/2")).toEqual({ value: 0.5, unit: 0 });
+    expect(readCell("2.718/5.436 = 0.50")).toEqual({ value: 0.5, unit: 0.01 });
+    expect(readCell("etwa 0.50")).toEqual({ value: 0.5, unit: 0.01 });
+    expect(readCell("1/2 =")).toBeNull();
     expect(readCell(" −3 ")).toEqual({ value: -3, unit: Number.NaN });
     expect(readCell(".5e-1")?.value).toBeCloseTo(0.05, 15);
   });

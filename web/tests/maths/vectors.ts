@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import type { LessonData } from "../../src/learner/data";
+import type { Asked } from "../../src/learner/make";
+import type { Projections } from "../../src/maths/lesson";
 import type { Matrix, Vector } from "../../src/maths/matrix";
 
 // What tools/page_vectors.py wrote: the same numbers, by Python's definitions.
@@ -37,9 +39,31 @@ export interface GradingVectors {
   readonly first_wrong: string | null;
 }
 
+type VocabularyName = "notes" | "features" | "smollm2";
+
 interface Vectors {
+  readonly made: readonly { readonly asked: Asked; readonly data: Partial<LessonData> }[];
+  readonly words: readonly {
+    readonly word: string;
+    readonly bare: string;
+    readonly vectors: Readonly<Record<VocabularyName, Vector>>;
+    readonly made_up: Readonly<Record<VocabularyName, boolean>>;
+  }[];
+  readonly random_projections: readonly {
+    readonly seed: string;
+    readonly heads: readonly Projections[];
+    readonly w_o: Matrix;
+  }[];
   readonly python: string;
   readonly lessons: Readonly<Record<string, LessonVectors>>;
+  readonly next: readonly {
+    readonly hidden: Vector;
+    readonly embeddings: Matrix;
+    readonly temperature: number;
+    readonly words: readonly string[];
+    readonly logits: Vector;
+    readonly probabilities: Vector;
+  }[];
   readonly palette: readonly (readonly [number, number, number])[];
   readonly light: readonly boolean[];
   readonly codes: {

@@ -12,6 +12,9 @@ received 64           a bare call, then the mass that keys received from the las
 flash-colreduce       column sums by that package, where it is installed
 column sums           regard.replay(q, k).received()
 column sums from lse  … with the lse of somebody's forward
+snapkv                a bare call, then the scores of its keys: the last 64 queries, pooled
+sums of columns       the mass that each key received, from a known lse
+largest of columns    … and the largest weight instead
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -99,6 +103,32 @@ def columns(size: Size, given: list[Tensor]) -> dict[str, Callable[[], Tensor]]:
     made["column sums"] = lambda: regard.replay(q, k, mask=size.mask).received()
     made["column sums from lse"] = lambda: regard.replay(q, k, lse, mask=size.mask).received()
     return made
+
+
+def scores(size: Size, given: list[Tensor]) -> dict[str, Callable[[], Said]]:
+    """A bare call, and what the scores for an eviction take beyond it."""
+
+    def snapkv() -> regard.Attention:
+        said = regard.attend(*given, mask=size.mask)
+        regard.kv.snapkv(said, LAST)
+        return said
+
+    return {
+        "bare": _asking(size, given, ()), "received 64": lambda: _asked_after(size, given),
+        "snapkv": snapkv,
+    }  # fmt: skip
+
+
+def reduced(size: Size, given: list[Tensor]) -> dict[str, Callable[[], Tensor]]:
+    """Whole columns by their sum and by their largest weight."""
+    q, k, v = given
+    with torch.no_grad():
+        lse = regard.attend(q, k, v, mask=size.mask).lse
+
+    def asked(how: Literal["sum", "max"]) -> Tensor:
+        return regard.replay(q, k, lse, mask=size.mask).received(how=how)
+
+    return {"sums of columns": partial(asked, "sum"), "largest of columns": partial(asked, "max")}
 
 
 @dataclass(frozen=True)

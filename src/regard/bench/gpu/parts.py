@@ -4,8 +4,10 @@ forward    output and statistics on the sizes that kernels are usually compared 
 length     one to many thousand tokens, with everything asked for: time and memory as curves
 short      sizes at which the host counts, as they are called and as CUDA graphs
 columns    column sums alone, against flash-colreduce where it is installed
+evict      scores of keys beyond a forward at 32k keys; the largest of columns beside their sum
 decode     one query a sequence over a long cache, grouped heads
 backward   gradients on the sizes of forward
+distance   an attention that learns to imitate another, against the backward of attention itself
 llama      a model of 8 billion random weights, recorded while it reads a prompt
 generate   a model of a billion writing, with sdpa and with regard in its place
 monitor    the same model training, under `regard.Monitor`
@@ -17,17 +19,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from regard.bench.gpu.distance import measure as measure_distance
 from regard.bench.gpu.generate import measure as measure_generate
 from regard.bench.gpu.llama import measure as measure_llama
 from regard.bench.gpu.monitor import measure as measure_monitor
-from regard.bench.gpu.race import race_backward, race_columns, race_forward, race_short
+from regard.bench.gpu.race import (
+    race_backward,
+    race_columns,
+    race_evict,
+    race_forward,
+    race_short,
+)
 from regard.bench.gpu.size import Size
 from regard.bench.gpu.stage import Stage
 from regard.bench.results import Result
 from regard.errors import InputError
 
 PARTS = (
-    "forward", "length", "short", "columns", "decode", "backward", "llama", "generate", "monitor",
+    "forward", "length", "short", "columns", "evict", "decode", "backward", "distance", "llama",
+    "generate",
+    "monitor",
 )  # fmt: skip
 
 _SHAPES = (
@@ -49,6 +60,11 @@ _COLUMNS = (
     Size(128, 1, 16, 16384, True),
     Size(128, 1, 32, 4096, False, some=128),
     Size(64, 8, 16, 512, True),
+)
+_EVICTED = (
+    Size(128, 1, 32, 32768, True, key_heads=8),
+    Size(128, 1, 4, 32768, True),
+    Size(128, 1, 16, 16384, False),
 )
 _FLEX = _SHAPES[1]  # compiled for this one only, with and without a mask
 _CACHES = (8192, 32768, 131072)
@@ -77,8 +93,10 @@ def jobs(stage: Stage, only: Sequence[str], lengths: Sequence[int], seconds: flo
         "length": lambda: _length(stage, lengths, seconds),
         "short": lambda: _short(stage, seconds),
         "columns": lambda: _columns(stage, seconds),
+        "evict": lambda: _evict(stage, seconds),
         "decode": lambda: _decode(stage, seconds),
         "backward": lambda: _backward(stage, seconds),
+        "distance": lambda: _distance(stage, seconds),
         "llama": lambda: _llama(stage),
         "generate": lambda: _generate(stage),
         "monitor": lambda: _monitor(stage),
@@ -122,6 +140,12 @@ def _columns(stage: Stage, seconds: float) -> Iterator[Job]:
         yield Job("columns", str(size), run)
 
 
+def _evict(stage: Stage, seconds: float) -> Iterator[Job]:
+    for size in _EVICTED:
+        run = partial(race_evict, stage, size, suite="gpu evict", seconds=seconds)
+        yield Job("evict", str(size), run)
+
+
 def _decode(stage: Stage, seconds: float) -> Iterator[Job]:
     for tokens in _CACHES:
         size = Size(128, 8, 32, tokens, False, key_heads=8, decoding=True)
@@ -133,6 +157,12 @@ def _backward(stage: Stage, seconds: float) -> Iterator[Job]:
     for size in _sizes():
         run = partial(race_backward, stage, size, suite="gpu backward", seconds=seconds)
         yield Job("backward", str(size), run)
+
+
+def _distance(stage: Stage, seconds: float) -> Iterator[Job]:
+    for size in (Size(128, 1, 8, 4096, True), _FLEX, replace(_FLEX, causal=True)):
+        run = partial(measure_distance, stage, size, seconds, with_flex=size.tokens == _FLEX.tokens)
+        yield Job("distance", str(size), run)
 
 
 def _llama(stage: Stage) -> Iterator[Job]:

@@ -21,6 +21,8 @@ from regard.bench.gpu.contenders import (
     flex,
     forwards,
     graphs,
+    reduced,
+    scores,
     shorts,
 )
 from regard.bench.gpu.reference import Truth, expect, gradients, truth
@@ -96,6 +98,30 @@ def race_columns(stage: Stage, size: Size, *, suite: str, seconds: float) -> lis
                 dtype="float16")
         for name in taken
     ]  # fmt: skip
+
+
+def race_evict(stage: Stage, size: Size, *, suite: str, seconds: float) -> list[Result]:
+    """What scores of keys take beyond the forward; the largest of columns beside their sum."""
+    given = size.inputs(stage.device)
+    with torch.no_grad():
+        asked = scores(size, given)
+        made_by = _check_forwards(size, given, asked)
+        whole, right = reduced(size, given), truth(size, *given)
+        for name, exact in zip(whole, (right.received, right.largest), strict=True):
+            expect(whole[name]()[-1, -1], exact, _SINGLE, f"{name}, {size},")
+        for run in [*asked.values(), *whole.values()] * 2:  # from the third on as they were kept
+            run()
+        beyond, columns_taken = (_timed(stage, runs, seconds) for runs in (asked, whole))
+    bare = beyond["bare"].median
+    rows = [
+        _row(stage, size, suite, name, beyond, made_by[name], size.work, None,
+             "" if name == "bare" else f"{(taken.median - bare) * 1e3:.3f} ms beyond bare")
+        for name, taken in beyond.items()
+    ]  # fmt: skip
+    return rows + [
+        _row(stage, size, suite, name, columns_taken, "regard", size.work / 2, None)
+        for name in columns_taken
+    ]
 
 
 def race_backward(stage: Stage, size: Size, *, suite: str, seconds: float) -> list[Result]:

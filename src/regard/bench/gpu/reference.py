@@ -28,14 +28,15 @@ class Truth:
     top: Tensor  # (L, 8) weights
     received: Tensor
     received_last: Tensor  # from the last 64 queries
+    largest: Tensor  # weight that each key received
     pooled: Tensor  # mean weights of cells, at most 512 a side
 
 
 def truth(size: Size, q: Tensor, k: Tensor, v: Tensor) -> Truth:
     """Every row of one head."""
     query, key, value = (t[-1, -1].double() for t in (q, k, v))
-    received, last = (
-        torch.zeros(size.tokens, dtype=torch.float64, device=q.device) for _ in range(2)
+    received, last, largest = (
+        torch.zeros(size.tokens, dtype=torch.float64, device=q.device) for _ in range(3)
     )
     cell = -(-max(size.queries, size.tokens) // _CELLS)
     parts: list[tuple[Tensor, ...]] = []
@@ -43,6 +44,7 @@ def truth(size: Size, q: Tensor, k: Tensor, v: Tensor) -> Truth:
         scores = _scores(size, query[rows], key, rows)
         weights = scores.softmax(-1)
         received += weights.sum(0)
+        largest = torch.maximum(largest, weights.amax(0))
         last += weights[max(0, size.queries - _LAST - rows.start) :].sum(0)
         best = weights.topk(min(_TOP, size.tokens), -1).values
         lse, entropy = scores.logsumexp(-1), _entropy(scores, weights)
@@ -51,7 +53,8 @@ def truth(size: Size, q: Tensor, k: Tensor, v: Tensor) -> Truth:
     output, lse, entropy, most, best, strips = (
         torch.cat(part) for part in zip(*parts, strict=True)
     )
-    return Truth(output, lse, entropy, most, best, received, last, _means(strips.mT, cell).mT)
+    pooled = _means(strips.mT, cell).mT
+    return Truth(output, lse, entropy, most, best, received, last, largest, pooled)
 
 
 def _means(table: Tensor, cell: int) -> Tensor:

@@ -15,6 +15,7 @@ from regard.draw.spelling import label, number
 from regard.draw.table import Column, weight_table
 from regard.recording import Head
 from regard.views.head import HeadView, known_numbers
+from regard.views.positions import axis_words, kind_word, narrow_names, window_words
 from regard.views.profiles import Bins
 from regard.views.text import CAVEAT
 from regard.views.uniform import Look, MapCells
@@ -40,7 +41,7 @@ def head_lines(
 def title_lines(view: HeadView, paper: Paper) -> list[StyledLine]:
     """Which head this is, and how much of it is known."""
     head, (queries, keys) = view.head, view.head.shape
-    facts = [f"{queries:,} {paper.times} {keys:,} tokens"]
+    facts = [f"{queries:,} {paper.times} {keys:,} {_positions(head, paper)}"]
     if len(head.recorded) < queries:
         facts.append(
             f"rows {head.recorded.start}{paper.dash}{head.recorded.stop - 1} recorded"
@@ -50,7 +51,20 @@ def title_lines(view: HeadView, paper: Paper) -> list[StyledLine]:
     if view.prompt.number:
         facts.append(f"prompt {view.prompt.number}")
     facts.append("every cell can be computed" if head.exact else "summaries only")
-    return [[(head.label, "bold"), ("".join(paper.dot + fact for fact in facts), "")]]
+    window = window_words(head)
+    lines: list[StyledLine] = [
+        [(head.label, "bold"), ("".join(paper.dot + fact for fact in facts), "")]
+    ]
+    return [*lines, [(window, "")]] if window else lines
+
+
+def _positions(head: Head, paper: Paper) -> str:
+    """Tokens; or positions, with what they stand for."""
+    queries, keys = (axis_words(axis, paper.times) for axis in (head.query_axis, head.key_axis))
+    if head.query_axis.is_text and head.key_axis.is_text:
+        return "tokens"
+    said = queries if queries == keys else f"{queries} by {keys}"
+    return f"positions ({said})"
 
 
 def map_lines(cells: MapCells, look: Look, head: Head, paper: Paper) -> list[StyledLine]:
@@ -58,12 +72,13 @@ def map_lines(cells: MapCells, look: Look, head: Head, paper: Paper) -> list[Sty
     queries, keys = _labels(cells, head)
     rows = Axis(cells.first_row, cells.cell, queries)
     scale, words = cells.scale(look), cells.pooling(paper.times)
-    picture = heat_map(cells.shares(look), rows, Axis(0, cells.cell, keys), paper)
+    columns = Axis(0, cells.cell, narrow_names(keys, head.key_axis))
+    picture = heat_map(cells.shares(look), rows, columns, paper)
     return [*picture, *scale_lines(scale, paper, words)]
 
 
 def _labels(cells: MapCells, head: Head) -> tuple[list[str] | None, list[str] | None]:
-    queries, keys = head.query_tokens, head.key_tokens
+    queries, keys = head.query_names, head.key_names
     is_wide = cells.cell > 1 or max(cells.weights.shape, default=0) > LABELLED
     if is_wide or queries is None or keys is None:
         return None, None
@@ -123,7 +138,7 @@ def _received_lines(view: HeadView, top: int, paper: Paper) -> list[StyledLine]:
     columns = [Column("keys looked at most", names, True)]
     texts = ["" if one["token"] is None else label(one["token"], 16, paper) for one in best]
     if any(texts):
-        columns.append(Column("token", texts))
+        columns.append(Column(kind_word(view.head.key_axis), texts))
     shares = [one["share"] for one in best]
     columns.append(Column("share", [f"{share:.3f}" for share in shares], True))
     return [[], *weight_table(columns, shares, paper)]

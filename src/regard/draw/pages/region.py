@@ -8,6 +8,7 @@ from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
 from regard.draw.values import value_table
 from regard.views.head import HeadView
+from regard.views.positions import narrow_names
 from regard.views.region import RegionView
 from regard.views.text import CAVEAT
 from regard.views.uniform import Look, pooling
@@ -25,7 +26,7 @@ def region_lines(view: RegionView, look: Look, paper: Paper) -> list[StyledLine]
 def _figures(view: RegionView, look: Look, paper: Paper) -> list[StyledLine]:
     scale = look.scale(view.weights, view.head.shape[1])
     rows = Axis(view.rows.start, 1, view.query_tokens)
-    keys = Axis(view.keys.start, 1, view.key_tokens)
+    keys = Axis(view.keys.start, 1, narrow_names(view.key_tokens, view.head.key_axis))
     table = value_table(view.weights, scale.shares(view.values(look)), rows, keys, paper)
     if paper.colours == "none":
         return [*table, [(f"weights; masked: {paper.hidden}", "dim")]]

@@ -51,7 +51,7 @@ def attend_densely(
     place: int | None = None,
 ) -> Steps:
     """All steps of softmax(cap(scale·QKᵀ) + bias, masked) V, in at least float32 or as told."""
-    shape = AttentionShape.of(query.shape, key.shape, value.shape)
+    shape = AttentionShape.of(query.shape, key.shape, value.shape, dot=score.is_dot)
     exact = precision or torch.promote_types(query.dtype, torch.float32)
     score = score.map(lambda array: array.to(exact) if array.is_floating_point() else array)
     i, j = (torch.arange(n, device=query.device) for n in (shape.queries, shape.keys))
@@ -60,7 +60,7 @@ def attend_densely(
     queries = query.to(exact)
     keys = key.to(exact).repeat_interleave(shape.group, dim=-3)
     values = value.to(exact).repeat_interleave(shape.group, dim=-3)
-    scores = queries @ keys.mT
+    scores = score.product(queries, keys)
     scaled = scores * score.scale
     capped = score.cap(scaled)
     bias = 0.0 if score.bias is None else score.bias.tile(i, j, shape.extent).to(exact)

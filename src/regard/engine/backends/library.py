@@ -20,7 +20,7 @@ from torch import Tensor, library
 
 from regard.engine import ops
 from regard.engine.answers import Swept
-from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What
+from regard.engine.call import NO_DOT, Answers, Call, Known, Place, Problem, RowState, What
 from regard.engine.codec import Spec
 from regard.engine.torch_state import torch_attention, unwatched
 from regard.mask import Causal
@@ -60,6 +60,7 @@ class Library:
             f"it takes four axes, not {len(shape.batch) + 3 - shape.headless}": (
                 len(shape.batch) != 1
             ),
+            NO_DOT: not problem.dot,
             "it has no soft cap": problem.softcap,
             "it has no sink": problem.sink,
             "it has no bias": problem.bias is not None,

@@ -63,6 +63,12 @@ class Band:
         others_high = high.sum(axis=-1, keepdims=True) - high
         return Band(softmax(self.value), low / (low + others_high), high / (high + others_low))
 
+    def softmax_over_all(self) -> Band:
+        """One softmax over all cells, rows and columns together."""
+        flat = (part.reshape(1, -1) for part in (self.value, self.low, self.high))
+        over = Band(*flat).softmax()
+        return Band(*(part.reshape(self.shape) for part in (over.value, over.low, over.high)))
+
     def rounded(self, decimals: int, *, cut: bool) -> Band:
         """Written with so many decimals, rounded or cut; a half may be rounded either way."""
         size = 10.0**decimals

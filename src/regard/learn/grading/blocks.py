@@ -53,16 +53,20 @@ def step_named(text: str) -> str | None:
 
 @dataclass
 class Block:
-    """The rows of one step, each with its label where it has one, and the columns' headings."""
+    """The rows of one step, each with its label where it has one, and the columns' headings.
+
+    `lines` has the number of each row's line in a text that has lines, which JSON has not.
+    """
 
     step: str
     columns: list[str] = field(default_factory=list)
     rows: list[tuple[str | None, list[str]]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list, compare=False)
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A line that has numbers in it and could not be read, or a heading with nothing under it."""
+    """A line or a cell that could not be read, or a heading with nothing under it."""
 
     line: int
     step: str

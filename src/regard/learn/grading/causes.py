@@ -8,7 +8,7 @@ by a few units of its last place agrees with too much to tell anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +20,10 @@ from regard.learn.grading.suspects import Cause, Suspect, suspects_of
 
 _FEW_UNITS = 5  # off by this many in the last place is called rounding
 _MOST_DIGITS = 12
+_CHANGED = Cause(
+    "given-changed", "a number that the sheet gives was changed",
+    "Everything after it is judged by the exercise's own numbers.",
+)  # fmt: skip
 
 
 def explain(mark: Mark) -> Cause | None:
@@ -32,12 +36,19 @@ def causes(mark: Mark) -> list[Cause]:
     step = mark.first_wrong
     if step is None or step.right is None:
         return []
+    if step.step in mark.submission.filled:
+        return [_CHANGED]
     with np.errstate(all="ignore"):  # a suspect may divide by 0 or overflow; then it fits nothing
-        return [*_fitting(mark, step, step.right), Cause("arithmetic", "an arithmetic slip")]
+        return causes_among(step, step.right, suspects_of(mark, step.step))
 
 
-def _fitting(mark: Mark, step: StepMark, right: Band) -> Iterator[Cause]:
-    suspects = [s for s in suspects_of(mark, step.step) if s.band.shape == right.shape]
+def causes_among(step: StepMark, right: Band, suspects: Iterable[Suspect]) -> list[Cause]:
+    """Those of the suspects that explain a wrong step, slips of the pen, and last "a slip"."""
+    return [*_fitting(step, right, suspects), Cause("arithmetic", "an arithmetic slip")]
+
+
+def _fitting(step: StepMark, right: Band, suspected: Iterable[Suspect]) -> Iterator[Cause]:
+    suspects = [s for s in suspected if s.band.shape == right.shape]
     telling = [s for s in suspects if _chance(s.band, step, right) <= s.chance]
     rows = step.wrong.any(axis=1, keepdims=True) & step.checked
     yield from _agreeing(telling, step, step.checked)

@@ -18,10 +18,28 @@ _PLAIN = r"[0-9]+(?:\.[0-9]+)?"
 _TERM = rf"(?:{_PLAIN})?√{_PLAIN}|{_PLAIN}"
 _EXACT = re.compile(rf"[+-]?(?:({_TERM})/({_TERM})|((?:{_PLAIN})?√{_PLAIN}))")
 _NUMBER = re.compile(rf"[+-]?(?:{_POINT}|{_COMMA})%?|{_EXACT.pattern}")
+_ABOUT = re.compile(
+    r"^(?:[≈~≃≅]|(?:about|approximately|approx|circa|ca|etwa|ungefähr|rund)\b\.?|大约|大概|约)\s*",
+    re.IGNORECASE,
+)
 _HIDDEN = re.compile(r"-(?:∞|inf(?:inity|ty)?)", re.IGNORECASE)
 _BLANK = re.compile(r"[\s?_\-–—.…]*")
 _SUPERSCRIPT = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
 _VULGAR = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅛": "1/8"}
+
+
+def result_of(text: str) -> str:
+    """What a cell comes to: what stands behind its last = or ≈, without "about" before it.
+
+    "2.718/11.756 = 0.2312" is 0.2312, "about 0.14" and "≈ 0.14" are 0.14. A sign with nothing
+    behind it is no result, and the text stays as it is.
+    """
+    return without_about(re.split("[=≈]", text)[-1].strip() or text)
+
+
+def without_about(text: str) -> str:
+    """Without "about", "ca.", "etwa", "约", ≈ or ~ in front."""
+    return _ABOUT.sub("", text).strip() or text
 
 
 def is_number(text: str) -> bool:
@@ -67,7 +85,7 @@ def read_number(text: str) -> tuple[float, float]:
     4223/10000 is a fraction in form only: its unit is that of 0.4223. That of 2.83/√4 is half a
     unit of 2.83.
     """
-    text = tidy(bare(text).lstrip("≈~ "))
+    text = tidy(result_of(bare(text)))
     if is_blank(text):
         return math.nan, 0.0
     if _HIDDEN.fullmatch(text):

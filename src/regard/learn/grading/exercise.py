@@ -6,10 +6,15 @@ An exercise is Markdown that `regard grade` reads, with its answers left blank.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from regard.errors import InputError
+from regard.learn.grading.submission import Assigned
+from regard.learn.languages import language
 from regard.learn.steps import Array, Head, attend
+from regard.learn.text import page_lines
 
 _SENTENCES = (
     "The cat sat", "Birds sing early", "Rain fell softly", "She reads books", "Dogs chase cars",
@@ -17,18 +22,24 @@ _SENTENCES = (
     "Bees make honey", "Trains run late", "Children love stories", "Rivers carve stone",
 )  # fmt: skip
 _SHAPES = ((2, 1, 2), (2, 2, 2), (2, 4, 2), (3, 4, 2), (4, 4, 3))  # width, d_k, d_v
+ANSWERS = ("Q", "K", "V", "scores", "scaled", "weights", "output")
+_FIELDS = {
+    "Q": "queries", "K": "keys", "V": "values", "scores": "scores", "scaled": "scaled",
+    "weights": "weights", "output": "context",
+}  # fmt: skip
+_BY_KEY = ("scores", "scaled", "weights")
 _LEAST_WEIGHT = 0.01
 _BLANK = "?"
 
 
 def exercise_markdown(seed: int) -> str:
     """The exercise of a seed: its task filled in, its answers blank."""
-    return _page(seed, answers=False)
+    return exercise_page(seed, answers=False)
 
 
 def exercise_key(seed: int) -> str:
     """The same page with every answer."""
-    return _page(seed, answers=True)
+    return exercise_page(seed, answers=True)
 
 
 def draw_exercise(seed: int) -> tuple[list[str], Array, Head]:
@@ -46,6 +57,18 @@ def draw_exercise(seed: int) -> tuple[list[str], Array, Head]:
             return tokens, x, head
 
 
+def assigned(seed: int, name: str = "exercise", asked: Sequence[str] | None = None) -> Assigned:
+    """What the sheet of a seed gives and asks for; `asked` as in `exercise_page`."""
+    tokens, x, head = draw_exercise(seed)
+    answers = {name: getattr(head, field) for name, field in _FIELDS.items()}
+    wanted = tuple(asked or ANSWERS)
+    before = ANSWERS[: ANSWERS.index(wanted[0])]
+    given = {"embeddings": x, "w_q": head.w_q, "w_k": head.w_k, "w_v": head.w_v}
+    given |= {name: answers[name] for name in before}
+    sizes = {name: (len(tokens), answers[name].shape[1]) for name in wanted}
+    return Assigned(name, seed, given, sizes)
+
+
 def _is_fair(x: Array, head: Head) -> bool:
     """Every token differs from the others, in what it is, what it says and where it looks."""
     spread = np.ptp(head.weights, axis=1)
@@ -57,39 +80,44 @@ def _is_fair(x: Array, head: Head) -> bool:
     )
 
 
-def _page(seed: int, *, answers: bool) -> str:
+def exercise_page(
+    seed: int,
+    *,
+    answers: bool,
+    asked: Sequence[str] | None = None,
+    line: str = "",
+    code: str = "en",
+) -> str:
+    """The page of a seed in a language. With `asked`, the steps before those are filled in and the
+    steps after them are left out; `line` says so to the grader."""
+    say = language(code)
     tokens, x, head = draw_exercise(seed)
-    d_k = head.w_k.shape[1]
-    title = f"# Attention by hand, exercise {seed}" + (": the key" if answers else "")
     dims = [str(i + 1) for i in range(max(x.shape[1], head.w_q.shape[1], head.w_v.shape[1]))]
+    title = say("sheet.title_key" if answers else "sheet.title", seed=seed,
+                name=say(f"sheet.{'_'.join(asked).lower() if asked else 'by_hand'}"))  # fmt: skip
+    last = ANSWERS.index(asked[-1]) if asked else len(ANSWERS) - 1
 
     def task(name: str, matrix: Array, rows: list[str]) -> str:
         return _table(f"## {name}", "", rows, dims[: matrix.shape[1]], matrix, shown=True)
 
-    def answer(name: str, how: str, matrix: Array, columns: list[str]) -> str:
-        return _table(f"## {name}", how, tokens, columns, matrix, shown=answers)
+    def answer(name: str) -> str:
+        matrix = getattr(head, _FIELDS[name])
+        columns = tokens if name in _BY_KEY else dims[: matrix.shape[1]]
+        how = say(f"sheet.how_{name.lower()}", d_k=head.w_k.shape[1])
+        is_shown = answers or (asked is not None and name not in asked)
+        return _table(f"## {name}", how, tokens, columns, matrix, shown=is_shown)
 
+    named = "opening_key" if answers else "opening_step" if asked else "opening"
+    opening = say(f"sheet.{named}", steps=", ".join(asked or ()))
     return "\n".join(
         [
-            title, "", *_OPENING, "",
+            f"# {title}", "", *([line, ""] if line else []), *page_lines(opening), "",
             "## tokens", "", ", ".join(tokens), "",
             task("embeddings", x, tokens),
             *(task(name, getattr(head, name), dims) for name in ("w_q", "w_k", "w_v")),
-            answer("Q", "embeddings · w_q", head.queries, dims[:d_k]),
-            answer("K", "embeddings · w_k", head.keys, dims[:d_k]),
-            answer("V", "embeddings · w_v", head.values, dims[: head.w_v.shape[1]]),
-            answer("scores", "Q · Kᵀ: every query against every key", head.scores, tokens),
-            answer("scaled", f"scores ÷ √d_k, here √{d_k}", head.scaled, tokens),
-            answer("weights", "softmax along each row, four decimals", head.weights, tokens),
-            answer("output", "weights · V, four decimals", head.context, dims[: head.w_v.shape[1]]),
+            *(answer(name) for name in ANSWERS[: last + 1]),
         ]
     )  # fmt: skip
-
-
-_OPENING = (
-    "Work from top to bottom and put a number in place of every `?`. Decimals or fractions will",
-    "do, rounded or cut. To check it, whole or in part: `regard grade THIS_FILE.md`.",
-)
 
 
 def _table(

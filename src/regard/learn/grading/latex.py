@@ -22,8 +22,9 @@ def without_latex(text: str) -> str:
     """Matrices become bracketed rows, fractions a/b; what is unknown keeps its backslash."""
     if "\\" not in text:
         return text
-    text = text.replace("{,}", ",")
+    text = re.sub(r"(?<=[0-9])\{,\}(?=[0-9])", ".", text)  # so a decimal comma is marked
     text = re.sub(r"\\sqrt ?\{([^{}\n]*)\}", r"√\1", text)
+    text = re.sub(r"\\sqrt ?([0-9])", r"√\1", text)
     text = re.sub(rf"\\[dt]?frac\{{{_NUMERAL}\}}\{{{_NUMERAL}\}}", r"\1/\2", text)
     text = re.sub(r"\\[dt]?frac ?([0-9]) ?([0-9])(?![0-9])", r"\1/\2", text)
     text = re.sub(rf"\\(?:{_STYLES}) ?\{{([^{{}}\n]*)\}}", r"\1", text)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeAlias
 
-from regard.learn.grading.cells import is_blank, is_number, tidy
+from regard.learn.grading.cells import is_blank, is_number, tidy, without_about
 
 Row: TypeAlias = tuple[str | None, list[str]]
 
@@ -38,6 +38,16 @@ _REMARKS = re.compile(
 )
 _ARRAY = re.compile(r"\b(?:(?:np|numpy|torch|jnp|tf)\.)?(?:array|tensor|matrix|constant) ?(?=\()")
 _NAMED = re.compile(r"(?<![\w.])[^\W\d_]{1,2}_?\{?[0-9]{1,2}\}?(?![\w.,])")  # q1, k_2
+
+
+_WIDE = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # ０ and ＝ as 0 and =
+_MARKS = str.maketrans({chr(wide): plain for wide, plain in _WIDE.items()}
+                       | {"，": ", ", "、": ", ", "；": "; ", "⟨": "(", "⟩": ")"})  # fmt: skip
+
+
+def plain_marks(text: str) -> str:
+    """Chinese and full-width signs as those of ASCII, angle brackets as round ones."""
+    return text.translate(_MARKS)
 
 
 def has_number(text: str) -> bool:
@@ -90,21 +100,36 @@ def _is_row(group: str) -> bool:
 
 
 def _is_cell(text: str) -> bool:
-    return is_number(text.lstrip("≈~ ")) or is_blank(text)
+    return is_number(without_about(text)) or is_blank(text)
 
 
 def _bracketed(pieces: list[str], is_label: IsLabel) -> list[Row]:
     """Every bracket a row with its own label, or a sum whose result stands last."""
     *before, after = [text.strip(" ,;.[](){}") for text in pieces[0::2]]
     groups = pieces[1::2]
+    is_product = any(
+        re.match(r" ?[·×]? ?w_?[qkv] ?=", text, re.IGNORECASE) for text in pieces[2::2]
+    )
     if not is_prose(after) or re.match(r"[=≈·×*/+]|-(?! )", after):
         return []
     rows: list[Row] = []
-    if all(_names_a_row(text, first=not n, is_label=is_label) for n, text in enumerate(before)):
+    name_all = (_names_a_row(t, first=not n, is_label=is_label) for n, t in enumerate(before))
+    if not is_product and all(name_all):
         for text, group in zip(before, groups, strict=True):
-            rows += _labelled(_name_in(text), group)
+            rows += _labelled(_name_in(text), group, is_label)
     elif before[-1].endswith(("=", "≈", "→")):
-        rows += _labelled(_name_in(re.split(r"(?<=[=:≈→])", before[0])[0]), groups[-1])
+        name = _name_in(re.split(r"(?<=[=:≈→])", before[0])[0])
+        is_name = name and any(letter.isalpha() for letter in name)  # "1/2 ·" is no name
+        rows += _labelled(name if is_name else None, groups[-1], is_label)
+    return _without_title(rows, is_label)
+
+
+def _without_title(rows: list[Row], is_label: IsLabel) -> list[Row]:
+    """Rows of a matrix whose one name, as "S/√4 =", is neither a token nor a step."""
+    names = {label for label, _ in rows if label}
+    title = rows[0][0] if len(rows) > 1 and len(names) == 1 else None
+    if title and not is_label(title):
+        return [(None, cells) for _, cells in rows]
     return rows
 
 
@@ -118,11 +143,14 @@ def _names_a_row(text: str, *, first: bool, is_label: IsLabel) -> bool:
 
 
 def _name_in(text: str) -> str | None:
+    text = re.sub(r"^(?:and|und) (?=\w)", "", text)
     return text.rstrip("=:≈→ ").strip("\"'“”‘’ ") or None
 
 
-def _labelled(label: str | None, group: str) -> Iterator[Row]:
+def _labelled(label: str | None, group: str, is_label: IsLabel) -> Iterator[Row]:
     rows = split_cells(group[1:-1], round_brackets=group.startswith("("))
+    if "&" in group and all(len(row) > 1 and is_label(row[0]) for row in rows):
+        return ((row[0], row[1:]) for row in rows)  # The & 1 & 0
     if label and len(rows) > 1 and all(len(row) == 1 for row in rows) and not has_number(label):
         rows = [[row[0] for row in rows]]  # a column vector, written under its token's name
     return ((label, row) for row in rows)
@@ -158,7 +186,8 @@ def split_cells(text: str, *, round_brackets: bool = False) -> list[list[str]]:
     """Cells of each row. `&` or `|`, else `;` between rows, else commas, else blanks.
 
     A comma is decimal where something else separates: `0,42 0,16` and, in round brackets or in
-    none, `0,42; 0,16`. In `[0,42; 0,16]` it may be either, and the texts stay no numbers.
+    none, `0,42; 0,16`. In `[0,42; 0,16]` it may be either, and the texts stay no numbers; in
+    `[0,423; 0,157]` it is decimal.
     """
     text = text.strip()
     if "&" in text or "|" in text:
@@ -167,7 +196,8 @@ def split_cells(text: str, *, round_brackets: bool = False) -> list[list[str]]:
     decimal = all(re.fullmatch(r"[+-]?[0-9]+,[0-9]+%?", part) for part in parts)
     if decimal and len(parts) > 1:
         fractions = [part.partition(",")[2] for part in parts]
-        if round_brackets or any(len(f) > 1 and f.startswith("0") for f in fractions):
+        leading = any(len(f) > 1 and f.startswith("0") for f in fractions)
+        if round_brackets or leading or all(len(f) > 2 for f in fractions):
             return [parts]
         if any(len(f) > 1 for f in fractions):
             return [[text]]
@@ -186,5 +216,7 @@ def _cells(text: str) -> list[str]:
     commas = [word.removesuffix(",") for word in words]
     if len(words) > 1 and all(re.fullmatch(r"[+-]?[0-9]+,[0-9]{2,}", word) for word in commas):
         return commas  # 0,42, 0,16
+    if len(words) > 1 and all(re.fullmatch(r"[0-9]+(?:,[0-9]+)?%", word) for word in commas):
+        return commas  # 73,1%, 26,9%
     cells = [cell.strip() for cell in text.split(",")]
     return cells[:-1] if cells and not cells[-1] else cells

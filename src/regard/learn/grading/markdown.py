@@ -12,10 +12,16 @@ from regard.errors import InputError
 from regard.learn.grading.blocks import STEPS, Block, Draft, Unread, step_named, unknown_step
 from regard.learn.grading.cells import bare, is_blank, is_number, tidy
 from regard.learn.grading.latex import without_latex
-from regard.learn.grading.lines import Row, has_number, rows_of
+from regard.learn.grading.lines import Row, has_number, plain_marks, rows_of
 
 _CAUSAL = re.compile(r"\b(?:causal(?:ly)?|masked)\b", re.IGNORECASE)
 _NOT = re.compile(r"\b(?:no|non|not|un|without|never|instead)\b|unmasked|n't", re.IGNORECASE)
+_BEFORE_SCORES = ("embeddings", "w_q", "w_k", "w_v", "Q", "K", "V")  # below, q_I names a row
+_VECTORS = {"q": "Q", "k": "K", "v": "V"}  # q_I, k_1
+_WITHOUT_HEADING = _VECTORS | {
+    "x": "embeddings", "e": "embeddings", "s": "scores", "a": "weights", "α": "weights",
+    "z": "output", "o": "output",
+}  # fmt: skip
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 
 
@@ -31,13 +37,16 @@ class _Markdown:
         self.draft = Draft()
         self.step: str | None = None
         self.heading = ""
+        self.has_heading = False  # the step was opened by one, not by the name of a row
         self.opened: dict[str, Unread] = {}  # by step, the first heading that named it
-        self.table: list[list[str]] = []
+        self.table: list[list[str]] = []  # its rows, the line after the last being `number`
         raws = text.splitlines()
-        lines = without_latex("\n".join(raws)).split("\n")
+        lines = without_latex(plain_marks("\n".join(raws))).split("\n")
         for self.number, line in enumerate([*lines, ""], start=1):
             self.raw = raws[self.number - 1].strip() if self.number <= len(raws) else ""
             self._line(" ".join(line.split()).lstrip("> "))
+        for block in self.draft.blocks:
+            _join_columns(block)
         done = {block.step for block in self.draft.blocks if block.rows}
         done |= {unread.step for unread in self.draft.unread}
         self.draft.unread += [seen for step, seen in self.opened.items() if step not in done]
@@ -82,7 +91,7 @@ class _Markdown:
             self._numbers(rest)
 
     def _open(self, heading: str) -> None:
-        self.step, self.heading = step_named(heading), heading
+        self.step, self.heading, self.has_heading = step_named(heading), heading, True
         if self.step in STEPS:
             self.opened.setdefault(self.step, Unread(self.number, self.step, self.raw))
         if _CAUSAL.search(heading) and not _NOT.search(heading):
@@ -112,6 +121,11 @@ class _Markdown:
 
     def _step_in(self, label: str) -> str | None:
         step = step_named(label)
+        if step is None:
+            free = not (self._is_open and self.has_heading)
+            letters = _WITHOUT_HEADING if free else _VECTORS if self.step in _BEFORE_SCORES else {}
+            letter = re.match(r"([^\W\d_])(?:_|\(|[₀-₉0-9])", label)
+            return letters.get(letter[1].lower()) if letter else None
         return step if step in STEPS else None
 
     def _numbers(self, line: str) -> None:
@@ -125,12 +139,21 @@ class _Markdown:
         token = self._token_in(label) if label else None
         is_row = self._is_open and label is not None and label == token
         if label is not None and not is_row and (step := self._step_in(label)):
-            self.step, label = step, token
+            self.has_heading = self.has_heading and self.step == step
+            self.step, label = step, token or (label if self._follows_matrix(step) else None)
         elif token and label and label.casefold() != token.casefold():
             label = token
         elif label and not token and not self._is_open and not is_bracketed and len(cells) == 1:
             return  # "Group: 3" above the first step
-        self._block(label or self.heading).rows.append((label, cells))
+        block = self._block(label or self.heading)
+        block.rows.append((label, cells))
+        block.lines.append(self.number)
+
+    def _follows_matrix(self, step: str) -> bool:
+        """Whether all rows of the step stand above in one line: q_I then writes one out again."""
+        block = self.draft.blocks[-1] if self.draft.blocks else Block("")
+        first = block.lines[:2]
+        return block.step == step and len(first) > 1 and first[0] == first[1] < self.number
 
     def _block(self, name: str) -> Block:
         if not self._is_open and name:
@@ -157,9 +180,30 @@ class _Markdown:
         block.columns = head[1:] if labelled else head
         rows: list[Row] = [(line[0], line[1:]) if labelled else (None, line) for line in body]
         block.rows += rows
+        block.lines += range(self.number - len(body), self.number)
 
     def _is_name(self, cell: str) -> bool:
         return not is_blank(cell) and (not has_number(cell) or self._is_label(cell))
+
+
+def _join_columns(block: Block) -> None:
+    """Line after line of [1; 0]: rows whose cells are separated by semicolons, not columns."""
+    if any(label is not None for label, _ in block.rows):
+        return
+    by_line: dict[int, list[list[str]]] = {}
+    for (_, cells), line in zip(block.rows, block.lines, strict=True):
+        by_line.setdefault(line, []).append(cells)
+    rows = [
+        each[0] if len(each) == 1 else [cells[0] for cells in each if len(cells) == 1]
+        for each in by_line.values()
+    ]
+    width = {len(row) for row in rows}
+    if (
+        len(rows) > 1
+        and len(width) == 1
+        and sum(map(len, rows)) == sum(len(cells) for _, cells in block.rows)
+    ):
+        block.rows, block.lines = [(None, row) for row in rows], list(by_line)
 
 
 def _has_cell(line: list[str]) -> bool:

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from regard.errors import ShapeError
 from regard.learn.grading.bands import ALLOWED, Band
 from regard.learn.grading.blocks import STEPS
-from regard.learn.grading.submission import Printed, Submission
+from regard.learn.grading.submission import Assigned, Printed, Submission
 from regard.learn.grading.working import HIDDEN_FROM, Working, size_of
 from regard.learn.steps import Array
 from regard.learn.text import labels_of
+
+_SHEET_PLACES = 4  # decimals of a sheet's own numbers
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class StepMark:
     @property
     def blank(self) -> int:
         """How many cells of this step were left open."""
-        return int((np.isnan(self.printed.values) & ~self.hidden).sum())
+        return int((np.isnan(self.printed.values) & ~self.hidden).sum()) - self.printed.unread
 
     def cells(self) -> Iterator[Cell]:
         """The wrong cells in reading order."""
@@ -116,13 +118,19 @@ class Mark:
 
     @property
     def checked(self) -> int:
-        """How many cells were recomputed."""
-        return sum(int(step.checked.sum()) for step in self.steps)
+        """How many cells were recomputed; those that the sheet had filled in do not count."""
+        own = (step for step in self.steps if step.step not in self.submission.filled)
+        return sum(int(step.checked.sum()) for step in own)
 
     @property
     def blank(self) -> int:
-        """How many cells were left open."""
-        return sum(step.blank for step in self.steps)
+        """How many cells were left open; of a sheet all that it asks for, also what was deleted."""
+        assigned = self.submission.assigned
+        if assigned is None:
+            return sum(step.blank for step in self.steps)
+        own = {step.step: step.blank for step in self.steps if step.step not in assigned.given}
+        sizes = {step: rows * columns for step, (rows, columns) in assigned.asked.items()}
+        return sum((sizes | own).values())
 
     @property
     def verdict(self) -> str:
@@ -143,6 +151,8 @@ class Mark:
 
     def place(self, cell: Cell) -> str:
         """Where a cell stands: its row's token, then its column's token or dimension."""
+        if cell.step.startswith("w_"):
+            return f"row {cell.row + 1}, column {cell.column + 1}"
         if cell.step in ("scores", "scaled", "masked", "weights"):
             return f"{self.token(cell.row)} → {self.token(cell.column)}"
         return f"{self.token(cell.row)}, dimension {cell.column + 1}"
@@ -158,19 +168,40 @@ def mark(submission: Submission) -> Mark:
 
 def _judge(working: Working, step: str) -> StepMark | None:
     """The step by its exact sources or, where it is wrong by them, by the best rounded ones."""
-    right = working.recompute(step)
     printed = working.submission.steps.get(step)
+    assigned = working.submission.assigned
+    if assigned and step in assigned.given:
+        return _given(working, step, printed, assigned)
+    right = working.recompute(step)
     if printed is None:
         if right is not None:
             working.known[step] = right
         return None
-    printed = _fit(step, printed, right)
+    printed = _fit(step, printed, right, _confused(working, step, printed))
     hidden = working.hidden(step, printed.values.shape)
     judged = StepMark(step, printed, right, hidden)
     if right is not None and judged.wrong.any():
         judged = StepMark(step, printed, _best(working, judged, right), hidden)
     working.keep(step, _carry(judged), judged.given, printed.units)
     return judged
+
+
+def _given(
+    working: Working, step: str, printed: Printed | None, assigned: Assigned
+) -> StepMark | None:
+    """A step that the sheet gives: compared with the exercise, whose numbers are gone on with."""
+    right = Band.around(assigned.given[step])
+    units = np.where(right.value == right.value.round(), 0.0, 10.0**-_SHEET_PLACES)
+    working.keep(step, Band.around(right.value, units / 2), ~np.isnan(right.value), units)
+    if printed is None:
+        return None
+    rows, columns = printed.values.shape
+    if rows > right.shape[0] or columns != right.shape[1]:
+        raise ShapeError(
+            f"{step} is {size_of(printed.values.shape)}, but the exercise gives "
+            f"{size_of(right.shape)}; restore what the sheet gave"
+        )
+    return StepMark(step, _fit(step, printed, right), right, np.zeros(right.shape, bool))
 
 
 def _best(working: Working, judged: StepMark, right: Band) -> Band:
@@ -189,20 +220,41 @@ def _best(working: Working, judged: StepMark, right: Band) -> Band:
     return min((right, *ways), key=lambda way: int((checked & ~way.allows(printed)).sum()))
 
 
-def _fit(step: str, printed: Printed, right: Band | None) -> Printed:
+def _confused(working: Working, step: str, printed: Printed) -> str:
+    """The matrix that was taken for another, where the size of what is printed gives it away."""
+    used = {"output": [("K", "V"), ("Q", "V"), ("embeddings", "V")],
+            "V": [("w_k", "w_v"), ("w_q", "w_v")], "Q": [("w_v", "w_q")],
+            "K": [("w_v", "w_k")]}  # fmt: skip
+    left = working.known.get("weights" if step == "output" else "embeddings")
+    for wrong, right in used.get(step, []):
+        other = working.known.get(wrong)
+        if left is None or other is None or left.shape[1] != other.shape[0]:
+            continue
+        made = left @ other
+        if made.shape == printed.values.shape and made.allows(printed)[~_blank(printed)].all():
+            return f"; these are the numbers with {wrong} in place of {right}"
+    return ""
+
+
+def _blank(printed: Printed) -> NDArray[np.bool_]:
+    return np.isnan(printed.values)
+
+
+def _fit(step: str, printed: Printed, right: Band | None, hint: str = "") -> Printed:
     """Rows that were not given are blank; more rows or other columns are errors."""
     if right is None or printed.values.shape == right.shape:
         return printed
     rows, columns = printed.values.shape
     if rows > right.shape[0] or columns != right.shape[1]:
-        hint = "; the softmax runs over the tokens, one column each" if step == "weights" else ""
+        if step == "weights":
+            hint = "; the softmax runs over the tokens, one column each"
         raise ShapeError(
             f"{step} is {size_of(printed.values.shape)}, but what stands before it gives "
             f"{size_of(right.shape)}{hint}"
         )
     values, units = np.full(right.shape, np.nan), np.zeros(right.shape)
     values[:rows], units[:rows] = printed.values, printed.units
-    return Printed(values, units)
+    return Printed(values, units, printed.unread)
 
 
 def _carry(judged: StepMark) -> Band:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,23 +14,30 @@ from regard.errors import InputError
 from regard.learn.grading.blocks import Unread
 from regard.learn.grading.causes import explain
 from regard.learn.grading.marking import Cell, Mark, StepMark, mark
-from regard.learn.grading.submission import read_submission
+from regard.learn.grading.submission import Assigned, read_submission
 from regard.learn.grading.suspects import Cause
 from regard.learn.text import StyledLine, factor, listed, printable, prose, quoted
 
-COLUMNS = ("file", "verdict", "step", "cell", "given", "right", "cause")
+COLUMNS = ("file", "verdict", "step", "cell", "given", "right", "cause", "checked", "blank")
+SO_FAR = "right so far"  # how a sheet with blanks is counted
 _CODES = {
-    "right": 0, "wrong": 1, "not all read": 1, "nothing filled in": 1, "nothing to check": 2,
-    "unreadable": 2,
+    "right": 0, SO_FAR: 0, "wrong": 1, "not all read": 1, "nothing filled in": 1,
+    "nothing to check": 2, "unreadable": 2,
 }  # fmt: skip
 _TITLES = {
-    "Q": "the queries", "K": "the keys", "V": "the values", "scores": "the scores",
-    "scaled": "the scaling", "masked": "the mask", "weights": "the softmax",
+    "embeddings": "a given number", "w_q": "a given number", "w_k": "a given number",
+    "w_v": "a given number", "Q": "the queries", "K": "the keys", "V": "the values",
+    "scores": "the scores", "scaled": "the scaling", "masked": "the mask", "weights": "the softmax",
     "output": "the weighted sum",
+}  # fmt: skip
+LESSON_STEP = {  # what code calls the same step
+    "Q": "projections", "K": "projections", "V": "projections", "scores": "scores",
+    "scaled": "scaling", "masked": "mask", "weights": "softmax", "output": "weighted sum",
 }  # fmt: skip
 _UNLINKED = (
     "no step in it leads to another; give steps that follow each other, as weights, V and output"
 )
+_BESIDE = ("    given  ", "    right  ")
 _WIDEST_LINE = 64  # of a line that was not read
 _WIDEST_ROW = 10  # cells of a row that still read well beside each other
 
@@ -40,6 +47,14 @@ class Verdict(Protocol):
 
     @property
     def verdict(self) -> str: ...
+
+    @property
+    def is_partial(self) -> bool: ...
+
+
+def counted_as(one: Verdict) -> str:
+    """The verdict; of a sheet that still has blanks "right so far" in place of "right"."""
+    return SO_FAR if one.verdict == "right" and one.is_partial else one.verdict
 
 
 @dataclass(frozen=True)
@@ -62,6 +77,11 @@ class Graded:
         return _CODES[self.verdict]
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it is a sheet of an exercise with blanks left."""
+        return bool(self.mark and self.mark.submission.assigned and self.mark.blank)
+
+    @property
     def unread(self) -> tuple[Unread, ...]:
         """The lines that could not be read."""
         return self.mark.submission.unread if self.mark else ()
@@ -72,16 +92,26 @@ class Graded:
         step = self.mark.first_wrong if self.mark else None
         return next(step.cells()) if step else None
 
+    @property
+    def first_mistake(self) -> tuple[str, str] | None:
+        """Step and kind of cause of what is wrong first, without any number of the file."""
+        if not self.cell or not self.cause:
+            return None
+        is_given = self.cause.kind == "given-changed"
+        return "givens" if is_given else LESSON_STEP[self.cell.step], self.cause.kind
+
     def as_row(self) -> dict[str, str]:
         """One text per name in COLUMNS, empty where there is nothing to say."""
         row = dict.fromkeys(COLUMNS, "") | {"file": self.name, "verdict": self.verdict}
-        row["cause"] = self.cause.text if self.cause else self.problem or _not_read(self.unread)
+        row["cause"] = self.cause.text if self.cause else self.problem or not_read(self.unread)
+        if self.mark:
+            row |= {"checked": str(self.mark.checked), "blank": str(self.mark.blank)}
         if self.mark and self.cell:
             cell = self.cell
             row |= {"step": cell.step, "cell": self.mark.place(cell)}
             row |= {
-                "given": _figure(cell.given, cell.unit),
-                "right": _figure(cell.right, cell.unit),
+                "given": figure(cell.given, cell.unit),
+                "right": figure(cell.right, cell.unit),
             }
         return row
 
@@ -90,6 +120,8 @@ class Graded:
         document: dict[str, Any] = {"file": self.name, "verdict": self.verdict}
         if self.mark is None:
             return document | {"problem": self.problem}
+        if assigned := self.mark.submission.assigned:
+            document |= {"sheet": assigned.name, "seed": assigned.seed}
         document |= {"checked": self.mark.checked, "blank": self.mark.blank}
         document["not_read"] = [asdict(unread) for unread in self.unread]
         document["steps"] = {step.step: _step_dict(step) for step in self.mark.steps}
@@ -105,7 +137,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None  # −∞, which JSON does not have
 
 
-def _not_read(unread: Sequence[Unread]) -> str:
+def not_read(unread: Sequence[Unread]) -> str:
     """line 7 not read: 'as in the picture: 0.42' and 2 more; empty where all was read."""
     if not unread:
         return ""
@@ -118,17 +150,21 @@ def _step_dict(step: StepMark) -> dict[str, int]:
     return {"checked": checked, "wrong": wrong, "blank": step.blank}
 
 
-def grade_file(path: Path) -> Graded:
-    """Grade one file; one that cannot be read or judged comes back with its problem."""
+def grade_file(path: Path, assigned: Assigned | None = None) -> Graded:
+    """Grade one file; one that cannot be read or judged comes back with its problem.
+
+    `assigned` is the exercise of its sheet: what that gives must stand there unchanged, and a file
+    with nothing else is not right yet.
+    """
     name = printable(str(path))
     try:
-        judged = mark(read_submission(path))
+        judged = mark(replace(read_submission(path), assigned=assigned))
     except InputError as error:
         return Graded(name, problem=str(error).removeprefix(f"{name}: "))
     return Graded(name, judged, explain(judged))
 
 
-def _figure(value: float, unit: float) -> str:
+def figure(value: float, unit: float) -> str:
     """As precise as the number it stands beside; up to four decimals beside an exact one."""
     if math.isinf(value):
         return "−∞"
@@ -142,19 +178,26 @@ def full(graded: Graded) -> list[StyledLine]:
     judged = graded.mark
     if judged is None:
         return [[(f"{graded.name}: {graded.problem}", "")]]
-    lines: list[StyledLine] = [[(graded.name, "bold")], []]
-    taken = [step.step for step in judged.steps if step.right is None]
-    lines += [[(f"    taken as given: {listed(taken)}", "dim")]] if taken else []
-    lines += [_step_line(judged, step) for step in judged.steps if step.right is not None]
+    lines: list[StyledLine] = [[(graded.name, "bold")]]
+    if assigned := judged.submission.assigned:
+        lines.append([(f"    {assigned.name}, seed {assigned.seed}", "dim")])
+    lines.append([])
+    filled = judged.submission.filled
+    taken = [s for s in judged.steps if s.right is None or (s.step in filled and not s.wrong.any())]
+    names = [step.step for step in taken]
+    lines += [[(f"    taken as given: {listed(names)}", "dim")]] if taken else []
+    shown = [step for step in judged.steps if step.step not in names]
+    width = max([9, *(len(step.step) + 1 for step in shown)])
+    lines += [_step_line(judged, step, width) for step in shown]
     lines.append([])
     if graded.cell and graded.cause and judged.first_wrong:
         lines += _finding(judged, judged.first_wrong, graded.cell, graded.cause)
     else:
         lines += prose(_closing(judged))
-    return lines + _unread_lines(graded.unread)
+    return lines + unread_lines(graded.unread)
 
 
-def _unread_lines(unread: Sequence[Unread]) -> list[StyledLine]:
+def unread_lines(unread: Sequence[Unread]) -> list[StyledLine]:
     """Every line that was not read, with its number."""
     if not unread:
         return []
@@ -170,8 +213,8 @@ def _cut(text: str) -> str:
 def _closing(judged: Mark) -> str:
     if judged.verdict == "not all read":
         return (
-            f"Not all read: {_count(judged.checked)} checked and right, but the lines below have "
-            "numbers, or should have, and were not understood. Write rows as The = [0.42 0.58]."
+            f"Not all read: {_count(judged.checked)} checked and right, but what is listed below "
+            "was not understood. Write numbers as 0.42 or 1/2, rows as The = [0.42 0.58]."
         )
     if judged.verdict == "right" and not judged.blank:
         return f"All right: {_count(judged.checked)} checked."
@@ -186,15 +229,16 @@ def _count(cells: int) -> str:
     return f"{cells} cell{'s' * (cells != 1)}"
 
 
-def _step_line(judged: Mark, step: StepMark) -> StyledLine:
+def _step_line(judged: Mark, step: StepMark, width: int) -> StyledLine:
     checked, wrong = int(step.checked.sum()), int(step.wrong.sum())
     sign, style = ("✗", "bold red") if wrong else ("✓", "green") if checked else ("–", "dim")
     counts = f"{wrong} of {checked} wrong" if wrong else f"{checked} right" if checked else ""
     blank = f"{step.blank} blank" if step.blank else ""
-    said = ", ".join(part for part in (counts, blank) if part)
+    unread = f"{step.printed.unread} not read" if step.printed.unread else ""
+    said = ", ".join(part for part in (counts, blank, unread) if part)
     return [
         (f"  {sign} ", style),
-        (f"{step.step:<9}", "bold" if wrong else ""),
+        (f"{step.step:<{width}}", "bold" if wrong else ""),
         (f"{said:<26}", ""),
         (_rule(judged, step.step), "dim"),
     ]
@@ -207,18 +251,21 @@ def _rule(judged: Mark, step: str) -> str:
         "masked": "scaled, −∞ for keys after the query",
         "weights": "softmax along each row" + (", causal" if judged.causal else ""),
         "output": "weights · V",
+        **dict.fromkeys(judged.submission.filled, "as the exercise gives it"),
     }.get(step, f"embeddings · w_{step.lower()}")
 
 
 def _finding(judged: Mark, step: StepMark, cell: Cell, cause: Cause) -> list[StyledLine]:
     where = f"Wrong first at {_TITLES[step.step]} ({step.step}): {judged.place(cell)}"
-    right, working = _figure(cell.right, cell.unit), spelt_out(judged, cell)
+    is_given = step.step in judged.submission.filled
+    right, working = figure(cell.right, cell.unit), "" if is_given else spelt_out(judged, cell)
+    named = ("    given         ", "    the exercise  ") if is_given else _BESIDE
     return [
         [(where, "bold")],
         [],
-        [("    given  ", "dim"), (_figure(cell.given, cell.unit), "red")],
-        [("    right  ", "dim"), (right, "green"), (f"  {working}" if working else "", "dim")],
-        *_whole_row(judged, step, cell),
+        [(named[0], "dim"), (figure(cell.given, cell.unit), "red")],
+        [(named[1], "dim"), (right, "green"), (f"  {working}" if working else "", "dim")],
+        *([] if is_given else _whole_row(judged, step, cell)),
         [],
         [("Cause: ", "bold"), (f"{cause.text}.", "")],
         *prose(cause.note),
@@ -228,6 +275,8 @@ def _finding(judged: Mark, step: StepMark, cell: Cell, cause: Cause) -> list[Sty
 
 def _follow_up(judged: Mark, step: StepMark) -> str:
     """What became of the steps after the first wrong one, each judged by what stands before it."""
+    if step.step in judged.submission.filled:
+        return ""
     later = judged.steps[judged.steps.index(step) + 1 :]
     wrong = [other.step for other in later if other.wrong.any()]
     if wrong:
@@ -240,8 +289,8 @@ def _whole_row(judged: Mark, step: StepMark, cell: Cell) -> list[StyledLine]:
     width = step.printed.values.shape[1]
     if step.right is None or not 1 < width <= _WIDEST_ROW:
         return []
-    given = [_figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.printed.values)]
-    right = [_figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.right.value)]
+    given = [figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.printed.values)]
+    right = [figure(v, u) if v == v else "?" for v, u in _row(step, cell, step.right.value)]
     wide = max(map(len, given + right))
     lines: list[StyledLine] = [[], [(f"    the row of {judged.token(cell.row)}", "dim")]]
     for name, texts in (("given", given), ("right", right)):
@@ -283,7 +332,7 @@ def _factors(step: str, known: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _shown(value: float) -> str:
-    return factor(_figure(float(np.round(value, 4)) + 0.0, 0.0))
+    return factor(figure(float(np.round(value, 4)) + 0.0, 0.0))
 
 
 def one_line(graded: Graded, name_width: int) -> StyledLine:
@@ -292,18 +341,21 @@ def one_line(graded: Graded, name_width: int) -> StyledLine:
     style = {0: "green", 1: "red", 2: "yellow"}[graded.exit_code]
     problem = _UNLINKED if graded.verdict == "nothing to check" else graded.problem
     if graded.verdict == "not all read":
-        problem = _not_read(graded.unread)
+        problem = not_read(graded.unread)
     detail = f": {problem}" if problem else ""
     if row["step"]:
-        numbers = f"given {row['given']}, right {row['right']}"
+        is_given = row["step"] in (graded.mark.submission.filled if graded.mark else ())
+        beside = "the exercise has" if is_given else "right"
+        numbers = f"given {row['given']}, {beside} {row['right']}"
         detail = f" at {row['step']}: {row['cell']}, {numbers}; {row['cause']}"
     elif graded.mark and graded.mark.checked and not problem:
         blank = f", {graded.mark.blank} blank" if graded.mark.blank else ""
         detail = f"  {_count(graded.mark.checked)} checked{blank}"
-    return [(f"{row['file']:<{name_width}}  ", ""), (graded.verdict, style), (detail, "")]
+    said = counted_as(graded)
+    return [(f"{row['file']:<{name_width}}  ", ""), (said, style), (detail, "")]
 
 
 def tally(results: Sequence[Verdict]) -> str:
     """How many of each verdict: 2 right, 1 wrong."""
-    counts = {verdict: sum(g.verdict == verdict for g in results) for verdict in _CODES}
+    counts = {verdict: sum(counted_as(g) == verdict for g in results) for verdict in _CODES}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

@@ -30,17 +30,31 @@ from regard.learn.text import listed, printable, quoted
 _COLUMNS_ARE_TOKENS = ("scores", "scaled", "masked", "weights")
 _MAY_BE_HIDDEN = ("scores", "scaled", "masked")  # −∞, before the softmax
 _MAX_MIB = 1
+_NUMBERED = re.compile(r"(?:[^\W\d_]|row|token)[ _]?\{?([0-9]{1,3})\}?")  # q_1, x2, row 3
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class Printed:
     """A matrix as printed: NaN where a cell was left blank, and one unit in the last place.
 
-    A unit of 0 is an exact number: a fraction, or a whole number among whole numbers.
+    A unit of 0 is an exact number: a fraction, or a whole number among whole numbers. `unread`
+    cells are NaN, too: something stands there, but no number.
     """
 
     values: Array
     units: Array
+    unread: int = 0
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
+class Assigned:
+    """The exercise a sheet is about: what it gives, and what it asks for."""
+
+    name: str  # exercise, or step softmax
+    seed: int
+    given: dict[str, Array]
+    asked: dict[str, tuple[int, int]]  # the sizes of its steps
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
@@ -52,6 +66,12 @@ class Submission:
     d_k: int | None = None
     causal: bool = False
     unread: tuple[Unread, ...] = ()
+    assigned: Assigned | None = None  # of a sheet that `regard learn --exercise` made
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """Steps that were filled in on the sheet, before anyone worked on it."""
+        return tuple(self.assigned.given) if self.assigned else ()
 
 
 def read_submission(path: Path) -> Submission:
@@ -67,15 +87,21 @@ def parse_submission(text: str, *, as_json: bool = False) -> Submission:
     """Read a text; one that starts with { is JSON whatever `as_json` says."""
     draft = read_draft(text, as_json=as_json)
     finder = _Finder.of(draft.tokens, draft.blocks)
-    steps = {}
+    steps, unread = {}, draft.unread
     for step in STEPS:
         blocks = [block for block in draft.blocks if block.step == step]
         if blocks and not _has_gap(draft, step, len(finder.tokens)):
-            steps[step] = _Matrix(step, blocks, finder).printed()
+            matrix = _Matrix(step, blocks, finder)
+            steps[step] = matrix.printed()
+            unread = [*unread, *matrix.unread]
     if draft.d_k is not None and not re.fullmatch(r"[1-9]\d{0,5}", draft.d_k):
         raise InputError(f"d_k must be a whole number of 1 or more; got {quoted(draft.d_k)}")
     d_k = int(draft.d_k) if draft.d_k else None
-    return Submission(finder.tokens, steps, d_k, draft.causal, tuple(draft.unread))
+    return Submission(finder.tokens, steps, d_k, draft.causal, tuple(sorted(unread, key=_line)))
+
+
+def _line(unread: Unread) -> int:
+    return unread.line
 
 
 def _has_gap(draft: Draft, step: str, tokens: int) -> bool:
@@ -130,7 +156,9 @@ class _Finder:
             ]
             if found:
                 return next((i for i in found if i not in taken), found[-1])
-        return None
+        number = _NUMBERED.fullmatch(label.translate(_SUBSCRIPTS))
+        place = int(number[1]) - 1 if number else -1
+        return place if 0 <= place < len(self.tokens) else None
 
 
 class _Matrix:
@@ -138,9 +166,12 @@ class _Matrix:
 
     def __init__(self, step: str, blocks: Sequence[Block], finder: _Finder) -> None:
         self.step, self.finder = step, finder
+        self.unread: list[Unread] = []
         rows = [row for block in blocks for row in block.rows]
+        self.lines = [line for block in blocks for line in block.lines or [0] * len(block.rows)]
         self.labels = [printable(label) if label else None for label, _ in rows]
         self.cells = [self._numbers(i, texts) for i, (_, texts) in enumerate(rows)]
+        self._join_repeated()
         self.headings = blocks[0].columns
         lengths = [len(row) for row in self.cells if row]
         self.width = max(lengths, default=0)
@@ -150,13 +181,59 @@ class _Matrix:
 
     def _numbers(self, index: int, texts: Sequence[str]) -> list[tuple[float, float]]:
         try:
-            cells = [read_number(text) for text in texts]
+            cells = [self._number(self.lines[index], text) for text in texts]
             if self.step not in _MAY_BE_HIDDEN and any(np.isinf(value) for value, _ in cells):
                 raise InputError("−∞ is not a number to grade; a mask puts it into masked scores")
             return cells
         except InputError as error:
             row = self.labels[index] or f"row {index + 1}"
             raise InputError(f"{self.step}, {row}: {error}") from None
+
+    def _number(self, line: int, text: str) -> tuple[float, float]:
+        """A cell; one that is no number is blank and noted, where a line can be named."""
+        try:
+            return read_number(text)
+        except InputError:
+            if not line:
+                raise
+            self.unread.append(Unread(line, self.step, text))
+            return np.nan, 0.0
+
+    def _join_repeated(self) -> None:
+        """Rows of a matrix that are written out again below it; where they differ, an error."""
+        first = next((i for i, label in enumerate(self.labels) if label), len(self.labels))
+        tokens = 0 if self.step.startswith("w_") else len(self.finder.tokens)
+        whole = first if not tokens else min(first, tokens)  # rows of the matrix above
+        if whole < 2 or (tokens and first % tokens and first > tokens):
+            return
+        kept = list(range(whole))
+        for row in range(whole, len(self.labels)):
+            place = self._repeats(row, whole, tokens)
+            if place is None:
+                kept.append(row)
+                continue
+            self.cells[place] = [
+                mine if mine[0] == mine[0] else again
+                for mine, again in zip(self.cells[place], self.cells[row], strict=True)
+            ]
+        self.labels, self.lines = [self.labels[i] for i in kept], [self.lines[i] for i in kept]
+        self.cells = [self.cells[i] for i in kept]
+
+    def _repeats(self, row: int, whole: int, tokens: int) -> int | None:
+        """The row of the matrix that this one writes out again; None where it is another."""
+        label = self.labels[row]
+        found = self.finder.places([label]) if label and tokens else None
+        places = found or (range(whole) if label else [row % whole])
+        if (found and found[0] >= whole) or (not label and whole < tokens):
+            return None
+        same = [p for p in places if _agree(self.cells[p], self.cells[row])]
+        if not same:
+            name = label or f"row {places[0] + 1}"
+            line = f", line {self.lines[row]}" if self.lines[row] else ""
+            raise InputError(
+                f"{self.step}{line}: {name} differs from the matrix above it; give it once"
+            )
+        return same[0]
 
     def printed(self) -> Printed:
         """The matrix; rows and columns that were not given are blank."""
@@ -170,7 +247,7 @@ class _Matrix:
         for place, row in zip(rows, self.cells, strict=True):
             for column, (value, unit) in zip(columns, row, strict=False):
                 values[place, column], units[place, column] = value, unit
-        return Printed(values, _whole_numbers(units))
+        return Printed(values, whole_numbers(units), len(self.unread))
 
     def _rows(self) -> list[int]:
         positions = list(range(len(self.labels)))
@@ -185,9 +262,14 @@ class _Matrix:
                 f"{self.step} has a row {quoted(str(strange))}, which is not a token; "
                 f"they are {listed(self.finder.tokens)}"
             )
-        if len(set(places)) < len(places):
-            twice = next(place for place in places if places.count(place) > 1)
-            raise InputError(f"{self.step} has the row of {self.finder.tokens[twice]} twice")
+        for row, place in enumerate(places):
+            before = places.index(place)
+            if before < row and not _agree(self.cells[before], self.cells[row]):
+                line = f" (line {self.lines[row]})" if self.lines[row] else ""
+                raise InputError(
+                    f"{self.step} has the row of {self.finder.tokens[place]} twice, and the "
+                    f"second{line} differs"
+                )
         return places
 
     def _columns(self) -> list[int]:
@@ -199,7 +281,15 @@ class _Matrix:
         return list(range(self.width))
 
 
-def _whole_numbers(units: Array) -> Array:
+def _agree(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> bool:
+    """Whether two rows are the same, each as precise as it was printed; blanks agree."""
+    return len(one) == len(other) and all(
+        np.isnan([a, b]).any() or abs(a - b) <= np.nan_to_num([mine, yours]).max() + 1e-9
+        for (a, mine), (b, yours) in zip(one, other, strict=True)
+    )
+
+
+def whole_numbers(units: Array) -> Array:
     """A whole number is as fine as the decimals of its row, else of its matrix; else exact."""
     decimals = np.where(units > 0, units, np.inf)
     row = np.broadcast_to(decimals.min(axis=1, keepdims=True, initial=np.inf), units.shape)

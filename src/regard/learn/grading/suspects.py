@@ -188,6 +188,10 @@ def _weights(mark: Mark, _: str) -> Iterator[Suspect]:
     yield from _visibility(mark, known.get("scaled", scaled), right)
     text = "softmax over the columns; it runs along each row, over the keys"
     yield Suspect(Cause("softmax-over-columns", text), scaled.softmax(axis=0))
+    text = "softmax over the whole matrix; it runs along each row, and each row sums to 1"
+    yield Suspect(Cause("softmax-over-all", text), scaled.softmax_over_all())
+    cause = Cause("base-2", "powers of 2 instead of e")
+    yield Suspect(cause, (scaled * float(np.log(2))).softmax())
     for name in ("Q", "K", "V"):
         if name in known:
             text = f"softmax over the dimensions of {name}; it runs over the tokens"

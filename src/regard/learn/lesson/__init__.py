@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from regard.learn.lesson.make import Lesson, Options, make_lesson
+from regard.learn.lesson.make import NOTES_SENTENCE, Lesson, Options, make_lesson
 
-__all__ = ["Lesson", "Options", "make_lesson"]
+__all__ = ["NOTES_SENTENCE", "Lesson", "Options", "make_lesson"]

@@ -1,25 +1,24 @@
-"""The vector of each word: the notes' own, a file's, or made up; and positions added to them."""
+"""The vector of each word: a vocabulary's, a file's, or made up; and positions added to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.errors import InputError, ShapeError
-from regard.learn.lesson.numbers import as_matrix, as_vector, draws, read_json, seed_of
+from regard.learn.languages import Phrase, listing
+from regard.learn.lesson import vocabulary
+from regard.learn.lesson.numbers import as_matrix, as_vector, read_json
+from regard.learn.lesson.vocabulary import Vocabulary
 from regard.learn.steps import Array
 from regard.learn.text import listed, printable
 
 WIDTH = 4
-NOTES: dict[str, tuple[float, ...]] = {
-    "the": (1.0, 0.0, 1.0, 0.0),
-    "cat": (0.0, 1.0, 0.0, 1.0),
-    "sat": (1.0, 1.0, 1.0, 1.0),
-}
+_NAMED = 12  # made-up words before the rest is left out
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Embedding:
     words: Array
     positions: Array | None
     made_up: tuple[str, ...]  # words whose vectors mean nothing
-    source: str
+    source: Phrase
+    names: tuple[str, ...] | None = None  # of the dimensions, where they have names
 
     @property
     def x(self) -> Array:
@@ -42,34 +42,45 @@ class Embedding:
         return int(self.words.shape[1])
 
 
-def embed(tokens: Sequence[str], *, file: Path | None = None, positions: bool = False) -> Embedding:
+def embed(
+    tokens: Sequence[str],
+    *,
+    file: Path | None = None,
+    vectors: str = "notes",
+    positions: bool = False,
+) -> Embedding:
     """Look each token up; with `positions`, add the sinusoids of its place."""
-    if file is None:
-        words, invented, source = _from_notes(tokens)
-    else:
-        words, invented, source = _from_file(tokens, file), (), f"from {printable(file.name)}"
-    added = sinusoids(len(tokens), words.shape[1]) if positions else None
-    return Embedding(words, added, invented, source)
+    found = _found(tokens, file, vectors)
+    return replace(found, positions=sinusoids(*found.words.shape)) if positions else found
+
+
+def _found(tokens: Sequence[str], file: Path | None, vectors: str) -> Embedding:
+    if file is not None:
+        source = Phrase("origins.file", {"file": printable(file.name)})
+        return Embedding(_from_file(tokens, file), None, (), source)
+    given = vocabulary.vocabulary(vectors)
+    words = np.stack([given.vector(t) for t in tokens])
+    invented = tuple(dict.fromkeys(t for t in tokens if t not in given))
+    return Embedding(words, None, invented, _source(given, tokens, invented), given.names)
+
+
+def _source(given: Vocabulary, tokens: Sequence[str], invented: Sequence[str]) -> Phrase:
+    """Of the words that have vectors, and those that were given one."""
+    if not invented:
+        return given.source
+    words = listing([printable(t) for t in invented])
+    known = [printable(t) for t in dict.fromkeys(tokens) if t in given]
+    if not known:
+        return Phrase("origins.made_up", {"words": words})
+    if given.name == "notes":
+        both = {"known": listing(known), "words": words}
+        return Phrase("origins.notes_and_made_up", both)
+    return Phrase("vectors.with_made_up", {"source": given.source, "words": words})
 
 
 def made_up(word: str, width: int = WIDTH) -> Array:
     """A vector drawn from a hash of the word: always the same, and without any meaning."""
-    return draws([seed_of(word)], (width,), decimals=1)
-
-
-def _from_notes(tokens: Sequence[str]) -> tuple[Array, tuple[str, ...], str]:
-    rows = [np.array(NOTES[t.lower()]) if t.lower() in NOTES else made_up(t) for t in tokens]
-    invented = tuple(dict.fromkeys(t for t in tokens if t.lower() not in NOTES))
-    known = tuple(dict.fromkeys(t for t in tokens if t.lower() in NOTES))
-    if not invented:
-        return np.stack(rows), invented, "the notes' own"
-    begin = f"{listed([printable(t) for t in known])} from the notes; " if known else ""
-    words = listed([printable(t) for t in invented])
-    return (
-        np.stack(rows),
-        invented,
-        f"{begin}{words} made up (from a hash of the word; they mean nothing)",
-    )
+    return vocabulary.made_up(word, width)
 
 
 def _from_file(tokens: Sequence[str], file: Path) -> Array:

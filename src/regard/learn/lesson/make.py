@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,12 @@ import numpy as np
 
 from regard.display import as_html
 from regard.errors import InputError, ShapeError
+from regard.learn.languages import Language, language
+from regard.learn.lesson import vocabulary
 from regard.learn.lesson.block import Block, run_block
+from regard.learn.lesson.by_hand import projections_by_hand
 from regard.learn.lesson.embeddings import Embedding, embed
+from regard.learn.lesson.next_word import NextWord, check_temperature, next_word, vocabulary_of
 from regard.learn.lesson.projections import (
     Projections,
     identity_projections,
@@ -25,6 +29,8 @@ from regard.learn.steps import Array, Head, attend
 from regard.learn.text import quoted
 from regard.mask import Causal
 
+NOTES_SENTENCE = ("the", "cat", "sat")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -33,6 +39,7 @@ class Options:
     sentence: str
     token: str | None = None
     projections: str = "identity"
+    vectors: str = "notes"  # notes, features or smollm2: the words that have vectors
     embeddings: Path | None = None
     d_k: int | None = None
     d_v: int | None = None
@@ -41,6 +48,9 @@ class Options:
     causal: bool = False
     positions: bool = False
     block: bool = False
+    next: bool = False  # with the block, whose last row it starts from
+    temperature: float = 1.0
+    language: str | None = None  # the terminal's is English, a page's the browser's
 
     def as_dict(self) -> dict[str, Any]:
         """The same, for JSON."""
@@ -60,25 +70,45 @@ class Lesson:
     concat: Array  # (tokens, heads · d_v): the heads' outputs side by side
     output: Array  # concat @ w_o, or concat itself where there is no w_o
     block: Block | None
+    next: NextWord | None = None
 
     _repr_html_ = as_html
+
+    @property
+    def say(self) -> Language:
+        """The language that was asked for; English without one."""
+        return language(self.options.language or "en")
 
     @property
     def is_notes_example(self) -> bool:
         """Whether these are the numbers the notes work with."""
         asked = self.options
-        plain = asked.projections == "identity" and asked.embeddings is None and asked.scaled
+        own = asked.embeddings is None and asked.vectors == "notes"
+        plain = asked.projections == "identity" and own and asked.scaled
         words = tuple(token.lower() for token in self.sentence.tokens)
         shape = (self.projections.sizes.heads, self.heads[0].w_k.shape[1], self.output.shape[1])
         return (
             plain
             and not (asked.causal or asked.positions)
-            and words == ("the", "cat", "sat")
+            and words == NOTES_SENTENCE
             and shape == (1, 4, 4)
         )
 
+    def names(self, of: str, count: int) -> tuple[str, ...] | None:
+        """Names of the `count` dimensions of x or of the output, where these are features."""
+        given, spec = self.embedding.names, self.options.projections
+        keeps = spec == "by-hand" or (spec == "identity" and len(self.heads) == 1)
+        if given is None or len(given) != count or not (of == "x" or keeps):
+            return None
+        speak = language(self.options.language or "en")
+        return tuple(speak(f"vectors.{name}") for name in given)
+
     def as_dict(self) -> dict[str, Any]:
-        """Every intermediate of every head as nested lists; hidden scores are None."""
+        """Every intermediate of every head as nested lists; hidden scores are None.
+
+        Its words are English in every language, as its names are.
+        """
+        say = language("en")
         x, w_o = self.embedding, self.projections.w_o
         return {
             "tokens": list(self.sentence.tokens),
@@ -86,25 +116,32 @@ class Lesson:
             "row": self.sentence.focus,
             "options": self.options.as_dict(),
             "embeddings": {
-                "source": x.source,
+                "source": say(x.source),
+                "names": None if x.names is None else list(x.names),
                 "made_up": list(x.made_up),
                 "words": x.words.tolist(),
                 "positions": None if x.positions is None else x.positions.tolist(),
                 "x": x.x.tolist(),
             },
-            "projections": self.projections.source,
+            "projections": say(self.projections.source),
             "heads": [head.as_dict() for head in self.heads],
             "concat": self.concat.tolist(),
             "w_o": None if w_o is None else w_o.tolist(),
             "output": self.output.tolist(),
             "block": None if self.block is None else self.block.as_dict(),
+            "next": None if self.next is None else self.next.as_dict(),
         }
 
 
 def make_lesson(options: Options) -> Lesson:
     """Work the whole lesson out."""
+    if options.language is not None:
+        language(options.language)  # an unknown one is refused before anything is computed
+    check_temperature(options.temperature)
     sentence = read_sentence(options.sentence, options.token)
-    embedding = embed(sentence.tokens, file=options.embeddings, positions=options.positions)
+    embedding = _embedding(options, sentence)
+    if options.token is None:
+        sentence = replace(sentence, focus=_first(embedding.words))
     projections = _projections(options, embedding.width)
     mask = Causal() if options.causal else None
     heads = tuple(
@@ -113,17 +150,53 @@ def make_lesson(options: Options) -> Lesson:
     )
     concat = np.concatenate([head.context for head in heads], axis=1)
     output = concat if projections.w_o is None else concat @ projections.w_o
-    block = _block(embedding.x, output, projections.seed) if options.block else None
-    return Lesson(options, sentence, embedding, projections, heads, concat, output, block)
+    with_block = options.block or options.next
+    block = _block(embedding.x, output, projections.seed) if with_block else None
+    following = _next(options, sentence, embedding, block)
+    return Lesson(
+        options, sentence, embedding, projections, heads, concat, output, block, following
+    )
+
+
+def _next(
+    options: Options, sentence: Sentence, embedding: Embedding, block: Block | None
+) -> NextWord | None:
+    """After the last token, out of the block's last row."""
+    if block is None or not options.next:
+        return None
+    known = {} if options.embeddings else vocabulary.vocabulary(options.vectors).words
+    words, rows = vocabulary_of(sentence.tokens, embedding.words, known)
+    return next_word(block.output[-1], words, rows, temperature=options.temperature)
+
+
+def _embedding(options: Options, sentence: Sentence) -> Embedding:
+    if options.embeddings is not None and options.vectors != "notes":
+        raise InputError(
+            f"--vectors {quoted(options.vectors)} and --embeddings both give the words' vectors; "
+            "leave one of them out"
+        )
+    return embed(
+        sentence.tokens,
+        file=options.embeddings,
+        vectors=options.vectors,
+        positions=options.positions,
+    )
+
+
+def _first(words: Array) -> int:
+    """The first token whose vector is not zero throughout: a row of zeros shows nothing."""
+    return int(words.any(axis=1).argmax())
 
 
 def _projections(options: Options, width: int) -> Projections:
     spec, seed = options.projections, seed_in(options.projections)
+    if spec == "by-hand":
+        return _by_hand(options)
     if spec != "identity" and seed is None:
         return _from_file(options, width)
     sizes = settle(width, heads=options.heads, d_k=options.d_k, d_v=options.d_v)
     # The notes' single head has no w_o; several heads do, and a residual needs x's own width.
-    w_o = sizes.heads > 1 or (options.block and sizes.d_v != width)
+    w_o = sizes.heads > 1 or ((options.block or options.next) and sizes.d_v != width)
     if seed is None:
         return identity_projections(sizes, w_o=w_o)
     return random_projections(sizes, seed, w_o=w_o)
@@ -134,15 +207,29 @@ def _from_file(options: Options, width: int) -> Projections:
     if path.suffix != ".json" and not path.is_file():
         raise InputError(
             f"--projections {quoted(options.projections)} is not known; give identity, "
-            "random:SEED (as random:7) or a file (as projections.json)"
+            "random:SEED (as random:7), by-hand or a file (as projections.json)"
         )
     given = read_projections(path, width)
-    for name in ("heads", "d_k", "d_v"):
-        asked, has = getattr(options, name), getattr(given.sizes, name)
-        if asked not in (None, has):
-            option = f"--{name.replace('_', '-')}"
-            raise ShapeError(f"{option} {asked}: the file has {has}; leave {option} out")
+    _check_sizes(options, given, "the file has")
     return given
+
+
+def _by_hand(options: Options) -> Projections:
+    if options.vectors != "features":
+        raise InputError(
+            "--projections by-hand works on the hand-made features; give --vectors features with it"
+        )
+    given = projections_by_hand()
+    _check_sizes(options, given, "the projections made by hand have")
+    return given
+
+
+def _check_sizes(options: Options, given: Projections, has: str) -> None:
+    for name in ("heads", "d_k", "d_v"):
+        asked, own = getattr(options, name), getattr(given.sizes, name)
+        if asked not in (None, own):
+            option = f"--{name.replace('_', '-')}"
+            raise ShapeError(f"{option} {asked}: {has} {own}; leave {option} out")
 
 
 def _block(x: Array, output: Array, seed: int) -> Block:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import InputError, ShapeError
+from regard.learn.languages import Phrase
 from regard.learn.lesson.numbers import draws
 from regard.learn.steps import Array
 from regard.learn.text import quoted
@@ -42,11 +43,11 @@ class Triple:
 
 @dataclass(frozen=True)
 class Projections:
-    """All heads' projections, w_o where there is one, and where they come from, in words."""
+    """All heads' projections, w_o where there is one, and a sentence on where they come from."""
 
     heads: tuple[Triple, ...]
     w_o: Array | None  # (heads · d_v, width)
-    source: str
+    source: Phrase
     seed: int = 0  # for what is made up after them
 
     @property
@@ -83,11 +84,16 @@ def _check(option: str, given: int, most: int) -> None:
 
 
 def identity_projections(sizes: Sizes, *, w_o: bool) -> Projections:
-    """Each head passes its own share of the dimensions through unchanged."""
+    """Each head passes its own share of the dimensions through unchanged.
+
+    The second half of several heads ask one dimension further than they are found by: where both
+    halves of every vector are equal, as in the notes, the heads would otherwise be equal too.
+    """
     triples = []
     for h in range(sizes.heads):
-        look = _window(sizes.width, sizes.d_k, h)
-        triples.append(Triple(look, look, _window(sizes.width, sizes.d_v, h)))
+        found_by = _window(sizes.width, sizes.d_k, h)
+        asks = _window(sizes.width, sizes.d_k, h, shift=int(2 * h >= sizes.heads > 1))
+        triples.append(Triple(asks, found_by, _window(sizes.width, sizes.d_v, h)))
     out = np.eye(sizes.concat, sizes.width) if w_o else None
     return Projections(tuple(triples), out, _identity_words(sizes, w_o))
 
@@ -104,8 +110,8 @@ def random_projections(sizes: Sizes, seed: int, *, w_o: bool) -> Projections:
         for h in range(sizes.heads)
     )
     out = draw(0, 4, sizes.concat, w) if w_o else None
-    names = "w_q, w_k, w_v" + (" and w_o" if w_o else "")
-    return Projections(triples, out, f"{names} are random numbers (seed {seed}), not learned", seed)
+    name = "origins.random_mixed" if w_o else "origins.random"
+    return Projections(triples, out, Phrase(name, {"seed": seed}), seed)
 
 
 def seed_in(spec: str) -> int | None:
@@ -117,34 +123,37 @@ def seed_in(spec: str) -> int | None:
     return int(spec.removeprefix("random:"))
 
 
-def _window(width: int, d: int, head: int) -> Array:
+def _window(width: int, d: int, head: int, *, shift: int = 0) -> Array:
     """(width, d): head h passes d dimensions from h·d on; a rectangular identity for one head."""
     w = np.zeros((width, d))
     for column in range(min(d, width)):
-        w[(head * d + column) % width, column] = 1.0
+        w[(head * d + column + shift) % width, column] = 1.0
     return w
 
 
-def _identity_words(sizes: Sizes, w_o: bool) -> str:
+def _identity_words(sizes: Sizes, w_o: bool) -> Phrase:
     """What 'the identity' means for these sizes, honestly."""
     equal = sizes.heads > 1 and sizes.concat == sizes.heads * sizes.d_k == sizes.width
     if equal:
-        return "identity: each head passes its own dimensions through, and w_o is the identity"
+        return Phrase("origins.identity_heads")
     if sizes.heads == 1 and sizes.d_k == sizes.d_v == sizes.width:
-        return "w_q = w_k = w_v = identity"
-    parts = [
-        f"{name} is {sizes.width} × {d}, {_fate(sizes.width, d)}"
-        for name, d in (("w_q = w_k", sizes.d_k), ("w_v", sizes.d_v))
-    ]
-    if w_o:
-        parts.append(f"w_o is {sizes.concat} × {sizes.width}, {_fate(sizes.concat, sizes.width)}")
-    return "identity where the sizes allow it: " + "; ".join(parts)
+        return Phrase("origins.identity")
+    parts = {
+        "look": _fate("w_q = w_k", sizes.width, sizes.d_k),
+        "give": _fate("w_v", sizes.width, sizes.d_v),
+    }
+    if not w_o:
+        return Phrase("origins.identity_sizes", parts)
+    mix = _fate("w_o", sizes.concat, sizes.width)
+    several = "origins.identity_sizes_heads" if sizes.heads > 1 else "origins.identity_sizes_mixed"
+    return Phrase(several, {**parts, "mix": mix})
 
 
-def _fate(rows: int, columns: int) -> str:
+def _fate(name: str, rows: int, columns: int) -> Phrase:
+    sizes = {"name": name, "rows": rows, "columns": columns}
     if rows == columns:
-        return "the identity"
-    return "which cuts dimensions off" if columns < rows else "padded with zeros"
+        return Phrase("origins.is_identity", sizes)
+    return Phrase("origins.is_cut" if columns < rows else "origins.is_padded", sizes)
 
 
 def is_identity(w: Array) -> bool:

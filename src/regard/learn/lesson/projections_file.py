@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError, ShapeError
+from regard.learn.languages import Phrase
 from regard.learn.lesson.numbers import as_matrix, read_json
 from regard.learn.lesson.projections import Projections, Triple
 from regard.learn.steps import Array
@@ -25,7 +26,8 @@ def read_projections(path: Path, width: int) -> Projections:
         _check(triple, triples[0], width, where, f"head {h + 1}: " if len(triples) > 1 else "")
     w_o = as_matrix(given["w_o"], f"{where}: w_o") if given.get("w_o") is not None else None
     _check_output(w_o, triples, where)
-    return Projections(triples, w_o, f"projections from {printable(path.name)}")
+    source = Phrase("origins.projections_file", {"file": printable(path.name)})
+    return Projections(triples, w_o, source)
 
 
 def _heads(given: dict[str, Any], where: str) -> tuple[Triple, ...]:

@@ -168,7 +168,7 @@ BEFORE: Final[tuple[Mistake, ...]] = (
         "heads split without permuting",
         "heads are split by a reshape alone, so they mix tokens",
         "reshape to (batch, tokens, heads, d), then swap tokens and heads",
-        split=["unpermuted", "swapped"],
+        split=["unpermuted", "swapped", *(f"unpermuted {one}" for one in ("q", "k", "v", "qk"))],
     ),
     mistake(
         "heads",
@@ -192,6 +192,13 @@ BEFORE: Final[tuple[Mistake, ...]] = (
         "all features form one head",
         "split the features into heads",
         split="whole",
+    ),
+    mistake(
+        "heads",
+        "one head for all",
+        "every head works with the features of the first",
+        "head h has features of its own: those from h·d to (h + 1)·d",
+        split=["first qkv", "first v", "first k", "first q", "first kv", "first qk"],
     ),
     mistake(
         "heads",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from regard.learn.programs import probes
-from regard.learn.programs.entry import Target
+from regard.learn.programs.entry import COMPLETE, Target
 from regard.learn.programs.names import parameter, part, role
 from regard.learn.programs.recipe import Array
 
@@ -102,12 +103,18 @@ def prepared(thing: Any, kind: str) -> Weights:
     else:
         state = [
             (name, value, False)
-            for name, value in vars(thing).items()
+            for name, value in _held(vars(thing))
             if isinstance(value, np.ndarray) and value.dtype.kind == "f" and parameter(name)
         ]
         for at, (_, value, _) in enumerate(state):
             value[...] = _spread(value.shape, at)
     return _by_role(state)
+
+
+def _held(attributes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """An object's attributes, and what the dictionaries among them hold."""
+    for name, value in attributes.items():
+        yield from value.items() if isinstance(value, dict) else [(name, value)]
 
 
 def of_globals(module: ModuleType) -> Weights:
@@ -150,9 +157,9 @@ def _torch_state(thing: Any) -> list[tuple[str, Array, bool]]:
 
 def _by_role(state: list[tuple[str, Array, bool]]) -> Weights:
     entries = [(part(name), name, value, linear) for name, value, linear in state]
-    matrices = [one for one in entries if one[2].ndim > 1]
+    matrices = [one for one in entries if one[2].ndim > 1 and not one[0].startswith("b_")]
     known = {one[0] for one in matrices}
-    named = {"w_q", "w_k", "w_v"} <= known or "w_qkv" in known
+    named = any(known >= one for one in COMPLETE)
     if not named:
         entries = _in_order(entries)
     found: dict[str, list[Array]] = {}
@@ -161,18 +168,23 @@ def _by_role(state: list[tuple[str, Array, bool]]) -> Weights:
         if not meant:
             continue
         free |= value.ndim == 2 and not linear
-        found.setdefault(meant, []).append(_flat(value, linear))
+        found.setdefault(meant, []).append(_flat(value, linear, meant))
     counts = {len(values) for meant, values in found.items() if meant in ("w_q", "w_k", "w_v")}
     heads = max(counts, default=0)
     joined = {m: v[0] if len(v) == 1 else np.concatenate(v, -1) for m, v in found.items()}
     return Weights(joined, named, free, heads if heads > 1 else 0)
 
 
-def _flat(value: Array, linear: bool) -> Array:
+def _flat(value: Array, linear: bool, meant: str) -> Array:
+    """(in, out), whichever way a matrix or the matrices of all heads are laid out."""
     if linear:
         return value.T
-    if value.ndim == 3:  # (heads, in, d), each head's own
-        return value.transpose(1, 0, 2).reshape(value.shape[1], -1)
+    if value.ndim == 3 and meant == "w_o":  # (heads, d, out)
+        return value.reshape(-1, value.shape[-1])
+    if value.ndim == 3 and value.shape[0] == probes.HEADS:  # (heads, in, d)
+        value = value.transpose(1, 0, 2)
+    if value.ndim == 3 or (value.ndim == 2 and meant.startswith("b_")):  # (in, heads, d)
+        return value.reshape(*value.shape[: value.ndim - 2], -1)
     return value
 
 

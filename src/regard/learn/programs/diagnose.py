@@ -21,6 +21,7 @@ _PAIRED: Final = {
     "output projection missing", "queries and keys swapped", "softmax twice", "not normalised",
     "wrong factor", "mask transposed", "swapped projections", "projection missing", "bias left out",
 }  # fmt: skip
+_UNNAMED: Final = {"not recognised", "raises", "output shape"}
 _NAMES: Final = {
     "Q": ("projections", "queries"), "K": ("projections", "keys"), "V": ("projections", "values"),
     "scores": ("scores", "scores"), "scaled": ("scaling", "scaled scores"),
@@ -52,6 +53,20 @@ class Judged:
 
 
 def judge(seen: Observation) -> Judged:
+    """By the calls whose widths all differ; by those with equal ones where that explains more.
+
+    Code that takes the width of its input for that of all heads runs without an error on others,
+    and what it then computes has no name.
+    """
+    judged = _judge(seen)
+    if seen.square and any(one.kind in _UNNAMED for one in judged.findings):
+        square = _judge(seen.square)
+        if not any(one.kind in _UNNAMED for one in square.findings):
+            return square
+    return judged
+
+
+def _judge(seen: Observation) -> Judged:
     """Right ways first, then what was noticed, one mistake, two, any scale, the trace."""
     comparison = Comparison(seen)
     if not comparison.calls:
@@ -71,7 +86,7 @@ def judge(seen: Observation) -> Judged:
         _single(comparison) or _kindred(comparison) or _pair(comparison) or _scale(comparison)
     )
     if not findings:
-        findings = (_leak(seen) or _traced(comparison),)
+        findings = (_leak(seen) or _shape(comparison) or _traced(comparison),)
     return Judged(tuple(_shown(one, comparison, None) for one in findings))
 
 
@@ -197,15 +212,13 @@ def _fitted(comparison: Comparison, call: Call, base: Base) -> float:
 
 
 def _raised(seen: Observation) -> Finding:
-    """Every call was refused: the error of the one that asks least."""
-    call = max(
-        seen.calls, key=lambda one: (one.group.startswith("plain"), bool(one.line)), default=None
-    )
+    """Every call was refused: the error of the one that got furthest."""
+    call = max(seen.calls, key=lambda one: (one.group.startswith("plain"), one.line), default=None)
     if call is None:
         return Finding("inputs", "not callable", seen.problem or "nothing could be called")
     text = call.error
     product = any(word in text for word in ("matmul", "shapes", "multiplied", "einsum", "size"))
-    fix = "are the keys transposed, and is every axis where it should be?" if product else ""
+    fix = "every product's axes fit, such as Q (n, d) times Kᵀ (d, m)" if product else ""
     return Finding("scores" if product else "inputs", "raises", text, fix, line=call.line)
 
 
@@ -230,6 +243,8 @@ def _leak(seen: Observation) -> Finding | None:
 
 def _remarks(seen: Observation, comparison: Comparison, base: Base) -> tuple[str, ...]:
     found = []
+    if seen.tokens_first:
+        found.append("the input is (tokens, batch, width)")
     if seen.overflows:
         found.append("large scores overflow: subtract each row's maximum before exp")
     forms = [
@@ -259,7 +274,9 @@ def _shown(found: Finding, comparison: Comparison, right: Base | None) -> Findin
             continue
         out, wanted = call.outs[0], result["output"]
         at = np.unravel_index(int(np.argmax(_apart(out, wanted))), out.shape)
-        cell = f"output[{', '.join(map(str, at))}]"
+        turned = comparison.seen.tokens_first and out.ndim == 3
+        shown = (at[1], at[0], at[2]) if turned else at
+        cell = f"output[{', '.join(map(str, shown))}]"
         return replace(found, cell=cell, given=float(out[at]), right=float(wanted[at]))
     return found
 
@@ -267,6 +284,22 @@ def _shown(found: Finding, comparison: Comparison, right: Base | None) -> Findin
 def _apart(out: Array, right: Array) -> Array:
     off = np.abs(out - right)
     return off > 1e-3 * np.nanmax(np.where(np.isfinite(off), off, 0), initial=0)
+
+
+def _shape(comparison: Comparison) -> Finding | None:
+    """Every output has another shape than the definition's."""
+    results = [
+        (call, comparison.result(call, base, {}))
+        for base in comparison.bases(every=False)
+        for call in comparison.calls
+    ]
+    shapes = [(call.outs[0].shape, r["output"].shape) for call, r in results if r]
+    if not shapes or any(given == right for given, right in shapes):
+        return None
+    given, right = shapes[0]
+    step = "output projection" if comparison.seen.weights else "weighted sum"
+    text = f"the output has the shape {given}, not {right}"
+    return Finding(step, "output shape", text, "one vector for each query")
 
 
 def _traced(comparison: Comparison) -> Finding:
@@ -298,7 +331,9 @@ def _held(seen: Observation, result: dict[str, Array]) -> list[tuple[str, str, i
     for name in _NAMES:
         wanted = result[name]
         turns = [wanted, wanted.swapaxes(-1, -2)]
-        turns += [wanted.swapaxes(1, 2)] if wanted.ndim > 3 else []
+        if wanted.ndim > 3:  # tokens before heads, and all heads side by side
+            beside = wanted.swapaxes(1, 2)
+            turns += [beside, beside.reshape(*beside.shape[:2], -1)]
         equal = [
             (variable == "the result", line, variable)
             for line, variable, value in seen.trace

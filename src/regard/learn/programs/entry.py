@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Final
 
 from regard.learn.programs.names import parameter, plain, role
 
 _QKV: Final = {"q", "k", "v"}
+COMPLETE: Final[tuple[set[str], ...]] = ({"w_q", "w_k", "w_v"}, {"w_q", "w_kv"}, {"w_qkv"})
 _AROUND: Final = (
     "block",
     "encoder",
@@ -35,6 +36,7 @@ class Target:
     build: dict[str, str] = field(default_factory=dict)
     method: str = ""
     globals: bool = False  # its weights are the file's
+    uses: frozenset[str] = frozenset()  # the other targets it is made of
 
     @property
     def roles(self) -> set[str]:
@@ -53,6 +55,7 @@ def targets(module: ModuleType, source: str) -> list[Target]:
     found = [one for name, thing in vars(module).items() if (one := _target(name, thing, module))]
     names = {one.name for one in found}
     used = _uses(ast.parse(source), names)
+    found = [replace(one, uses=frozenset(_reached(one.name, used))) for one in found]
     order = list(vars(module))
 
     def rank(one: Target) -> tuple[bool, bool, bool, int, int]:
@@ -75,6 +78,16 @@ def _uses(tree: ast.Module, names: set[str]) -> dict[str, set[str]]:
     return found
 
 
+def _reached(name: str, used: dict[str, set[str]]) -> set[str]:
+    """What it uses, and what that uses in turn."""
+    reached: set[str] = set()
+    waiting = {name}
+    while waiting:
+        waiting = set().union(*(used[one] for one in waiting)) - reached
+        reached |= waiting
+    return reached - {name}
+
+
 def _target(name: str, thing: Any, module: ModuleType) -> Target | None:
     if getattr(thing, "__module__", None) != module.__name__ or name.startswith("__"):
         return None
@@ -87,11 +100,11 @@ def _target(name: str, thing: Any, module: ModuleType) -> Target | None:
         return None
     roles = set(call.values())
     own = roles >= _QKV or ("q" in roles and "x_kv" in roles)
-    weights = {"w_q", "w_k", "w_v"} <= roles or "w_qkv" in roles
+    weights = any(roles >= one for one in COMPLETE)
     if own or ("x" in roles and weights):
         return Target(name, thing, "function", call)
     held = {parameter(other) for other, value in vars(module).items() if hasattr(value, "shape")}
-    if "x" in roles and ({"w_q", "w_k", "w_v"} <= held or "w_qkv" in held):
+    if "x" in roles and any(held >= one for one in COMPLETE):
         return Target(name, thing, "function", call, globals=True)
     return None
 

@@ -6,10 +6,11 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from regard.learn.programs.mistake import STEPS
 from regard.learn.text import StyledLine, printable, prose
 
 _MEMORY: Final = 2 << 30  # bytes beyond what the libraries take
+_LOOK: Final = 0.2  # seconds between two counts of what is done
 _SERVER: Final = """
 import json, sys
 job = json.load(sys.stdin)
@@ -47,9 +49,19 @@ class GradedCode:
         return "unreadable" if self.problem else "wrong" if self.findings else "right"
 
     @property
+    def is_partial(self) -> bool:
+        """Code is graded as a whole."""
+        return False
+
+    @property
     def exit_code(self) -> int:
         """0 right, 1 wrong, 2 not to be graded."""
         return {"right": 0, "wrong": 1, "unreadable": 2}[self.verdict]
+
+    @property
+    def first_mistake(self) -> tuple[str, str] | None:
+        """Step and kind of the first mistake, without a word of the file."""
+        return (self.findings[0].step, self.findings[0].kind) if self.findings else None
 
     @property
     def points(self) -> tuple[float, float]:
@@ -143,8 +155,14 @@ def _as_dict(one: Finding) -> dict[str, Any]:
     return {"step": one.step, "cell": one.cell, **finite, "line": one.line, "cause": cause}
 
 
-def grade_code(paths: Sequence[Path], entry: str = "", seconds: float = 20.0) -> list[GradedCode]:
-    """Grade Python files, each in a process of its own; all of them share one import of torch."""
+def grade_code(
+    paths: Sequence[Path],
+    entry: str = "",
+    seconds: float = 20.0,
+    advance: Callable[[int], None] = lambda done: None,
+) -> list[GradedCode]:
+    """Grade Python files, each in a process of its own; all of them share one import of torch.
+    `advance` hears how many are done."""
     if not paths:
         return []
     if not hasattr(os, "fork"):
@@ -158,11 +176,44 @@ def grade_code(paths: Sequence[Path], entry: str = "", seconds: float = 20.0) ->
             "torch": any(map(_mentions_torch, paths)), "path": sys.path,
         }  # fmt: skip
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run(
-            [sys.executable, "-I", "-c", _SERVER], input=json.dumps(job).encode(), check=True,
-            env=environment, cwd=folder,
-        )  # fmt: skip
+        command = [sys.executable, "-I", "-c", _SERVER]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, cwd=folder)
+        _wait(server, json.dumps(job).encode(), lambda: advance(_verdicts(folder)))
         return [_read(path, Path(folder) / f"{at}.verdict") for at, path in enumerate(paths)]
+
+
+def _wait(server: subprocess.Popen[bytes], job: bytes, look: Callable[[], None]) -> None:
+    """Until the server ends; it ends with this process, too."""
+    sent: bytes | None = job
+    try:
+        while server.poll() is None:
+            try:
+                server.communicate(sent, timeout=_LOOK)
+            except subprocess.TimeoutExpired:
+                look()
+            sent = None
+    except BaseException:
+        _end(server)
+        raise
+    if server.returncode:
+        raise subprocess.CalledProcessError(server.returncode, server.args)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C reaches it, too, and it ends what it runs; where only this process was told, it is
+    told so."""
+    for told in (None, signal.SIGINT, signal.SIGKILL):
+        if told is not None:
+            server.send_signal(told)
+        try:
+            server.wait(timeout=1.0)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _verdicts(folder: str) -> int:
+    return len(list(Path(folder).glob("*.verdict")))
 
 
 def _mentions_torch(path: Path) -> bool:

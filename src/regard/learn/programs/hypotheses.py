@@ -184,8 +184,9 @@ def close(out: Array, right: Array, blind: Array | None = None) -> bool:
 
 def _weights(seen: Observation, every: bool) -> Iterator[dict[str, Array]]:
     held = seen.weights
-    if "w_qkv" in held:
-        yield from _combined(seen, every)
+    joined = next((one for one in ("qkv", "kv") if f"w_{one}" in held), "")
+    if joined:
+        yield from _combined(seen, every, joined)
         return
     yield held
     if seen.free and every:
@@ -202,24 +203,25 @@ def _weights(seen: Observation, every: bool) -> Iterator[dict[str, Array]]:
                    if f"{kind}_{old}" in held}  # fmt: skip
 
 
-def _combined(seen: Observation, every: bool) -> Iterator[dict[str, Array]]:
-    """W_qkv taken apart: thirds, per head (q, k, v), or features of three."""
-    matrix, bias = seen.weights["w_qkv"], seen.weights.get("b_qkv")
-    width, heads = matrix.shape[1] // 3, seen.heads
-    if matrix.shape[1] % 3:
+def _combined(seen: Observation, every: bool, letters: str) -> Iterator[dict[str, Array]]:
+    """W_qkv or W_kv taken apart: in one block each, per head, or feature by feature."""
+    matrix, bias = seen.weights[f"w_{letters}"], seen.weights.get(f"b_{letters}")
+    count = len(letters)
+    width, heads = matrix.shape[1] // count, seen.heads
+    if matrix.shape[1] % count:
         return
-    others = {name: value for name, value in seen.weights.items() if "qkv" not in name}
-    at = np.arange(3 * width)
-    layouts = [at.reshape(3, width)]
+    others = {n: value for n, value in seen.weights.items() if n[2:] != letters}
+    at = np.arange(count * width)
+    layouts = [at.reshape(count, width)]
     if heads > 1 and width % heads == 0:
-        layouts.append(at.reshape(heads, 3, -1).swapaxes(0, 1).reshape(3, -1))
-        layouts.append(at.reshape(heads, -1, 3).transpose(2, 0, 1).reshape(3, -1))
+        layouts.append(at.reshape(heads, count, -1).swapaxes(0, 1).reshape(count, -1))
+        layouts.append(at.reshape(heads, -1, count).transpose(2, 0, 1).reshape(count, -1))
     if every:
-        layouts.append(at.reshape(-1, 3).T)
-    orders = itertools.permutations(range(3)) if every else [(0, 1, 2)]
+        layouts.append(at.reshape(-1, count).T)
+    orders = itertools.permutations(range(count)) if every else [tuple(range(count))]
     for order, layout in itertools.product(list(orders), layouts):
         split = dict(others)
-        for letter, part in zip("qkv", order, strict=True):
+        for letter, part in zip(letters, order, strict=True):
             split[f"w_{letter}"] = matrix[:, layout[part]]
             if bias is not None:
                 split[f"b_{letter}"] = bias[layout[part]]

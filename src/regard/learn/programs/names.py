@@ -26,6 +26,8 @@ _PLAIN: Final[dict[str, str]] = {
     "w_qkv": r"(w|in|to|c|linear|fc|proj)?(qkv)(proj|w|weights?|linear|layer|fc)?|cattn|inproj"
     r"|inprojweight|inproj|attnproj|qkvs|kqv|wkqv",
     "b_qkv": r"bqkv|qkvbias|qkvb|inprojbias|biasqkv",
+    "w_kv": r"(w|in|to|c|linear|fc|proj)+(kv|vk)s?|(kv|vk)s?(proj|w|weights?|linear|layer|fc)+",
+    "b_kv": r"b(kv|vk)|(kv|vk)b(ias)?",
     "heads": r"(num|n|number|count|no)?(of)?(attn|attention|self)*heads?(num|count|number|n)?|h|nh",
     "embed": r"(d|dim|n|size|num)?(embed|embd|emb|embedding|model|hiddens?|features?"
     r"|channels?|input|in|inputs)(dim|size|d|s|dims|width|features)?|dim|d|size|width|c|ninp|units"
@@ -78,7 +80,7 @@ def _pattern(name: str) -> str:
 def parameter(name: str) -> str:
     """The role of a weight matrix or bias: w_q … w_o, b_q … b_o, w_qkv, b_qkv; or empty."""
     word = plain(name)
-    for one in ("w_qkv", "b_qkv"):
+    for one in ("w_qkv", "b_qkv", "w_kv", "b_kv"):
         if re.fullmatch(_PLAIN[one], word):
             return one
     for letter, spelt in _LETTERS.items():
@@ -97,6 +99,8 @@ def part(path: str) -> str:
     for piece in reversed([piece for piece in pieces if not piece.isdigit()]):
         word = plain(piece)
         found = parameter(piece)
+        if not found and word == "kv":
+            found = "w_kv"
         if not found:
             letter = next((one for one, s in _LETTERS.items() if re.fullmatch(s, word)), "")
             tail = word in ("proj", "projection", "fc", "linear", "dense", "cproj", "lin", "fc1")

@@ -43,6 +43,8 @@ class Observation:
     dropout: bool = False  # the source has one
     differs: bool = False  # two equal calls gave different outputs
     leaks: bool = False  # entries of a batch influence one another
+    tokens_first: bool = False  # it was given (tokens, batch, width); the calls here are turned
+    square: Observation | None = None  # the same code, all widths equal, where it may expect that
     overflows: bool = False
     changed: list[str] = field(default_factory=list)  # inputs changed in place
     convention: str = ""  # of the mask, where the source says it
@@ -57,12 +59,14 @@ def save(seen: Observation, out: Path) -> None:
     document: dict[str, Any] = {
         name: value
         for name, value in vars(seen).items()
-        if name not in ("weights", "calls", "trace")
+        if name not in ("weights", "calls", "trace", "square")
     }
     document["calls"] = [_packed(call, at, arrays) for at, call in enumerate(seen.calls)]
     document["trace"] = [(line, name) for line, name, _ in seen.trace]
     arrays |= {f"t/{at}": value for at, (_, _, value) in enumerate(seen.trace)}
     np.savez(out.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
+    if seen.square:
+        save(seen.square, _square(out))
     out.with_suffix(".json").write_text(json.dumps(document))
 
 
@@ -84,7 +88,12 @@ def load(out: Path) -> Observation:
         calls = [_unpacked(row, at, arrays) for at, row in enumerate(document.pop("calls"))]
         trace = [(ln, name, arrays[f"t/{i}"]) for i, (ln, name) in enumerate(document.pop("trace"))]
         weights = {name[2:]: arrays[name] for name in arrays.files if name.startswith("w/")}
-    return Observation(**document, weights=weights, calls=calls, trace=trace)
+    square = load(_square(out)) if _square(out).with_suffix(".json").exists() else None
+    return Observation(**document, weights=weights, calls=calls, trace=trace, square=square)
+
+
+def _square(out: Path) -> Path:
+    return out.with_name(f"{out.name}-square")
 
 
 def _unpacked(row: dict[str, Any], at: int, arrays: Any) -> Call:

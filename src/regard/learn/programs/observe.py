@@ -80,9 +80,16 @@ def _chosen(module: types.ModuleType, source: str, entry: str) -> list[Target]:
 
 
 def _watch(seen: Observation, found: list[Target], module: Any, source: str, path: Path) -> None:
-    """The first target that can be called; the errors of the first where none can."""
+    """The first target that can be called; the errors of the first where none can.
+
+    The parts of one that runs into an error of its own are not graded in its place: they may be
+    right, and it is not.
+    """
     first: Observation | None = None
+    parts: set[str] = set()
     for target in found[:4]:
+        if target.name in parts:
+            continue
         trial = Observation()
         try:
             Session(trial, target, module, source, path).run()
@@ -95,4 +102,6 @@ def _watch(seen: Observation, found: list[Target], module: Any, source: str, pat
             vars(seen).update(vars(trial))
             return
         first = first or trial
+        if any(call.line for call in trial.calls):
+            parts |= target.uses
     vars(seen).update(vars(first or seen))

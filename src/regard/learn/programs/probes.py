@@ -100,6 +100,7 @@ def given_weights(roles: set[str], sizes: tuple[int, int, int], turned: bool) ->
         "w_q": (embed, width), "w_k": (embed, width), "w_v": (embed, values),
         "w_o": (values, embed), "w_qkv": (embed, 2 * width + values), "b_q": (width,),
         "b_k": (width,), "b_v": (values,), "b_o": (embed,), "b_qkv": (2 * width + values,),
+        "w_kv": (embed, width + values), "b_kv": (width + values,),
     }  # fmt: skip
     found = {}
     for at, name in enumerate(shapes):

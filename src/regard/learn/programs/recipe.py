@@ -56,7 +56,10 @@ class Recipe:
 def run(case: Case, recipe: Recipe) -> dict[str, Array]:
     """Every intermediate by name; `output` in the shape of the inputs."""
     q, k, v = (_projected(case, recipe, at) for at in range(3))
-    q, k, v = (_split(one, recipe.split, case) for one in (q, k, v))
+    q, k, v = (
+        _split(one, recipe.split, case, letter)
+        for one, letter in zip((q, k, v), "qkv", strict=True)
+    )
     if k.shape[1] != q.shape[1] and q.shape[1] % k.shape[1] == 0:  # grouped queries
         times = q.shape[1] // k.shape[1]
         k, v = (_repeated(one, times, recipe.split) for one in (k, v))
@@ -92,7 +95,7 @@ def _projected(case: Case, recipe: Recipe, at: int) -> Array:
     return x if bias is None or left_out else x + bias
 
 
-def _split(x: Array, how: str, case: Case) -> Array:
+def _split(x: Array, how: str, case: Case, letter: str) -> Array:
     heads = case.heads
     if heads == 1 or x.shape[1] != 1:
         return x
@@ -104,7 +107,7 @@ def _split(x: Array, how: str, case: Case) -> Array:
     count = width // per_head
     if how == "interleaved":
         return x.reshape(batch, tokens, -1, count).transpose(0, 3, 1, 2)
-    if how == "unpermuted":
+    if how.startswith("unpermuted") and letter in (how.removeprefix("unpermuted") or "qkv"):
         return x.reshape(batch, count, tokens, -1)
     if how == "swapped":  # (B, H, D, N) taken for (B, H, N, D)
         turned = x.reshape(batch, tokens, count, -1).transpose(0, 2, 3, 1)
@@ -114,7 +117,9 @@ def _split(x: Array, how: str, case: Case) -> Array:
         return x
     if how == "whole":
         return x.reshape(batch, 1, tokens, width)
-    return x.swapaxes(1, 2)
+    x = x.swapaxes(1, 2)
+    first = how.startswith("first") and letter in how  # head 1 in every head's place
+    return np.repeat(x[:, :1], count, 1) if first else x
 
 
 def _repeated(x: Array, times: int, how: str) -> Array:

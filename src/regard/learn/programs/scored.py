@@ -15,6 +15,7 @@ SCORED: Final[tuple[Mistake, ...]] = (
         "the scores are transposed: keys ask, queries answer",
         "scores = Q Kᵀ",
         scores="kq",
+        mask=["before", "transposed"],
     ),
     mistake("scores", "wrong factor", "the scores are Q Qᵀ", "scores = Q Kᵀ", scores="qq"),
     mistake("scores", "wrong factor", "the scores are K Kᵀ", "scores = Q Kᵀ", scores="kk"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,10 @@ from regard.learn.programs.tracing import traced
 _CAUSAL: Final = re.compile(
     r"causal|tril\b|triu\b|autoregress|look.?ahead|subsequent", re.IGNORECASE
 )
+_BATCH_FIRST: Final = re.compile(
+    r"^\s*(b|bs|bsz|n?_?batch\w*)\s*,[\w\s,]*=\s*[\w.]+\.(shape|size\(\))",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LARGE: Final = 80.0  # times an input: scores beyond what exp takes
 _KEPT: Final = 1_000_000  # numbers of an output that is still looked at
 
@@ -33,6 +39,8 @@ class Session:
     def __init__(self, seen: Observation, target: Target, module: Any, source: str, path: Path):
         self.seen, self.target, self.module, self.path = seen, target, module, path
         self.torch = self._wants_torch(source)
+        self.lists = not re.search(r"^\s*(import|from) (torch|numpy|jax)\b", source, re.MULTILINE)
+        self.says_batch = bool(_BATCH_FIRST.search(source))
         self.dtypes = [np.float64, np.float32] if self.torch else [np.float64]
         self.dtype: Any = np.float64
         self.thing: Any = None
@@ -65,6 +73,7 @@ class Session:
         roles = self.target.roles
         seen = self.seen
         weighted = "w_q" in roles or "w_qkv" in roles
+        joined = "w_qkv" in roles or "w_kv" in roles  # taken apart in equal parts
         heads = probes.HEADS if "heads" in roles else 1
         seen.heads, seen.splits = heads, heads > 1
         if self.target.globals:
@@ -76,16 +85,28 @@ class Session:
         if not weighted:
             self._all("q" not in roles)
             return
-        for sizes in probes.weight_sizes(heads):
-            for turned in (False, True):
-                self.passed = probes.given_weights(roles, sizes, turned)
-                self.embed = sizes[0]
-                flat = {n: (w.T if turned and w.ndim == 2 else w) for n, w in self.passed.items()}
-                seen.weights = flat
-                seen.calls.clear()
-                self._all("q" not in roles)
-                if any(call.outs for call in seen.calls):
-                    return
+        every = [one for one in probes.weight_sizes(heads) if not joined or one[1] == one[2]]
+        for sizes, turned in itertools.product(every, (False, True)):
+            self._weighted(sizes, turned)
+            if any(call.outs for call in seen.calls):
+                break
+        else:
+            return
+        if heads > 1 and sizes != every[-1]:
+            first = replace(seen, calls=list(seen.calls))
+            self._weighted(every[-1], turned)
+            seen.square = replace(seen, calls=list(seen.calls))
+            vars(seen).update(vars(first) | {"square": seen.square})
+
+    def _weighted(self, sizes: tuple[int, int, int], turned: bool) -> None:
+        """All calls with weights of these sizes."""
+        self.passed = probes.given_weights(self.target.roles, sizes, turned)
+        self.embed = sizes[0]
+        self.seen.weights = {
+            n: (w.T if turned and w.ndim == 2 else w) for n, w in self.passed.items()
+        }
+        self.seen.calls.clear()
+        self._all("q" not in self.target.roles)
 
     # objects
 
@@ -150,10 +171,13 @@ class Session:
             self.embed = first.shape[0]
 
     def _heads_of(self, held: dict[str, Any], default: int) -> int:
-        for name, value in held.items():
-            if role(name) == "heads" and isinstance(value, int) and not isinstance(value, bool):
+        """By name; else by value: no other size of the probes is the number of heads."""
+        counts = {n: v for n, v in held.items() if type(v) is int}
+        for name, value in counts.items():
+            if role(name) == "heads":
                 return value
-        return default
+        kept = any(role(name) == "config" for name in held)
+        return probes.HEADS if kept or probes.HEADS in counts.values() else default
 
     def _with_dropout(self, embed: int) -> None:
         if "dropout" not in self.target.build.values() or self.seen.differs:
@@ -181,6 +205,10 @@ class Session:
                 self._call(group, inputs)
             if any(call.outs for call in self.seen.calls):
                 break
+        if not self.seen.tokens_first and self._attends_over_the_first_axis():
+            self.seen.tokens_first = True
+            self._all(single)
+            return
         good = [c for c in self.seen.calls if c.outs and c.group.startswith("plain")]
         if not good:
             return
@@ -205,11 +233,18 @@ class Session:
                 x = probes.sequences(self.embed, rank)
                 name = next((r for r in ("x", "q") if r in self.target.roles), "x")
                 yield f"plain {rank}", {name: x}
+            if "x_kv" in self.target.roles:  # may be given
+                for group, three in probes.core(2, self.embed):
+                    yield group.replace("plain", "cross"), three | {"v": three["k"]}
             return
         if self.seen.weights:
             yield from probes.core(2, self.embed)
             return
         yield from probes.core(self.seen.heads, self.embed)
+
+    def _one_input(self, required: bool) -> bool:
+        """Whether what keys and values come from is one argument."""
+        return required or "k" not in self.target.roles
 
     def _crosses(self) -> bool:
         """Whether keys and values come from a second input that has to be given."""
@@ -258,11 +293,12 @@ class Session:
         given, arrays = self._arguments(inputs, extra)
         before = {name: self._back(value).copy() for name, value in arrays.items()}
         result = self._callable()(**given)
+        turn = _turned if self.seen.tokens_first else np.asarray
         for name, value in arrays.items():
             if not np.array_equal(before[name], self._back(value), equal_nan=True):
                 if name not in self.seen.changed:
                     self.seen.changed.append(name)
-        return [self._back(one) for one in _parts(result)]
+        return [turn(self._back(one)) for one in _parts(result)]
 
     def _callable(self) -> Callable[..., Any]:
         if self.target.kind == "function":
@@ -285,10 +321,15 @@ class Session:
             required = default is inspect.Parameter.empty
             if meant in inputs or meant in self.passed:
                 value = inputs.get(meant, self.passed.get(meant))
-                given[name] = arrays[name] = self._to(np.array(value))
-            elif meant in ("x", "x_kv") and "q" in inputs and required:
+                value = np.array(value)
+                turned = self.seen.tokens_first and meant in inputs
+                given[name] = arrays[name] = self._to(_turned(value) if turned else value)
+            elif "q" in inputs and (
+                meant == "x" or (meant == "x_kv" and self._one_input(required))
+            ):
+                value = np.array(inputs["q" if meant == "x" else "k"])
                 given[name] = arrays[name] = self._to(
-                    np.array(inputs["q" if meant == "x" else "k"])
+                    _turned(value) if self.seen.tokens_first else value
                 )
             elif meant == "mask":
                 if extra.get("mask") is not None:
@@ -313,6 +354,8 @@ class Session:
     def _to(self, value: Array) -> Any:
         if value.dtype.kind == "f":
             value = value.astype(self.dtype)
+        if self.lists:
+            return value.tolist()
         if not self.torch:
             return value
         import torch
@@ -326,6 +369,23 @@ class Session:
         return np.asarray(value)
 
     # what else can be noticed
+
+    def _attends_over_the_first_axis(self) -> bool:
+        """Whether (tokens, batch, width) is meant, as by nn.MultiheadAttention's default: entries
+        along the first axis influence one another, those along the second do not, and no name in
+        the source calls the first axis a batch."""
+        call = next((c for c in self.seen.calls if c.outs and c.group == "plain 3"), None)
+        if call is None or not self.seen.weights or self.says_batch:
+            return False
+        try:
+            mixed = []
+            for axis in (0, 1):
+                changed = {name: _other(value, axis) for name, value in call.inputs.items()}
+                before, after = (one[0].take(0, axis) for one in (call.outs, self._plain(changed)))
+                mixed.append(not np.allclose(before, after, equal_nan=True))
+        except Exception:  # noqa: BLE001  the call itself has run; this only asks what it mixes
+            return False
+        return mixed == [True, False]
 
     def _properties(self, call: Call) -> None:
         try:
@@ -350,10 +410,17 @@ def _parameters(target: Target) -> Any:
     return inspect.signature(call).parameters
 
 
-def _other(value: Array) -> Array:
+def _other(value: Array, axis: int = 0) -> Array:
+    """Changed but for the first entry of an axis."""
     value = value.copy()
-    value[1:] += probes.numbers(*value[1:].shape, seed=9)
+    rest = value[1:] if axis == 0 else value[:, 1:]
+    rest += probes.numbers(*rest.shape, seed=9)
     return value
+
+
+def _turned(value: Array) -> Array:
+    """(batch, tokens, width) and (tokens, batch, width)."""
+    return value.swapaxes(0, 1) if value.ndim == 3 else value
 
 
 def _same(first: list[Array], again: list[Array]) -> bool:
@@ -384,10 +451,19 @@ def _own_source(target: Target, source: str) -> str:
     return source if target.kind != "function" else source.partition("if __name__")[0]
 
 
+def _is_nested(result: Any) -> bool:
+    """Whether these are lists of numbers, as code without arrays returns."""
+    while isinstance(result, list) and result:
+        result = result[0]
+    return isinstance(result, float)
+
+
 def _parts(result: Any) -> list[Any]:
     """The arrays of what was returned."""
     if isinstance(result, dict):
         result = list(result.values())
+    if _is_nested(result):
+        result = np.asarray(result)
     if not isinstance(result, tuple | list):
         result = [result]
     arrays = [one for one in result if hasattr(one, "shape") and np.prod(one.shape) <= _KEPT]

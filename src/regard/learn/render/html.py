@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from regard.learn.languages import language
 from regard.learn.story.document import Document, Grid, Line, Lines, Part, Prose, Section
 
 _PRODUCT = '<mrow><mi class="q">Q</mi><msup><mi class="k">K</mi><mi>T</mi></msup></mrow>'
@@ -13,15 +14,17 @@ _DIVIDED = f"<mfrac>{_PRODUCT}<msqrt><msub><mi>d</mi><mi>k</mi></msub></msqrt></
 
 def html_body(document: Document) -> str:
     """A header and a main part; the classes are roles (q, k, v, weight), styled by the page."""
-    title = escape(document.title)
+    title, say = escape(document.title), language(document.language)
+    roles = (("q", "query"), ("k", "key"), ("v", "value"), ("weight", "weight"))
+    legend = [f'<b class="{role}">{escape(say(f"symbol.{name}"))}</b>' for role, name in roles]
     opening = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in document.opening)
     sections = "\n".join(_section(section) for section in document.sections)
     return f"""<header>
-<p>Attention, step by step</p>
+<p>{escape(say("page.title"))}</p>
 <h1>{title}</h1>
 {opening}
-<p><b class="q">query</b> <b class="k">key</b> <b class="v">value</b>
-<b class="weight">weight</b></p>
+<p>{" ".join(legend[:3])}
+{legend[3]}</p>
 {_formula(document.scaled)}
 </header>
 <main>

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from regard.learn.languages import Language, language
 from regard.learn.render.terminal_grids import STYLES, side_by_side
 from regard.learn.story.document import Document, Grids, Line, Lines, Part, Prose, Section
+from regard.learn.text import wrapped
 
 _INDENT = 3
 _WIDEST = 92  # prose is not read well in longer lines
@@ -28,32 +29,33 @@ def _rows(document: Document, width: int) -> Iterable[Text]:
         yield from _prose(sentence, width, indent=0)
     yield Text()
     yield Text(" " * _INDENT + document.formula)
+    say = language(document.language)
     for section in document.sections:
         yield Text()
-        yield from _section(section, width)
+        yield from _section(section, width, say)
 
 
-def _section(section: Section, width: int) -> Iterable[Text]:
+def _section(section: Section, width: int, say: Language) -> Iterable[Text]:
     mark = "" if section.number is None else str(section.number).ljust(_INDENT)
     for n, words in enumerate(_wrap(section.title, width - _INDENT)):
         yield Text((" " * len(mark) if n else mark) + words, Style(bold=True))
     if section.why:
         yield from _prose(section.why, width, style=Style(italic=True))
     for part in section.parts:
-        yield from _part(part, width)
+        yield from _part(part, width, say)
 
 
-def _part(part: Part, width: int) -> Iterable[Text]:
+def _part(part: Part, width: int, say: Language) -> Iterable[Text]:
     if isinstance(part, Prose):
         yield from _prose(part.text, width)
     elif isinstance(part, Lines):
         yield from (_line(one) for one in part.lines)
     else:
-        yield from _grids(part, width)
+        yield from _grids(part, width, say)
 
 
-def _grids(part: Grids, width: int) -> Iterable[Text]:
-    for row in side_by_side(part.grids, width - _INDENT - 1):
+def _grids(part: Grids, width: int, say: Language) -> Iterable[Text]:
+    for row in side_by_side(part.grids, width - _INDENT - 1, say):
         yield Text(" " * _INDENT) + row if row else row
 
 
@@ -75,4 +77,4 @@ def _prose(
 
 def _wrap(sentence: str, width: int) -> list[str]:
     # Words of the user may be longer than the line; they are left whole for the terminal to break.
-    return textwrap.wrap(sentence, max(width, 20), break_long_words=False, break_on_hyphens=False)
+    return wrapped(sentence, max(width, 20), break_long_words=False)

@@ -10,6 +10,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
+from regard.learn.languages import Language
 from regard.learn.story.document import Grid, Role
 from regard.learn.text import HIDDEN, cells, padded
 
@@ -29,11 +30,11 @@ _LOW, _HIGH = (43, 24, 38), (232, 160, 204)
 _GAP = 4
 
 
-def side_by_side(grids: Sequence[Grid], width: int) -> Iterable[Text]:
+def side_by_side(grids: Sequence[Grid], width: int, say: Language) -> Iterable[Text]:
     """The grids' rows, as many grids to a band as fit, wide ones cut into pieces by columns."""
     band: list[list[Text]] = []
     for grid in grids:
-        for piece in _pieces(grid, width):
+        for piece in _pieces(grid, width, say):
             block = _block(piece)
             if band and sum(_wide(b) + _GAP for b in band) + _wide(block) > width:
                 yield from _band(band)
@@ -59,7 +60,7 @@ def _wide(block: list[Text]) -> int:
     return max(cells(row.plain) for row in block)
 
 
-def _pieces(grid: Grid, width: int) -> list[Grid]:
+def _pieces(grid: Grid, width: int, say: Language) -> list[Grid]:
     """The grid cut so that each piece fits; a piece has at least one column."""
     cuts, used = [0], (left := max(map(cells, grid.rows)))
     for c, wide in enumerate(_column_widths(grid)):
@@ -70,13 +71,14 @@ def _pieces(grid: Grid, width: int) -> list[Grid]:
     count = len(grid.columns)
     if len(cuts) == 1:
         return [grid]
-    return [_cut(grid, first, last) for first, last in zip(cuts, [*cuts[1:], count], strict=True)]
+    ends = zip(cuts, [*cuts[1:], count], strict=True)
+    return [_cut(grid, first, last, say) for first, last in ends]
 
 
-def _cut(grid: Grid, first: int, last: int) -> Grid:
+def _cut(grid: Grid, first: int, last: int, say: Language) -> Grid:
     return replace(
         grid,
-        title=f"{grid.title}, columns {first + 1} to {last}",
+        title=say("story.columns", title=grid.title, first=first + 1, last=last),
         columns=grid.columns[first:last],
         cells=tuple(row[first:last] for row in grid.cells),
         shades=grid.shades and tuple(row[first:last] for row in grid.shades),

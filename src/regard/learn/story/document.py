@@ -81,6 +81,7 @@ class Document:
     opening: tuple[str, ...]
     sections: tuple[Section, ...]
     scaled: bool = True
+    language: str = "en"
 
     @property
     def formula(self) -> str:

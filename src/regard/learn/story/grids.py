@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from regard.learn.languages import Language
 from regard.learn.steps import Array
 from regard.learn.story.document import Grid, Role
 from regard.learn.text import figures
@@ -24,6 +25,7 @@ def grid(
     columns: Sequence[str],
     role: Role,
     *,
+    say: Language,
     shaded: bool = False,
 ) -> Grid:
     """The matrix with its labels, at most 40 × 40 of it in full."""
@@ -38,7 +40,9 @@ def grid(
         columns=tuple("…" if c is None else columns[c] for c in across),
         cells=_spread(texts, down, across, "…"),
         shades=None if shades is None else _spread(shades, down, across, 0.0),
-        remark=_remark(len(rows), len(columns), len(_present(down)), len(_present(across))),
+        remark=_remark(
+            say, (len(rows), len(_present(down))), (len(columns), len(_present(across)))
+        ),
     )
 
 
@@ -70,10 +74,14 @@ def _spread(
     return tuple(spread)
 
 
-def _remark(rows: int, columns: int, shown_rows: int, shown_columns: int) -> str:
-    cut = [
-        f"{shown} of {count} {what}"
-        for what, count, shown in (("rows", rows, shown_rows), ("columns", columns, shown_columns))
-        if shown < count
-    ]
-    return f"shown: {', '.join(cut)}; --json has all" if cut else ""
+def _remark(say: Language, rows: tuple[int, int], columns: tuple[int, int]) -> str:
+    """Of rows and of columns: how many there are, and how many are shown."""
+    sizes = dict(
+        zip(("rows", "shown_rows", "columns", "shown_columns"), rows + columns, strict=True)
+    )
+    is_cut = (rows[1] < rows[0], columns[1] < columns[0])
+    if is_cut == (False, False):
+        return ""
+    if is_cut == (True, True):
+        return say("story.shown_both", **sizes)
+    return say("story.shown_rows" if is_cut[0] else "story.shown_columns", **sizes)

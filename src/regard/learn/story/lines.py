@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
+from regard.learn.languages import Language
 from regard.learn.steps import Array
 from regard.learn.story.document import Line, Role, Span
 from regard.learn.text import bracketed, cells, factor, figures, short_indices
@@ -77,8 +78,11 @@ def products(a: Sequence[str], b: Sequence[str], roles: tuple[Role, Role]) -> li
     return terms
 
 
-def product_lines(letter: str, role: Role, x: Array, w: Array, made: Array) -> list[Line]:
-    """q1 = x1×w11 + x2×w21 + … for each dimension that is shown."""
+def product_lines(
+    say: Language, of: tuple[str, Role], x: Array, w: Array, made: Array
+) -> list[Line]:
+    """q1 = x1×w11 + x2×w21 + … for each dimension that is shown; `of` is its letter and role."""
+    letter, role = of
     xs, results = figures(x), figures(made)
     lines: list[Line] = []
     kept = short_indices(made.size, 6)
@@ -86,5 +90,5 @@ def product_lines(letter: str, role: Role, x: Array, w: Array, made: Array) -> l
         terms = products(xs, figures(w[:, d]), ("x", "plain"))
         lines += total(line(f"  {letter}{d + 1} = "), terms, line(" = ", Span(results[d], role)))
     if len(kept) < made.size:
-        lines.append(quiet(f"  … {made.size - len(kept)} more in the same way"))
+        lines.append(quiet("  " + say("story.more_alike", count=made.size - len(kept))))
     return lines

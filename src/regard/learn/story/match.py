@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from regard.learn.languages import Language, listing
 from regard.learn.lesson import Lesson
 from regard.learn.steps import Array, Head, scale, softmax
 from regard.learn.story.document import Line, Lines, Part, Prose, Section, Span
@@ -20,7 +21,7 @@ from regard.learn.story.lines import (
     total,
     vector,
 )
-from regard.learn.text import cells, column, figure, figures, listed
+from regard.learn.text import cells, column, figure, figures, padded, right_aligned
 
 _BAR = 24
 _SAFE = 30.0  # e^30 is still a number one can read
@@ -29,23 +30,21 @@ _SAFE = 30.0  # e^30 is still a number one can read
 def score_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 3: the row's query against every key it may see."""
     head, i, name = lesson.heads[number], lesson.sentence.focus, lesson.sentence.name
-    keys = seen_keys(lesson, head)
+    keys, say = seen_keys(lesson, head), lesson.say
     texts = [figures(head.keys[j]) for j in keys.kept]
     q = figures(head.queries[i])
     results = figures(head.scores[i, list(keys.kept)])
     lines: list[Line] = []
     for j, label, k, result in zip(keys.kept, keys.names("k({})"), texts, results, strict=True):
-        angle = _angle(head.queries[i], head.keys[j])
+        angle = _angle(say, head.queries[i], head.keys[j])
         lines += _score(line(f"q({name})·{label} = "), q, k, result, angle)
     if keys.rest:
-        more = f"… its strongest keys and its own; {len(keys.rest)} others are in --json"
-        lines.append(quiet(more))
+        lines.append(quiet(say("story.strongest", count=len(keys.rest))))
     parts: list[Part] = [Lines(tuple(lines))]
     if keys.hidden:
-        hidden = listed([keys.labels[j] for j in keys.hidden], 6)
-        parts.append(Prose(f"Hidden from {name} by the causal mask, as coming later: {hidden}."))
-    why = "Large where query and key are long and point the same way: a match."
-    return Section("Scores: q·k = ‖q‖ ‖k‖ cos(angle)", why, tuple(parts))
+        hidden = listing([keys.labels[j] for j in keys.hidden], 6)
+        parts.append(Prose(say("story.hidden", name=name, names=hidden)))
+    return Section(say("story.scores_title"), say("story.scores_why"), tuple(parts))
 
 
 def _score(start: Line, q: list[str], k: list[str], result: str, angle: str) -> list[Line]:
@@ -59,11 +58,11 @@ def _score(start: Line, q: list[str], k: list[str], result: str, angle: str) -> 
     return lines
 
 
-def _angle(q: Array, k: Array) -> str:
+def _angle(say: Language, q: Array, k: Array) -> str:
     """The same dot product from the two lengths and the angle between them."""
     a, b = float(np.linalg.norm(q)), float(np.linalg.norm(k))
     if a == 0.0 or b == 0.0:
-        return "(a zero vector has no direction)"
+        return say("story.no_direction")
     cosine = float(np.clip((q / a) @ (k / b), -1.0, 1.0))
     degrees = f"{math.degrees(math.acos(cosine)):.1f}".removesuffix(".0")
     return f"= {figure(a)} × {figure(b)} × cos {degrees}°"
@@ -71,35 +70,36 @@ def _angle(q: Array, k: Array) -> str:
 
 def scale_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 4: divide by √d_k, or what would have happened."""
-    head, i = lesson.heads[number], lesson.sentence.focus
+    head, i, say = lesson.heads[number], lesson.sentence.focus, lesson.say
     d_k = head.w_k.shape[1]
     root = figure(math.sqrt(d_k))
-    why = "Dot products spread like √d_k; undivided, a large d_k saturates softmax."
+    why = say("story.scale_why")
     keys = seen_keys(lesson, head)
     if not lesson.options.scaled:
-        return Section("Scale: left out (--no-scale)", why, (_unscaled(head, i, keys, root),))
+        words = say("story.undivided"), say("story.divided", root=root)
+        return Section(say("story.scale_left_out"), why, (_unscaled(head, i, keys, words),))
     before, after = figures(head.scores[i, keys.kept]), figures(head.scaled[i, keys.kept])
     items = [
         line(f"{keys.labels[j]}: ", Span(b, "score"), f" / {root} = ", Span(a, "score"))
         for j, b, a in zip(keys.kept, before, after, strict=True)
     ]
     if keys.rest:
-        items.append(quiet(f"… and {len(keys.rest)} more"))
-    title = f"Scale: divide by √d_k = √{d_k}" + ("" if root == f"√{d_k}" else f" = {root}")
+        items.append(quiet(say("count.more", count=len(keys.rest))))
+    title = say("story.scale_title", d_k=d_k, root=root)
     return Section(title, why, (Lines(tuple(flow(items))),))
 
 
-def _unscaled(head: Head, i: int, keys: SeenKeys, root: str) -> Part:
-    """The same row with and without the division."""
+def _unscaled(head: Head, i: int, keys: SeenKeys, names: tuple[str, str]) -> Part:
+    """The same row without and with the division, so named."""
     raw = head.scores[i, keys.seen][None, :]
     divided = scale(raw, head.w_k.shape[1])
-    wide = len(f"divided by {root}")
+    wide = max(map(cells, names))
     room = (LINE_WIDTH - wide - 5) // 2
-    rows = (("undivided".ljust(wide), raw), (f"divided by {root}", divided))
+    rows = zip(names, (raw, divided), strict=True)
     return Lines(
         tuple(
             line(
-                f"{words}  ",
+                f"{padded(words, wide)}  ",
                 vector(given, "score", room),
                 " → ",
                 vector(softmax(given), "weight", room),
@@ -111,18 +111,17 @@ def _unscaled(head: Head, i: int, keys: SeenKeys, root: str) -> Part:
 
 def softmax_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 5: scores become shares of the row."""
-    head, i = lesson.heads[number], lesson.sentence.focus
+    head, i, say = lesson.heads[number], lesson.sentence.focus, lesson.say
     keys = seen_keys(lesson, head)
     scores = head.masked[i, keys.seen]
     shift = float(scores.max()) if np.abs(scores).max() > _SAFE else 0.0
-    why = "Scores become shares that sum to 1 over the tokens, not over the dimensions."
-    parts: list[Part] = [Lines(tuple(_shares(head, i, keys, shift)))]
+    parts: list[Part] = [Lines(tuple(_shares(say, head, i, keys, shift)))]
     if shift:
-        parts.append(Prose("The largest score is subtracted first: same shares, smaller powers."))
-    return Section("Softmax, over the tokens", why, tuple(parts))
+        parts.append(Prose(say("softmax.shifted")))
+    return Section(say("story.softmax_title"), say("story.softmax_why"), tuple(parts))
 
 
-def _shares(head: Head, i: int, keys: SeenKeys, shift: float) -> list[Line]:
+def _shares(say: Language, head: Head, i: int, keys: SeenKeys, shift: float) -> list[Line]:
     """One line per key: power, division, weight and a bar; then the sum."""
     kept, rest, weights = list(keys.kept), list(keys.rest), head.weights[i]
     powers = np.exp(head.masked[i] - shift)
@@ -142,6 +141,7 @@ def _shares(head: Head, i: int, keys: SeenKeys, shift: float) -> list[Line]:
         for j, start, e, w in zip(kept, starts, es, ws, strict=True)
     ]
     if rest:
-        more = f"{len(rest)} others = ".rjust(left)
+        more = right_aligned(say("count.others", count=len(rest)) + " = ", left)
         lines.append(line(f"{more}{e_rest}{gap}", Span(w_rest, "weight")))
-    return [*lines, line(f"{'sum = '.rjust(left)}{e_sum}{gap}", Span(w_sum, "weight"))]
+    total_words = right_aligned(say("symbol.sum") + " = ", left)
+    return [*lines, line(f"{total_words}{e_sum}{gap}", Span(w_sum, "weight"))]

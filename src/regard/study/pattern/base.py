@@ -125,6 +125,35 @@ class Pattern(ABC):
         chance = 0.0 if math.isnan(measure.chance) else measure.chance
         return measure.apart - chance >= self.threshold
 
+    def holds(self, head: HeadFacts) -> bool:
+        """Whether a head has the label."""
+        found: bool = head.own(
+            ("holds", self.name), lambda: not self.objection(head, self.measure(head))
+        )
+        return found
+
+
+def beyond_chance(score: float, chance: float) -> float:
+    """(score − chance) ÷ (1 − chance): rows that chance explains wholly fall out of both."""
+    if math.isnan(chance):
+        return score
+    return max(score - chance, 0.0) / (1 - chance) if chance < 1 else 0.0
+
+
+class OfWhatIsLeft(Pattern):
+    """A pattern of so many keys that its threshold is a share of what chance leaves over."""
+
+    threshold = 0.5  # of many keys: more is asked than of one
+
+    def passes(self, measure: Measure) -> bool:
+        """Whether it takes so much of what chance leaves over."""
+        return beyond_chance(measure.apart, measure.chance) >= self.threshold
+
+    def _missed(self, measure: Measure) -> str:
+        share = beyond_chance(measure.apart, measure.chance)
+        beyond = "" if math.isnan(measure.chance) else " of what chance leaves over"
+        return f"{share:.2g}{beyond} is below the threshold of {self.threshold:g}"
+
 
 class MassPattern(Pattern):
     """A pattern that is mass on some of the keys of each row."""

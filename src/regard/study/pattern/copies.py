@@ -34,7 +34,9 @@ class Copies(MassPattern):
         count = int(np.count_nonzero(rows))
         if not count:
             return unknown("no token of this text comes twice")
-        score = head.total(self._statistic) / count
+        score = self._score(head, rows)
+        if score is None:
+            return unknown(f"rows are binned by {head.place.place.row_bin}: words and patches")
         if not np.isfinite(score):
             return unknown("the sums over its rows were not written")
         rest = max(score - self._on_sinks(head, rows), 0.0)
@@ -45,6 +47,16 @@ class Copies(MassPattern):
             non_sink=rest if math.isnan(left) else max(left, rest),
             conditional=min(rest / left, 1.0) if left > 0 else math.nan,
         )  # fmt: skip
+
+    def _score(self, head: HeadFacts, rows: Array) -> float | None:
+        """The mean over these rows, which are all that have such a key; within a picture's text,
+        from single rows, None where those are not known."""
+        if head.place.patches is None:
+            return head.total(self._statistic) / int(np.count_nonzero(rows))
+        found = head.numbers(self._statistic)
+        if found is None or len(found.values) != rows.size:
+            return None
+        return float(found.values[rows].mean())
 
     def _left(self, head: HeadFacts, rows: Array) -> float:
         """What is not on sinks in these very rows; NaN where single rows are not known."""
@@ -89,13 +101,21 @@ class Copies(MassPattern):
         """Rows that see such a key; where masks do not tell, rows with such a key before them."""
         counts = self.counts(head, detail)
         if counts is not None:
-            return counts > 0
+            found: Array = counts > 0
+            return found & self._words(head)
         ids, rows = head.place.ids, head.place.rows
         assert ids is not None  # `measure` has said so
         _, first, name = np.unique(ids, return_index=True, return_inverse=True)
         own = np.arange(rows.start, rows.stop)
-        found: Array = first[name][own] <= own - 1 - self._lag
-        return found
+        found = first[name][own] <= own - 1 - self._lag
+        return found & self._words(head)
+
+    def _words(self, head: HeadFacts) -> Array | bool:
+        """(R,): the tokens of patches are all alike, and copies of nothing."""
+        if head.place.patches is None:
+            return True
+        rows = head.place.rows
+        return head.place.patches.queries.text[rows.start : rows.stop]
 
     def match(self, head: HeadFacts, detail: Mapping[str, Any], rows: Array, keys: Array) -> Array:
         """Earlier keys whose token (or the one before them) is the row's."""

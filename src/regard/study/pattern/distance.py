@@ -12,11 +12,12 @@ import numpy as np
 from regard.recording.stores import Array
 from regard.study.chance import LEAST_ROWS
 from regard.study.facts import HeadFacts
-from regard.study.pattern.base import MassPattern, Measure, unknown
+from regard.study.pattern.base import MassPattern, Measure, OfWhatIsLeft, beyond_chance, unknown
 
 _SINGLE: Final = 0.3  # the mean weight from which one distance is a pattern by itself
 _NARROW: Final = 16  # a bin of distances is narrow if so many times as many rows share it
 _NO_PROFILE: Final = "the mass by distance was not kept"
+_MIXED: Final = "the mass by distance was kept of words and patches together, without q and k"
 _CROSS: Final = "queries and keys are different sequences"
 
 
@@ -61,7 +62,8 @@ class AtDistance(MassPattern):
     def _apart_from_tokens(self, head: HeadFacts, found: Measure, choices: int) -> Measure:
         """Judged by the rows that tokens do not explain."""
         detail, offset = found.detail, found.detail["offset"]
-        eligible, by_tokens = self.eligible(head, detail), _explained(head, offset)
+        eligible = self.eligible(head, detail)
+        by_tokens = _explained(head, offset) & head.place.told
         left = int(np.count_nonzero(eligible & ~by_tokens))
         mass = found.score * np.count_nonzero(eligible) - _mass_on_matches(head, by_tokens)
         share = min(max(mass / max(left, 1), 0.0), 1.0)
@@ -88,7 +90,8 @@ class AtDistance(MassPattern):
         """Rows that have such a key at all."""
         rows = np.arange(head.place.rows.start, head.place.rows.stop)
         start, stop = _ends(detail)
-        return (rows - start >= 0) & (rows - stop + 1 < head.place.place.keys)
+        there: Array = (rows - start >= 0) & (rows - stop + 1 < head.place.place.keys)
+        return there & head.place.told
 
 
 class BestOffset(AtDistance):
@@ -121,7 +124,7 @@ class BestOffset(AtDistance):
         return next((one for one in found if not self.objection(head, one)), found[0])
 
 
-class Near(MassPattern):
+class Near(OfWhatIsLeft, MassPattern):
     """Mean mass on keys less than w tokens away, oneself included.
 
     The threshold is a share of what chance leaves over: a row that sees nothing farther away says
@@ -130,7 +133,6 @@ class Near(MassPattern):
     label is given for what is left without it.
     """
 
-    threshold = 0.5  # of many keys: more is asked than of one
     needs_sinks: ClassVar[bool] = False
 
     def __init__(self, width: int, inner: Near | None = None) -> None:
@@ -141,11 +143,11 @@ class Near(MassPattern):
         why_not = _without_profile(head)
         if why_not:
             return unknown(why_not)
-        profile = head.place.profile
+        profile = head.by_distance
         assert profile is not None
         edges, width = profile.edges, self._width
         inside = (edges[:-1] > -width) & (edges[1:] <= width)
-        shares = profile.masses[head.slot] / head.rows
+        shares = profile.masses / max(profile.rows.size - profile.blind, 1)
         detail = {"width": width}
         score = float(shares[inside].sum())
         said = inside & (shares >= _SINGLE)
@@ -153,23 +155,10 @@ class Near(MassPattern):
             narrow = self._inner._width
             said |= (edges[:-1] > -narrow) & (edges[1:] <= narrow)
         chance = self.chance(head, detail)
-        left = _beyond_chance(score - float(shares[said].sum()), chance)
+        left = beyond_chance(score - float(shares[said].sum()), chance)
         better = "a sharper label says it" if left < self.threshold else ""
         trial = self.trial(head, detail, score)._replace(least=max(width, LEAST_ROWS))
         return Measure(score, chance, detail=detail, objection=better, trial=trial)
-
-    def holds(self, head: HeadFacts) -> bool:
-        """Whether a head has the label."""
-        return not self.objection(head, self.measure(head))
-
-    def passes(self, measure: Measure) -> bool:
-        """Whether it takes so much of what chance leaves over."""
-        return _beyond_chance(measure.score, measure.chance) >= self.threshold
-
-    def _missed(self, measure: Measure) -> str:
-        share = _beyond_chance(measure.score, measure.chance)
-        beyond = "" if math.isnan(measure.chance) else " of what chance leaves over"
-        return f"{share:.2g}{beyond} is below the threshold of {self.threshold:g}"
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """Its neighbours that each row sees."""
@@ -178,16 +167,13 @@ class Near(MassPattern):
         rows = head.reach.rows
         return head.reach.within(rows - self._width + 1, rows + self._width)
 
+    def eligible(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array:
+        """All rows of a text."""
+        return head.place.told
+
     def match(self, head: HeadFacts, detail: Mapping[str, Any], rows: Array, keys: Array) -> Array:
         """Keys less than w away."""
         return np.abs(rows - keys) < self._width
-
-
-def _beyond_chance(score: float, chance: float) -> float:
-    """(score − chance) ÷ (1 − chance): rows that chance explains wholly fall out of both."""
-    if math.isnan(chance):
-        return score
-    return max(score - chance, 0.0) / (1 - chance) if chance < 1 else 0.0
 
 
 def _span(start: int, stop: int) -> dict[str, Any]:
@@ -202,23 +188,26 @@ def _ends(detail: Mapping[str, Any]) -> tuple[int, int]:
 def _without_profile(head: HeadFacts) -> str:
     if head.place.place.kind != "self":
         return _CROSS
-    return _NO_PROFILE if head.place.profile is None or not head.rows > 0 else ""
+    if head.by_distance is not None:
+        return ""
+    return _NO_PROFILE if head.place.patches is None or head.place.profile is None else _MIXED
 
 
 def _row_counts(head: HeadFacts, start: Array, stop: Array) -> Array:
-    """How many recorded rows have a key at a distance start ≤ d < stop."""
-    rows, keys = head.place.rows, head.place.place.keys
-    count = np.minimum(rows.stop, keys + stop - 1) - np.maximum(rows.start, start)
+    """How many of the rows have a key at a distance start ≤ d < stop."""
+    assert head.by_distance is not None
+    rows, keys = head.by_distance.rows, head.place.place.keys
+    count = np.searchsorted(rows, keys + stop - 1) - np.searchsorted(rows, start)
     return np.maximum(count, 0)
 
 
 def _shares(head: HeadFacts) -> tuple[Array, Array]:
     """(bins,): the mean mass of a bin of distances over the rows that have one, and its edges."""
-    profile = head.place.profile
+    profile = head.by_distance
     assert profile is not None
     counts = _row_counts(head, profile.edges[:-1], profile.edges[1:])
-    counts = counts - (len(head.place.rows) - head.rows)  # rows that see nothing at all
-    shares = np.where(counts > 0, profile.masses[head.slot] / np.maximum(counts, 1), 0)
+    counts = counts - profile.blind
+    shares = np.where(counts > 0, profile.masses / np.maximum(counts, 1), 0)
     return shares, profile.edges
 
 

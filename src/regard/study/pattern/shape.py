@@ -19,7 +19,6 @@ from regard.study.chance import (
 )
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.pattern.base import Measure, Pattern, RowValues, unknown
-from regard.study.pattern.distance import Near
 
 _PEAK: Final = 0.99
 _IMPURITY: Final = 0.01  # 1 − Σp²: gradients of a softmax are of its size
@@ -37,7 +36,7 @@ class Uniform(Pattern):
     threshold = 0.95
     needs_rest: ClassVar[bool] = False
 
-    def __init__(self, near: Sequence[Near]) -> None:
+    def __init__(self, near: Sequence[Pattern]) -> None:
         self._near = near
 
     def measure(self, head: HeadFacts) -> Measure:

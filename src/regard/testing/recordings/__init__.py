@@ -10,6 +10,7 @@
     make_state      a file in one of STATES: empty, exact, damaged, stored only, …
     growing         a file that is being written
     tear            cuts a file off in the middle of a frame
+    write_sighted   layers over patches and words, with pictures (`sighted`: without a file)
     record_planted  heads that do one thing by construction (`planted`), through `regard.record`
 
 Every writer takes a store: `recording.Memory()` or a `recording.Writer`.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from regard.testing.recordings.planted import record_planted
 from regard.testing.recordings.ranks import write_rank
+from regard.testing.recordings.sighted import png, scene, sighted, write_sighted
 from regard.testing.recordings.small import HOSTILE, WORDS, causal, in_memory, on_disk, write
 from regard.testing.recordings.states import STATES, growing, make_state, tear
 from regard.testing.recordings.synthetic import (
@@ -33,6 +35,7 @@ from regard.testing.recordings.training import write_training
 
 __all__ = [
     "HOSTILE", "STATES", "WORDS", "Chunk", "DenseTruth", "WrittenPlace", "causal", "growing",
-    "in_memory", "make_state", "numpy_rule", "on_disk", "record_planted", "tear", "write",
-    "write_prompt", "write_rank", "write_recording", "write_training",
+    "in_memory", "make_state", "numpy_rule", "on_disk", "png", "record_planted", "scene", "sighted",
+    "tear", "write", "write_prompt", "write_rank", "write_recording", "write_sighted",
+    "write_training",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import regard
+from regard.axes import Grid
 
 _NOTHING = -40.0  # a score that leaves no weight
 _DELIMITER = 1
@@ -31,14 +32,41 @@ KINDS: dict[str, tuple[set[str], set[str]]] = {
     "uniform": ({"uniform"}, set()),
     "sharp": ({"sharp"}, set()),
 }
+# The same of heads that look at patches, whose sink is the class token.
+PATCH_KINDS: dict[str, tuple[set[str], set[str]]] = {
+    "near-1": ({"near-1"}, set()),
+    "near-2": ({"near-2"}, set()),
+    "same-row": ({"same-row"}, set()),
+    "same-column": ({"same-column"}, set()),
+    "self": ({"self"}, {"self"}),
+    "border": ({"border"}, set()),
+    "register": ({"register"}, set()),
+    "sink-patch": ({"sink-patch"}, {"sink-patch"}),
+    "object": ({"object"}, {"object"}),
+    "uniform": ({"uniform"}, set()),
+    "sharp": ({"sharp"}, set()),
+}
+FRAME_KINDS: dict[str, tuple[set[str], set[str]]] = {
+    "previous-frame": ({"previous-frame"}, {"previous-frame"}),
+    "next-frame": ({"next-frame"}, {"next-frame"}),
+}
 
 
 def expected(kind: str, sink: float) -> set[str]:
     """The labels that should be given: none but the sink's where little is left beside it."""
-    alone, halved = KINDS[kind]
+    return _expected(KINDS[kind], sink, "sink")
+
+
+def expected_of_patches(kind: str, sink: float) -> set[str]:
+    """The same of patches."""
+    return _expected((PATCH_KINDS | FRAME_KINDS)[kind], sink, "register")
+
+
+def _expected(labels: tuple[set[str], set[str]], sink: float, name: str) -> set[str]:
+    alone, halved = labels
     if sink == 0:
         return alone
-    return {"sink"} | (halved if sink <= 0.5 else set())
+    return {name} | (halved if sink <= 0.5 else set())
 
 
 @dataclass(frozen=True)
@@ -89,16 +117,58 @@ def targets(ids: np.ndarray, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
+def patch_targets(grid: Grid, seed: int = 0) -> dict[str, np.ndarray]:
+    """(N, N) by kind: the keys that each position of a grid should look at, booleans. An object of
+    4 × 5 patches, whose middle gets most, lies where the seed says."""
+    dice, n = np.random.default_rng(seed), grid.count
+    is_patch = np.arange(n) >= grid.prefix
+    frame, row, column = np.pad(grid.places, ((grid.prefix, 0), (0, 0)), constant_values=-9).T
+    both = is_patch[:, None] & is_patch
+    down, right = (np.abs(one[:, None] - one) for one in (row, column))
+    step = frame - frame[:, None]  # (query, key)
+    same, here = both & (step == 0), (down == 0) & (right == 0)
+    away = np.maximum(down, right)
+    rim = (row == 0) | (column == 0) | (row == grid.height - 1) | (column == grid.width - 1)
+    top, left = dice.integers(1, grid.height - 4), dice.integers(1, grid.width - 5)
+    thing = np.exp(-(((row - top - 1.5) / 2) ** 2) - ((column - left - 2) / 2.5) ** 2)
+    thing *= (row >= top) & (row < top + 4) & (column >= left) & (column < left + 5)
+    alone = np.zeros(n, bool)
+    alone[[grid.at(0, *cell) for cell in ((2, 3), (grid.height - 3, 2), (4, grid.width - 2))]] = (
+        True
+    )
+    keys = {"border": is_patch & rim, "register": ~is_patch, "sink-patch": alone, "object": thing}
+    return {
+        "near-1": same & (away == 1),
+        "near-2": same & (away > 0) & (away <= 2),
+        "same-row": same & (down == 0) & (right > 0),
+        "same-column": same & (right == 0) & (down > 0),
+        "self": np.eye(n, dtype=bool),
+        "previous-frame": both & here & (step == -1),
+        "next-frame": both & here & (step == 1),
+        **{kind: np.broadcast_to(marks, (n, n)) for kind, marks in keys.items()},
+        "uniform": np.ones((n, n), bool),
+        "sharp": np.arange(n) == dice.integers(grid.prefix, n, n)[:, None],
+    }
+
+
 def mixed(
-    target: np.ndarray, sink: float = 0.0, strength: float = 1.0, noise: float = 0.0, seed: int = 0
+    target: np.ndarray,
+    sink: float = 0.0,
+    strength: float = 1.0,
+    noise: float = 0.0,
+    seed: int = 0,
+    *,
+    sees: np.ndarray | None = None,
 ) -> np.ndarray:
     """(N, N) weights: `sink` on key 0, of the rest `strength` on the target and what is left spread
-    evenly; every weight but the sink's is then disturbed. Rows without a target are even."""
-    dice, sees = np.random.default_rng(seed), causal(len(target))
+    evenly; every weight but the sink's is then disturbed. Rows without a target are even. Rows see
+    what comes before them, where `sees` does not say otherwise."""
+    dice = np.random.default_rng(seed)
+    sees = causal(len(target)) if sees is None else sees
     even = sees / sees.sum(-1, keepdims=True)
-    aims = target & sees
-    count = aims.sum(-1, keepdims=True)
-    aimed = np.where(count > 0, aims / np.maximum(count, 1), even)
+    aims = np.where(sees, target, 0.0)
+    total = aims.sum(-1, keepdims=True)
+    aimed = np.where(total > 0, aims / np.where(total > 0, total, 1), even)
     p = strength * aimed + (1 - strength) * even
     p = p * np.exp(noise * dice.standard_normal(p.shape))
     p = (1 - sink) * p / p.sum(-1, keepdims=True)
@@ -108,6 +178,8 @@ def mixed(
 
 class Planted(nn.Module):
     """A model whose layers have given weights, (layers, heads, N, N)."""
+
+    mask: regard.Mask | None = regard.Causal()
 
     def __init__(self, weights: np.ndarray, values: Any = None, raised: float = 0.0) -> None:
         super().__init__()
@@ -124,6 +196,16 @@ class Planted(nn.Module):
         for layer in self.layers:
             out = layer(input_ids)
         return out
+
+
+class PlantedPatches(Planted):
+    """The same over patches, which all see one another."""
+
+    mask = None
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Of (1, N, 1)."""
+        return super().forward(pixels)
 
 
 class _PlantedLayer(nn.Module):
@@ -144,7 +226,7 @@ class _PlantedLayer(nn.Module):
         if self.model.values is not None:
             value = value * self.model.values[self.number][:, None, None]
         q, k, v = (one[None] for one in (scores, key, value))
-        return regard.attend(q, k, v, mask=regard.Causal(), scale=1.0).output
+        return regard.attend(q, k, v, mask=self.model.mask, scale=1.0).output
 
 
 def record_planted(
@@ -160,4 +242,14 @@ def record_planted(
     model = Planted(weights, values, raised)
     with torch.no_grad(), regard.record(model, path, tokenizer=Words(), **options) as recording:
         model(torch.tensor(ids)[None])
+    return recording
+
+
+def record_patches(
+    weights: np.ndarray, grid: Grid, path: Any = None, *, values: Any = None, **options: Any
+) -> Any:
+    """(layers, heads, N, N) weights over the positions of a grid, recorded."""
+    model = PlantedPatches(weights, values)
+    with torch.no_grad(), regard.record(model, path, axes=grid, **options) as recording:
+        model(torch.zeros(1, grid.count, 1))
     return recording

@@ -19,7 +19,17 @@ from regard.engine.backends.cpu.compile import _SOURCES, find_compiler
 from regard.engine.backends.cpu.load import Kernels, _find
 from regard.engine.backends.cpu.sweeps import CPU, CpuSweeps
 from regard.engine.call import Call, RowState
-from regard.summary import Entropy, Matching, MaxScore, Pooled, Received, Summary, Top, Visible
+from regard.summary import (
+    ColumnSums,
+    Entropy,
+    Matching,
+    MaxScore,
+    Pooled,
+    Received,
+    Summary,
+    Top,
+    Visible,
+)
 from regard.testing import poisoned_memory
 
 TYPES = (torch.float32, torch.float64)
@@ -47,6 +57,9 @@ def tensors(
     return [random(batch, *size, dtype=dtype, seed=n) for n, size in enumerate(sizes)]
 
 
+EVERY = ColumnSums(seen=True, offsets=True, largest=True)
+
+
 def call_of(given: list[Tensor], **options: Any) -> Call:
     names = ("mask", "scale", "bias", "softcap", "sink")
     return api._call(*given, *(options.get(name) for name in names), 0.0)
@@ -57,7 +70,7 @@ def apart(
 ) -> tuple[RowAnswers, ColumnAnswers]:
     """Two sweeps."""
     found = CPU.rows(call, True, measures, given)
-    return found, CPU.columns(call, given or found.state, None, None, True, True)
+    return found, CPU.columns(call, given or found.state, None, None, EVERY)
 
 
 def together(
@@ -66,7 +79,7 @@ def together(
     """One."""
     with pytest.MonkeyPatch.context() as patch, poisoned_memory():
         patch.delattr(CpuSweeps, "columns")  # nobody falls back on it
-        return CPU.rows_with_columns(call, True, measures, True, True, given)
+        return CPU.rows_with_columns(call, True, measures, EVERY, given)
 
 
 def expect_same_bits(
@@ -80,8 +93,9 @@ def expect_same_bits(
 
 def _flat(found: tuple[RowAnswers, ColumnAnswers]) -> list[Tensor]:
     rows, columns = found
-    assert rows.output is not None and columns.seen is not None and columns.offsets is not None
-    flat = [rows.output, *rows.state, columns.mass, columns.seen, columns.offsets]
+    given = rows.output, *rows.state, *columns._replace(product=columns.mass)
+    flat = [part for part in given if part is not None]
+    assert len(flat) == 8
     for value in rows.measured.values():
         flat += [value] if isinstance(value, Tensor) else list(value)
     return flat
@@ -129,12 +143,13 @@ def test_as_by_two_sweeps_and_as_defined(isa: None, dtype: torch.dtype, problem:
     expect_same_bits(found, apart(call, MEASURES))
     exact = regard.attend(*given, implementation="dense", **options)
     grain = 100 * torch.finfo(dtype).eps
-    mass, seen, _, offsets = found[1]
+    mass, seen, _, offsets, largest = found[1]
     assert seen is not None
     torch.testing.assert_close(mass, exact.received(), rtol=grain, atol=grain)
     torch.testing.assert_close(
         mass / seen.clamp(min=1), exact.received(per="visible"), rtol=grain, atol=grain
     )
+    torch.testing.assert_close(largest, exact.received(how="max"), rtol=grain, atol=grain)
     torch.testing.assert_close(
         offsets, exact.summarize(regard.Offsets())[regard.Offsets()], rtol=grain, atol=grain
     )

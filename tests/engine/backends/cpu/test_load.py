@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ctypes
+import ctypes
 import errno
 import os
 import platform
@@ -23,7 +24,7 @@ import regard
 from regard.engine.backends.cpu import load as loading
 from regard.engine.backends.cpu.cache import cached, folders, stem
 from regard.engine.backends.cpu.compile import BuildError
-from regard.engine.backends.cpu.load import Kernels, _find, load, openmp, why_not
+from regard.engine.backends.cpu.load import Kernels, _find, load, openmp, parallel_of, why_not
 from regard.engine.plan import remarks, survey
 from regard.errors import UnavailableError
 
@@ -326,6 +327,20 @@ def test_insisting_on_the_kernels_says_why_not(without_kernels: None) -> None:
 
 
 # ── threads ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_openmp_is_torchs_whoever_else_has_one(tmp_path: Path) -> None:
+    """Another package's copy comes first by name, and torch does not run on it."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    loaded = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
+    own = [one for one in loaded if "omp" in Path(one).name and "torch" in one]
+    if own:
+        copy = tmp_path / "another" / Path(own[0]).name
+        copy.parent.mkdir()
+        shutil.copy(own[0], copy)
+        theirs = ctypes.cast(ctypes.CDLL(str(copy)).GOMP_parallel, ctypes.c_void_p).value
+        assert parallel_of({*loaded, str(copy)}) == openmp() != theirs
 
 
 def test_openmp_is_an_address_or_nothing() -> None:

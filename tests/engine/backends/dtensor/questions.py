@@ -25,6 +25,7 @@ QUESTIONS: dict[str, Callable[[regard.Attention], Tensor]] = {
     "mass of the last": lambda a: a.received(queries=2, per="visible"),
     "mass of groups": lambda a: a.received(groups="mean"),
     "mass per visible of groups": lambda a: a.received(per="visible", groups="sum"),
+    "weighted mass": lambda a: a.received(weighted_by=torch.arange(a.shape[-2]) / 3),
     "product": lambda a: a @ torch.arange(a.shape[-1], dtype=a.dtype),
     "transposed": lambda a: a.T @ torch.arange(a.shape[-2], dtype=a.dtype),
     "row": lambda a: a[..., 2, :],
@@ -33,6 +34,11 @@ QUESTIONS: dict[str, Callable[[regard.Attention], Tensor]] = {
 WITHOUT_GRADIENT: dict[str, Callable[[regard.Attention], Tensor]] = {
     "top keys": lambda a: a.top(3).keys,
     "max score": lambda a: a.max_score(),
+    "largest": lambda a: a.received(how="max"),
+    "largest of some groups": lambda a: a.received(queries=3, how="max", groups="max"),
+    "largest weighted": lambda a: a.received(
+        4, how="max", weighted_by=torch.arange(a.shape[-2]) / 3
+    ),
     "max logit": lambda a: a.max_logit(),
     "distance": lambda a: a.distance(),
     "concentration": lambda a: a.concentration(),

@@ -40,7 +40,7 @@ from regard.engine.backends.gpu.launch import Launch
 from regard.engine.backends.gpu.steps import SweepSteps
 from regard.engine.backends.gpu.sweeps import TRITON
 from regard.engine.call import Call, RowState
-from regard.summary import Entropy, Matching, MaxScore, Pooled, Top, Visible
+from regard.summary import ColumnSums, Entropy, Matching, MaxScore, Pooled, Top, Visible
 
 LAUNCHED: list[Any] = []  # kernels, by the number that stands for a function
 HELD: list[steps.Workspace] = []
@@ -196,22 +196,29 @@ def main() -> None:
             call = call_of(seed, *problem)
             own, other = (torch.arange(n)[None] % 7 for n in problem[:2])
             asked = (Entropy(), Matching(own, other))
-            return TRITON.rows_with_columns(call, True, asked, False, True, None)
+            sums = ColumnSums(offsets=True)
+            return TRITON.rows_with_columns(call, True, asked, sums, None)
 
         def mapped(seed: int, problem: Any = problem) -> Any:
             call = call_of(seed, *problem)
             maps = (Pooled(64), Pooled(24, "max"))
             return TRITON.rows_with_columns(
-                call, True, (Entropy(), *maps), True, False, state_of(seed, call)
+                call, True, (Entropy(), *maps), ColumnSums(seen=True), state_of(seed, call)
             )
 
         def summed(seed: int, problem: Any = problem) -> Any:
             call = call_of(seed, *problem)
             chosen = torch.arange(problem[0]) % (seed + 2) == 0
             y = torch.randn(1, 2, problem[0], 3, generator=torch.Generator().manual_seed(seed))
-            return TRITON.columns(call, state_of(seed, call), chosen, y, True, offsets=True)
+            asked = ColumnSums(seen=True, offsets=True)
+            return TRITON.columns(call, state_of(seed, call), chosen, y, asked)
 
-        for sweep in (rows, given, marked, mapped, summed) if name == "rows" else (rows, mapped):
+        def extreme(seed: int, problem: Any = problem) -> Any:
+            call, asked = call_of(seed, *problem), ColumnSums(largest=True)
+            return TRITON.columns(call, state_of(seed, call), None, None, asked)
+
+        every = (rows, given, marked, mapped, summed, extreme)
+        for sweep in every if name == "rows" else (rows, mapped):
             expect_repeated(sweep, f"{name} {sweep.__name__}")
 
     def learned(seed: int) -> Any:

@@ -12,7 +12,7 @@ from regard.engine.backends.gpu import decode, few
 from regard.engine.backends.gpu.bind import Bound, bind
 from regard.engine.backends.gpu.few import ScoreReader
 from regard.engine.call import RowState
-from regard.summary import Pooled, Top
+from regard.summary import ColumnSums, Pooled, Top
 
 
 def bound(batch: int, heads: int, key_heads: int, queries: int, keys: int) -> Bound:
@@ -50,7 +50,7 @@ def test_later_keys_are_read_once_and_values_never(launched: list[str]) -> None:
     decode.look(given, state, ScoreReader(given, True, None, maps, (Top(5),)))
     assert launched == ["_part", "_sums", "_sums", "_best"]
     launched.clear()
-    few.received(given, state, None)
+    few.received(given, state, None, ColumnSums())
     assert launched == ["_part", "_sums"]
 
 

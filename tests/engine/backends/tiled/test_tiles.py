@@ -107,7 +107,7 @@ def test_every_sweep_skips(computed: list[Seen]) -> None:
     for sweep in ("columns", "backward"):
         computed.clear()
         if sweep == "columns":
-            TILED.columns(call, state, None, None, False)
+            TILED.columns(call, state, None, None)
         else:
             TILED.backward(call, state, torch.ones(2, SQUARE, 4), state.lse, None)
         assert computed == rows, sweep

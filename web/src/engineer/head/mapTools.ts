@@ -5,6 +5,7 @@ import type { Source, Where } from "../../source/source";
 import { CellBook } from "./cellBook";
 import { codeOf, RAW_SCALE } from "./inks";
 import { MapState } from "./mapState";
+import { namesOf } from "./names";
 import { TileStore } from "./tileStore";
 import { TILE, type TileAt } from "./tiling";
 import { TokenBook } from "./tokenBook";
@@ -28,11 +29,15 @@ export function mapTools(source: Source, where: Where, facts: HeadFacts, words: 
       : source.tile(where, label, { ...at, how: at.how }, stop),
   );
   const cells = new CellBook(state.shape, (rows, keys) => source.cells(where, label, rows, keys));
-  const keyTokens = new TokenBook(source, where, streams.keys, state.shape.keys);
-  const isSame = streams.keys === streams.queries && state.shape.queries <= state.shape.keys;
+  const named = (side: "queries" | "keys") => namesOf(source, where, label, side);
+  const keyTokens = new TokenBook(source, where, streams.keys, state.shape.keys, named("keys"));
+  const isSame =
+    facts.kind === "self" &&
+    streams.keys === streams.queries &&
+    state.shape.queries <= state.shape.keys;
   const queryTokens = isSame
     ? keyTokens
-    : new TokenBook(source, where, streams.queries, state.shape.queries);
+    : new TokenBook(source, where, streams.queries, state.shape.queries, named("queries"));
   return { state, tiles, cells, queryTokens, keyTokens };
 }
 

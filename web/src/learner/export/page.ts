@@ -7,6 +7,7 @@ const DATA = "regard-data";
 export async function savedPage(state: LessonState): Promise<string> {
   const copy = document.documentElement.cloneNode(true) as HTMLElement;
   copy.querySelector("#page")?.replaceChildren();
+  delete copy.dataset.presenting; // it opens to be read
   await takeIn(copy);
   const data = copy.querySelector(`#${DATA}`) ?? addedData(copy);
   data.textContent = dataScript(state);

@@ -1,14 +1,18 @@
 import type { Worked, WorkedHead } from "../../maths/lesson";
 import { type LessonData, savedEdits } from "../data";
+import { language } from "../language";
 import type { LessonState } from "../state";
 
 // What a learner takes away, as text: the data of a page that reopens as it was left, and JSON.
 
-/** The lesson with what was changed in it. */
+/** The lesson with what was changed in it, in the language and at the step where it was left. */
 export function savedLesson(state: LessonState): LessonData {
   return {
     ...state.lesson,
+    options: { ...state.lesson.options, language: language.value },
     row: state.focus.value,
+    step: state.step.value,
+    head: state.head.value,
     given: state.given.value,
     edits: savedEdits(state.edits.value),
   };

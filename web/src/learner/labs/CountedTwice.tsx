@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import { multiply, type Vector } from "../../maths/matrix";
 import { softmax } from "../../maths/softmax";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import type { LessonState } from "../state";
 import { Choice, Lab } from "./Lab";
 import { RowOf } from "./Numbers";
@@ -18,14 +19,7 @@ const PRINTED: Vector = [1.2669, 0.9999, 1.2669, 0.9999];
 
 type Slip = "value" | "weight" | "addition" | "the" | "cat" | "scaling";
 
-const SLIPS: readonly { readonly value: Slip; readonly text: string }[] = [
-  { value: "value", text: "the value of sat doubled" },
-  { value: "the", text: "the term of The added twice" },
-  { value: "scaling", text: "÷ √d_k forgotten" },
-  { value: "weight", text: "the weight of sat doubled" },
-  { value: "cat", text: "the term of cat added twice" },
-  { value: "addition", text: "the term of sat added twice" },
-];
+const SLIPS: readonly Slip[] = ["value", "the", "scaling", "weight", "cat", "addition"];
 
 /** What a slip makes of the row of "The": terms counted more than once, or other weights. */
 export function slipped(slip: Slip | undefined): number[] {
@@ -44,15 +38,14 @@ export function fitsNote(output: Vector): boolean {
 export function CountedTwice(_: { state: LessonState }) {
   const slip = useSignal<Slip | undefined>(undefined);
   return (
-    <Lab part="counted-twice" title="The note prints 1.2669: what was counted twice?">
+    <Lab part="counted-twice" title={say("lab_twice.title")}>
       <p>
-        The first note gives <RowOf values={PRINTED} /> for “The”. Weights sum to 1 and no value is
-        above 1, so no number can be. Which slip gives these?
+        <Say name="lab_twice.text" with={{ printed: <RowOf values={PRINTED} /> }} />
       </p>
       <Choice
         part="slips"
-        words="Try one"
-        options={SLIPS}
+        words={say("lab_twice.try")}
+        options={SLIPS.map((value) => ({ value, text: say(`lab_twice.${value}`) }))}
         chosen={slip.value}
         choose={(value) => {
           slip.value = value;
@@ -69,20 +62,20 @@ function Outcome({ slip }: { slip: Slip }) {
   return (
     <div class="lab-outcome" role="status" data-part="slip-outcome" data-fits={String(fits)}>
       <dl class="lab-compare">
-        <dt>this slip gives</dt>
+        <dt>{say("lab_twice.gives")}</dt>
         <dd>
           <RowOf values={found} />
         </dd>
-        <dt>the note prints</dt>
+        <dt>{say("lab_twice.prints")}</dt>
         <dd>
           <RowOf values={PRINTED} />
         </dd>
-        <dt>each term once</dt>
+        <dt>{say("lab_twice.once")}</dt>
         <dd class="v">
           <RowOf values={slipped(undefined)} />
         </dd>
       </dl>
-      {fits ? <Explained /> : <p>It does not fit. Compare column by column and try another.</p>}
+      {fits ? <Explained /> : <p>{say("lab_twice.not_this")}</p>}
     </div>
   );
 }
@@ -97,22 +90,23 @@ function Explained() {
   return (
     <>
       <p class="lab-sums">
-        It fits:{" "}
-        {sums.map(({ words, sum }, n) => (
-          <span key={n} class="mono">
-            {words.map((word, w) =>
-              typeof word === "number" ? <Figure key={w} value={word} /> : word,
-            )}
-            {" = "}
-            <Figure value={sum} />
-          </span>
-        ))}
-        <span class="soft">({cat} is 0.15536 cut off)</span>
+        <Say
+          name="lab_twice.fits"
+          with={{
+            weight: cat,
+            sums: sums.map(({ words, sum }, n) => (
+              <span key={n} class="mono">
+                {words.map((word, w) =>
+                  typeof word === "number" ? <Figure key={w} value={word} /> : word,
+                )}
+                {" = "}
+                <Figure value={sum} />
+              </span>
+            )),
+          }}
+        />
       </p>
-      <p>
-        A doubled value, a doubled weight and a double addition of sat look the same in the result.
-        The note's figures are missing, so which of the three it was cannot be told.
-      </p>
+      <p>{say("lab_twice.unknown")}</p>
     </>
   );
 }

@@ -9,12 +9,14 @@ import {
 } from "../../maths/grading";
 import { Figure } from "../../parts/Figure";
 import type { Exercise } from "../data";
+import { Say, say } from "../language";
 import type { LessonState } from "../state";
 import {
   blankFor,
   columnNames,
   firstWrong,
-  HOW,
+  howTo,
+  nameOf,
   ROLE,
   resultOf,
   rowsShown,
@@ -23,6 +25,7 @@ import {
 } from "./exercise";
 import { Choice, Lab } from "./Lab";
 import { Numbers } from "./Numbers";
+import { sheetOf } from "./sheets";
 
 /** Work one by hand; what is typed is judged cell by cell, here on the page. */
 export function Exercises({ state }: { state: LessonState }) {
@@ -31,39 +34,37 @@ export function Exercises({ state }: { state: LessonState }) {
   const exercise = exercises[chosen.value];
   if (!exercise) return null;
   return (
-    <Lab part="exercises" title="Work one by hand">
-      <p>
-        Fill in what you like, as 0.42, 3, 1/2 or 42 %, rounded or cut. Each step is judged from
-        your own numbers before it; steps left blank may have been rounded.
-      </p>
+    <Lab part="exercises" title={say("exercise.title")}>
+      <p>{say("exercise.text")}</p>
       <Choice
         part="exercise-choice"
-        words="Exercise"
+        words={say("exercise.choice")}
         options={exercises.map((one, n) => ({ value: n, text: one.tokens.join(" ") }))}
         chosen={chosen.value}
         choose={(value) => {
           chosen.value = value;
         }}
       />
-      <Sheet key={exercise.seed} exercise={exercise} />
+      <Sheet key={exercise.seed} state={state} exercise={exercise} />
     </Lab>
   );
 }
 
-function Sheet({ exercise }: { exercise: Exercise }) {
-  const row = useSignal<number>(0);
-  const written = useSignal<Written>(blankFor(exercise));
-  const isChecked = useSignal(false);
+function Sheet({ state, exercise }: { state: LessonState; exercise: Exercise }) {
+  const { row, written, isChecked } = sheetOf(state, exercise);
   const found = isChecked.value ? mark(taskOf(exercise), written.value) : undefined;
   return (
     <>
       <Given exercise={exercise} />
       <Choice
         part="exercise-row"
-        words="Work out"
+        words={say("exercise.work_out")}
         options={[
-          ...exercise.tokens.map((token, n) => ({ value: n, text: `the row of ${token}` })),
-          { value: -1, text: "all rows" },
+          ...exercise.tokens.map((name, n) => ({
+            value: n,
+            text: say("exercise.row_of", { name }),
+          })),
+          { value: -1, text: say("exercise.all_rows") },
         ]}
         chosen={row.value}
         choose={(value) => {
@@ -90,7 +91,7 @@ function Sheet({ exercise }: { exercise: Exercise }) {
             isChecked.value = true;
           }}
         >
-          Check
+          {say("exercise.check")}
         </button>
         <button
           type="button"
@@ -100,7 +101,7 @@ function Sheet({ exercise }: { exercise: Exercise }) {
             isChecked.value = false;
           }}
         >
-          Clear
+          {say("exercise.clear")}
         </button>
       </div>
       {found && <Result exercise={exercise} written={written.value} found={found} />}
@@ -139,7 +140,7 @@ function Step({ answer, exercise, row, written, found }: StepProps) {
   return (
     <figure class="lab-step" data-part={`exercise-${answer}`}>
       <figcaption>
-        <b class={ROLE[answer]}>{answer}</b> <span class="soft">{HOW[answer]}</span>
+        <b class={ROLE[answer]}>{nameOf(answer)}</b> <span class="soft">{howTo(answer)}</span>
       </figcaption>
       <div class="scroll">
         <table>
@@ -160,7 +161,11 @@ function Step({ answer, exercise, row, written, found }: StepProps) {
                 {names.map((name, c) => (
                   <td key={name}>
                     <AnswerCell
-                      label={`${answer}, ${exercise.tokens[r]}, ${name}`}
+                      label={say("cell.label", {
+                        matrix: nameOf(answer),
+                        row: exercise.tokens[r] ?? "",
+                        column: name,
+                      })}
                       text={written.value[answer][r]?.[c] ?? ""}
                       verdict={found?.steps[answer].cells[r]?.[c]}
                       put={(text) => {
@@ -227,13 +232,18 @@ function Result(props: { exercise: Exercise; written: Written; found: Mark }) {
   return (
     <div role="status" data-part="exercise-result" data-verdict="wrong" data-step={wrong.answer}>
       <p>
-        The first wrong step is <b>{wrong.answer}</b>, at {wrong.place}: you wrote{" "}
-        <span class="mono">{wrong.given}</span>. What comes after it was judged from your own
-        numbers.
+        <Say
+          name="exercise.wrong"
+          with={{
+            step: nameOf(wrong.answer),
+            place: wrong.place,
+            given: <span class="mono">{wrong.given}</span>,
+          }}
+        />
       </p>
       {isShown.value ? (
         <p data-part="exercise-right">
-          From what stands before it follows <Figure value={wrong.right} />.
+          <Say name="exercise.follows" with={{ number: <Figure value={wrong.right} /> }} />
         </p>
       ) : (
         <button
@@ -242,7 +252,7 @@ function Result(props: { exercise: Exercise; written: Written; found: Mark }) {
             isShown.value = true;
           }}
         >
-          Show what follows
+          {say("exercise.show")}
         </button>
       )}
     </div>

@@ -1,13 +1,14 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { count } from "../../maths/format";
-import { type Worked, workOut } from "../../maths/lesson";
+import type { Worked } from "../../maths/lesson";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import type { LessonState } from "../state";
 import { Choice, Lab } from "./Lab";
 import { Numbers, RowOf } from "./Numbers";
-import { drawnSplits, parametersOf, type Split } from "./splits";
+import { drawnSplits, parametersOf, type Split, workSplit } from "./splits";
 
 const SEED = 4;
 
@@ -20,19 +21,14 @@ export function HeadsAtConstantCost({ state }: { state: LessonState }) {
   const chosen = useSignal(Math.min(1, splits.length - 1));
   const split = splits[chosen.value];
   if (!split) return null;
-  const { x } = state.worked.value;
-  const given = { ...state.given.value, words: x, withPositions: false };
-  const worked = workOut({ ...given, heads: split.heads, w_o: split.w_o });
+  const worked = workSplit(state, split);
   return (
-    <Lab part="heads-lab" title="More heads, no more parameters">
-      <p>
-        The same w_q, w_k and w_v, cut into narrower ones. Each head looks in its own way at its own
-        share of the dimensions; w_o mixes what they found.
-      </p>
+    <Lab part="heads-lab" title={say("lab_heads.title")}>
+      <p>{say("lab_heads.text")}</p>
       <div class="lab-controls">
         <Choice
           part="heads-choice"
-          words="Heads"
+          words={say("lab_heads.heads")}
           options={splits.map((one, n) => ({ value: n, text: String(one.heads.length) }))}
           chosen={chosen.value}
           choose={(value) => {
@@ -41,10 +37,10 @@ export function HeadsAtConstantCost({ state }: { state: LessonState }) {
         />
         <Choice
           part="heads-projections"
-          words="Projections"
+          words={say("lab_heads.projections")}
           options={[
-            { value: "own", text: "the lesson's" },
-            { value: "drawn", text: "random" },
+            { value: "own", text: say("lab_heads.own") },
+            { value: "drawn", text: say("lab_heads.random") },
           ]}
           chosen={isDrawn.value ? "drawn" : "own"}
           choose={(value) => {
@@ -57,8 +53,9 @@ export function HeadsAtConstantCost({ state }: { state: LessonState }) {
       <HeatLegend count={state.lesson.labels.length} />
       <Mixed worked={worked} split={split} state={state} />
       <p class="soft" data-part="heads-words">
-        {split.words}
-        {lookAlike(worked) && ". Here all heads look alike; with random projections they do not"}.
+        {lookAlike(worked)
+          ? say("lab_heads.words_alike", { words: split.words })
+          : say("lab_heads.words", { words: split.words })}
       </p>
     </Lab>
   );
@@ -76,11 +73,18 @@ function Cost({ split }: { split: Split }) {
   const d_k = split.heads[0]?.w_k[0]?.length ?? 1;
   return (
     <p class="lab-cost" data-part="parameter-count">
-      {heads} × 3 × ({width} × {d_k}) + {width} × {width} ={" "}
-      <b class="figure lab-total" data-value={String(parametersOf(split))}>
-        {count(parametersOf(split))}
-      </b>{" "}
-      parameters, d_k = <Figure value={d_k} places={0} />
+      <Say
+        name="lab_heads.parameters"
+        with={{
+          sum: `${heads} × 3 × (${width} × ${d_k}) + ${width} × ${width}`,
+          total: (
+            <b class="figure lab-total" data-value={String(parametersOf(split))}>
+              {count(parametersOf(split))}
+            </b>
+          ),
+          d_k: <Figure value={d_k} places={0} />,
+        }}
+      />
     </p>
   );
 }
@@ -91,10 +95,10 @@ function Maps({ worked, state }: { worked: Worked; state: LessonState }) {
     <div class="lab-maps">
       {worked.heads.map((head, h) => (
         <figure key={h} data-part="head-map">
-          <figcaption>Head {h + 1}</figcaption>
+          <figcaption>{say("lab_heads.head", { number: h + 1 })}</figcaption>
           <HeatMap
             isSmall
-            title={`Weights of head ${h + 1}`}
+            title={say("lab_heads.weights_of", { number: h + 1 })}
             weights={head.weights}
             labels={labels}
             causal={state.given.value.causal}
@@ -114,21 +118,22 @@ function Mixed(props: { worked: Worked; split: Split; state: LessonState }) {
     <div class="lab-lines" data-part="concat">
       {worked.heads.map((head, h) => (
         <p key={h}>
-          <span class="soft">head {h + 1} found</span>{" "}
+          <span class="soft">{say("lab_heads.found", { number: h + 1 })}</span>{" "}
           <RowOf values={head.context[i] ?? []} class="v" />
         </p>
       ))}
       <p>
-        <span class="soft">concat, row of {name}</span> <RowOf values={worked.concat[i] ?? []} />
+        <span class="soft">{say("lab_heads.concat_row", { name: name ?? "" })}</span>{" "}
+        <RowOf values={worked.concat[i] ?? []} />
       </p>
       <details>
         <summary>
           w_o, {split.w_o.length} × {split.w_o.length}
         </summary>
-        <Numbers title="from concat (rows) to output (columns)" values={split.w_o} />
+        <Numbers title={say("lab_heads.w_o")} values={split.w_o} />
       </details>
       <p>
-        <span class="soft">concat @ w_o, the output</span>{" "}
+        <span class="soft">{say("lab_heads.output")}</span>{" "}
         <b>
           <RowOf values={worked.output[i] ?? []} />
         </b>

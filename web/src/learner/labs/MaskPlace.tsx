@@ -2,17 +2,14 @@ import { useSignal } from "@preact/signals";
 import type { Vector } from "../../maths/matrix";
 import { softmax } from "../../maths/softmax";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import type { LessonState } from "../state";
 import { Choice, Lab } from "./Lab";
 import { RowOf } from "./Numbers";
 
 export type Place = "before" | "after" | "zero";
 
-const PLACES: readonly { readonly value: Place; readonly text: string }[] = [
-  { value: "before", text: "−∞ before softmax" },
-  { value: "after", text: "0 after softmax" },
-  { value: "zero", text: "0 before softmax" },
-];
+const PLACES: readonly Place[] = ["before", "after", "zero"];
 const RAISED = 2;
 
 /** The weights of a row that may see its first `seen` keys, by where the mask is put. */
@@ -41,15 +38,17 @@ export function MaskPlace({ state }: { state: LessonState }) {
     ...weights.slice(0, seen).map((w, key) => Math.abs(w - (without[key] ?? 0))),
   );
   return (
-    <Lab part="mask-place" title="Where does −∞ go?">
+    <Lab part="mask-place" title={say("lab_mask.title")}>
       <p>
-        A causal row sees itself and what is before it: <b>{labels[row]}</b> may not see{" "}
-        {labels.slice(seen).join(", ")}.
+        <Say
+          name="lab_mask.text"
+          with={{ name: labels[row], later: labels.slice(seen).join(say("list.comma")) }}
+        />
       </p>
       <Choice
         part="places"
-        words="Hide later tokens with"
-        options={PLACES}
+        words={say("lab_mask.hide_with")}
+        options={PLACES.map((value) => ({ value, text: say(`lab_mask.${value}`) }))}
         chosen={place.value}
         choose={(value) => {
           place.value = value;
@@ -64,14 +63,14 @@ export function MaskPlace({ state }: { state: LessonState }) {
             raised.value = event.currentTarget.checked;
           }}
         />
-        raise the hidden scores by {RAISED}
+        {say("lab_mask.raise", { number: RAISED })}
       </label>
       <dl class="lab-compare" data-part="mask-outcome" data-leak={String(leak > 1e-9)}>
-        <dt>weights</dt>
+        <dt>{say("symbol.weights")}</dt>
         <dd class="weight">
           <RowOf values={weights} />
         </dd>
-        <dt>sum of the visible ones</dt>
+        <dt>{say("lab_mask.visible_sum")}</dt>
         <dd data-part="visible-sum">
           <Figure value={sum} />
         </dd>
@@ -81,16 +80,15 @@ export function MaskPlace({ state }: { state: LessonState }) {
   );
 }
 
-function verdict(place: Place, isRaised: boolean, sum: number): string {
-  if (place === "before") {
-    return "Right: e to −∞ is 0, the visible weights sum to 1, and hidden scores change nothing. Raise them and see.";
+function verdict(place: Place, isRaised: boolean, visible: number): string {
+  if (place === "before") return say("lab_mask.verdict_before");
+  const sum = visible.toFixed(4);
+  if (place === "after") {
+    return isRaised
+      ? say("lab_mask.verdict_after_raised", { sum })
+      : say("lab_mask.verdict_after", { sum });
   }
-  const lost = `The visible weights sum to ${sum.toFixed(4)}`;
-  const leak = isRaised
-    ? "and they have changed with scores that they may not know: the future leaks in."
-    : "because hidden tokens are still in the denominator. Raise the hidden scores and see.";
-  if (place === "after") return `Wrong: ${lost}, ${leak}`;
   return isRaised
-    ? `Wrong: e⁰ is 1, not 0. ${lost}: a score of 0 is an ordinary score, whatever was hidden.`
-    : `Wrong: e⁰ is 1, not 0. ${lost}; the hidden tokens get the rest.`;
+    ? say("lab_mask.verdict_zero_raised", { sum })
+    : say("lab_mask.verdict_zero", { sum });
 }

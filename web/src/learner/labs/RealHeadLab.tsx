@@ -3,22 +3,30 @@ import { useMemo } from "preact/hooks";
 import { Figure } from "../../parts/Figure";
 import { Notice } from "../../parts/Notice";
 import type { RealHead } from "../data";
+import { Say, say, sayPhrase } from "../language";
 import { HeatLegend, HeatMap } from "../parts/HeatMap";
 import type { LessonState } from "../state";
 import { Lab } from "./Lab";
 import { realWeights, startRow } from "./realWeights";
 
 const TOP = 5;
+const RECORD = 'regard record smollm2 --text "…"';
+const VIEW = "regard view run.regard";
 
 /** A real head of a real model, computed here from its own q and k. */
 export function RealHeadLab({ state }: { state: LessonState }) {
   const { real } = state.lesson;
   if (real) return <Head real={real} />;
   return (
-    <Lab part="real-head" title="A real head">
+    <Lab part="real-head" title={say("real_head.name")}>
       <Notice kind="info">
-        This page carries no real head. To look at the heads of a real model on your own text:{" "}
-        <code>regard record smollm2 --text "…"</code>, then <code>regard view run.regard</code>.
+        <Say
+          name="real_head.none"
+          with={{
+            record: <code>{RECORD}</code>,
+            view: <code>{VIEW}</code>,
+          }}
+        />
       </Notice>
     </Lab>
   );
@@ -33,12 +41,9 @@ function Head({ real }: { real: RealHead }) {
   const token = real.tokens[i] ?? "";
   const d_k = real.queries[0]?.length ?? 1;
   return (
-    <Lab part="real-head" title={`${real.label} of ${real.model}`}>
-      <p data-part="real-words">{real.words}</p>
-      <p class="soft">
-        {real.tokens.length} tokens, d_k = {d_k}. Choose the token that looks; the others are shaded
-        by its weights, from q and k rounded to 4 decimals.
-      </p>
+    <Lab part="real-head" title={say("real_head.of", { label: real.label, model: real.model })}>
+      <p data-part="real-words">{sayPhrase(real.words)}</p>
+      <p class="soft">{say("real_head.choose", { tokens: real.tokens.length, d_k })}</p>
       <ol class="lab-tokens" data-part="real-tokens">
         {real.tokens.map((text, j) => (
           <li key={j}>
@@ -48,7 +53,7 @@ function Head({ real }: { real: RealHead }) {
               class={j > i && real.causal ? "is-hidden" : ""}
               data-value={String(own[j] ?? 0)}
               style={{ background: shadeOf(own[j] ?? 0) }}
-              title={`weight ${own[j] ?? 0}`}
+              title={say("real_head.weight", { weight: own[j] ?? 0 })}
               onClick={() => {
                 row.value = j;
               }}
@@ -61,9 +66,9 @@ function Head({ real }: { real: RealHead }) {
       <div class="lab-split">
         <Top real={real} i={i} scores={scores[i] ?? []} scaled={scaled[i] ?? []} weights={own} />
         <figure>
-          <figcaption>All weights; the row of “{token.trim()}” is marked</figcaption>
+          <figcaption>{say("real_head.all", { name: token.trim() })}</figcaption>
           <HeatMap
-            title={`Weights of ${real.label}`}
+            title={say("real_head.weights_of", { label: real.label })}
             weights={weights}
             labels={names}
             causal={real.causal}
@@ -72,10 +77,7 @@ function Head({ real }: { real: RealHead }) {
           <HeatLegend count={real.tokens.length} />
         </figure>
       </div>
-      <p class="soft">
-        Weights say where a head looks, not what the answer depends on: for that, take the head out
-        and compare.
-      </p>
+      <p class="soft">{say("real_head.caution")}</p>
     </Lab>
   );
 }
@@ -105,15 +107,15 @@ function Top({ real, i, scores, scaled, weights }: TopProps) {
     <div class="scroll">
       <table class="lab-top" data-part="real-top">
         <caption>
-          Where “{real.tokens[i]?.trim()}” (token {i + 1}) looks
+          {say("real_head.where", { name: real.tokens[i]?.trim() ?? "", number: i + 1 })}
         </caption>
         <thead>
           <tr>
-            <th scope="col">key</th>
+            <th scope="col">{say("symbol.key")}</th>
             <th scope="col">q·k</th>
             <th scope="col">÷ √d_k</th>
             <th scope="col" class="weight">
-              weight
+              {say("symbol.weight")}
             </th>
           </tr>
         </thead>
@@ -134,7 +136,7 @@ function Top({ real, i, scores, scaled, weights }: TopProps) {
           {order.length > TOP && (
             <tr>
               <th scope="row" class="soft">
-                {order.length - TOP} others
+                {say("count.others", { count: order.length - TOP })}
               </th>
               <td />
               <td />

@@ -4,6 +4,7 @@ import { answerToProducts } from "../../maths/gradient";
 import type { Vector } from "../../maths/matrix";
 import { entropy, jacobianNorm } from "../../maths/softmax";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import { Lab } from "./Lab";
 
 interface Props {
@@ -24,17 +25,30 @@ export function Saturation({ weights, scaled, d_k, visible = weights.length }: P
   const answer = jacobianNorm(weights);
   const reaching = answerToProducts(weights, d_k, scaled);
   return (
-    <Lab part="saturation" title="Can this row still learn?">
+    <Lab part="saturation" title={say("lab_saturation.title")}>
       <div class="lab-meters">
-        <Meter part="entropy" words="Entropy" share={most > 0 ? spread / most : 0}>
-          <Figure value={spread} /> nats, {percent(most > 0 ? spread / most : 0)} of log {visible}
+        <Meter
+          part="entropy"
+          words={say("lab_saturation.entropy")}
+          share={most > 0 ? spread / most : 0}
+        >
+          <Say
+            name="lab_saturation.entropy_of"
+            with={{
+              entropy: <Figure value={spread} />,
+              share: percent(most > 0 ? spread / most : 0),
+              keys: visible,
+            }}
+          />
         </Meter>
         <Meter part="jacobian" words="‖diag(p) − p pᵀ‖" share={answer / LARGEST}>
-          <Figure value={answer} /> of 0.5 at most
+          <Say name="lab_saturation.jacobian_of" with={{ norm: <Figure value={answer} /> }} />
         </Meter>
-        <Meter part="reaching" words="What reaches q·k" share={answer / LARGEST}>
-          <Figure value={reaching} />
-          {scaled ? `, the factor 1/√${d_k} included` : ", no factor before it"}
+        <Meter part="reaching" words={say("lab_saturation.reaching")} share={answer / LARGEST}>
+          <Say
+            name={scaled ? "lab_saturation.reaching_scaled" : "lab_saturation.reaching_raw"}
+            with={{ norm: <Figure value={reaching} />, d_k }}
+          />
         </Meter>
       </div>
       <p class="soft" role="status" data-part="saturation-verdict">
@@ -45,11 +59,8 @@ export function Saturation({ weights, scaled, d_k, visible = weights.length }: P
 }
 
 function verdict(answer: number, visible: number): string {
-  if (visible < 2) return "One key alone: there is nothing to choose, so nothing to learn here.";
-  if (answer < DYING * LARGEST) {
-    return "Saturated: one key has it all. A change of the scores changes nothing, so almost no gradient passes.";
-  }
-  return "Alive: a change of the scores still moves the weights, so a gradient passes.";
+  if (visible < 2) return say("lab_saturation.alone");
+  return answer < DYING * LARGEST ? say("lab_saturation.saturated") : say("lab_saturation.alive");
 }
 
 interface MeterProps {

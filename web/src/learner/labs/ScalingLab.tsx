@@ -3,6 +3,7 @@ import { percent } from "../../maths/format";
 import { D_KS, KEYS, type Reading, ROWS, type Side } from "../../maths/scaling";
 import { Figure } from "../../parts/Figure";
 import { Twin } from "../../parts/Twin";
+import { Say, type Sentence, say } from "../language";
 import type { LessonState } from "../state";
 import { Chart, type Line } from "./Chart";
 import { Choice, Lab } from "./Lab";
@@ -20,21 +21,15 @@ export function ScalingLab(_: { state: LessonState }) {
   const readings = useReadings(seed.value, d_k);
   const reading = readings.byWidth.get(d_k);
   return (
-    <Lab part="scaling-lab" title="Draw q and k again, as wide as you like">
-      <p>
-        Every number of q and k is drawn with variance 1, for {ROWS} rows of {KEYS} keys. Only the
-        width d_k changes.
-      </p>
+    <Lab part="scaling-lab" title={say("lab_scaling.title")}>
+      <p>{say("lab_scaling.text", { rows: ROWS, keys: KEYS })}</p>
       <Controls place={place} seed={seed} d_k={d_k} />
       <Guess d_k={d_k} guess={guess} reading={reading} />
       {guess.value && reading && (
         <>
           <Sides reading={reading} isBusy={readings.isBusy} />
           <Curves readings={readings} d_k={d_k} />
-          <p class="soft">
-            Unscaled, the median row vanishes while rare near-ties explode: one norm over all rows
-            would hide both. The factor 1/√d_k of the Jacobian is included.
-          </p>
+          <p class="soft">{say("lab_scaling.caution")}</p>
         </>
       )}
     </Lab>
@@ -68,9 +63,9 @@ function Controls(props: { place: Signal<number>; seed: Signal<number>; d_k: num
           props.seed.value += 1;
         }}
       >
-        Draw again
+        {say("lab_scaling.draw_again")}
       </button>
-      <span class="soft">draw {props.seed.value}</span>
+      <span class="soft">{say("lab_scaling.draw", { number: props.seed.value })}</span>
     </div>
   );
 }
@@ -89,12 +84,12 @@ const GUESSES = [
 ] as const;
 
 function Guess({ d_k, guess, reading }: GuessProps) {
-  const verdict = guess.value === "width" ? "You were right." : "Not quite.";
+  const isRight = guess.value === "width";
   return (
     <div class="lab-guess">
       <Choice
         part="guess"
-        words="Predict first: what is the variance of the scores q·k?"
+        words={say("lab_scaling.predict")}
         options={GUESSES}
         chosen={guess.value}
         choose={(value) => {
@@ -103,22 +98,28 @@ function Guess({ d_k, guess, reading }: GuessProps) {
       />
       {guess.value && reading && (
         <p role="status" data-part="guess-answer">
-          {verdict} Measured <Figure value={reading.raw.variance} places={2} /> at d_k ={" "}
-          <Figure value={d_k} places={0} />: d_k products of variance 1 add up to variance d_k.
-          Divided by √d_k: <Figure value={reading.scaled.variance} places={2} />.
+          {isRight ? say("lab_scaling.right") : say("lab_scaling.not_right")}{" "}
+          <Say
+            name="lab_scaling.measured"
+            with={{
+              raw: <Figure value={reading.raw.variance} places={2} />,
+              d_k: <Figure value={d_k} places={0} />,
+              scaled: <Figure value={reading.scaled.variance} places={2} />,
+            }}
+          />
         </p>
       )}
     </div>
   );
 }
 
-const FIGURES: readonly { readonly name: keyof Side; readonly words: string }[] = [
-  { name: "variance", words: "variance of the scores" },
-  { name: "largestWeight", words: "largest weight, median row" },
-  { name: "entropy", words: "entropy, mean (nats)" },
-  { name: "gradientMedian", words: "‖∂L/∂q‖, median row" },
-  { name: "gradientP99", words: "‖∂L/∂q‖, 99th percentile" },
-  { name: "dead", words: "dead rows (below 0.001)" },
+const FIGURES: readonly { readonly name: keyof Side; readonly words: Sentence }[] = [
+  { name: "variance", words: "lab_scaling.variance" },
+  { name: "largestWeight", words: "lab_scaling.largest_weight" },
+  { name: "entropy", words: "lab_scaling.entropy" },
+  { name: "gradientMedian", words: "lab_scaling.gradient_median" },
+  { name: "gradientP99", words: "lab_scaling.gradient_rare" },
+  { name: "dead", words: "lab_scaling.dead" },
 ];
 
 function Sides({ reading, isBusy }: { reading: Reading; isBusy: boolean }) {
@@ -137,7 +138,7 @@ function Sides({ reading, isBusy }: { reading: Reading; isBusy: boolean }) {
         <tbody>
           {FIGURES.map(({ name, words }) => (
             <tr key={name} data-figure={name}>
-              <th scope="row">{words}</th>
+              <th scope="row">{say(words)}</th>
               <td>{cell(reading.raw, name)}</td>
               <td>{cell(reading.scaled, name)}</td>
             </tr>
@@ -150,6 +151,7 @@ function Sides({ reading, isBusy }: { reading: Reading; isBusy: boolean }) {
 
 function Curves({ readings, d_k }: { readings: Readings; d_k: number }) {
   const all = D_KS.flatMap((one) => readings.byWidth.get(one) ?? []);
+  const columns = [say("lab_scaling.column_median"), "p99", say("lab_scaling.column_dead")];
   const line = (name: string, look: Line["look"], of: (reading: Reading) => number): Line => ({
     name,
     look,
@@ -157,24 +159,25 @@ function Curves({ readings, d_k }: { readings: Readings; d_k: number }) {
   });
   return (
     <figure class="lab-figure" data-part="scaling-chart" aria-busy={readings.isBusy}>
-      <figcaption>Length of ∂L/∂q per row, over d_k (both axes logarithmic)</figcaption>
+      <figcaption>{say("lab_scaling.chart")}</figcaption>
       <Chart
-        title="Length of the gradient per row over d_k, with and without the division"
+        title={say("lab_scaling.chart_title")}
         across="d_k"
         log
         ends={[1, 1024]}
         ticks={D_KS.filter((_, n) => n % 2 === 0)}
         at={d_k}
         lines={[
-          line("p99 unscaled", "raw-rare", (one) => one.raw.gradientP99),
-          line("median unscaled", "raw", (one) => one.raw.gradientMedian),
-          line("p99 ÷ √d_k", "scaled-rare", (one) => one.scaled.gradientP99),
-          line("median ÷ √d_k", "scaled", (one) => one.scaled.gradientMedian),
+          line(say("lab_scaling.rare_raw"), "raw-rare", (one) => one.raw.gradientP99),
+          line(say("lab_scaling.median_raw"), "raw", (one) => one.raw.gradientMedian),
+          line(say("lab_scaling.rare_scaled"), "scaled-rare", (one) => one.scaled.gradientP99),
+          line(say("lab_scaling.median_scaled"), "scaled", (one) => one.scaled.gradientMedian),
         ]}
       />
       <Twin
-        caption="Gradients at every d_k"
-        columns={["d_k", "median", "p99", "dead", "median ÷√d_k", "p99 ÷√d_k", "dead ÷√d_k"]}
+        caption={say("lab_scaling.table")}
+        summary={say("lab_scaling.as_table")}
+        columns={["d_k", ...columns, ...columns.map((name) => `${name} ÷√d_k`)]}
         rows={all.map(({ d_k: width, raw, scaled }) => [
           String(width),
           ...[raw, scaled].flatMap((side) => [

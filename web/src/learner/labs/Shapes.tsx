@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { say } from "../language";
 import type { LessonState } from "../state";
 import { Choice, Lab } from "./Lab";
 
@@ -30,18 +31,24 @@ export function entryAt(way: Way, head: number, row: number, column: number): En
 /** What view and transpose do: one of the two ways mixes tokens up, and both have the same shape. */
 export function Shapes({ state }: { state: LessonState }) {
   const way = useSignal<Way>("transposed");
-  const names = [0, 1, 2].map((n) => state.lesson.labels[n] ?? `token ${n + 1}`);
+  const names = [0, 1, 2].map(
+    (n) => state.lesson.labels[n] ?? say("count.token", { number: n + 1 }),
+  );
   const isRight = way.value === "transposed";
   return (
-    <Lab part="shapes" title="What view and transpose do">
+    <Lab part="shapes" title={say("lab_shapes.title")}>
+      {sizeWords(state) && <p data-part="shapes-size">{sizeWords(state)}</p>}
       <p>
-        x has N = {TOKENS} rows of d = {WIDTH} numbers, for H = {HEADS} heads. Memory holds them row
-        by row; view only counts them anew. Both ways below give the shape (H, N, d/H) = ({HEADS},{" "}
-        {TOKENS}, {WIDTH / HEADS}).
+        {say("lab_shapes.text", {
+          tokens: TOKENS,
+          width: WIDTH,
+          heads: HEADS,
+          size: WIDTH / HEADS,
+        })}
       </p>
       <Choice
         part="ways"
-        words="Split x into heads by"
+        words={say("lab_shapes.split")}
         options={WAYS}
         chosen={way.value}
         choose={(value) => {
@@ -55,22 +62,31 @@ export function Shapes({ state }: { state: LessonState }) {
       </div>
       <p role="status" data-part="shapes-verdict" data-right={String(isRight)}>
         {isRight
-          ? "Right: in every head, row i is token i. Each head has its own numbers of every token. On the way back: transpose first, then view as (N, d)."
-          : `Wrong, and nothing complains: head 0 holds ${names[0]} twice and ${names[2]} not at all. The same happens on the way back if transpose is left out.`}
+          ? say("lab_shapes.right")
+          : say("lab_shapes.wrong", { first: names[0] ?? "", last: names[2] ?? "" })}
       </p>
     </Lab>
   );
 }
 
+/** How what is shown is related to the lesson's x; nothing where it is all of it. */
+function sizeWords(state: LessonState): string {
+  const { x } = state.worked.value;
+  const [rows, columns] = [x.length, x[0]?.length ?? 0];
+  if (rows === TOKENS && columns === WIDTH) return "";
+  const words = { rows, columns, tokens: TOKENS, width: WIDTH };
+  return say(rows < TOKENS || columns < WIDTH ? "lab_shapes.apart" : "lab_shapes.cut", words);
+}
+
 function Split({ way, head, names }: { way: Way; head: number; names: readonly string[] }) {
   return (
     <figure class="lab-numbers" data-part={`head-${head}`}>
-      <figcaption>head {head}</figcaption>
+      <figcaption>{say("count.head", { number: head })}</figcaption>
       <table>
         <tbody>
           {Array.from({ length: TOKENS }, (_, row) => (
             <tr key={row}>
-              <th scope="row">row {row}</th>
+              <th scope="row">{say("lab_shapes.row", { row })}</th>
               {Array.from({ length: WIDTH / HEADS }, (_, column) => {
                 const { token, feature } = entryAt(way, head, row, column);
                 return (

@@ -1,3 +1,5 @@
+import { say } from "../language";
+
 /** The head of a table that compares scores as they are with scores divided by √d_k. */
 export function SidesHead() {
   return (
@@ -5,7 +7,7 @@ export function SidesHead() {
       <tr>
         <th scope="col" />
         <th scope="col" class="raw">
-          unscaled
+          {say("sides.raw")}
         </th>
         <th scope="col" class="scaled">
           ÷ √d_k

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { lookup } from "../../maths/lookup";
 import { multiply } from "../../maths/matrix";
+import { Say, say } from "../language";
 import type { LessonState } from "../state";
 import { Lab } from "./Lab";
 import { RowOf } from "./Numbers";
@@ -21,11 +22,9 @@ export function SoftLookup({ state }: { state: LessonState }) {
   const label = state.lesson.labels[state.focus.value];
   const shown = weights.map((_, key) => key).slice(0, MOST);
   return (
-    <Lab part="soft-lookup" title="From a dictionary to attention">
+    <Lab part="soft-lookup" title={say("lab_lookup.title")}>
       <p>
-        A dictionary compares a query with every key and returns the value of the one that matches.
-        Softmax returns all values, each by its weight. Multiply the scores of <b>{label}</b> by β
-        first and turn it up:
+        <Say name="lab_lookup.text" with={{ name: label }} />
       </p>
       <label class="lab-slider">
         <span>β = {named(sharpness)}</span>
@@ -44,7 +43,10 @@ export function SoftLookup({ state }: { state: LessonState }) {
       </label>
       <WeightStrip weights={weights} labels={state.lesson.labels} keys={shown} />
       <p>
-        Output: <RowOf class="v" values={multiply([weights], values)[0] ?? []} />
+        <Say
+          name="lab_lookup.output"
+          with={{ values: <RowOf class="v" values={multiply([weights], values)[0] ?? []} /> }}
+        />
       </p>
       <p class="soft" role="status" data-part="lookup-verdict">
         {verdict(sharpness, weights)}
@@ -58,15 +60,9 @@ function named(sharpness: number): string {
 }
 
 function verdict(sharpness: number, weights: readonly number[]): string {
-  if (sharpness === 0)
-    return "β = 0: nothing is compared, and the output is the mean of all values.";
-  if (Number.isFinite(sharpness)) {
-    return sharpness === 1
-      ? "β = 1 is attention: every key takes part, and a gradient reaches each of them."
-      : "Between the two. Every key still takes part, so every key can still learn.";
-  }
+  if (sharpness === 0) return say("lab_lookup.zero");
+  if (sharpness === 1) return say("lab_lookup.one");
+  if (Number.isFinite(sharpness)) return say("lab_lookup.between");
   const winners = weights.filter((weight) => weight > 0).length;
-  return winners > 1
-    ? `β = ∞ is a dictionary, but ${winners} keys match equally well and share. The output jumps when a score changes past another: no gradient.`
-    : "β = ∞ is a dictionary: one value, unchanged. The output jumps when a score changes past another: no gradient, nothing to learn from.";
+  return winners > 1 ? say("lab_lookup.tie", { winners }) : say("lab_lookup.dictionary");
 }

@@ -3,6 +3,8 @@ import { download, fileStem } from "../export/download";
 import { savedPage } from "../export/page";
 import { pythonCode } from "../export/python";
 import { numbersJson } from "../export/saved";
+import { say } from "../language";
+import { printAll } from "../parts/AllSteps";
 import type { LessonState } from "../state";
 import { Lab } from "./Lab";
 
@@ -16,22 +18,20 @@ export function TakeAway({ state }: { state: LessonState }) {
       download(`${stem}.html`, "text/html", await savedPage(state));
       problem.value = "";
     } catch (error) {
-      problem.value = `The page could not be saved: ${(error as Error).message}`;
+      problem.value = (error as Error).message || String(error);
     }
   };
   return (
-    <Lab part="take-away" title="Take it with you">
+    <Lab part="take-away" title={say("take_away.title")}>
       <p>
-        Everything on this page
-        {changed > 0 && `, with ${changed === 1 ? "your 1 change" : `your ${changed} changes`}`}.
-        Nothing is sent anywhere.
+        {changed > 0 ? say("take_away.text_changed", { count: changed }) : say("take_away.text")}
       </p>
       <ul class="lab-files">
         <li>
           <button type="button" data-part="save-html" onClick={savePage}>
-            Page (HTML)
+            {say("take_away.page")}
           </button>
-          <span class="soft">opens in any browser, as you left it</span>
+          <span class="soft">{say("take_away.page_words")}</span>
         </li>
         <li>
           <button
@@ -41,9 +41,9 @@ export function TakeAway({ state }: { state: LessonState }) {
               download(`${fileStem(state.lesson.tokens)}.py`, "text/x-python", pythonCode(state))
             }
           >
-            Code (Python)
+            {say("take_away.code")}
           </button>
-          <span class="soft">computes every number again; needs numpy alone</span>
+          <span class="soft">{say("take_away.code_words")}</span>
         </li>
         <li>
           <button
@@ -51,12 +51,18 @@ export function TakeAway({ state }: { state: LessonState }) {
             data-part="save-json"
             onClick={() => download(`${stem}.json`, "application/json", numbersJson(state))}
           >
-            Numbers (JSON)
+            {say("take_away.numbers")}
           </button>
-          <span class="soft">every matrix by its name</span>
+          <span class="soft">{say("take_away.numbers_words")}</span>
+        </li>
+        <li>
+          <button type="button" data-part="print-all" onClick={printAll}>
+            {say("print.button")}
+          </button>
+          <span class="soft">{say("print.words")}</span>
         </li>
       </ul>
-      {problem.value && <p role="alert">{problem.value}</p>}
+      {problem.value && <p role="alert">{say("take_away.failed", { reason: problem.value })}</p>}
     </Lab>
   );
 }

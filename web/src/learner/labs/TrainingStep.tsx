@@ -1,6 +1,7 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import type { LessonState } from "../state";
 import { Chart } from "./Chart";
 import {
@@ -8,6 +9,7 @@ import {
   begin,
   type Course,
   drawnProblem,
+  labelsOf,
   lessonProblem,
   type Race,
   rowsAlive,
@@ -39,19 +41,15 @@ export function TrainingStep({ state }: { state: LessonState }) {
     race.value = advanced(now, steps, rate.value, withValues.value);
   };
   return (
-    <Lab part="training-step" title="Let it learn: with and without ÷ √d_k">
-      <p>
-        Each token shall fetch the value of {problem.causal ? "the one before it" : "the next one"}.
-        The loss is half the squared distance from it. Both sides start from the same numbers; w_q
-        and w_k learn.
-      </p>
+    <Lab part="training-step" title={say("lab_training.title")}>
+      <p>{problem.causal ? say("lab_training.text_causal") : say("lab_training.text")}</p>
       <Settings state={state} d_k={d_k} rate={rate} withValues={withValues} />
       <div class="lab-controls">
         <button type="button" data-part="train-step" onClick={() => go(1)}>
-          Take a step
+          {say("lab_training.step")}
         </button>
         <button type="button" data-part="train-ten" onClick={() => go(10)}>
-          Ten steps
+          {say("lab_training.ten")}
         </button>
         <button
           type="button"
@@ -60,7 +58,7 @@ export function TrainingStep({ state }: { state: LessonState }) {
             race.value = null;
           }}
         >
-          Start again
+          {say("lab_training.restart")}
         </button>
         {d_k.value !== OWN && (
           <button
@@ -69,11 +67,11 @@ export function TrainingStep({ state }: { state: LessonState }) {
               seed.value += 1;
             }}
           >
-            Draw again
+            {say("lab_scaling.draw_again")}
           </button>
         )}
         <span class="soft" data-part="train-count" data-value={String(now.raw.losses.length - 1)}>
-          {now.raw.losses.length === 2 ? "1 step" : `${now.raw.losses.length - 1} steps`} taken
+          {say("lab_training.taken", { count: now.raw.losses.length - 1 })}
         </span>
       </div>
       <Result race={now} focus={focus} />
@@ -96,8 +94,8 @@ function Settings({ state, d_k, rate, withValues }: SettingsProps) {
         part="train-d-k"
         words="d_k"
         options={[
-          { value: OWN, text: `${own}, this lesson` },
-          ...DRAWN.map((value) => ({ value, text: `${value}, drawn` })),
+          { value: OWN, text: say("lab_training.own", { d_k: own }) },
+          ...DRAWN.map((value) => ({ value, text: say("lab_training.drawn", { d_k: value }) })),
         ]}
         chosen={d_k.value}
         choose={(value) => {
@@ -106,7 +104,7 @@ function Settings({ state, d_k, rate, withValues }: SettingsProps) {
       />
       <Choice
         part="train-rate"
-        words="Learning rate"
+        words={say("lab_training.rate")}
         options={RATES.map((value) => ({ value, text: String(value) }))}
         chosen={rate.value}
         choose={(value) => {
@@ -121,7 +119,7 @@ function Settings({ state, d_k, rate, withValues }: SettingsProps) {
             withValues.value = event.currentTarget.checked;
           }}
         />
-        w_v learns too
+        {say("lab_training.with_values")}
       </label>
     </div>
   );
@@ -135,20 +133,28 @@ function Result({ race, focus }: { race: Race; focus: number }) {
         <table class="lab-sides" data-part="training-table">
           <SidesHead />
           <tbody>
-            <Pair words="loss before" race={race} of={(course) => course.first.loss} />
-            <Pair words="loss now" race={race} of={(course) => course.last.loss} />
             <Pair
-              words="‖∂L/∂q‖, median row"
+              words={say("lab_training.loss_before")}
+              race={race}
+              of={(course) => course.first.loss}
+            />
+            <Pair
+              words={say("lab_training.loss_now")}
+              race={race}
+              of={(course) => course.last.loss}
+            />
+            <Pair
+              words={say("lab_scaling.gradient_median")}
               race={race}
               of={(course) => rowsAlive(course.last).median}
             />
             <Pair
-              words="‖∂L/∂q‖, largest row"
+              words={say("lab_training.largest")}
               race={race}
               of={(course) => rowsAlive(course.last).largest}
             />
             <Pair
-              words={`dead rows of ${race.problem.x.length}`}
+              words={say("lab_training.dead", { rows: race.problem.x.length })}
               race={race}
               of={(course) => rowsAlive(course.last).dead}
               places={0}
@@ -158,10 +164,7 @@ function Result({ race, focus }: { race: Race; focus: number }) {
       </div>
       <BeforeAfter race={race} focus={focus} />
       {steps > 0 && <Losses race={race} />}
-      <p class="soft">
-        At a small d_k both learn. Raise it: unscaled, most rows stand still and a few leap, so the
-        loss stalls or jumps.
-      </p>
+      <p class="soft">{say("lab_training.caution")}</p>
     </>
   );
 }
@@ -190,9 +193,9 @@ function Pair({ words, race, of, places = 4 }: PairProps) {
 const MOST_KEYS = 24; // bars that can be told apart
 
 function BeforeAfter({ race, focus }: { race: Race; focus: number }) {
-  const { labels } = race.problem;
+  const labels = labelsOf(race.problem);
   const sides = [
-    { name: "unscaled", key: "raw", course: race.raw },
+    { name: say("sides.raw"), key: "raw", course: race.raw },
     { name: "÷ √d_k", key: "scaled", course: race.scaled },
   ] as const;
   return (
@@ -200,17 +203,23 @@ function BeforeAfter({ race, focus }: { race: Race; focus: number }) {
       {sides.map(({ name, key, course }) => {
         const rows = [course.first, course.last].map((state) => state.weights[focus] ?? []);
         const keys = heaviest(rows, MOST_KEYS);
-        const some = keys.length < labels.length ? `, the ${MOST_KEYS} heaviest` : "";
+        const isAll = keys.length === labels.length;
         return (
           <figure key={key} data-part={`training-weights-${key}`}>
             <figcaption>
-              <span class={`lab-${key}`}>{name}</span>: weights of {labels[focus]}
-              {some}
+              <Say
+                name={isAll ? "lab_training.weights_of" : "lab_training.weights_of_some"}
+                with={{
+                  side: <span class={`lab-${key}`}>{name}</span>,
+                  name: labels[focus],
+                  most: MOST_KEYS,
+                }}
+              />
             </figcaption>
             <div class="lab-beside">
-              <span class="soft">before</span>
+              <span class="soft">{say("lab_training.before")}</span>
               <WeightStrip weights={rows[0] ?? []} labels={labels} keys={keys} />
-              <span class="soft">now</span>
+              <span class="soft">{say("lab_training.now")}</span>
               <WeightStrip weights={rows[1] ?? []} labels={labels} keys={keys} />
             </div>
           </figure>
@@ -225,16 +234,16 @@ function Losses({ race }: { race: Race }) {
   const points = (course: Course) => course.losses.map((loss, n) => [n, loss] as const);
   return (
     <figure class="lab-figure">
-      <figcaption>Loss, step by step</figcaption>
+      <figcaption>{say("lab_training.losses")}</figcaption>
       <Chart
-        title="Loss over the steps, with and without the division"
-        across="steps"
+        title={say("lab_training.losses_title")}
+        across={say("lab_training.steps")}
         log={false}
         height={190}
         ends={[0, steps]}
         ticks={steps < 3 ? [0, steps] : [0, Math.round(steps / 2), steps]}
         lines={[
-          { name: "unscaled", look: "raw", points: points(race.raw) },
+          { name: say("sides.raw"), look: "raw", points: points(race.raw) },
           { name: "÷ √d_k", look: "scaled", points: points(race.scaled) },
         ]}
       />

@@ -1,18 +1,14 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { dot, type Matrix, multiply, transpose } from "../../maths/matrix";
+import { type Matrix, multiply, transpose } from "../../maths/matrix";
 import { rank } from "../../maths/rank";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import { Pick } from "../parts/controls";
 import type { LessonState } from "../state";
 import { Choice, Lab } from "./Lab";
 import { Numbers } from "./Numbers";
 
 type Keys = "own" | "same";
-
-const KEYS: readonly { readonly value: Keys; readonly text: string }[] = [
-  { value: "own", text: "w_k is a matrix of its own" },
-  { value: "same", text: "w_k = w_q" },
-];
 
 function firstColumns(matrix: Matrix, count: number): Matrix {
   return matrix.map((row) => row.slice(0, count));
@@ -33,11 +29,8 @@ export function TwoMatrices({ state }: { state: LessonState }) {
   const used = keys.value === "same" ? w_q : w_k;
   const product = together(w_q, used, width);
   return (
-    <Lab part="two-matrices" title="Why two matrices and not their product?">
-      <p>
-        q·k = (x w_q)·(x w_k) = x (w_q w_kᵀ) xᵀ: the scores know w_q and w_k only by their product.
-        One matrix would do, but a large one.
-      </p>
+    <Lab part="two-matrices" title={say("lab_matrices.title")}>
+      <p>{say("lab_matrices.text")}</p>
       <Width columns={columns} d_k={d_k} width={width} />
       <div class="lab-controls">
         <Numbers part="product" title="w_q · w_kᵀ" values={product} />
@@ -45,14 +38,22 @@ export function TwoMatrices({ state }: { state: LessonState }) {
       </div>
       <Choice
         part="keys-choice"
-        words="And why not one matrix for both?"
-        options={KEYS}
+        words={say("lab_matrices.why_not")}
+        options={[
+          { value: "own", text: say("lab_matrices.own") },
+          { value: "same", text: "w_k = w_q" },
+        ]}
         chosen={keys.value}
         choose={(value) => {
           keys.value = value;
         }}
       />
-      <BothWays state={state} product={product} isSame={keys.value === "same"} />
+      <BothWays
+        state={state}
+        product={product}
+        start={mostUneven(scoresOf(state, together(w_q, w_k, d_k)), state.focus.value)}
+        isSame={keys.value === "same"}
+      />
     </Lab>
   );
 }
@@ -69,7 +70,7 @@ function Width(props: { columns: Signal<number>; d_k: number; width: number }) {
         max={props.d_k}
         step={1}
         value={props.width}
-        aria-valuetext={`${props.width} columns of w_q and w_k`}
+        aria-valuetext={say("lab_matrices.columns", { columns: props.width })}
         data-part="width-slider"
         onInput={(event) => {
           props.columns.value = Number(event.currentTarget.value);
@@ -82,46 +83,73 @@ function Width(props: { columns: Signal<number>; d_k: number; width: number }) {
 function Sizes({ width, d, rank: found }: { width: number; d: number; rank: number }) {
   return (
     <dl class="lab-compare" data-part="sizes">
-      <dt>numbers in w_q and w_k</dt>
+      <dt>{say("lab_matrices.both")}</dt>
       <dd>
         2 · {d} · {width} = <Figure value={2 * d * width} places={0} />
       </dd>
-      <dt>numbers in one matrix</dt>
+      <dt>{say("lab_matrices.one")}</dt>
       <dd>
         {d} · {d} = <Figure value={d * d} places={0} />
       </dd>
-      <dt>rank of the product</dt>
+      <dt>{say("lab_matrices.rank")}</dt>
       <dd>
-        <Figure value={found} places={0} /> of {d}, at most d_k
+        <Say
+          name="lab_matrices.rank_of"
+          with={{ rank: <Figure value={found} places={0} />, width: d }}
+        />
       </dd>
-      <dt>in a layer of width 4,096 with heads of 128</dt>
-      <dd>1,048,576 instead of 16,777,216 for each head</dd>
+      <dt>{say("lab_matrices.large")}</dt>
+      <dd>{say("lab_matrices.large_numbers")}</dd>
     </dl>
   );
+}
+
+/** x · product · xᵀ */
+function scoresOf(state: LessonState, product: Matrix): Matrix {
+  const { x } = state.worked.value;
+  return multiply(multiply(x, product), transpose(x));
+}
+
+const EVEN = 1e-9;
+
+/** The pair whose scores differ most both ways: with the token that is spelt out where there is
+ * one, else any; where all are even, that token and one beside it. */
+export function mostUneven(scores: Matrix, focus: number): readonly [from: number, to: number] {
+  let [from, to, most] = [focus, focus, EVEN];
+  const look = (i: number) =>
+    scores.forEach((_, j) => {
+      const apart = Math.abs((scores[i]?.[j] ?? 0) - (scores[j]?.[i] ?? 0));
+      if (apart > most + EVEN) [from, to, most] = [i, j, apart];
+    });
+  look(focus);
+  for (let i = 0; from === to && i < scores.length; i += 1) look(i);
+  if (from !== to) return [from, to];
+  return [focus, focus > 0 ? focus - 1 : Math.min(1, scores.length - 1)];
 }
 
 interface WaysProps {
   readonly state: LessonState;
   readonly product: Matrix;
+  /** The pair to begin with. */
+  readonly start: readonly [from: number, to: number];
   readonly isSame: boolean;
 }
 
 /** The score from one token to another and back. */
-function BothWays({ state, product, isSame }: WaysProps) {
-  const other = useSignal(1);
+function BothWays({ state, product, start, isSame }: WaysProps) {
+  const other = useSignal<number | null>(null);
   const { labels } = state.lesson;
-  const { x } = state.worked.value;
-  const from = state.focus.value;
-  const to = Math.min(other.value, labels.length - 1);
-  const score = (a: number, b: number) => dot(multiply([x[a] ?? []], product)[0] ?? [], x[b] ?? []);
-  const there = score(from, to);
-  const back = score(to, from);
-  const isEven = Math.abs(there - back) < 1e-9;
+  const from = start[0];
+  const to = Math.min(other.value ?? start[1], labels.length - 1);
+  const scores = scoresOf(state, product);
+  const there = scores[from]?.[to] ?? 0;
+  const back = scores[to]?.[from] ?? 0;
+  const isEven = Math.abs(there - back) < EVEN;
   return (
     <>
       <Pick
         part="other-picker"
-        words="Other token"
+        words={say("controls.other")}
         names={labels}
         chosen={to}
         choose={(chosen) => {
@@ -150,10 +178,6 @@ function BothWays({ state, product, isSame }: WaysProps) {
 }
 
 function verdict(isSame: boolean, isEven: boolean): string {
-  if (isSame) {
-    return "With one matrix for both, every score is the same both ways: if “it” looks at “cat”, “cat” looks as hard at “it”.";
-  }
-  return isEven
-    ? "These two scores are equal, by the numbers of w_q and w_k. Change one of them in step 2, and the two ways part."
-    : "Two matrices let one token look at another that does not look back.";
+  if (isSame) return say("lab_matrices.verdict_same");
+  return isEven ? say("lab_matrices.verdict_even") : say("lab_matrices.verdict");
 }

@@ -4,6 +4,7 @@ import { type Matrix, multiply } from "../../maths/matrix";
 import { Random } from "../../maths/random";
 import { DEAD, quantile } from "../../maths/scaling";
 import { fetchTargets, type Pass, run, step, type Task } from "../../maths/training";
+import { say } from "../language";
 import type { LessonState } from "../state";
 
 // Two heads that start from the same numbers and learn with the same rate: one divides its scores
@@ -12,7 +13,8 @@ import type { LessonState } from "../state";
 export interface Problem {
   readonly x: Matrix;
   readonly head: Projections;
-  readonly labels: readonly string[];
+  /** null for drawn tokens, which are no words. */
+  readonly labels: readonly string[] | null;
   readonly causal: boolean;
 }
 
@@ -57,9 +59,14 @@ export function drawnProblem(d_k: number, seed: number): Problem {
       w_k: random.matrix(WIDTH, d_k, spread),
       w_v: random.matrix(WIDTH, D_V, spread),
     },
-    labels: Array.from({ length: TOKENS }, (_, n) => `token ${n + 1}`),
+    labels: null,
     causal: false,
   };
+}
+
+/** What the tokens of a problem are called, in the language that is shown. */
+export function labelsOf(problem: Problem): readonly string[] {
+  return problem.labels ?? problem.x.map((_, n) => say("count.token", { number: n + 1 }));
 }
 
 export function begin(problem: Problem): Race {

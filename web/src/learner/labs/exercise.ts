@@ -1,6 +1,7 @@
 import { ANSWERS, type Answer, type Mark, type Task, type Written } from "../../maths/grading";
 import type { Projections } from "../../maths/lesson";
 import type { Exercise } from "../data";
+import { say } from "../language";
 
 // An exercise as a form: which cells there are, and what is said about those that are filled in.
 
@@ -9,15 +10,20 @@ export function taskOf(exercise: Exercise): Task {
   return { x: exercise.x, ...head };
 }
 
-export const HOW: Readonly<Record<Answer, string>> = {
-  Q: "x @ w_q",
-  K: "x @ w_k",
-  V: "x @ w_v",
-  scores: "Q @ Kᵀ",
-  scaled: "scores ÷ √d_k",
-  weights: "softmax along each row",
-  output: "weights @ V",
-};
+/** How a step is worked out. */
+export function howTo(answer: Answer): string {
+  if (answer === "scores") return "Q @ Kᵀ";
+  if (answer === "scaled") return `${say("symbol.scores")} ÷ √d_k`;
+  if (answer === "weights") return say("exercise.softmax_rows");
+  if (answer === "output") return `${say("symbol.weights")} @ V`;
+  return `x @ w_${answer.toLowerCase()}`;
+}
+
+/** What a step is called: its letter, or its word. */
+export function nameOf(answer: Answer): string {
+  if (answer === "Q" || answer === "K" || answer === "V") return answer;
+  return say(`symbol.${answer}`);
+}
 
 export const ROLE: Readonly<Record<Answer, string>> = {
   Q: "q",
@@ -98,7 +104,7 @@ export function firstWrong(
     answer: step.answer,
     place: byToken
       ? `${exercise.tokens[row]} → ${name}`
-      : `${exercise.tokens[row]}, dimension ${name}`,
+      : say("exercise.dimension", { name: exercise.tokens[row] ?? "", dimension: name ?? "" }),
     given: written[step.answer][row]?.[column] ?? "",
     right: step.right.value[row]?.[column] as number,
   };
@@ -106,13 +112,12 @@ export function firstWrong(
 
 /** What is said where no cell is wrong; a cell that could not be read is never right. */
 export function resultOf(found: Mark): { readonly verdict: string; readonly words: string } {
-  const cells = (count: number) => `${count} cell${count === 1 ? "" : "s"}`;
-  const soFar = `Right so far: ${cells(found.filled)}.`;
+  const soFar = say("exercise.so_far", { count: found.filled });
   if (found.unreadable > 0) {
-    const words = `${cells(found.unreadable)} could not be read: write 0.42, 3, 1/2 or 42 %.`;
+    const words = say("exercise.unreadable", { count: found.unreadable });
     return { verdict: "unreadable", words: `${words} ${soFar}` };
   }
-  if (found.filled === 0) return { verdict: "blank", words: "Nothing is filled in yet." };
-  const all = found.filled === found.cells ? " All of it." : "";
-  return { verdict: "right", words: soFar + all };
+  if (found.filled === 0) return { verdict: "blank", words: say("exercise.blank") };
+  const isAll = found.filled === found.cells;
+  return { verdict: "right", words: isAll ? `${soFar} ${say("exercise.all")}` : soFar };
 }

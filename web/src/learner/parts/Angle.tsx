@@ -1,6 +1,7 @@
 import type { Vector } from "../../maths/matrix";
 import { dot } from "../../maths/matrix";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import { Arrow } from "./Arrows";
 import { type Frame, frameOf, type Plane, type Point, planeOf } from "./plane";
 import { Tidy } from "./Tidy";
@@ -20,8 +21,7 @@ export function Angle({ query, keyVector, names }: Props) {
   if (!plane) {
     return (
       <p class="learn-angle" data-part="angle">
-        One of the two is zero. A zero vector has no direction, and the score is{" "}
-        <Figure value={0} places={0} />.
+        <Say name="scores.zero" with={{ score: <Figure value={0} places={0} /> }} />
       </p>
     );
   }
@@ -50,9 +50,13 @@ function Picture({ plane, names }: { plane: Plane; names: readonly [string, stri
   const frame = frameOf([plane.first, plane.second], SIZE);
   const [fx, fy] = frame.at(foot);
   const [kx, ky] = frame.at(plane.second);
-  const words =
-    `The query of ${names[0]} has length ${plane.lengths[0].toFixed(2)}, the key of ${names[1]} ` +
-    `${plane.lengths[1].toFixed(2)}; the angle between them is ${plane.degrees.toFixed(1)} degrees.`;
+  const words = say("scores.angle", {
+    query: names[0],
+    query_length: plane.lengths[0].toFixed(2),
+    key: names[1],
+    key_length: plane.lengths[1].toFixed(2),
+    degrees: plane.degrees.toFixed(1),
+  });
   return (
     <svg viewBox={`0 0 ${SIZE.width} ${SIZE.height}`} role="img" aria-label={words}>
       <title>{words}</title>

@@ -1,5 +1,6 @@
 import type { Vector } from "../../maths/matrix";
 import { Figure } from "../../parts/Figure";
+import { say } from "../language";
 
 const MOST = 16;
 
@@ -28,7 +29,9 @@ export function Bars({ title, values, most, tone, part }: Props) {
           </li>
         ))}
       </ol>
-      {values.length > MOST && <p class="soft">… {values.length - MOST} more</p>}
+      {values.length > MOST && (
+        <p class="soft">{say("count.further", { count: values.length - MOST })}</p>
+      )}
     </figure>
   );
 }

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { figure } from "../../maths/format";
+import { type Phrase, say } from "../language";
 import { nudged, readNumber } from "./number";
 
 export interface CellProps {
@@ -15,8 +16,8 @@ export interface CellProps {
   /** Shown as a column of the page, though it is a row of its matrix. */
   readonly isTurned?: boolean;
   readonly put: (value: number | undefined) => void;
-  /** Says what is wrong with the text in it; "" takes it back. */
-  readonly complain: (why: string) => void;
+  /** Says what is wrong with the text in it; null takes it back. */
+  readonly complain: (why: Phrase | null) => void;
   readonly reached: () => void;
 }
 
@@ -42,7 +43,7 @@ function useDraft({ put, complain }: Pick<CellProps, "put" | "complain">) {
   const draft = useSignal<string | null>(null);
   const restore = () => {
     draft.value = null;
-    complain("");
+    complain(null);
   };
   const commit = (): boolean => {
     if (draft.value === null) return true;
@@ -96,7 +97,7 @@ export function Cell(props: CellProps) {
       data-column={props.column}
       data-value={String(props.value)}
       title={String(props.value)}
-      aria-label={`${props.label}${props.isChanged ? ", changed" : ""}`}
+      aria-label={props.isChanged ? say("cell.changed", { label: props.label }) : props.label}
       aria-invalid={draft.value !== null && readNumber(draft.value).is === "wrong"}
       tabIndex={props.isTabStop ? 0 : -1}
       value={draft.value ?? figure(props.value, props.places)}
@@ -120,10 +121,10 @@ export function PutBack({ reset }: { reset: () => void }) {
       type="button"
       class="learn-dot"
       data-part="reset-cell"
-      title="Changed by hand. Put the computed number back."
+      title={say("cell.put_back_title")}
       onClick={reset}
     >
-      <span class="unseen">Put the computed number back</span>
+      <span class="unseen">{say("cell.put_back")}</span>
     </button>
   );
 }

@@ -1,7 +1,8 @@
 import { useSignal } from "@preact/signals";
+import { type Phrase, sayPhrase } from "../language";
 import type { LessonState } from "../state";
 import { Cell, PutBack } from "./Cell";
-import { bookOf, type Sheet } from "./sheets";
+import { bookOf, cellName, type Sheet } from "./sheets";
 
 interface Props {
   readonly state: LessonState;
@@ -13,7 +14,7 @@ interface Props {
 
 /** One number of a matrix as a table's cell, to be changed where it is read. */
 export function EditableNumber({ state, sheet, row, column, isTurned = false }: Props) {
-  const problem = useSignal("");
+  const problem = useSignal<Phrase | null>(null);
   const book = bookOf(state, sheet);
   const isChanged = book.isChanged(row, column);
   return (
@@ -22,7 +23,7 @@ export function EditableNumber({ state, sheet, row, column, isTurned = false }: 
         matrix={sheet.name}
         row={row}
         column={column}
-        label={`${sheet.title}, ${sheet.rows[row]}, ${sheet.columns[column]}`}
+        label={cellName(sheet, row, column)}
         value={sheet.values[row]?.[column] ?? Number.NaN}
         places={4}
         isChanged={isChanged}
@@ -37,7 +38,7 @@ export function EditableNumber({ state, sheet, row, column, isTurned = false }: 
       {isChanged && <PutBack reset={() => book.put(row, column, undefined)} />}
       {problem.value && (
         <span class="learn-problem" role="alert" data-part="problem">
-          {problem.value}
+          {sayPhrase(problem.value)}
         </span>
       )}
     </td>

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import "./formula.css";
 
 // Formulas in the browser's own MathML; each symbol in the colour of its role.
 

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { figure, placesOf } from "../../maths/format";
+import { type Phrase, say, sayPhrase } from "../language";
 import { type GridProps, GridRow } from "./GridRow";
 import type { Sheet } from "./sheets";
 import { numbersIn, type Span, useSpans } from "./spans";
@@ -45,12 +46,12 @@ export function Grid(props: GridProps) {
   };
   const { isWindowed, spans, look } = useSpans(box, extent, mark);
   const stop = useSignal<readonly [number, number]>([Math.max(mark, 0), 0]);
-  const problem = useSignal("");
+  const problem = useSignal<Phrase | null>(null);
   const drawn = {
     ...props,
     places,
     stop,
-    complain: (why: string) => {
+    complain: (why: Phrase | null) => {
       problem.value = why;
     },
   };
@@ -79,12 +80,12 @@ export function Grid(props: GridProps) {
       </div>
       {isWindowed && (
         <p class="learn-size soft">
-          {sheet.rows.length} × {sheet.columns.length}, scroll to see all
+          {say("cell.scroll", { rows: sheet.rows.length, columns: sheet.columns.length })}
         </p>
       )}
       {problem.value && (
         <p class="learn-problem" role="alert" data-part="problem">
-          {problem.value}
+          {sayPhrase(problem.value)}
         </p>
       )}
     </figure>

@@ -1,8 +1,9 @@
 import type { Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { figure, HIDDEN } from "../../maths/format";
+import { type Phrase, say } from "../language";
 import { Cell, PutBack } from "./Cell";
-import type { Book, Sheet } from "./sheets";
+import { type Book, cellName, type Sheet } from "./sheets";
 import { numbersIn, type Span } from "./spans";
 
 export interface GridProps {
@@ -20,7 +21,7 @@ export interface GridProps {
 interface Drawn extends GridProps {
   readonly places: number;
   readonly stop: Signal<readonly [row: number, column: number]>;
-  readonly complain: (why: string) => void;
+  readonly complain: (why: Phrase | null) => void;
 }
 
 interface RowProps {
@@ -60,7 +61,12 @@ function GridCell({ drawn, row, column, spans }: RowProps & { column: number }) 
   const look = [isChanged && "is-changed", isLit && "is-lit"];
   if (sheet.hides?.(row, column)) {
     return (
-      <td class="learn-hidden" data-part="hidden-cell" data-value={String(value)} title="hidden">
+      <td
+        class="learn-hidden"
+        data-part="hidden-cell"
+        data-value={String(value)}
+        title={say("cell.hidden")}
+      >
         {value === 0 ? HIDDEN : figure(value)}
       </td>
     );
@@ -71,7 +77,7 @@ function GridCell({ drawn, row, column, spans }: RowProps & { column: number }) 
         matrix={sheet.name}
         row={row}
         column={column}
-        label={`${sheet.title}, ${sheet.rows[row]}, ${sheet.columns[column]}`}
+        label={cellName(sheet, row, column)}
         value={value}
         places={drawn.places}
         isChanged={isChanged}

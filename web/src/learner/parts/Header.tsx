@@ -1,38 +1,40 @@
 import { HelpButton } from "../../shell/Help";
 import { switchTheme, theme } from "../../shell/theme";
+import { say } from "../language";
 import { type LessonState, present } from "../state";
+import { LanguagePicker } from "./LanguagePicker";
+import { SentenceChoices } from "./SentenceChoices";
+import { SentenceForm } from "./SentenceForm";
 
 /** The sentence, and what concerns the whole page. */
 export function Header({ state }: { state: LessonState }) {
-  const { tokens } = state.lesson;
-  const sentence = tokens.join(" ");
   return (
     <header class="learn-header" data-part="learner-header">
       <span class="learn-brand">regard</span>
-      <h1 data-part="sentence" title={sentence.slice(0, 500)}>
-        {sentence}
-      </h1>
+      <SentenceForm state={state} />
       <span class="learn-buttons">
+        <LanguagePicker />
         <button
           type="button"
           data-part="present-button"
-          title="Presenter mode (p)"
+          title={say("page.present_title")}
           onClick={() => present(state, true)}
         >
-          Present
+          {say("page.present")}
         </button>
         <button
           type="button"
           class="quiet"
           data-part="theme-button"
-          title="Dark or light (d)"
+          title={`${say("shell.dark")} (d)`}
           onClick={switchTheme}
         >
           <span aria-hidden="true">{theme.value === "dark" ? "☀" : "☾"}</span>
-          <span class="unseen">Dark or light</span>
+          <span class="unseen">{say("shell.dark")}</span>
         </button>
         <HelpButton />
       </span>
+      <SentenceChoices state={state} />
     </header>
   );
 }

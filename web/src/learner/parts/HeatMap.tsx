@@ -1,9 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { topOf } from "../../colour/scale";
+import { short } from "../../maths/format";
 import { Figure } from "../../parts/Figure";
 import { Legend } from "../../parts/Legend";
 import { useWidth } from "../../parts/useWidth";
 import { theme } from "../../shell/theme";
+import { say } from "../language";
 import { type Heat, heatInWords, heatScale, isHidden } from "./heat";
 import { cellAt, cellBeside, type HeatCell, type HeatLayout, heatLayout } from "./heatLayout";
 import { paintHeat } from "./heatPainting";
@@ -41,18 +44,21 @@ export function HeatMap({ title, isSmall = false, ...heat }: Props) {
           ref={canvas}
           tabIndex={0}
           role="img"
-          aria-label={`${title}. ${heatInWords(heat)}. Arrow keys read single cells.`}
+          aria-label={say("heat.aria", { title, rows: heatInWords(heat) })}
           data-part="heat-map"
           data-left={layout.left}
           data-top={layout.top}
           data-cell-width={layout.cellWidth}
           data-cell-height={layout.cellHeight}
           style={{ width: `${layout.width}px`, height: `${layout.height}px` }}
+          onPointerDown={(event) => {
+            read.value = cellAt(layout, event.offsetX, event.offsetY);
+          }}
           onPointerMove={(event) => {
             read.value = cellAt(layout, event.offsetX, event.offsetY);
           }}
-          onPointerLeave={() => {
-            read.value = null;
+          onPointerLeave={(event) => {
+            if (event.pointerType !== "touch") read.value = null; // a tapped cell stays
           }}
           onBlur={() => {
             read.value = null;
@@ -74,8 +80,9 @@ export function HeatMap({ title, isSmall = false, ...heat }: Props) {
 /** What the colours of a map of so many tokens stand for. */
 export function HeatLegend({ count }: { count: number }) {
   const scale = heatScale(count);
-  const words = "rows look at columns";
-  return <Legend scale={scale} words={scale.log ? `1 is an even share; ${words}` : words} />;
+  const ends = { low: short(scale.low), high: short(topOf(scale)) };
+  const words = scale.log ? say("heat.legend_log", ends) : say("heat.legend", ends);
+  return <Legend scale={scale} caption={words} />;
 }
 
 /** A cell of another sentence is none of this one. */
@@ -96,18 +103,17 @@ function Ring({ layout, cell }: { layout: HeatLayout; cell: HeatCell }) {
 function Reading({ heat, cell }: { heat: Heat; cell: HeatCell | null }) {
   return (
     <p class="learn-heat-reading" data-part="heat-reading" role="status">
-      {cell ? (
-        <>
+      {cell && (
+        <span>
           {heat.labels[cell.row]} → {heat.labels[cell.key]}{" "}
           {isHidden(heat, cell.row, cell.key) ? (
-            "hidden"
+            say("cell.hidden")
           ) : (
             <Figure value={heat.weights[cell.row]?.[cell.key] ?? Number.NaN} class="weight" />
           )}
-        </>
-      ) : (
-        <span class="soft">Point at a cell to read it.</span>
+        </span>
       )}
+      <span class={`soft ${cell ? "is-covered" : ""}`}>{say("heat.point")}</span>
     </p>
   );
 }

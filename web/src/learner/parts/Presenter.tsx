@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
+import { say } from "../language";
 import { goToStep, LAST_STEP, type LessonState } from "../state";
 import { MadeUp, Parts, StageHead, stepOf } from "./Stage";
 
@@ -11,14 +12,14 @@ export function revealNext(state: LessonState): void {
   else goToStep(state, state.step.value + 1);
 }
 
-const LINE = 64; // pixels of the line of keys at the foot
-
-/** What was revealed last: all of it, or its beginning where it is taller than the screen. */
+/** What was revealed last: all of it, or its beginning where it is taller than the screen. The end
+ * leaves room for the line of keys. */
 function bringIn(end: HTMLElement | null): void {
   const last = end?.previousElementSibling;
-  const isTall = last !== null && last !== undefined && last.clientHeight > innerHeight - LINE;
-  if (isTall) last.scrollIntoView({ block: "start" });
-  else end?.scrollIntoView({ block: "end" });
+  if (!end || !last) return;
+  const height = end.getBoundingClientRect().bottom - last.getBoundingClientRect().top;
+  if (height > innerHeight) last.scrollIntoView({ block: "start" });
+  else scrollTo(0, document.documentElement.scrollHeight);
 }
 
 /** Large type for a room full of people; keys only. */
@@ -63,22 +64,27 @@ function PresenterLine({ state }: { state: LessonState }) {
   return (
     <footer class="learn-presenter-line" data-part="presenter-line">
       <span>
-        {state.step.value}/{LAST_STEP}, part {state.shown.value}/{total}
+        {say("presenter.place", {
+          step: state.step.value,
+          last: LAST_STEP,
+          part: state.shown.value,
+          total,
+        })}
       </span>
       <span>
         <kbd>t</kbd> {state.lesson.labels[state.focus.value]}
       </span>
       <span>
-        <kbd>c</kbd> causal {causal ? "on" : "off"}
+        <kbd>c</kbd> {causal ? say("presenter.causal_on") : say("presenter.causal_off")}
       </span>
       <span>
-        <kbd>s</kbd> √d_k {scaled ? "on" : "off"}
+        <kbd>s</kbd> {scaled ? say("presenter.scaled_on") : say("presenter.scaled_off")}
       </span>
       <span>
-        <kbd>Space</kbd> more
+        <kbd>{say("shell.space")}</kbd> {say("presenter.more")}
       </span>
       <span>
-        <kbd>Esc</kbd> leave
+        <kbd>p</kbd> / <kbd>Esc</kbd> {say("presenter.leave")}
       </span>
     </footer>
   );

@@ -1,11 +1,13 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { dot } from "../../maths/matrix";
+import { Say } from "../language";
 import type { LessonState } from "../state";
 import { Grid } from "./Grid";
 import { Explanation, Products } from "./Products";
 import { bookOf, columnOf, rowOf, type Sheet } from "./sheets";
 import { Tidy } from "./Tidy";
+import { turnedBook, turnedSheet } from "./turned";
 import { With } from "./With";
 
 interface Props {
@@ -13,13 +15,13 @@ interface Props {
   readonly left: Sheet;
   readonly right: Sheet;
   readonly result: Sheet;
-  /** Which line of the right matrix takes part: its column, or its row (a transpose). */
-  readonly by: "column" | "row";
+  /** Whether the right matrix is multiplied turned, as K in Q Kᵀ. */
+  readonly isTurned?: boolean;
   readonly onSpot?: (row: number, column: number) => void;
 }
 
-/** left × right = result, where any number of the result shows the products it is made of. */
-export function Product({ state, left, right, result, by, onSpot }: Props) {
+/** left × right (or rightᵀ) = result, where any number of the result shows the products it is made of. */
+export function Product({ state, left, right, result, isTurned, onSpot }: Props) {
   const focus = state.focus.value;
   const spot = useSignal({ row: focus, column: 0 });
   useEffect(() => {
@@ -33,27 +35,31 @@ export function Product({ state, left, right, result, by, onSpot }: Props) {
   const grid = (sheet: Sheet, more: object) => (
     <Grid sheet={sheet} book={bookOf(state, sheet)} {...more} />
   );
+  const factor = isTurned ? turnedSheet(right) : right;
+  const book = isTurned ? turnedBook(bookOf(state, right)) : bookOf(state, right);
   return (
     <div class="learn-product" data-part="product" data-result={result.name}>
       <div class="learn-factors">
         {grid(left, { lit: { row }, mark: focus })}
-        <With sign="×">{grid(right, { lit: by === "column" ? { column } : { row: column } })}</With>
+        <With sign="×">
+          <Grid sheet={factor} book={book} lit={{ column }} />
+        </With>
         <With sign="=">{grid(result, { lit: { row, column }, mark: focus, onSpot: see })}</With>
       </div>
-      <Sum left={left} right={right} result={result} by={by} row={row} column={column} />
+      <Sum left={left} right={factor} result={result} row={row} column={column} />
     </div>
   );
 }
 
-interface SumProps extends Pick<Props, "left" | "right" | "result" | "by"> {
+interface SumProps extends Pick<Props, "left" | "right" | "result"> {
   readonly row: number;
   readonly column: number;
 }
 
 /** One number of the result, spelt out; where it was changed by hand, both numbers. */
-function Sum({ left, right, result, by, row, column }: SumProps) {
+function Sum({ left, right, result, row, column }: SumProps) {
   const a = rowOf(left, row);
-  const b = by === "column" ? columnOf(right, column) : rowOf(right, column);
+  const b = columnOf(right, column);
   const computed = dot(a, b);
   const shown = result.values[row]?.[column] ?? Number.NaN;
   const isChanged = Math.abs(computed - shown) > 1e-9 * Math.max(1, Math.abs(computed));
@@ -70,7 +76,7 @@ function Sum({ left, right, result, by, row, column }: SumProps) {
       <Tidy value={computed} class={`role-${result.role}`} />
       {isChanged && (
         <span class="learn-changed-note">
-          , changed by hand to <Tidy value={shown} />
+          <Say name="cell.changed_to" with={{ value: <Tidy value={shown} /> }} />
         </span>
       )}
     </Explanation>

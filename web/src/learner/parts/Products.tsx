@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { placesOf } from "../../maths/format";
 import type { Vector } from "../../maths/matrix";
 import { Figure } from "../../parts/Figure";
+import { say } from "../language";
 import { spellProducts, type Term } from "./spelling";
 
 interface Factor {
@@ -30,7 +31,7 @@ export function Products({ left, right }: { left: Factor; right: Factor }) {
   return (
     <>
       {first.map((term, n) => product(term, n, n > 0))}
-      {between > 0 && <span class="soft"> + … {between} more</span>}
+      {between > 0 && <span class="soft"> + {say("count.further", { count: between })}</span>}
       {last.map((term) => product(term, -1, true))}
     </>
   );

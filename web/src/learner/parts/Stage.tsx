@@ -1,13 +1,13 @@
 import { Notice } from "../../parts/Notice";
+import { listed, say } from "../language";
 import type { LessonState } from "../state";
 import type { Step } from "../steps/step";
 import { STEPS } from "../steps/steps";
-import { type StepWords, WORDS } from "../steps/words";
-import { listed } from "./spelling";
+import { type StepWords, wordsOfStep } from "../steps/words";
 
 export function stepOf(state: LessonState): { readonly step: Step; readonly words: StepWords } {
-  const at = state.step.value - 1;
-  return { step: STEPS[at] as Step, words: WORDS[at] as StepWords };
+  const at = state.step.value;
+  return { step: STEPS[at] as Step, words: wordsOfStep(at) };
 }
 
 /** Number, title and formula of the step. */
@@ -16,7 +16,7 @@ export function StageHead({ state }: { state: LessonState }) {
   const FormulaOfStep = step.formula;
   return (
     <div class="learn-stage-head">
-      <h2 data-part="step-title">
+      <h2 data-part="step-title" tabIndex={-1}>
         <span class="learn-number">{state.step.value}</span> {words.title}
       </h2>
       <FormulaOfStep />
@@ -43,14 +43,13 @@ export function Parts({ state, most }: { state: LessonState; most: number }) {
 
 /** Numbers without meaning say so before they are read. */
 export function MadeUp({ state }: { state: LessonState }) {
-  const { made_up } = state.lesson.embeddings;
-  if (!made_up.length) return null;
+  const { tokens, labels, embeddings } = state.lesson;
+  const { made_up } = embeddings;
+  if (!made_up.length || stepOf(state).step.hasOwnText) return null;
+  const names = made_up.map((word) => labels[tokens.indexOf(word)] ?? word);
   return (
     <div data-part="made-up">
-      <Notice kind="warning">
-        These numbers are made up: the vectors of {listed(made_up)} come from a hash of the word and
-        mean nothing. The arithmetic is real.
-      </Notice>
+      <Notice kind="warning">{say("page.made_up", { names: listed(names) })}</Notice>
     </div>
   );
 }

@@ -1,6 +1,9 @@
 import { useEffect, useRef } from "preact/hooks";
-import { goToStep, LAST_STEP, type LessonState } from "../state";
-import { WORDS } from "../steps/words";
+import { say } from "../language";
+import { goToStep, type LessonState } from "../state";
+import { ALL_STEPS, wordsOfStep } from "../steps/words";
+
+const AFTER = [1, 9, 10]; // a line above: attention, the rest of the block, beyond it
 
 /** The way through the lesson, with where one is. */
 export function StepList({ state }: { state: LessonState }) {
@@ -13,17 +16,17 @@ export function StepList({ state }: { state: LessonState }) {
     list.current.scrollLeft = current.offsetLeft - list.current.clientWidth / 2;
   }, [step]);
   return (
-    <nav class="learn-steps" aria-label="Steps" data-part="steps">
+    <nav class="learn-steps" aria-label={say("page.steps")} data-part="steps">
       <ol ref={list}>
-        {WORDS.map((words, n) => (
-          <li key={words.name} class={n === LAST_STEP - 1 ? "is-after" : ""}>
+        {ALL_STEPS.map((n) => (
+          <li key={n} class={AFTER.includes(n) ? "is-after" : ""}>
             <button
               type="button"
-              data-part={`step-${n + 1}`}
-              aria-current={step === n + 1 ? "step" : undefined}
-              onClick={() => goToStep(state, n + 1)}
+              data-part={`step-${n}`}
+              aria-current={step === n ? "step" : undefined}
+              onClick={() => goToStep(state, n)}
             >
-              <span class="learn-number">{n + 1}</span> {words.name}
+              <span class="learn-number">{n}</span> {wordsOfStep(n).name}
             </button>
           </li>
         ))}
@@ -36,11 +39,10 @@ export function StepList({ state }: { state: LessonState }) {
 export function StepLinks({ state }: { state: LessonState }) {
   const step = state.step.value;
   const link = (to: number, part: string, text: (name: string) => string) => {
-    const words = WORDS[to - 1];
-    if (!words) return <span />;
+    if (!ALL_STEPS.includes(to)) return <span />;
     return (
       <button type="button" data-part={part} onClick={() => goToStep(state, to)}>
-        {text(`${to} ${words.name}`)}
+        {text(`${to} ${wordsOfStep(to).name}`)}
       </button>
     );
   };

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { say } from "../language";
 import { editCount, flip, forgetEdits, type LessonState } from "../state";
 
 type Choice = "withPositions" | "scaled" | "causal";
@@ -75,7 +76,7 @@ export function Pickers({ state }: { state: LessonState }) {
     <>
       <Pick
         part="token-picker"
-        words="Row"
+        words={say("controls.row")}
         names={state.lesson.labels}
         chosen={state.focus.value}
         choose={(token) => {
@@ -85,7 +86,7 @@ export function Pickers({ state }: { state: LessonState }) {
       {heads.length > 1 && (
         <Pick
           part="head-picker"
-          words="Head"
+          words={say("controls.head")}
           names={heads}
           chosen={state.head.value}
           choose={(head) => {
@@ -103,10 +104,9 @@ export function Changes({ state }: { state: LessonState }) {
   if (!count) return null;
   return (
     <span class="learn-changes" data-part="changes" data-value={String(count)}>
-      <i class="learn-dot" aria-hidden="true" /> {count === 1 ? "1 number" : `${count} numbers`}{" "}
-      changed
+      <i class="learn-dot" aria-hidden="true" /> {say("controls.changed", { count })}
       <button type="button" data-part="reset-all" onClick={() => forgetEdits(state)}>
-        Reset all
+        {say("controls.reset_all")}
       </button>
     </span>
   );

@@ -3,6 +3,7 @@ import { shareOf } from "../../colour/scale";
 import { figure } from "../../maths/format";
 import type { Matrix } from "../../maths/matrix";
 import type { Scale } from "../../source/answers";
+import { say } from "../language";
 
 /** Weights of one head: rows look, columns are looked at. */
 export interface Heat {
@@ -20,7 +21,7 @@ const LINEAR = 32; // tokens
 const CODES = { hidden: 0, first: 1, last: 255 };
 const WEIGHT: Scale = { name: "weight", low: 0, high: 1, log: false, ...CODES };
 // Among many keys every weight is small: what tells is how often the even share it is.
-const TIMES: Scale = { name: "weight × keys seen", low: 0.1, high: 100, log: true, ...CODES };
+const TIMES: Scale = { name: "times", low: 0.1, high: 100, log: true, ...CODES };
 
 /** The one scale of a map of so many tokens. */
 export function heatScale(count: number): Scale {
@@ -43,8 +44,8 @@ export function heatColour(heat: Heat, row: number, key: number): Rgb | null {
 /** The map in words: every weight of a few tokens, of many the heaviest of the marked row. */
 export function heatInWords(heat: Heat): string {
   const { labels, mark } = heat;
-  if (labels.length > FEW) return `Row of ${rowInWords(heat, mark)}`;
-  return labels.map((_, row) => `Row of ${rowInWords(heat, row)}`).join(". ");
+  if (labels.length > FEW) return rowInWords(heat, mark);
+  return labels.map((_, row) => rowInWords(heat, row)).join(" ");
 }
 
 function rowInWords(heat: Heat, row: number): string {
@@ -53,5 +54,5 @@ function rowInWords(heat: Heat, row: number): string {
   const heaviest = [...seen].sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0)).slice(0, SAID);
   const said = seen.length > SAID ? heaviest : seen;
   const words = said.map((key) => `${heat.labels[key]} ${figure(weights[key] ?? 0, 2)}`);
-  return `${heat.labels[row]}: ${words.join(", ")}`;
+  return say("heat.row", { name: heat.labels[row] ?? "", weights: words });
 }

@@ -1,11 +1,15 @@
+import { COMMA } from "../../maths/cells";
+import { type Phrase, phrase } from "../language";
+
 // What a reader may write into a cell.
 
 export type Read =
   | { readonly is: "number"; readonly value: number }
   | { readonly is: "nothing" }
-  | { readonly is: "wrong"; readonly why: string };
+  | { readonly is: "wrong"; readonly why: Phrase };
 
-const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i;
+const POINT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i;
+const WITH_COMMA = new RegExp(`^[+-]?${COMMA}$`); // 1,5, but not 1,000
 const LARGEST = 1e9;
 
 /** A decimal number or a fraction; nothing at all asks for the computed number back. */
@@ -13,19 +17,19 @@ export function readNumber(text: string): Read {
   const plain = text.trim().replaceAll("−", "-");
   if (plain === "") return { is: "nothing" };
   const parts = plain.split("/").map((part) => part.trim());
-  if (parts.length > 2 || !parts.every((part) => DECIMAL.test(part))) return wrong(text);
-  const value = parts.length === 2 ? Number(parts[0]) / Number(parts[1]) : Number(parts[0]);
-  if (!Number.isFinite(value)) return { is: "wrong", why: "Nothing can be divided by 0." };
-  if (Math.abs(value) > LARGEST) {
-    return { is: "wrong", why: "Numbers here reach from −10⁹ to 10⁹." };
-  }
+  const isRead = parts.every((part) => POINT.test(part) || WITH_COMMA.test(part));
+  if (parts.length > 2 || !isRead) return wrong(text);
+  const [above = 0, below = 1] = parts.map((part) => Number(part.replace(",", ".")));
+  if (below === 0) return { is: "wrong", why: phrase("cell.by_zero") };
+  const value = above / below;
+  if (!(Math.abs(value) <= LARGEST)) return { is: "wrong", why: phrase("cell.too_large") };
   return { is: "number", value };
 }
 
 function wrong(text: string): Read {
   const shown = text.trim().slice(0, 20);
-  const comma = shown.includes(",") ? " Decimals come after a point." : "";
-  return { is: "wrong", why: `“${shown}” is not a number.${comma} Write 0.5, −2, 1/3 or 1e-3.` };
+  const name = /^[+−-]?\d+(,\d{3})+$/.test(shown) ? "cell.comma" : "cell.not_number";
+  return { is: "wrong", why: phrase(name, { text: shown }) };
 }
 
 /** One step up or down: a tenth, without the dust that floating point leaves. */

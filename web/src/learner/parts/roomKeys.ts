@@ -1,4 +1,5 @@
 import { type Binding, useKeys } from "../../shell/keys";
+import { say } from "../language";
 import { flip, goToStep, type LessonState, nextHead, nextToken, present } from "../state";
 import { revealNext } from "./Presenter";
 
@@ -6,25 +7,25 @@ import { revealNext } from "./Presenter";
 export function useRoomKeys(state: LessonState): void {
   const by = (steps: number) => () => goToStep(state, state.step.value + steps);
   const always: Binding[] = [
-    { key: "ArrowLeft", does: "the step before", run: by(-1) },
-    { key: "ArrowRight", does: "the step after", run: by(1) },
-    { key: "t", does: "spell out the next token's row", run: () => nextToken(state) },
-    { key: "o", does: "positions on or off", run: () => flip(state, "withPositions") },
-    { key: "s", does: "divide by √d_k or not", run: () => flip(state, "scaled") },
-    { key: "c", does: "causal mask on or off", run: () => flip(state, "causal") },
+    { key: "ArrowLeft", does: say("keys.before"), run: by(-1) },
+    { key: "ArrowRight", does: say("keys.after"), run: by(1) },
+    { key: "t", does: say("keys.token"), run: () => nextToken(state) },
+    { key: "o", does: say("keys.positions"), run: () => flip(state, "withPositions") },
+    { key: "s", does: say("keys.scaled"), run: () => flip(state, "scaled") },
+    { key: "c", does: say("keys.causal"), run: () => flip(state, "causal") },
   ];
   if (state.lesson.heads.length > 1) {
-    always.push({ key: "h", does: "the next head", run: () => nextHead(state) });
+    always.push({ key: "h", does: say("keys.head"), run: () => nextHead(state) });
   }
   const presenting: Binding[] = [
-    { key: " ", does: "show the next part", run: () => revealNext(state) },
-    { key: "Escape", does: "leave presenter mode", run: () => present(state, false) },
+    { key: " ", does: say("keys.part"), run: () => revealNext(state) },
+    { key: "Escape", does: say("keys.leave"), run: () => present(state, false) },
   ];
   const isOn = state.presenting.value;
   const toggle = {
     key: "p",
-    does: `presenter mode ${isOn ? "off" : "on"}`,
+    does: say("keys.present"),
     run: () => present(state, !isOn),
   };
-  useKeys("Lesson", [...always, toggle, ...(isOn ? presenting : [])]);
+  useKeys(say("keys.title"), [...always, toggle, ...(isOn ? presenting : [])]);
 }

@@ -1,5 +1,6 @@
 import { headMatrix, type WorkedBlock, type WorkedHead } from "../../maths/lesson";
 import type { Matrix } from "../../maths/matrix";
+import { type Sentence, say } from "../language";
 import { edit, isEdited, type LessonState } from "../state";
 import { dims } from "./spelling";
 
@@ -32,8 +33,22 @@ export function bookOf(state: LessonState, sheet: Sheet): Book {
   };
 }
 
-/** Title, colour, and the letter of the dimensions down and across; "" stands for the tokens. */
-type Look = readonly [title: string, role: Role, down: string, across: string];
+/** Which number it is, aloud. */
+export function cellName(sheet: Sheet, row: number, column: number): string {
+  return say("cell.label", {
+    matrix: sheet.title,
+    row: sheet.rows[row] ?? "",
+    column: sheet.columns[column] ?? "",
+  });
+}
+
+/** Title (a symbol, or a word by its sentence), colour, and the letter of the dimensions down and across; "" stands for the tokens. */
+type Look = readonly [
+  title: string | { readonly say: Sentence },
+  role: Role,
+  down: string,
+  across: string,
+];
 
 const HEAD: Readonly<Record<keyof WorkedHead, Look>> = {
   w_q: ["w_q", "q", "x", "q"],
@@ -42,19 +57,19 @@ const HEAD: Readonly<Record<keyof WorkedHead, Look>> = {
   queries: ["Q", "q", "", "q"],
   keys: ["K", "k", "", "k"],
   values: ["V", "v", "", "v"],
-  scores: ["scores", "score", "", ""],
-  scaled: ["scaled scores", "score", "", ""],
-  masked: ["masked scores", "score", "", ""],
-  weights: ["weights", "weight", "", ""],
-  context: ["output", "output", "", "o"],
+  scores: [{ say: "symbol.scores" }, "score", "", ""],
+  scaled: [{ say: "symbol.scaled_scores" }, "score", "", ""],
+  masked: [{ say: "symbol.masked_scores" }, "score", "", ""],
+  weights: [{ say: "symbol.weights" }, "weight", "", ""],
+  context: [{ say: "symbol.output" }, "output", "", "o"],
 };
 
 const LAYER = {
-  words: ["words", "x", "", "x"],
-  positions: ["positions", "plain", "", "x"],
+  words: [{ say: "symbol.words" }, "x", "", "x"],
+  positions: [{ say: "symbol.positions" }, "plain", "", "x"],
   x: ["X", "x", "", "x"],
   concat: ["concat", "plain", "", "c"],
-  output: ["output", "output", "", "o"],
+  output: [{ say: "symbol.output" }, "output", "", "o"],
 } as const satisfies Readonly<Record<string, Look>>;
 
 const BLOCK: Readonly<Record<keyof WorkedBlock, Look>> = {
@@ -66,7 +81,7 @@ const BLOCK: Readonly<Record<keyof WorkedBlock, Look>> = {
   activated: ["max(h, 0)", "plain", "", "h"],
   mlp: ["mlp", "plain", "", "m"],
   residual_2: ["r′", "plain", "", "r"],
-  output: ["hidden state", "output", "", "o"],
+  output: [{ say: "symbol.hidden_state" }, "output", "", "o"],
 };
 
 function sheetOf(state: LessonState, name: string, look: Look, values: Matrix): Sheet {
@@ -74,12 +89,23 @@ function sheetOf(state: LessonState, name: string, look: Look, values: Matrix): 
   const labels = state.lesson.labels;
   return {
     name,
-    title,
+    title: typeof title === "string" ? title : say(title.say),
     role,
     values,
-    rows: down ? dims(down, values.length) : labels,
-    columns: across ? dims(across, values[0]?.length ?? 0) : labels,
+    rows: down ? namesOf(state, name, down, values.length) : labels,
+    columns: across ? namesOf(state, name, across, values[0]?.length ?? 0) : labels,
   };
+}
+
+/** x1, x2, …; the features by name where x, or what the layer writes back, consists of them. */
+function namesOf(state: LessonState, name: string, letter: string, count: number) {
+  const { embeddings, options, heads, w_o } = state.lesson;
+  const { names } = embeddings;
+  const isBack = options.projections === "by-hand" || (options.projections === "identity" && !w_o);
+  const isOutput = letter === "o" && (!name.startsWith("h") || heads.length === 1) && isBack;
+  const isNamed = names?.length === count && name !== "block_output";
+  if (!names || !isNamed || !(letter === "x" || isOutput)) return dims(letter, count);
+  return names.map((one) => say(`vectors.${one}` as Sentence));
 }
 
 /** A matrix of the head that is spelt out. */

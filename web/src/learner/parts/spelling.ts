@@ -66,11 +66,3 @@ export function sumOf(values: Iterable<number>): number {
 export function dims(letter: string, count: number): string[] {
   return Array.from({ length: count }, (_, d) => `${letter}${d + 1}`);
 }
-
-/** a, b and c; of many the first six and how many more. */
-export function listed(names: readonly string[], most = 6): string {
-  const rest = names.length - most;
-  if (rest > 0) return `${names.slice(0, most).join(", ")} and ${rest} more`;
-  if (names.length < 2) return names.join("");
-  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}

@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from "@preact/signals";
 import type { Matrix, Vector } from "../../maths/matrix";
+import { Say, say } from "../language";
 import { Arrow } from "../parts/Arrows";
 import { Bars } from "../parts/Bars";
 import { frameOf, type Point } from "../parts/plane";
@@ -19,19 +20,16 @@ export function BeforeAfter({ state }: { state: LessonState }) {
   const isAsWide = before.length === after.length;
   return (
     <section data-part="before-after">
-      <h3>Before and after: {state.lesson.labels[row]} in its context</h3>
+      <h3>{say("sum.before_after", { name: state.lesson.labels[row] ?? "" })}</h3>
       <div class="learn-beside">
-        <Bars title="embedding x" values={before} most={most} tone="x" part="before" />
+        <Bars title={say("sum.before")} values={before} most={most} tone="x" part="before" />
         <span class="learn-operator">→</span>
-        <Bars title="contextual embedding" values={after} most={most} tone="output" part="after" />
+        <Bars title={say("sum.after")} values={after} most={most} tone="output" part="after" />
         {isAsWide && <Shift state={state} />}
       </div>
       <p>
-        “Contextual embedding” in the notes is the attention layer's output. In common use it is the
-        hidden state of the whole block, with residual and MLP: step 9.
-        {state.lesson.heads.length > 1 && " Here all heads are put together (step 7)."}
-        {!isAsWide &&
-          ` The output is ${after.length} wide and x ${before.length}: no arrow leads from one to the other.`}
+        {say("sum.contextual")} {state.lesson.heads.length > 1 && say("sum.all_heads")}{" "}
+        {!isAsWide && say("sum.not_as_wide", { output: after.length, input: before.length })}
       </p>
     </section>
   );
@@ -49,8 +47,13 @@ function Shift({ state }: { state: LessonState }) {
     <figure class="learn-shift" data-part="shift">
       <Plane state={state} x={x} output={output} point={point} />
       <figcaption class="soft">
-        across <Dimension chosen={across} width={width} words="across" />, up{" "}
-        <Dimension chosen={up} width={width} words="up" />
+        <Say
+          name="sum.axes"
+          with={{
+            across: <Dimension chosen={across} width={width} words={say("sum.across")} />,
+            up: <Dimension chosen={up} width={width} words={say("sum.up")} />,
+          }}
+        />
       </figcaption>
     </figure>
   );
@@ -72,7 +75,7 @@ function Plane({ state, x, output, point }: PlaneProps) {
   const zero = frame.at([0, 0]);
   const [ax, ay] = frame.at(point(x[row]));
   const [bx, by] = frame.at(point(output[row]));
-  const words = `${labels[row]} moves from its embedding to its contextual embedding.`;
+  const words = say("sum.moves", { name: labels[row] ?? "" });
   return (
     <svg viewBox={`0 0 ${SIZE.width} ${SIZE.height}`} role="img" aria-label={words}>
       <title>{words}</title>
@@ -91,7 +94,7 @@ function Plane({ state, x, output, point }: PlaneProps) {
       </text>
       <Arrow frame={frame} from={point(x[row])} to={point(output[row])} tone="output" thick />
       <text class="learn-label output" x={inside(bx)} y={by < ay ? by - 10 : by + 20}>
-        in context
+        {say("sum.in_context")}
       </text>
     </svg>
   );
@@ -115,7 +118,7 @@ function Token({ at, name }: { at: Point; name: string }) {
 function Dimension(props: { chosen: Signal<number>; width: number; words: string }) {
   return (
     <select
-      aria-label={`Dimension ${props.words}`}
+      aria-label={props.words}
       value={String(props.chosen.value)}
       onChange={(event) => {
         props.chosen.value = Number(event.currentTarget.value);

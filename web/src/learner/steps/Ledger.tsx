@@ -1,6 +1,7 @@
 import { placesOf } from "../../maths/format";
 import type { Vector } from "../../maths/matrix";
 import { Figure } from "../../parts/Figure";
+import { say } from "../language";
 import { RowVector } from "../parts/RowVector";
 import { rowKeys, sumOf } from "../parts/spelling";
 import type { LessonState } from "../state";
@@ -22,10 +23,10 @@ export function Ledger({ state }: { state: LessonState }) {
       <table class="learn-table">
         <thead>
           <tr>
-            <th scope="col">key</th>
-            <th scope="col">weight</th>
-            <th scope="col">× value</th>
-            <th scope="col">= term</th>
+            <th scope="col">{say("symbol.key")}</th>
+            <th scope="col">{say("symbol.weight")}</th>
+            <th scope="col">{say("sum.times_value")}</th>
+            <th scope="col">{say("sum.term")}</th>
           </tr>
         </thead>
         <tbody>
@@ -45,7 +46,7 @@ export function Ledger({ state }: { state: LessonState }) {
           ))}
           {rest.length > 0 && (
             <tr class="soft">
-              <th scope="row">{rest.length} others</th>
+              <th scope="row">{say("count.others", { count: rest.length })}</th>
               <td>
                 <Figure value={sumOf(rest.map((j) => shares[j] ?? 0))} />
               </td>
@@ -58,7 +59,7 @@ export function Ledger({ state }: { state: LessonState }) {
         </tbody>
         <tfoot>
           <tr>
-            <th scope="row">sum</th>
+            <th scope="row">{say("symbol.sum")}</th>
             <td>
               <Figure value={sumOf(shares)} class="weight" />
             </td>

@@ -1,5 +1,6 @@
 import type { Vector } from "../../maths/matrix";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import { Explanation } from "../parts/Products";
 import { sumOf } from "../parts/spelling";
 
@@ -13,12 +14,16 @@ export function NormLine({ name, row }: { name: string; row: Vector }) {
     <Explanation>
       <span class="soft">{name}: </span>
       <span class="learn-item">
-        mean <Figure value={mean} />,
+        <Say name="next_layer.mean" with={{ mean: <Figure value={mean} /> }} />,
       </span>
       <span class="learn-item">
-        deviation √(variance + 10⁻⁵) = <Figure value={Math.sqrt(variance + EPSILON)} />,
+        <Say
+          name="next_layer.deviation"
+          with={{ deviation: <Figure value={Math.sqrt(variance + EPSILON)} /> }}
+        />
+        ,
       </span>
-      <span class="learn-item">(r − mean) / deviation</span>
+      <span class="learn-item">{say("next_layer.normed")}</span>
     </Explanation>
   );
 }

@@ -3,10 +3,12 @@ import { cellKey } from "../../maths/lesson";
 import { dot, type Matrix, map } from "../../maths/matrix";
 import { softmax } from "../../maths/softmax";
 import { Figure } from "../../parts/Figure";
+import { Say, say } from "../language";
 import { Grid } from "../parts/Grid";
 import { RowVector } from "../parts/RowVector";
 import type { Sheet } from "../parts/sheets";
 import { dims } from "../parts/spelling";
+import { turnedBook, turnedSheet } from "../parts/turned";
 import { With } from "../parts/With";
 
 const QUERY: Matrix = [[2, 3, 4, 1]];
@@ -14,6 +16,7 @@ const KEYS: Matrix = [
   [1, 0, 1, 0],
   [0, 1, 0, 1],
 ];
+const PLACES = ["1", "2", "3", "4"]; // k1 and k2 are the keys themselves here
 
 /** A matrix of its own, beside the lesson's. */
 function useOwnMatrix(sheet: Omit<Sheet, "values" | "columns">, computed: Matrix) {
@@ -41,19 +44,16 @@ export function NotesExample() {
   const root = Math.sqrt(q.length);
   return (
     <section data-part="notes-example">
-      <h3>The note's example: one query, two keys</h3>
+      <h3>{say("scaling.note_title")}</h3>
       <div class="learn-factors">
         <Grid {...query} />
         <With sign="×">
-          <Grid {...keys} />
+          <Grid sheet={{ ...turnedSheet(keys.sheet), rows: PLACES }} book={turnedBook(keys.book)} />
         </With>
       </div>
       <Rows raw={raw} root={root} />
       <p>
-        Dividing makes the weights more even, as a higher <b>temperature</b> does. The last column
-        is the gradient at the raw product q·k1: of the weight p it is p(1 − p), and dividing brings
-        in 1/√d_k. The two hardly differ, so this example alone does not show gradients vanishing.
-        The experiment below, at a larger d_k, does.
+        <Say name="scaling.note" />
       </p>
     </section>
   );
@@ -61,7 +61,7 @@ export function NotesExample() {
 
 function Rows({ raw, root }: { raw: readonly number[]; root: number }) {
   const rows = [
-    { words: "raw", divisor: 1 },
+    { words: say("scaling.raw"), divisor: 1 },
     { words: "÷ √d_k", divisor: root },
   ];
   return (
@@ -70,9 +70,9 @@ function Rows({ raw, root }: { raw: readonly number[]; root: number }) {
         <thead>
           <tr>
             <th scope="col" />
-            <th scope="col">scores</th>
+            <th scope="col">{say("symbol.scores")}</th>
             <th scope="col">softmax</th>
-            <th scope="col">gradient</th>
+            <th scope="col">{say("symbol.gradient")}</th>
           </tr>
         </thead>
         <tbody>
@@ -81,7 +81,7 @@ function Rows({ raw, root }: { raw: readonly number[]; root: number }) {
             const weights = softmax(given);
             const p = weights[0] ?? 0;
             return (
-              <tr key={words} data-part="notes-row">
+              <tr key={divisor} data-part="notes-row">
                 <th scope="row">{words}</th>
                 <td>
                   <RowVector values={given} />

@@ -1,8 +1,9 @@
 import type { Vector } from "../../maths/matrix";
 import { Figure } from "../../parts/Figure";
+import { listed, say } from "../language";
 import { EditableNumber } from "../parts/EditableNumber";
 import { headSheet } from "../parts/sheets";
-import { listed, rowKeys, shiftOf, sumOf } from "../parts/spelling";
+import { rowKeys, shiftOf, sumOf } from "../parts/spelling";
 import type { LessonState } from "../state";
 
 /** score → power → share for every key of the chosen row. */
@@ -20,30 +21,26 @@ export function ShareTable({ state }: { state: LessonState }) {
     <>
       <div class="scroll" data-part="share-table">
         <table class="learn-table">
-          <Columns power={shift ? "e^(score − largest)" : "e^score"} />
+          <Columns power={shift ? say("softmax.power_shifted") : say("softmax.power")} />
           <tbody>
             {kept.map((j) => (
               <ShareRow key={j} state={state} row={row} column={j} total={total} shift={shift} />
             ))}
             {rest.length > 0 && (
               <SumRow
-                name={`${rest.length} others`}
+                name={say("count.others", { count: rest.length })}
                 power={ofRest(powers)}
                 weight={ofRest(weights)}
               />
             )}
           </tbody>
           <tfoot>
-            <SumRow name="sum" power={total} weight={sumOf(weights)} />
+            <SumRow name={say("symbol.sum")} power={total} weight={sumOf(weights)} />
           </tfoot>
         </table>
       </div>
-      {hidden.length > 0 && (
-        <p class="soft">Hidden by the causal mask, as coming later: {listed(names)}.</p>
-      )}
-      {shift !== 0 && (
-        <p class="soft">The largest score is subtracted first: same shares, smaller powers.</p>
-      )}
+      {hidden.length > 0 && <p class="soft">{say("softmax.hidden", { names: listed(names) })}</p>}
+      {shift !== 0 && <p class="soft">{say("softmax.shifted")}</p>}
     </>
   );
 }
@@ -52,13 +49,13 @@ function Columns({ power }: { power: string }) {
   return (
     <thead>
       <tr>
-        <th scope="col">key</th>
-        <th scope="col">score</th>
+        <th scope="col">{say("symbol.key")}</th>
+        <th scope="col">{say("symbol.score")}</th>
         <th scope="col">{power}</th>
         <th scope="col" class="learn-quotient">
-          ÷ sum
+          {say("softmax.by_sum")}
         </th>
-        <th scope="col">weight</th>
+        <th scope="col">{say("symbol.weight")}</th>
         <th scope="col" class="learn-wide" />
       </tr>
     </thead>

@@ -1,3 +1,4 @@
+import { Say, say } from "../language";
 import { Toggle } from "../parts/controls";
 import { Argument, Equals, Formula, Name, Plus } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
@@ -6,6 +7,7 @@ import { RowVector } from "../parts/RowVector";
 import { bookOf, layerSheet } from "../parts/sheets";
 import { With } from "../parts/With";
 import type { LessonState } from "../state";
+import { Order } from "../story/Order";
 import type { Step } from "./step";
 
 function EmbeddingFormula() {
@@ -16,12 +18,12 @@ function EmbeddingFormula() {
         <mi>i</mi>
       </msub>
       <Equals />
-      <Name>word</Name>
+      <Name>{say("symbol.word")}</Name>
       <Argument>
         <mi>i</mi>
       </Argument>
       <Plus />
-      <Name>position</Name>
+      <Name>{say("symbol.position")}</Name>
       <Argument>
         <mi>i</mi>
       </Argument>
@@ -40,29 +42,24 @@ function Vectors({ state }: { state: LessonState }) {
   return (
     <section>
       <p data-part="lead">
-        Attention lets each token of a text fetch something from the others. How much it takes from
-        each is a <b class="weight">weight</b>. This lesson works out the weights of one sentence,
-        number by number, in eight steps; it follows the worked example of two short notes, “the
-        notes” below.
+        <Say name="embedding.lead" />
       </p>
       <p>
-        The input of the layer is <b>word embedding plus position</b>. Rows are tokens.{" "}
-        {withPositions
-          ? "The positions are sines and cosines of the place, counted from 0."
-          : "The notes leave the position out: here X is the word embedding alone."}
+        <Say name="embedding.input" />{" "}
+        {withPositions ? say("embedding.with_positions") : say("embedding.without_positions")}
       </p>
       <Toggle state={state} what="withPositions">
-        Add positions
+        {say("embedding.add_positions")}
       </Toggle>
       <div class="learn-factors">
         {withPositions && (
           <>
-            {grid("words", "embedding")}
-            <With sign="+">{grid("positions", "sines, cosines")}</With>
-            <With sign="=">{grid("x", "input")}</With>
+            {grid("words", say("embedding.remark_word"))}
+            <With sign="+">{grid("positions", say("embedding.remark_position"))}</With>
+            <With sign="=">{grid("x", say("embedding.remark_input"))}</With>
           </>
         )}
-        {!withPositions && grid("words", "= X, the input")}
+        {!withPositions && grid("words", say("embedding.remark_alone"))}
       </div>
       <Total state={state} />
     </section>
@@ -91,13 +88,15 @@ function Origins({ state }: { state: LessonState }) {
   return (
     <section>
       <p class="soft">
-        Embeddings: {state.lesson.embeddings.source}. Projections: {state.lesson.projections}.
+        {say("origins.embeddings", { source: state.lesson.embeddings.source })}{" "}
+        {say("origins.projections", { source: state.lesson.projections })}
       </p>
-      <p class="soft">
-        Every number can be changed: click it, type, press Enter. Every later step follows.
-      </p>
+      <p class="soft">{say("embedding.editable")}</p>
     </section>
   );
 }
 
-export const embedding: Step = { formula: EmbeddingFormula, parts: () => [Vectors, Origins] };
+export const embedding: Step = {
+  formula: EmbeddingFormula,
+  parts: () => [Vectors, Origins, Order],
+};

@@ -1,5 +1,7 @@
 import { HeadsAtConstantCost } from "../labs/HeadsAtConstantCost";
 import { Shapes } from "../labs/Shapes";
+import { say } from "../language";
+import { HeadsClip } from "../motion/clips";
 import { Argument, Equals, Formula, Name, W } from "../parts/Formula";
 import { Product } from "../parts/Product";
 import { layerSheet, outputProjection } from "../parts/sheets";
@@ -9,7 +11,7 @@ import type { Step } from "./step";
 function HeadsFormula() {
   return (
     <Formula>
-      <Name>output</Name>
+      <Name>{say("symbol.output")}</Name>
       <Equals />
       <Name>concat</Name>
       <Argument>
@@ -39,20 +41,15 @@ function Lab({ state }: { state: LessonState }) {
 function Joined({ state }: { state: LessonState }) {
   const { w_o } = state.worked.value;
   if (!w_o) return null;
-  const many = state.lesson.heads.length;
   return (
     <section>
-      <h3>This lesson's {many === 1 ? "head" : `${many} heads`}, through w_o</h3>
-      <p>
-        The outputs of the heads stand side by side in concat; w_o brings them back to the width of
-        x and mixes what they found.
-      </p>
+      <h3>{say("heads.joined_title", { count: state.lesson.heads.length })}</h3>
+      <p>{say("heads.joined")}</p>
       <Product
         state={state}
         left={layerSheet(state, "concat")}
         right={outputProjection(state, w_o)}
         result={layerSheet(state, "output")}
-        by="column"
       />
     </section>
   );
@@ -60,5 +57,6 @@ function Joined({ state }: { state: LessonState }) {
 
 export const heads: Step = {
   formula: HeadsFormula,
-  parts: (state) => (state.lesson.w_o ? [Joined, Lab, Shapes] : [Lab, Shapes]),
+  parts: (state) =>
+    state.lesson.w_o ? [Joined, HeadsClip, Lab, Shapes] : [Lab, HeadsClip, Shapes],
 };

@@ -3,6 +3,7 @@ import type { WorkedBlock } from "../../maths/lesson";
 import { Notice } from "../../parts/Notice";
 import { Exercises } from "../labs/Exercises";
 import { TakeAway } from "../labs/TakeAway";
+import { say } from "../language";
 import { Argument, Comma, Equals, Formula, Name, Plus } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
 import { Product } from "../parts/Product";
@@ -21,10 +22,10 @@ function BlockFormula() {
       <Argument>
         <mi>X</mi>
         <Plus />
-        <Name>attention</Name>
+        <Name>{say("symbol.attention")}</Name>
       </Argument>
       <Comma />
-      <Name>hidden state</Name>
+      <Name>{say("symbol.hidden_state")}</Name>
       <Equals />
       <Name>norm</Name>
       <Argument>
@@ -69,8 +70,8 @@ function SumAndNorm({ state, terms, sum, normed }: SumProps) {
       <div class="learn-factors">
         {grid(terms[0], "")}
         <With sign="+">{grid(terms[1], "")}</With>
-        <With sign="=">{grid(sum, "residual")}</With>
-        <With sign="→">{grid(normed, "norm")}</With>
+        <With sign="=">{grid(sum, say("next_layer.remark_residual"))}</With>
+        <With sign="→">{grid(normed, say("next_layer.remark_norm"))}</With>
       </div>
       <NormLine
         name={state.lesson.labels[state.focus.value] ?? ""}
@@ -83,8 +84,8 @@ function SumAndNorm({ state, terms, sum, normed }: SumProps) {
 function Residual({ state, block }: BlockProps) {
   return (
     <section>
-      <h3>Residual and layer norm</h3>
-      <p>Attention adds to what was there, it does not replace it; the norm evens sizes.</p>
+      <h3>{say("next_layer.residual_title")}</h3>
+      <p>{say("next_layer.residual")}</p>
       <SumAndNorm
         state={state}
         terms={[layerSheet(state, "x"), layerSheet(state, "output")]}
@@ -99,27 +100,14 @@ function Mlp({ state, block }: BlockProps) {
   const sheet = (name: keyof WorkedBlock) => blockSheet(state, block, name);
   return (
     <section>
-      <h3>MLP</h3>
+      <h3>{say("next_layer.mlp_title")}</h3>
       <p>
-        Attention carries between tokens; the MLP then works on each token alone. w_1 and w_2 are
-        made up, not learned; the hidden layer is {block.w_2.length / block.w_1.length}× as wide as
-        x (4× in most models).
+        {say("next_layer.mlp")}{" "}
+        {say("next_layer.mlp_made_up", { times: block.w_2.length / block.w_1.length })}
       </p>
-      <Product
-        state={state}
-        left={sheet("normed")}
-        right={sheet("w_1")}
-        result={sheet("hidden")}
-        by="column"
-      />
-      <p>Negative numbers are cut: max(h, 0).</p>
-      <Product
-        state={state}
-        left={sheet("activated")}
-        right={sheet("w_2")}
-        result={sheet("mlp")}
-        by="column"
-      />
+      <Product state={state} left={sheet("normed")} right={sheet("w_1")} result={sheet("hidden")} />
+      <p>{say("next_layer.cut")}</p>
+      <Product state={state} left={sheet("activated")} right={sheet("w_2")} result={sheet("mlp")} />
     </section>
   );
 }
@@ -127,18 +115,15 @@ function Mlp({ state, block }: BlockProps) {
 function Again({ state, block }: BlockProps) {
   return (
     <section>
-      <h3>Residual and layer norm, again</h3>
-      <p>What leaves is the hidden state, commonly called the contextual embedding.</p>
+      <h3>{say("next_layer.again_title")}</h3>
+      <p>{say("next_layer.again")}</p>
       <SumAndNorm
         state={state}
         terms={[blockSheet(state, block, "normed"), blockSheet(state, block, "mlp")]}
         sum={blockSheet(state, block, "residual_2")}
         normed={blockSheet(state, block, "output")}
       />
-      <p class="soft">
-        The order is the original Transformer's: the norm after each sum. Most models of today
-        normalise before attention and before the MLP instead. The parts are the same.
-      </p>
+      <p class="soft">{say("next_layer.order")}</p>
     </section>
   );
 }
@@ -147,8 +132,10 @@ function NotAsWide({ state }: { state: LessonState }) {
   const { x, output } = state.worked.value;
   return (
     <Notice kind="info">
-      The output is {output[0]?.length} wide and x {x[0]?.length}, so nothing can be added: the rest
-      of the block needs both to be as wide. In a real block w_o sees to that.
+      {say("next_layer.not_as_wide", {
+        output: output[0]?.length ?? 0,
+        input: x[0]?.length ?? 0,
+      })}
     </Notice>
   );
 }

@@ -1,3 +1,4 @@
+import { say } from "../language";
 import { Comma, Equals, Formula, K, Q, V, W, X } from "../parts/Formula";
 import { Product } from "../parts/Product";
 import { headSheet, layerSheet } from "../parts/sheets";
@@ -26,21 +27,21 @@ function ProjectionsFormula() {
 }
 
 const VIEWS = [
-  ["w_q", "queries", "what a token asks"],
-  ["w_k", "keys", "what it is found by"],
-  ["w_v", "values", "what it gives"],
+  ["w_q", "queries"],
+  ["w_k", "keys"],
+  ["w_v", "values"],
 ] as const;
 
-function view([projection, made, words]: (typeof VIEWS)[number]) {
+function view([projection, made]: (typeof VIEWS)[number]) {
   return function View({ state }: { state: LessonState }) {
     const [left, right] = [layerSheet(state, "x"), headSheet(state, projection)];
     const result = headSheet(state, made);
     return (
       <section>
         <h3 class={`role-${result.role}`}>
-          {result.title}: {words}
+          {say(`projections.${made}`, { matrix: result.title })}
         </h3>
-        <Product state={state} left={left} right={right} result={result} by="column" />
+        <Product state={state} left={left} right={right} result={result} />
       </section>
     );
   };
@@ -50,14 +51,8 @@ function Conventions({ state }: { state: LessonState }) {
   const { w_k, w_v } = state.worksOn.value;
   return (
     <section>
-      <p>
-        Rows are tokens here: Q = X·W, as in the first note. The second note writes Q = W·X with
-        tokens as columns: the transpose of the same product.
-      </p>
-      <p>
-        The width of w_v decides the width of the output: d_v = {w_v[0]?.length}, whatever d_k is (
-        {w_k[0]?.length}). In training, back-propagation adjusts all three.
-      </p>
+      <p>{say("projections.rows")}</p>
+      <p>{say("projections.width", { d_v: w_v[0]?.length ?? 0, d_k: w_k[0]?.length ?? 0 })}</p>
     </section>
   );
 }

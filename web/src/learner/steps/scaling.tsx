@@ -1,4 +1,6 @@
 import { ScalingLab } from "../labs/ScalingLab";
+import { Say, say } from "../language";
+import { ScaleClip } from "../motion/clips";
 import { Toggle } from "../parts/controls";
 import { Equals, Formula, K, Name, Q, RootOfWidth, Transposed } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
@@ -14,7 +16,7 @@ import type { Step } from "./step";
 function ScalingFormula() {
   return (
     <Formula>
-      <Name>scaled</Name>
+      <Name>{say("symbol.scaled")}</Name>
       <Equals />
       <mfrac>
         <mrow>
@@ -37,16 +39,21 @@ function BeforeAndAfter({ state }: { state: LessonState }) {
   return (
     <section>
       <Toggle state={state} what="scaled">
-        Divide by √d_k = √{d_k} = <Tidy value={Math.sqrt(d_k)} />
+        <Say name="scaling.divide" with={{ d_k, root: <Tidy value={Math.sqrt(d_k)} /> }} />
       </Toggle>
       <div class="learn-factors">
-        <Grid sheet={before} book={bookOf(state, before)} mark={mark} remark="before" />
+        <Grid
+          sheet={before}
+          book={bookOf(state, before)}
+          mark={mark}
+          remark={say("scaling.before")}
+        />
         <With sign={isScaled ? "÷ √d_k =" : "="}>
           <Grid
             sheet={after}
             book={bookOf(state, after)}
             mark={mark}
-            remark={isScaled ? "after" : "not divided"}
+            remark={isScaled ? say("scaling.after") : say("scaling.not_divided")}
           />
         </With>
       </div>
@@ -69,7 +76,7 @@ function Divided({ state, divisor }: { state: LessonState; divisor: number }) {
           <Tidy value={head.scaled[row]?.[j] ?? 0} />
         </span>
       ))}
-      {rest.length > 0 && <span class="soft">… and {rest.length} more</span>}
+      {rest.length > 0 && <span class="soft">{say("count.more", { count: rest.length })}</span>}
     </Explanation>
   );
 }
@@ -80,5 +87,5 @@ function Lab({ state }: { state: LessonState }) {
 
 export const scaling: Step = {
   formula: ScalingFormula,
-  parts: () => [BeforeAndAfter, NotesExample, Lab],
+  parts: () => [BeforeAndAfter, ScaleClip, NotesExample, Lab],
 };

@@ -1,5 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { TwoMatrices } from "../labs/TwoMatrices";
+import { say } from "../language";
+import { MeetClip } from "../motion/clips";
 import { Angle } from "../parts/Angle";
 import { Pick } from "../parts/controls";
 import { Equals, Formula, K, Name, Q, Transposed } from "../parts/Formula";
@@ -11,7 +13,7 @@ import type { Step } from "./step";
 function ScoresFormula() {
   return (
     <Formula>
-      <Name>scores</Name>
+      <Name>{say("symbol.scores")}</Name>
       <Equals />
       <Q />
       <Transposed>
@@ -22,13 +24,16 @@ function ScoresFormula() {
       <mo>·</mo>
       <mi class="k">k</mi>
       <Equals />
-      <mo>‖</mo>
+      <mtext>‖</mtext>
       <mi class="q">q</mi>
-      <mo>‖</mo>
-      <mo>‖</mo>
+      <mtext>‖</mtext>
+      <mspace width="0.2em" />
+      <mtext>‖</mtext>
       <mi class="k">k</mi>
-      <mo>‖</mo>
+      <mtext>‖</mtext>
+      <mspace width="0.2em" />
       <Name>cos</Name>
+      <mspace width="0.15em" />
       <mi>θ</mi>
     </Formula>
   );
@@ -37,16 +42,13 @@ function ScoresFormula() {
 function Scores({ state }: { state: LessonState }) {
   return (
     <section>
-      <p>
-        Each query is multiplied with the keys of all tokens, its own included: row i, column j is q
-        of token i with k of token j.
-      </p>
+      <p>{say("scores.all")}</p>
       <Product
         state={state}
         left={headSheet(state, "queries")}
         right={headSheet(state, "keys")}
         result={headSheet(state, "scores")}
-        by="row"
+        isTurned
       />
     </section>
   );
@@ -59,14 +61,11 @@ function Arrows({ state }: { state: LessonState }) {
   const { queries, keys } = state.worksOn.value;
   return (
     <section>
-      <h3>The two arrows and their angle</h3>
-      <p>
-        Two vectors of any width lie in one plane. The dashed line drops k onto q: the score is the
-        length of q times that shadow.
-      </p>
+      <h3>{say("scores.arrows_title")}</h3>
+      <p>{say("scores.arrows")}</p>
       <Pick
         part="key-picker"
-        words="Key"
+        words={say("controls.key")}
         names={labels}
         chosen={key.value}
         choose={(chosen) => {
@@ -84,5 +83,5 @@ function Arrows({ state }: { state: LessonState }) {
 
 export const scores: Step = {
   formula: ScoresFormula,
-  parts: () => [Scores, Arrows, TwoMatrices],
+  parts: () => [Scores, MeetClip, Arrows, TwoMatrices],
 };

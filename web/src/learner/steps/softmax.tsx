@@ -2,6 +2,8 @@ import { MaskPlace } from "../labs/MaskPlace";
 import { Saturation } from "../labs/Saturation";
 import { SoftLookup } from "../labs/SoftLookup";
 import { TrainingStep } from "../labs/TrainingStep";
+import { Say, say } from "../language";
+import { SqueezeClip } from "../motion/clips";
 import { Toggle } from "../parts/controls";
 import { Equals, Formula, Name } from "../parts/Formula";
 import { Grid } from "../parts/Grid";
@@ -28,7 +30,7 @@ function SoftmaxFormula() {
   return (
     <Formula>
       <msub class="weight">
-        <Name>weight</Name>
+        <Name>{say("symbol.weight")}</Name>
         <mi>j</mi>
       </msub>
       <Equals />
@@ -50,11 +52,10 @@ function OneRow({ state }: { state: LessonState }) {
   return (
     <section>
       <p>
-        The row of <b>{state.lesson.labels[state.focus.value]}</b>: e to each score, divided by
-        their sum. The sum runs over the tokens, not over the dimensions.
+        <Say name="softmax.row" with={{ name: state.lesson.labels[state.focus.value] }} />
       </p>
       <Toggle state={state} what="causal">
-        Causal: hide later tokens
+        {say("softmax.causal")}
       </Toggle>
       <ShareTable state={state} />
     </section>
@@ -67,23 +68,28 @@ function AllRows({ state }: { state: LessonState }) {
   const mark = state.focus.value;
   return (
     <section>
-      <h3>Every row at once</h3>
+      <h3>{say("softmax.all_rows")}</h3>
       <div class="learn-factors">
         {causal && (
-          <Grid sheet={masked} book={bookOf(state, masked)} mark={mark} remark="−∞ where hidden" />
+          <Grid
+            sheet={masked}
+            book={bookOf(state, masked)}
+            mark={mark}
+            remark={say("softmax.where_hidden")}
+          />
         )}
         <With sign={causal ? "→" : ""}>
           <Grid
             sheet={weights}
             book={bookOf(state, weights)}
             mark={mark}
-            remark="each row sums to 1"
+            remark={say("softmax.sums_to_one")}
           />
         </With>
         <figure class="learn-heat-figure">
-          <figcaption>Rows are queries, columns are keys.</figcaption>
+          <figcaption>{say("softmax.rows_columns")}</figcaption>
           <HeatMap
-            title="Weights as colours"
+            title={say("softmax.as_colours")}
             weights={weights.values}
             labels={state.lesson.labels}
             mark={mark}
@@ -115,5 +121,5 @@ function Training({ state }: { state: LessonState }) {
 
 export const softmax: Step = {
   formula: SoftmaxFormula,
-  parts: () => [OneRow, AllRows, MaskPlace, SoftLookup, Meters, Training],
+  parts: () => [OneRow, SqueezeClip, AllRows, MaskPlace, SoftLookup, Meters, Training],
 };

@@ -8,5 +8,7 @@ export interface Step {
   readonly formula: FunctionComponent;
   /** It shows another text than the lesson's sentence. */
   readonly hasOwnText?: boolean;
+  /** It decides itself which row it shows. */
+  readonly hasOwnRow?: boolean;
   readonly parts: (state: LessonState) => readonly Part[];
 }

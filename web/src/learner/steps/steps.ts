@@ -1,3 +1,7 @@
+import { cache } from "../story/cache";
+import { cross } from "../story/cross";
+import { nextWord } from "../story/nextWord";
+import { why } from "../story/why";
 import { embedding } from "./embedding";
 import { heads } from "./heads";
 import { nextLayer } from "./nextLayer";
@@ -9,8 +13,9 @@ import { softmax } from "./softmax";
 import type { Step } from "./step";
 import { weightedSum } from "./weightedSum";
 
-/** In the order of the lesson; `WORDS` has their words at the same places. */
+/** By number, in the order of the lesson; `wordsOfStep` has their words. */
 export const STEPS: readonly Step[] = [
+  why,
   embedding,
   projections,
   scores,
@@ -20,4 +25,7 @@ export const STEPS: readonly Step[] = [
   heads,
   realHead,
   nextLayer,
+  nextWord,
+  cache,
+  cross,
 ];

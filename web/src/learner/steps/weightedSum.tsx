@@ -1,4 +1,6 @@
 import { CountedTwice } from "../labs/CountedTwice";
+import { Say, say } from "../language";
+import { FlowClip } from "../motion/clips";
 import { Equals, Formula, Name, V } from "../parts/Formula";
 import { Product } from "../parts/Product";
 import { headSheet } from "../parts/sheets";
@@ -10,10 +12,10 @@ import type { Step } from "./step";
 function SumFormula() {
   return (
     <Formula>
-      <Name>output</Name>
+      <Name>{say("symbol.output")}</Name>
       <Equals />
       <mrow class="weight">
-        <Name>weights</Name>
+        <Name>{say("symbol.weights")}</Name>
       </mrow>
       <mo>·</mo>
       <V />
@@ -46,8 +48,7 @@ function OneRow({ state }: { state: LessonState }) {
   return (
     <section>
       <p>
-        The row of <b>{state.lesson.labels[state.focus.value]}</b>: each value times its weight,
-        added up column by column.
+        <Say name="sum.row" with={{ name: state.lesson.labels[state.focus.value] }} />
       </p>
       <Ledger state={state} />
     </section>
@@ -57,13 +58,12 @@ function OneRow({ state }: { state: LessonState }) {
 function AllRows({ state }: { state: LessonState }) {
   return (
     <section>
-      <h3>Every row at once</h3>
+      <h3>{say("softmax.all_rows")}</h3>
       <Product
         state={state}
         left={headSheet(state, "weights")}
         right={headSheet(state, "values")}
         result={headSheet(state, "context")}
-        by="column"
       />
     </section>
   );
@@ -73,7 +73,7 @@ function NotesSum({ state }: { state: LessonState }) {
   return <CountedTwice state={state} />;
 }
 
-const PARTS = [OneRow, AllRows, BeforeAfter];
+const PARTS = [OneRow, FlowClip, AllRows, BeforeAfter];
 
 export const weightedSum: Step = {
   formula: SumFormula,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from contextlib import suppress
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from functools import cache
@@ -88,8 +89,16 @@ def openmp() -> int | None:
     be found. Sharing torch's threads keeps theirs, which spin while idle, off our cores."""
     maps = Path("/proc/self/maps")
     lines = maps.read_text().splitlines() if maps.exists() else []
-    paths = {line.split(maxsplit=5)[-1] for line in lines if "omp" in line.rpartition("/")[2]}
-    for path in sorted(paths):
+    return parallel_of({line.split(maxsplit=5)[-1] for line in lines if "/" in line})
+
+
+def parallel_of(loaded: Iterable[str]) -> int | None:
+    """Of the libraries that a process has loaded. torch's own answers for what it depends on; other
+    packages (sentencepiece) bring an OpenMP of their own, whose threads would be theirs."""
+    names = {path: path.rpartition("/")[2] for path in loaded}
+    torch_itself = [path for path, name in names.items() if name.startswith("libtorch_cpu.")]
+    others = sorted(path for path, name in names.items() if "omp" in name)
+    for path in (*torch_itself, *others):
         library = ctypes.CDLL(path)  # already loaded: this only finds it again
         if hasattr(library, "GOMP_parallel"):
             return ctypes.cast(library.GOMP_parallel, c_void_p).value

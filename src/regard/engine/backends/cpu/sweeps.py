@@ -7,12 +7,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.backend import MASS, ColumnAnswers, Gradients, RowAnswers
 from regard.engine.backends.cpu import structures
 from regard.engine.backends.cpu.bind import Binding, reads_bias
 from regard.engine.backends.cpu.load import load, why_not
-from regard.engine.call import Call, Place, Problem, RowState, What
+from regard.engine.call import NO_DOT, Call, Place, Problem, RowState, What
 from regard.summary import (
+    ColumnSums,
     Concentration,
     Distance,
     Entropy,
@@ -62,6 +63,8 @@ class CpuSweeps:
         said = []
         if problem.device != "cpu":
             said.append(f"the tensors are on {problem.device}, these kernels run on the CPU")
+        if not problem.dot:
+            said.append(NO_DOT)
         if problem.dropout:
             said.append("it has no dropout")
         if problem.bias_gradient:
@@ -110,16 +113,15 @@ class CpuSweeps:
         call: Call,
         output: bool,
         measures: tuple[Summary, ...],
-        seen: bool,
-        offsets: bool,
+        asked: ColumnSums,
         given: RowState | None,
     ) -> tuple[RowAnswers, ColumnAnswers]:
         """Sums over queries from the scores of the row sweep, where a block of rows may keep its
         own: the same bits, without computing them again."""
         if not _keeps_scores(call):
             found = self.rows(call, output, measures, given)
-            return found, self.columns(call, given or found.state, None, None, seen, offsets)
-        sums = _ColumnBuffers(call, seen, offsets)
+            return found, self.columns(call, given or found.state, None, None, asked)
+        sums = _ColumnBuffers(call, asked)
         return self.rows(call, output, measures, given, sums), sums.answers()
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────
@@ -130,12 +132,11 @@ class CpuSweeps:
         state: RowState,
         chosen: Tensor | None,
         y: Tensor | None,
-        seen: bool,
-        offsets: bool = False,
+        asked: ColumnSums = MASS,
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
         shape, binding = call.shape, Binding(call, values=False)
-        sums = _ColumnBuffers(call, seen, offsets)
+        sums = _ColumnBuffers(call, asked)
         width = 0 if y is None else y.shape[-1]
         product = None
         keep = [t if t.is_contiguous() else t.contiguous() for t in state]
@@ -145,6 +146,9 @@ class CpuSweeps:
         if chosen is not None:
             keep.append(chosen.to(torch.uint8).contiguous())
             ask.chosen = keep[-1].data_ptr()
+        if asked.by is not None:
+            keep.append(asked.by.detach().to(binding.dtype).contiguous())
+            ask.by = keep[-1].data_ptr()
         if y is not None:
             columns = (*shape.batch, shape.query_heads, shape.keys, width)
             product = torch.zeros(columns, dtype=binding.dtype)
@@ -334,17 +338,20 @@ class _RowBuffers:
 class _ColumnBuffers:
     """The tensors that sums over queries are added to, and the structure that points at them."""
 
-    def __init__(self, call: Call, seen: bool, offsets: bool) -> None:
+    def __init__(self, call: Call, asked: ColumnSums) -> None:
         shape, self.dtype = call.shape, call.exact
         columns = (*shape.batch, shape.query_heads, shape.keys)
         self.mass = torch.zeros(columns, dtype=torch.float64)
         self.turn = torch.zeros(columns[:-1], dtype=torch.int64)
-        self.seen = torch.zeros(columns, dtype=torch.int64) if seen else None
+        self.seen = torch.zeros(columns, dtype=torch.int64) if asked.seen else None
+        self.largest = torch.zeros(columns, dtype=torch.float64) if asked.largest else None
         self.offsets: Tensor | None = None
         self.ask = structures.QuerySums(mass=self.mass.data_ptr())
         if self.seen is not None:
             self.ask.seen = self.seen.data_ptr()
-        if offsets:
+        if self.largest is not None:
+            self.ask.largest = self.largest.data_ptr()
+        if asked.offsets:
             parts = structures.OFFSET_PARTS, max(shape.queries + shape.keys - 1, 0)
             self.offsets = torch.zeros((*columns[:-1], *parts), dtype=torch.float64)
             self.ask.offsets = self.offsets.data_ptr()
@@ -352,7 +359,8 @@ class _ColumnBuffers:
     def answers(self) -> ColumnAnswers:
         """What was summed, but products."""
         offsets = None if self.offsets is None else self.offsets.sum(-2).to(self.dtype)
-        return ColumnAnswers(self.mass.to(self.dtype), self.seen, None, offsets)
+        largest = None if self.largest is None else self.largest.to(self.dtype)
+        return ColumnAnswers(self.mass.to(self.dtype), self.seen, None, offsets, largest)
 
 
 def _keeps_scores(call: Call) -> bool:

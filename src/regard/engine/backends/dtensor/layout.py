@@ -125,10 +125,10 @@ class Layout:
         """Of what has one entry per query."""
         return [Replicate() if at is None else Shard(at) for at in self.splits]
 
-    def columns(self) -> list[Placement]:
-        """Of what is summed over queries."""
+    def columns(self, join: str = "sum") -> list[Placement]:
+        """Of what is summed over queries, or the largest of them ("max")."""
         return [
-            Replicate() if at is None else Partial() if at > self.head_axis else Shard(at)
+            Replicate() if at is None else Partial(join) if at > self.head_axis else Shard(at)
             for at in self.splits
         ]
 

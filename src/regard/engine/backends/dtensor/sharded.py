@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,7 +24,7 @@ from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, W
 from regard.engine.codec import Spec
 from regard.engine.plan import Implementation, choose
 from regard.errors import UnavailableError
-from regard.summary import ColumnSums, Measured, Received, Summary
+from regard.summary import ColumnSums, Measured, Received, Summary, Weighted
 from regard.summary.columns import query_indices
 
 
@@ -218,8 +218,13 @@ def _of_mass(share: _RankShare, state: RowState, summary: Summary, sums: ColumnS
         all_of = query_indices(sums.queries, layout.shape.queries, torch.device("cpu"))
         mine = tuple(n - layout.queries.start for n in all_of.tolist() if n in layout.queries)
     # where none of them is here the answer is 0, by the same operators: other ranks wait for them
-    plain = Received(mine)
-    mass = _heads(layout, share.measure(state, (plain,))[plain], layout.columns())
+    how: Literal["sum", "max"] = "max" if sums.largest else "sum"
+    plain: Summary = Received(mine, how=how)
+    if sums.by is not None:
+        own = narrow_summary(summary.source(), layout).column_sums()
+        plain = Weighted(Received(mine, how=how), cast(ColumnSums, own).by)
+    join = layout.columns(how)
+    mass = _heads(layout, share.measure(state, (plain,))[plain], join)
     if summary == Received(sums.queries):
         return mass
     parts = [mass]

@@ -47,6 +47,7 @@ from regard.engine.backends.gpu.tile import (
     weight,
 )
 from regard.engine.call import RowState
+from regard.summary import ColumnSums
 
 
 @triton.jit
@@ -130,24 +131,40 @@ def _columns(
 
 
 class ColumnTotals(NamedTuple):
-    """(B, Hq, S), the last one with y's width behind; None where nobody asked."""
+    """(B, Hq, S), the product with y's width behind; None where not asked for."""
 
     mass: Tensor
     seen: Tensor | None
     product: Tensor | None
+    largest: Tensor | None = None
 
 
 def columns(
-    bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor | None, seen: bool
+    bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor | None, asked: ColumnSums
 ) -> ColumnTotals:
-    """Sums over the chosen queries."""
+    """Sums over the chosen queries, and their largest weights."""
     if y is None:
-        few = decodes(bound)
-        mass = received(bound, state, chosen) if few else replay(bound, state, chosen).mass
-        found = ColumnTotals(mass, None, None)
+        mass, largest = _mass_and_largest(bound, state, chosen, asked)
+        found = ColumnTotals(mass, None, None, largest)
     else:
         found = _multiplied(bound, state, chosen, flat(y.to(bound.exact)))
-    return found._replace(seen=counts(bound, chosen)) if seen else found
+        if asked.largest or asked.by is not None:
+            mass, largest = _mass_and_largest(bound, state, chosen, asked)
+            found = found._replace(mass=mass, largest=largest)
+    return found._replace(seen=counts(bound, chosen)) if asked.seen else found
+
+
+def _mass_and_largest(
+    bound: Bound, state: RowState, chosen: Tensor | None, asked: ColumnSums
+) -> tuple[Tensor, Tensor | None]:
+    """By the kept scores of few queries, or a replay."""
+    if decodes(bound):
+        return received(bound, state, chosen, asked)
+    found = replay(
+        bound, state, chosen, largest=asked.largest, mass=asked.mass or not asked.largest,
+        by=asked.by,
+    )  # fmt: skip
+    return bound.new(0) if found.mass is None else found.mass, found.largest
 
 
 def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor) -> ColumnTotals:

@@ -24,6 +24,7 @@ from torch import Tensor
 from regard.engine.backends.gpu.bind import Bound
 from regard.engine.backends.gpu.decode import MOST_QUERIES, look
 from regard.engine.backends.gpu.launch import EXACT, blocks, run
+from regard.engine.backends.gpu.maps import larger
 from regard.engine.backends.gpu.tile import (
     FLOOR,
     HIDDEN,
@@ -35,7 +36,7 @@ from regard.engine.backends.gpu.tile import (
 )
 from regard.engine.backends.gpu.top import Best, new_best, write
 from regard.engine.call import RowState
-from regard.summary import Pooled, Top
+from regard.summary import ColumnSums, Pooled, Top
 
 MOST_PLACES = 32  # of a row's heaviest keys
 _BUFFER = 2**28  # bytes of scores at a time
@@ -48,7 +49,8 @@ _LARGE = 4096  # of a cell that does not fit into such a tile
 
 @triton.jit(do_not_specialize=["base", "cell", "parts", "tall", "wide"])
 def _sums(
-    scores, rule, peak, log, chosen, mass_out, cells_out, base, cell, parts, tall, wide,
+    scores, rule, peak, log, chosen, by, mass_out, most_out, cells_out, base, cell, parts, tall,
+    wide,
     PER: tl.constexpr, SLOTS: tl.constexpr, LARGEST: tl.constexpr, QUERIES: tl.constexpr,
     FAST: tl.constexpr,
 ):  # fmt: skip
@@ -68,6 +70,7 @@ def _sums(
         there = (slot < cell)[None, :] & (j < rule.keys)
         walked = there & (j >= start) & (j < end)
         mass = tl.zeros([PER, SLOTS], ACC)
+        most = tl.zeros([PER, SLOTS], ACC)
         row = own
         for i in range(rule.queries):
             x = tl.load(row + j, mask=walked, other=HIDDEN)
@@ -78,7 +81,11 @@ def _sums(
                 added = p
                 if chosen is not None:
                     added = tl.where(tl.load(chosen + i) != 0, p, 0.0)
+                if by is not None:
+                    added *= tl.load(by + line + i)
                 mass += added
+                if most_out is not None:
+                    most = larger(most, added)
             if cells_out is not None:
                 square = tl.maximum(square, p) if LARGEST else square + p
                 ended = ((i + 1) % cell == 0) | (i + 1 == rule.queries)
@@ -88,6 +95,8 @@ def _sums(
                     square = tl.zeros([PER, SLOTS], ACC)
         if mass_out is not None:
             tl.store(mass_out + unit.to(tl.int64) * rule.keys + j, mass, mask=there)
+        if most_out is not None:
+            tl.store(most_out + unit.to(tl.int64) * rule.keys + j, most, mask=there)
 
 
 @triton.jit
@@ -146,8 +155,8 @@ def _best(
 
 
 class ScoreReader:
-    """Reads the scores of a call that `decodes` takes; then knows what was asked: mass of the
-    chosen queries, maps by the size of their cells, best keys."""
+    """Reads the scores of a call that `decodes` takes; then knows what was asked: mass and largest
+    weights of the chosen queries, maps by the size of their cells, best keys."""
 
     def __init__(
         self,
@@ -156,13 +165,18 @@ class ScoreReader:
         chosen: Tensor | None = None,
         maps: dict[Pooled, int] | None = None,
         tops: tuple[Top, ...] = (),
+        largest: bool = False,
+        by: Tensor | None = None,
     ) -> None:
         rule, self.sizes = bound.rule, maps or {}
         self.bound, self.heads = bound, _heads_at_a_time(bound)
         self.chosen = None if chosen is None else chosen.contiguous().view(torch.uint8)
+        self.by = None if by is None else by.to(bound.exact).contiguous()
         self.mass = bound.new(rule.keys) if mass else None
-        if self.mass is not None and not rule.queries:
-            self.mass.zero_()  # nothing is swept
+        self.largest = bound.new(rule.keys) if largest else None
+        for column in (self.mass, self.largest):
+            if column is not None and not rule.queries:
+                column.zero_()  # nothing is swept
         self.maps = {
             one: bound.new(blocks(rule.queries, cell), blocks(rule.keys, cell))
             for one, cell in self.sizes.items()
@@ -191,7 +205,8 @@ class ScoreReader:
         tall, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
         run(
             _sums, (scores.shape[0], blocks(wide, tile // slots)),
-            scores, rule, *state, self.chosen, mass, None if one is None else self.maps[one], first,
+            scores, rule, *state, self.chosen, self.by, mass,
+            None if mass is None else self.largest, None if one is None else self.maps[one], first,
             cell, blocks(cell, slots), tall, wide, PER=tile // slots, SLOTS=slots,
             LARGEST=one is not None and one.how == "max", QUERIES=MOST_QUERIES,
             FAST=self.bound.fast, num_warps=4 if tile == _TILE else 8, **EXACT,
@@ -227,9 +242,11 @@ def _heads_at_a_time(bound: Bound) -> int:
     return max(1, blocks(shared, max(1, times)))
 
 
-def received(bound: Bound, state: RowState, chosen: Tensor | None) -> Tensor:
-    """(B, Hq, S): the mass of the chosen queries."""
-    reader = ScoreReader(bound, True, chosen)
+def received(
+    bound: Bound, state: RowState, chosen: Tensor | None, asked: ColumnSums
+) -> tuple[Tensor, Tensor | None]:
+    """(B, Hq, S): the mass of the chosen queries, and their largest weights where asked for."""
+    reader = ScoreReader(bound, True, chosen, largest=asked.largest, by=asked.by)
     look(bound, state, reader)
     assert reader.mass is not None
-    return reader.mass
+    return reader.mass, reader.largest

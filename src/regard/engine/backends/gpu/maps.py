@@ -17,6 +17,12 @@ WIDEST = tl.constexpr(64)  # keys of a strip, where cells are no smaller
 
 
 @triton.jit
+def larger(a, b):
+    """NaN where either is."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def reduced(x, axis: tl.constexpr, LARGEST: tl.constexpr):
     """The sum or the largest along an axis."""
     if LARGEST:
@@ -33,7 +39,7 @@ def pairs_of(p, share, BM: tl.constexpr, BN: tl.constexpr, LARGEST: tl.constexpr
     by_first, by_second = tl.split(by)
     weighed = first * by_first[:, :, None]
     if LARGEST:
-        return tl.maximum(weighed, second * by_second[:, :, None])
+        return larger(weighed, second * by_second[:, :, None])
     else:
         return tl.fma(second, tl.zeros_like(second) + by_second[:, :, None], weighed)
 

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 """The replay: column mass and a pooled map in one sweep, with every row's lse known.
 
-    mass_j = Σ_i p_ij        map_RC = Σ or max of p_ij in a cell
+    mass_j = Σ_i p_ij        largest_j = max_i p_ij        map_RC = Σ or max of p_ij in a cell
 
 One program owns a block of keys and walks the queries. A thread holds the same places of every
 tile, so it keeps a sum of its own for each of its keys; threads are added up at the end. Cells of
@@ -42,7 +42,7 @@ from regard.engine.backends.gpu.launch import (
     run,
     strides_of,
 )
-from regard.engine.backends.gpu.maps import STRIP, WIDEST, draw, pairs_of, reduced
+from regard.engine.backends.gpu.maps import STRIP, WIDEST, draw, larger, pairs_of, reduced
 from regard.engine.backends.gpu.tile import (
     clear_queries,
     factor,
@@ -72,15 +72,16 @@ _SECOND_AXIS = 65535  # CUDA's limit on programs there; the first takes 2³¹ �
 
 
 class Replayed(NamedTuple):
-    """(B, Hq, S) and (B, Hq, ⌈L/cell⌉, ⌈S/cell⌉); None where nobody asked."""
+    """(B, Hq, S) twice and (B, Hq, ⌈L/cell⌉, ⌈S/cell⌉); None where not asked for."""
 
-    mass: Tensor
+    mass: Tensor | None
+    largest: Tensor | None
     cells: Tensor | None
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _terms(peak, log, found, rows, padded, BLOCK: tl.constexpr):
-    """shift of all units, each row padded, then share."""
+def _terms(peak, log, by, found, rows, padded, BLOCK: tl.constexpr):
+    """shift of all units, each row padded, then share, multiplied by what weights are."""
     unit = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     p, g = load_state(peak, log, unit * rows + i, i < rows)
@@ -88,8 +89,11 @@ def _terms(peak, log, found, rows, padded, BLOCK: tl.constexpr):
     back = lse - p
     lost = (p - (lse - back)) + (g - back)  # p + g = lse + lost, exactly
     at = found + unit * padded + i
+    share = tl.exp2(-lost)
+    if by is not None:
+        share *= tl.load(by + unit * rows + i, mask=i < rows, other=0.0)
     tl.store(at, -lse, mask=i < padded)
-    tl.store(at + tl.num_programs(1).to(tl.int64) * padded, tl.exp2(-lost), mask=i < padded)
+    tl.store(at + tl.num_programs(1).to(tl.int64) * padded, share, mask=i < padded)
 
 
 @triton.jit
@@ -128,28 +132,33 @@ def _fold(
     PRECISION: tl.constexpr, WIDE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """One tile of queries, added to a block of keys."""
-    mass, lost, square = held
+    mass, lost, most, square = held
     p, by = weights(n, k, queries, stride, terms, chosen, rule, dim, place, D, BM, FAST, MASKED,
                     PRECISION, WIDE, TMA)  # fmt: skip
-    pairs = pairs_of(p, by, BM, BN, False)
-    if KAHAN:  # halves have lost more before than a plain sum of them does
-        added = pairs - lost
-        grown = mass + added
-        lost = (grown - mass) - added
-        mass = grown
-    else:
-        mass += pairs
+    pairs = by
+    if asked.mass is not None or asked.cells is not None:
+        pairs = pairs_of(p, by, BM, BN, False)
+    if asked.mass is not None:
+        if KAHAN:  # halves have lost more before than a plain sum of them does
+            added = pairs - lost
+            grown = mass + added
+            lost = (grown - mass) - added
+            mass = grown
+        else:
+            mass += pairs
+    if asked.largest is not None:
+        most = larger(most, pairs_of(p, by, BM, BN, True))
     if asked.cells is not None:
         square = draw(square, n, p, by, pairs, cells, rule, sizes, place[2], BM, BN, CELL, SEVERAL,
                       LARGEST)  # fmt: skip
-    return mass, lost, square
+    return mass, lost, most, square
 
 
 @triton.jit
 def _begun(held, anew):
     """Where tiles are left out, a cell may begin with any of its tiles."""
-    mass, lost, square = held
-    return mass, lost, tl.where(anew, 0.0, square)
+    mass, lost, most, square = held
+    return mass, lost, most, tl.where(anew, 0.0, square)
 
 
 @triton.jit
@@ -187,7 +196,7 @@ def _replay(
         cells = asked.cells + unit.to(tl.int64) * sizes[1] * sizes[2]
     zero = tl.zeros([BM // STRIP, 8, BN], ACC)
     square = tl.zeros([BM // STRIP, 32], ACC)
-    held = (zero, zero, square)
+    held = (zero, zero, zero, square)
     start, full, partial, end = query_range(rule, b, first, BM, BN)
     if bounds is not None:  # outside of them nobody is chosen
         start = tl.maximum(start, tl.load(bounds) // BM * BM)
@@ -215,9 +224,13 @@ def _replay(
             held = _fold(held, n, k, queries, stride, lines, chosen, cells, rule, dim, asked,
                          sizes, place, D, BM, BN, CELL, SEVERAL, LARGEST, KAHAN, FAST, True,
                          PRECISION, WIDE, TMA)  # fmt: skip
-    mass, _lost, _square = held
+    mass, _lost, most, _square = held
     at = unit.to(tl.int64) * rule.keys + j
-    tl.store(asked.mass + at, tl.sum(tl.sum(mass, 1), 0), mask=j < rule.keys)
+    if asked.mass is not None:
+        tl.store(asked.mass + at, tl.sum(tl.sum(mass, 1), 0), mask=j < rule.keys)
+    if asked.largest is not None:
+        most = tl.reduce(tl.reduce(most, 1, larger), 0, larger)
+        tl.store(asked.largest + at, most, mask=j < rule.keys)
 
 
 @triton.jit(do_not_specialize=["tall", "wide", "queries", "keys", "cell", "across"])
@@ -256,28 +269,33 @@ def replay(
     state: RowState,
     chosen: Tensor | None = None,
     pooled: tuple[Pooled, int] | None = None,
+    largest: bool = False,
+    mass: bool = True,
+    by: Tensor | None = None,
 ) -> Replayed:
-    """Over the chosen queries; a map comes with its cell, which `fits`."""
+    """Over the chosen queries; a map comes with its cell, which `fits`, or weights are multiplied
+    `by` one number a row."""
     rule, tile = query_bounds(bound.rule), _tile(bound)
     cell = tile.rows if pooled is None else pooled[1]
     tall, wide = blocks(rule.queries, cell), blocks(rule.keys, cell)
     # strips of a cell; one that is taller than a tile is carried along
     down = blocks(min(cell, tile.rows), STRIP.value)
     beside = blocks(cell, min(tile.rows, WIDEST.value))
-    largest = pooled is not None and pooled[0].how == "max"
+    of_largest = pooled is not None and pooled[0].how == "max"
     found = None if pooled is None else bound.new(tall, wide)
     strips = found
     if found is not None and cell > STRIP.value:
         strips = bound.new(tall * down, wide * beside)
     if strips is not None and (chosen is not None or not _walks_over_all(rule)):
         strips.zero_()
-    asked = Replayed(bound.new(rule.keys), strips)
+    sums, most = (bound.new(rule.keys) if wanted else None for wanted in (mass, largest))
+    asked = Replayed(sums, most, strips)
     many = blocks(rule.keys, tile.keys)
     turned = _is_turned(rule, many)
     grid = (bound.units, many) if turned else (many, bound.units)
     if 0 in grid:
         return asked._replace(cells=found)
-    terms, padded = row_terms(bound, state, tile.rows)
+    terms, padded = row_terms(bound, state, tile.rows, by)
     flags, bounds = (None, None) if chosen is None or not rule.queries else _taken(chosen)
     if cell < _IN_PLACE:  # such cells pass through shared memory, where two blocks must have room
         tile = tile._replace(stages=min(tile.stages, 2))
@@ -286,7 +304,7 @@ def replay(
         bound.query, bound.key, rule, terms, flags, bounds, asked, strides_of(bound.query),
         strides_of(bound.key), bound.query.shape[-1], padded,
         (cell, tall * down, wide * beside), BM=tile.rows, BN=tile.keys,
-        CELL=min(cell, tile.rows), SEVERAL=cell > tile.rows, LARGEST=largest,
+        CELL=min(cell, tile.rows), SEVERAL=cell > tile.rows, LARGEST=of_largest,
         KAHAN=bound.query.dtype == bound.exact,
         TMA=across(bound.query) and across(bound.key), TURNED=turned, **options(bound, tile),
     )  # fmt: skip
@@ -295,7 +313,7 @@ def replay(
         run(
             _join, (bound.units * tall, blocks(wide, _JOINED // at_once)),
             strips, found, tall, wide, rule.queries, rule.keys, cell, beside,
-            LARGEST=largest, DOWN=down, BESIDE=at_once, BLOCK=_JOINED // at_once,
+            LARGEST=of_largest, DOWN=down, BESIDE=at_once, BLOCK=_JOINED // at_once,
         )  # fmt: skip
     return asked._replace(cells=found)
 
@@ -325,16 +343,19 @@ def _taken(chosen: Tensor) -> tuple[Tensor, Tensor]:
     return chosen.contiguous().view(torch.uint8), torch.stack([first, last + 1]).to(torch.int32)
 
 
-def row_terms(bound: Bound, state: RowState, rows: int) -> tuple[Tensor, int]:
+def row_terms(
+    bound: Bound, state: RowState, rows: int, by: Tensor | None = None
+) -> tuple[Tensor, int]:
     """(2, units, padded): the two terms of every row; how many rows that is, in whole tiles."""
     queries = bound.rule.queries
     padded = blocks(queries, rows) * rows
     terms = torch.empty((2, bound.units, padded), dtype=bound.exact, device=bound.query.device)
     if padded:
         peak, log = (part.to(bound.exact).contiguous() for part in state)
+        times_by = None if by is None else by.to(bound.exact).contiguous()
         run(
-            _terms, (blocks(padded, _TERMS), bound.units), peak, log, terms, queries, padded,
-            BLOCK=_TERMS, **EXACT,
+            _terms, (blocks(padded, _TERMS), bound.units), peak, log, times_by, terms, queries,
+            padded, BLOCK=_TERMS, **EXACT,
         )  # fmt: skip
     return terms, padded
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from importlib.util import find_spec
 from math import prod
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.backend import MASS, ColumnAnswers, Gradients, PairSide, PairSums, RowAnswers
 from regard.engine.backends.gpu.again import repeated
 from regard.engine.backends.gpu.bind import Bound, bind, reads_bias
 from regard.engine.backends.gpu.launch import interpreting, room, too_old
 from regard.engine.backends.gpu.seen import normal_form
-from regard.engine.call import Call, Place, Problem, RowState, What
+from regard.engine.call import NO_DOT, Call, Place, Problem, RowState, What
 from regard.summary import (
+    ColumnSums,
     Concentration,
     Distance,
     Entropy,
@@ -65,13 +67,16 @@ def _there(sweep: _Sweep) -> _Sweep:
 
     @wraps(sweep)
     def run(self: Any, call: Call, *args: Any, **options: Any) -> Any:
-        number = call.query.get_device()
-        if number < 0 or number == torch.cuda.current_device():
-            return sweep(self, call, *args, **options)
-        with torch.cuda.device(number):
+        with _on_its_gpu(call):
             return sweep(self, call, *args, **options)
 
     return cast(_Sweep, run)
+
+
+def _on_its_gpu(call: Call) -> AbstractContextManager[object]:
+    number = call.query.get_device()
+    is_there = number < 0 or number == torch.cuda.current_device()
+    return nullcontext() if is_there else torch.cuda.device(number)
 
 
 class TritonSweeps:
@@ -110,6 +115,7 @@ class TritonSweeps:
                 there is not None and there < need
             ),
             f"batch × heads is {units}, CUDA takes {_MOST_UNITS}": units > _MOST_UNITS,
+            NO_DOT: not problem.dot,
             "it has no dropout": problem.dropout,
             "its backward gives no gradient to a bias": problem.bias_gradient,
             f"of biases it does not know {problem.bias!r}": not reads_bias(problem.bias),
@@ -229,20 +235,20 @@ class TritonSweeps:
         state: RowState,
         chosen: Tensor | None,
         y: Tensor | None,
-        seen: bool,
-        offsets: bool = False,
+        asked: ColumnSums = MASS,
     ) -> ColumnAnswers:
         """Sums over queries, with every row's lse known."""
         from regard.engine.backends.gpu.columns import columns
         from regard.engine.backends.gpu.diagonals import diagonals
 
         bound = bind(call)
-        mass, count, product = columns(bound, state, chosen, y, seen)
+        mass, count, product, largest = columns(bound, state, chosen, y, asked)
         return ColumnAnswers(
             bound.batched(mass),
             None if count is None else bound.batched(count.to(torch.int64)),
             None if product is None else bound.batched(product),
-            bound.batched(diagonals(bound, state, chosen)) if offsets else None,
+            bound.batched(diagonals(bound, state, chosen)) if asked.offsets else None,
+            None if largest is None else bound.batched(largest),
         )
 
     @_there
@@ -251,14 +257,13 @@ class TritonSweeps:
         call: Call,
         output: bool,
         measures: tuple[Summary, ...],
-        seen: bool,
-        offsets: bool,
+        asked: ColumnSums,
         given: RowState | None,
     ) -> tuple[RowAnswers, ColumnAnswers]:
         """Maps come with the mass: in a sweep over the queries, or, where these are few, from the
         scores that the rows leave."""
         others, marks = _apart(measures)
-        found, columns = self._row_and_column_sweep(call, output, others, seen, offsets, given)
+        found, columns = self._row_and_column_sweep(call, output, others, asked, given)
         return _with_marks(call, found, given, marks), columns
 
     @repeated
@@ -267,29 +272,30 @@ class TritonSweeps:
         call: Call,
         output: bool,
         measures: tuple[Summary, ...],
-        seen: bool,
-        offsets: bool,
+        asked: ColumnSums,
         given: RowState | None,
     ) -> tuple[RowAnswers, ColumnAnswers]:
         from regard.engine.backends.gpu.columns import counts
         from regard.engine.backends.gpu.diagonals import diagonals
 
         bound = bind(call)
-        reader = _reader(bound, call, measures, True)
+        reader = _reader(bound, call, measures, True, asked.largest)
         if reader is None:
             maps = tuple(m for m in measures if isinstance(m, Pooled))
             others = tuple(m for m in measures if m not in maps)
             found = self._swept(bound, call, output, others, given, None)
-            mass, cells = _mass_with_maps(bound, given or found.state, maps, call)
+            state = given or found.state
+            mass, largest, cells = _mass_with_maps(bound, state, maps, call, asked.largest)
             found.measured.update(cells)
         else:
             found = self._swept(bound, call, output, measures, given, reader)
-            mass = cast(Tensor, reader.mass)
+            mass, largest = cast(Tensor, reader.mass), reader.largest
         return found, ColumnAnswers(
             bound.batched(mass),
-            bound.batched(counts(bound, None).to(torch.int64)) if seen else None,
+            bound.batched(counts(bound, None).to(torch.int64)) if asked.seen else None,
             None,
-            bound.batched(diagonals(bound, given or found.state, None)) if offsets else None,
+            bound.batched(diagonals(bound, given or found.state, None)) if asked.offsets else None,
+            None if largest is None else bound.batched(largest),
         )
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
@@ -333,6 +339,32 @@ class TritonSweeps:
         one kernel."""
         return _gradients(call, state, grad_output, shift, slope, mass, output)
 
+    # ── pairs ────────────────────────────────────────────────────────────────────────────────
+
+    def pair_reasons(self, how: str, teacher: PairSide, student: PairSide) -> list[str]:
+        """What the kernels do not do."""
+        from regard.engine.backends.gpu.pairs import pair_reasons
+
+        return pair_reasons(how, teacher, student)
+
+    def pair_sums(
+        self, how: str, teacher: PairSide, student: PairSide, extra: Tensor, learns: bool
+    ) -> PairSums:
+        """One sweep over both, by query."""
+        from regard.engine.backends.gpu.pairs import pair_sums
+
+        with _on_its_gpu(student.call):
+            return pair_sums(how, teacher, student, extra, learns)
+
+    def pair_key_gradient(
+        self, how: str, teacher: PairSide, student: PairSide, grad: Tensor, gains: Tensor
+    ) -> Tensor:
+        """One sweep over both, by key."""
+        from regard.engine.backends.gpu.pairs import pair_key_gradient
+
+        with _on_its_gpu(student.call):
+            return pair_key_gradient(how, teacher, student, grad, gains)
+
 
 def _gradients(
     call: Call,
@@ -375,7 +407,7 @@ def _with_marks(
 
 
 def _reader(
-    bound: Bound, call: Call, measures: tuple[Summary, ...], mass: bool
+    bound: Bound, call: Call, measures: tuple[Summary, ...], mass: bool, largest: bool = False
 ) -> ScoreReader | None:
     """Of the scores of few queries, for what they tell of all that is asked; None where they are
     many, or nothing is."""
@@ -386,22 +418,23 @@ def _reader(
     tops = tuple(m for m in measures if isinstance(m, Top) and m.k <= MOST_PLACES)
     if not decodes(bound) or not (mass or maps or tops):
         return None
-    return ScoreReader(bound, mass, None, maps, tops)
+    return ScoreReader(bound, mass, None, maps, tops, largest)
 
 
 def _mass_with_maps(
-    bound: Bound, state: RowState, maps: tuple[Pooled, ...], call: Call
-) -> tuple[Tensor, dict[Summary, Measured]]:
+    bound: Bound, state: RowState, maps: tuple[Pooled, ...], call: Call, largest: bool
+) -> tuple[Tensor, Tensor | None, dict[Summary, Measured]]:
     """The first map that fits comes with the mass; any other has a sweep of its own."""
     from regard.engine.backends.gpu.replay import cell_map, fits, replay
 
     joined = next((m for m in maps if fits(bound, m.size(call.shape))), None)
     along = None if joined is None else (joined, joined.size(call.shape))
-    mass, cells = replay(bound, state, pooled=along)
+    mass, most, cells = replay(bound, state, pooled=along, largest=largest)
+    assert mass is not None
     found = {m: cell_map(bound, state, m, call.shape) for m in maps if m != joined}
     if joined is not None and cells is not None:
         found[joined] = cells
-    return mass, {m: bound.batched(made) for m, made in found.items()}
+    return mass, most, {m: bound.batched(made) for m, made in found.items()}
 
 
 def _scored(bound: Bound, best: Best) -> TopScored:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.engine.backend import ColumnAnswers, Gradients, RowAnswers
+from regard.engine.backend import MASS, ColumnAnswers, Gradients, RowAnswers
 from regard.engine.backends.tiled.rows import Block, assemble
 from regard.engine.backends.tiled.tile import (
     blocks_of,
@@ -18,7 +18,7 @@ from regard.engine.backends.tiled.tile import (
 )
 from regard.engine.call import Call, Place, Problem, RowState, What
 from regard.engine.gradients import BiasGradient
-from regard.summary import ColumnStatistic, Measured, Summary
+from regard.summary import ColumnStatistic, ColumnSums, Measured, Summary
 
 
 class TiledSweeps:
@@ -84,8 +84,7 @@ class TiledSweeps:
         state: RowState,
         chosen: Tensor | None,
         y: Tensor | None,
-        seen: bool,
-        offsets: bool = False,
+        asked: ColumnSums = MASS,
     ) -> ColumnAnswers:
         """Each block of queries adds its weights to the keys it sees, in order."""
         shape = call.shape
@@ -94,24 +93,32 @@ class TiledSweeps:
         count = torch.zeros(full, dtype=torch.int64, device=call.query.device)
         product = None if y is None else y.new_zeros((*full, y.shape[-1]), dtype=call.exact)
         count_of_diagonals = max(shape.queries + shape.keys - 1, 0)
-        diagonals = mass.new_zeros((*full[:-1], count_of_diagonals if offsets else 0))
+        diagonals = mass.new_zeros((*full[:-1], count_of_diagonals if asked.offsets else 0))
+        largest = call.query.new_zeros(full, dtype=call.exact)
         for rows in blocks_of(shape.queries):
             keep = slice(None) if chosen is None else chosen[rows.start : rows.stop]
             for tile in tiles_of(call, rows):
                 here = slice(tile.cols.start, tile.cols.stop)
                 p = inside(weights_of(tile, state), tile)[..., keep, :]
-                mass[..., here] += p.sum(-2)
-                if offsets:
+                part = p
+                if asked.by is not None:
+                    part = p * asked.by[..., rows.start : rows.stop, None][..., keep, :]
+                mass[..., here] += part.sum(-2)
+                if asked.largest and part.shape[-2]:
+                    largest[..., here] = torch.maximum(largest[..., here], part.amax(-2))
+                if asked.offsets:
                     _add_diagonals(diagonals, p, rows, tile.cols, keep, shape.queries)
-                if seen:
+                if asked.seen:
                     count[..., here] += (inside(tile.scores, tile) != -torch.inf)[..., keep, :].sum(
                         -2
                     )
                 if y is not None and product is not None:
-                    part = y[..., rows.start : rows.stop, :].to(call.exact)[..., keep, :]
-                    product[..., here, :] += p.mT @ part
-        sums = diagonals.to(call.exact) if offsets else None
-        return ColumnAnswers(mass.to(call.exact), count if seen else None, product, sums)
+                    factor = y[..., rows.start : rows.stop, :].to(call.exact)[..., keep, :]
+                    product[..., here, :] += p.mT @ factor
+        return ColumnAnswers(
+            mass.to(call.exact), count if asked.seen else None, product,
+            diagonals.to(call.exact) if asked.offsets else None, largest if asked.largest else None,
+        )  # fmt: skip
 
     # ── cells ────────────────────────────────────────────────────────────────────────────────
 
@@ -174,8 +181,9 @@ class TiledSweeps:
                 if tile.slope is not None:
                     ds = ds * inside(tile.slope, tile)
                 ds = ds * call.score.scale
-                grads[0][..., here, :] += ds @ k
-                grads[1][..., there, :] += grouped(ds.mT @ query[..., here, :], shape.group)
+                dq, dk = call.score.carry(query[..., here, :], k, ds)
+                grads[0][..., here, :] += dq
+                grads[1][..., there, :] += grouped(dk, shape.group)
                 pv = p if kept is None else p * kept
                 grads[2][..., there, :] += grouped(pv.mT @ go, shape.group)
         sink = [] if call.score.sink is None else [None]  # no key here; see carry.py

@@ -57,7 +57,7 @@ def score_tile(call: Call, rows: range, cols: range, masked: bool) -> Tile:
     q = call.query.detach()[..., rows.start : rows.stop, :].to(exact)
     k = call.keys_at(cols).detach().to(exact)
     q, k = lengthened(q, ROWS - len(rows)), lengthened(k, KEYS - len(cols))
-    scaled = times(q, k.mT) * call.score.scale
+    scaled = call.score.product(q, repeated(k, q)) * call.score.scale
     scores, slope = call.score.cap(scaled), None
     if call.score.softcap is not None:
         slope = 1 - (scores / call.score.softcap).square()
@@ -94,9 +94,14 @@ def weights_of(tile: Tile, state: RowState) -> Tensor:
 
 def times(a: Tensor, b: Tensor) -> Tensor:
     """(…, Hq, m, n) @ (…, Hkv, n, o): each key head serves its group of query heads."""
-    if a.shape[-3] == b.shape[-3]:  # none on either side as well
-        return a @ b
-    return a @ b.repeat_interleave(a.shape[-3] // b.shape[-3], -3)
+    return a @ repeated(b, a)
+
+
+def repeated(shared: Tensor, like: Tensor) -> Tensor:
+    """(…, Hkv, n, d) → (…, Hq, n, d), with the heads of `like`; none on either side as well."""
+    if shared.shape[-3] == like.shape[-3]:
+        return shared
+    return shared.repeat_interleave(like.shape[-3] // shared.shape[-3], -3)
 
 
 def grouped(per_query_head: Tensor, group: int) -> Tensor:

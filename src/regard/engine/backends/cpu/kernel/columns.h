@@ -20,7 +20,7 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
     }
     T *q = memory, *y = q + BLOCK_ROWS * wide, *panels = y + BLOCK_ROWS * y_wide;
     T *sums = panels + TILE_KEYS * c->dim, *s = sums + TILE_KEYS * y_wide;
-    T ones[GROUP], row_max[BLOCK_ROWS], row_log[BLOCK_ROWS];
+    T ones[GROUP], row_max[BLOCK_ROWS], row_log[BLOCK_ROWS], row_by[BLOCK_ROWS];
     FN(TileSums) tile;
     for (int r = 0; r < GROUP; r++) ones[r] = 1;
     int64_t key_head = head / (c->heads / c->key_heads);
@@ -46,10 +46,11 @@ static int FN(column_item)(const void *call, const void *asked, int64_t item, in
                 int64_t r = (batch * c->heads + head) * c->queries + block->row[n];
                 row_max[n] = ((const T *)ask->row_max)[r];
                 row_log[n] = ((const T *)ask->row_log)[r];
+                if (ask->by) row_by[n] = ((const T *)ask->by)[r];
             }
             FN(score_tile)(block, first, width, s, NULL, NULL);
-            FN(sum_tile)(block, s, width, row_max, row_log, &ask->sums, ask->product != NULL,
-                         &tile);
+            FN(sum_tile)(block, s, width, row_max, row_log, ask->by ? row_by : NULL, &ask->sums,
+                         ask->product != NULL, &tile);
             FN(add_sums)(block, &tile, first, here, &ask->sums);
             if (!ask->product) continue;
             const T *from = (const T *)ask->y;

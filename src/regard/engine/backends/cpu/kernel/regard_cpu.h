@@ -59,9 +59,10 @@ typedef struct {
     void *mass;
 } Match;
 
-/* Sums over queries, added to. */
+/* Sums over queries, added to, and the largest weights. */
 typedef struct {
     double *mass;    /* (batch, heads, keys) */
+    double *largest; /* (batch, heads, keys) */
     int64_t *seen;   /* (batch, heads, keys) */
     double *offsets; /* (batch, heads, OFFSET_PARTS, queries + keys − 1) */
 } QuerySums;
@@ -89,6 +90,7 @@ typedef struct {
 typedef struct {
     const void *row_max, *row_log; /* (batch, heads, queries) */
     const uint8_t *chosen;         /* (queries,): which rows count; null: all */
+    const void *by;                /* (batch, heads, queries): what weights are multiplied by */
     QuerySums sums;
     const void *y;                 /* (batch, heads, queries, width), contiguous */
     int64_t width;

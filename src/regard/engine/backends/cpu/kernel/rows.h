@@ -347,7 +347,7 @@ static void FN(sum_block)(FN(RowState) *w, const RowSweep *ask) {
     for (int64_t t = block->lowest / TILE_KEYS; t * TILE_KEYS < block->highest; t++)
         FN(sum_tile)(block, w->kept + t * BLOCK_ROWS * TILE_KEYS,
                      FN(padded)(FN(keys_here)(block, t * TILE_KEYS)), w->final_max, w->final_log,
-                     &ask->sums, 0, w->sums + t);
+                     NULL, &ask->sums, 0, w->sums + t);
 }
 
 /* … once all earlier blocks of its head have given theirs. Blocks are handed out in ascending

@@ -1,0 +1,65 @@
+"""Rollout as it is told: the study's own shares, or its own reason in a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regard import study
+from regard.axes import Axis, Grid, Tokens
+from regard.mask import Causal
+from regard.testing.recordings.sighted import sighted
+from regard.views.rollout import rollout_answer
+
+VIT = Axis((Grid(3, 5, prefix=2, names=("class", "register 1")),))
+TOLD = Axis((Tokens(2), Grid(4, 4, merge=2), Tokens(2)))
+
+
+def dense(made, at):
+    """R · (½ mean A + ½ I), last layer first."""
+    layers = [made[n].truth.weights().mean(0) for n in sorted(made)]
+    rolled = np.eye(len(layers[0]))[at]
+    for layer in reversed(layers):
+        rolled = rolled @ (0.5 * layer + 0.5 * np.eye(len(layer)))
+    return rolled
+
+
+@pytest.mark.parametrize(("query", "name"), [(0, "class"), (9, "(1, 2)"), (None, "class")])
+def test_shares_are_those_of_the_study_and_of_the_matrices(query, name):
+    rec, made = sighted(VIT, layers=3)
+    told = rollout_answer(rec, "", query)
+    own = study.roll_out_picture(rec, query, stack="")
+    assert told["shares"] == pytest.approx(own.shares.tolist(), abs=1e-7)
+    assert told["shares"] == pytest.approx(dense(made, query or 0), abs=1e-5)
+    assert told["on_patches"] == pytest.approx(sum(told["shares"][2:]), abs=1e-6)
+    assert (told["start"], told["layers"], told["why"], told["caution"]) == (name, 3, "", "")
+    assert "residual stream" in told["what"]
+
+
+def test_a_causal_stack_comes_with_its_caution():
+    rec, made = sighted(TOLD, mask=Causal())
+    told = rollout_answer(rec, "", 19)
+    assert told["shares"] == pytest.approx(dense(made, 19), abs=1e-5)
+    assert told["caution"].startswith("Rollout was published for encoders")
+    assert told["caution"].endswith("not as importance.")
+
+
+@pytest.mark.parametrize(
+    ("grid", "why"),
+    [
+        (Grid(2, 2, windows=(2, 2)), "within windows"),
+        (Grid(2, 2, windows=(1, 4), apart=True), "over several pictures, by themselves"),
+    ],
+)
+def test_windows_and_pictures_apart_are_refused_in_a_sentence(grid, why):
+    told = rollout_answer(sighted(Axis((grid,)))[0], "", 0)
+    assert why in told["why"]
+    assert told["why"][0].isupper() and told["why"].endswith(".")
+    assert told["shares"] == []
+
+
+def test_missing_keys_and_texts_are_refused_in_a_sentence():
+    without = rollout_answer(sighted(VIT, exact=False)[0], "", 0)
+    assert without["why"].startswith("Rollout needs q and k of every layer: L0H0")
+    text = rollout_answer(sighted(Axis((Tokens(9),)))[0], "", 0)
+    assert text["why"] == "The keys of the stack '' are no patches of a picture."

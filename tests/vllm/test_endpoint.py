@@ -1,0 +1,109 @@
+"""The route, in an application of the kind vLLM's is, over a stand-in engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+import regard
+from regard.vllm import answer
+from regard.vllm.endpoint import SECRET_HEADER, RegardEndpoint
+from serving import Engine
+
+SECRET = "a secret of this test"
+
+
+class Client:
+    """vLLM's EngineClient."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    async def collective_rpc(self, method: str, args: tuple[Any, ...]) -> list[Any]:
+        return [getattr(self.engine.wrapper, method)(*args)]
+
+
+@pytest.fixture
+def engine() -> Engine:
+    made = Engine()
+    asked = {"secret": SECRET, "statistics": ["entropy", "top", "received"], "top": 2}
+    made.add("cmpl-a-0-1a2b3c4d", list(range(20)), 21, json.dumps(asked))
+    made.step(**{"cmpl-a-0-1a2b3c4d": 20})
+    made.end("cmpl-a-0-1a2b3c4d")
+    made.step()
+    return made
+
+
+@pytest.fixture
+def web(engine: Engine) -> Iterator[TestClient]:
+    import asyncio
+
+    app, plugin = Starlette(), RegardEndpoint()
+    plugin.attach_router(app)
+    asyncio.run(plugin.init_state(Client(engine), app.state, None))
+    with TestClient(app) as client:
+        yield client
+
+
+def get(web: TestClient, where: str, secret: str | None = SECRET) -> Any:
+    return web.get(where, headers={} if secret is None else {SECRET_HEADER: secret})
+
+
+def test_statistics(web: TestClient, engine: Engine) -> None:
+    reply = get(web, "/regard/cmpl-a")
+    assert reply.status_code == 200
+    assert reply.headers["cache-control"] == "no-store"
+    (own,) = reply.json()["requests"]
+    assert own["ids"] == list(range(20))
+    assert own["request"] == "cmpl-a-0"
+    first = own["layers"][1]
+    assert (first["layer"], first["rows"], first["heads"]) == (1, [0, 20], [0, 1, 2, 3])
+    truth = engine.truth(1, own["ids"]).numpy()
+    np.testing.assert_allclose(first["received"], truth.sum(1), atol=1e-5)
+    np.testing.assert_allclose(first["top_weights"], -np.sort(-truth, -1)[..., :2], atol=1e-5)
+    assert "peak" not in first
+
+
+def test_a_recording(web: TestClient, tmp_path: Path) -> None:
+    reply = get(web, "/regard/cmpl-a?as=recording")
+    assert reply.headers["content-type"] == "application/octet-stream"
+    (tmp_path / "mine.regard").write_bytes(reply.content)
+    with regard.open(tmp_path / "mine.regard") as found:
+        assert found["L0H0"].exact
+
+
+def test_nobody_else_reads_it(web: TestClient) -> None:
+    wrong = [
+        ("/regard/cmpl-a", "another secret, too"),
+        ("/regard/cmpl-a", None),
+        ("/regard/cmpl-b", SECRET),
+        ("/regard/..cmpl-a", SECRET),
+    ]
+    answers = {(one.status_code, one.content) for one in (get(web, *both) for both in wrong)}
+    assert [status for status, _ in answers] == [404]
+    assert web.post("/regard/cmpl-a").status_code == 405
+    assert get(web, "/regard/cmpl-a?as=pickle").status_code == 400
+
+
+def test_what_is_not_there_yet_or_never(web: TestClient, engine: Engine) -> None:
+    engine.add("long", list(range(20)), 40, json.dumps({"secret": SECRET}))
+    engine.add("wrong", list(range(20)), 40, json.dumps({"secret": SECRET, "layers": 7}))
+    engine.step(long=20, wrong=20)
+    assert get(web, "/regard/long").status_code == 202
+    reply = get(web, "/regard/wrong")
+    assert reply.status_code == 422
+    assert reply.json()["message"] == "layer 7 does not exist; this model has 0–1"
+
+
+def test_json_has_a_limit(web: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "_MOST", 100)
+    reply = get(web, "/regard/cmpl-a")
+    assert reply.status_code == 413
+    assert "?as=recording" in reply.json()["message"]
