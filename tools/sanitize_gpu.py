@@ -133,11 +133,20 @@ def decode(name: str) -> None:
     attend(name, size=(3, MANY_KEYS)).received(2)
 
 
+def pairs(name: str) -> None:
+    """The distance of two attentions: a head each and summed heads; gradients of the student."""
+    teacher = attend(name)
+    leaves = [t.requires_grad_() for t in tensors()]
+    student = regard.attend(*leaves, mask=regard.Causal(), implementation=name)
+    for heads in ("each", "sum"):
+        regard.divergence(teacher, student, heads=heads).sum().backward(inputs=leaves[:2])
+
+
 STEPS: dict[str, Callable[[str], None]] = {
     step.__name__: step
     for step in (
         forward, contents, columns, cells, pooled, marks, diagonals, top, prune, backward,
-        decode,
+        decode, pairs,
     )
 }  # fmt: skip
 
