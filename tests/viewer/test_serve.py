@@ -142,6 +142,20 @@ def test_the_browser_is_opened_at_the_address_that_is_said(tmp_path, monkeypatch
     assert len(said) == 1
 
 
+def test_ctrl_c_before_the_first_request_ends_it_wherever_it_arrives(tmp_path, recwarn):
+    class Finalized:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)  # where a KeyboardInterrupt would be ignored
+
+    def say(_: str) -> None:
+        Finalized()
+
+    before = signal.getsignal(signal.SIGINT)
+    serve([on_disk(tmp_path / "run.regard")], say=say)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not recwarn.list
+
+
 def test_importing_the_viewer_needs_neither_server_nor_torch():
     code = (
         "import sys, regard.viewer.serve, regard.viewer.answers; "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from regard.errors import InputError, MissingExtraError
@@ -66,13 +68,31 @@ def run_app(
             own, token = listener.getsockname()[1], make_token()
             server = _make_server(build(token, own, pool))
             address = f"http://{LOOPBACK}:{own}/#token={token}{fragment}"
-            with suppress(KeyboardInterrupt):  # from here on Ctrl-C is the ordinary end
+            with _ended_by_ctrl_c(server):
                 say(address)
                 if open_browser:
                     open_in_browser(address)
                 _run(server, listener)
     finally:
         pool.close()
+
+
+@contextmanager
+def _ended_by_ctrl_c(server: Any) -> Iterator[None]:
+    """From here on Ctrl-C is the ordinary end. A flag, where KeyboardInterrupt could be lost: one
+    that is raised in a finalizer or a callback, as often while a server starts, ends nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def check_server(what: str) -> Any:

@@ -112,9 +112,12 @@ def failures(path: Path, package_root: Path, workplace: Path, needs: str = "") -
     searched = os.pathsep.join([str(package_root), os.environ.get("PYTHONPATH", "")])
     done = warm.run(
         RUNNER, path.name, package=False, input=json.dumps(todo), cwd=workplace,
-        searched=str(package_root), timeout=300, PYTHONPATH=searched, NO_COLOR="1",
+        searched=str(package_root), timeout=600, PYTHONPATH=searched, NO_COLOR="1",
     )  # fmt: skip
-    return [] if done.returncode == 0 else done.stderr.strip().splitlines()
+    if done.returncode == 0:
+        return []
+    # a process that was killed, by its time limit or otherwise, has printed nothing about it
+    return [*done.stderr.strip().splitlines(), f"{path.name}: exit status {done.returncode}"]
 
 
 def _unsound_command(command: str, targets: set[str]) -> list[str]:
