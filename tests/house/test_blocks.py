@@ -107,6 +107,12 @@ def test_a_block_that_leaves_the_interpreter_is_found(plant):
     assert _run(plant, "```python\nraise SystemExit(0)\n```\n")[-1] == "SystemExit: 0"
 
 
+def test_a_process_that_is_killed_is_found(plant):
+    kills = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    wrong = _run(plant, f"```python\n{kills}```\n")
+    assert wrong == ["page.md: ended with status -9 and without a word"]
+
+
 def test_a_wrong_exit_status_is_found(plant):
     wrong = _run(plant, "```console\n$ cd x\n$ regard 0 | cat\n$ regard 3 | cat\n```\n")
     assert wrong == ["page.md:2: `regard 3 | cat`: exit 3, not 0", "seen"]

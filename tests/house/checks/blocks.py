@@ -116,8 +116,9 @@ def failures(path: Path, package_root: Path, workplace: Path, needs: str = "") -
     )  # fmt: skip
     if done.returncode == 0:
         return []
-    # a process that was killed, by its time limit or otherwise, has printed nothing about it
-    return [*done.stderr.strip().splitlines(), f"{path.name}: exit status {done.returncode}"]
+    # a process that was killed, by its time limit or otherwise, says nothing itself
+    silent = f"{path.name}: ended with status {done.returncode} and without a word"
+    return done.stderr.strip().splitlines() or [silent]
 
 
 def _unsound_command(command: str, targets: set[str]) -> list[str]:
