@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
+from regard.attention import softmax
 from regard.colour import TIMES_UNIFORM, codes, is_light, palette
 from regard.errors import InputError
 from regard.learn import Lesson, Options, make_lesson
@@ -23,7 +25,6 @@ from regard.learn.lesson.next_word import vocabulary_of
 from regard.learn.lesson.projections import random_projections, settle
 from regard.learn.lesson.vocabulary import bare, features, notes, smollm2, vocabulary
 from regard.learn.scaling.lab import gradient_at_query, temperature
-from regard.learn.steps import Array, softmax
 from regard.viewer.lesson import EXERCISES, PAGE_SEED, lesson_data
 from regard.views.uniform import encode_times
 

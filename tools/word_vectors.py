@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from regard.learn.steps import Array
+from regard.arrays import Array
 from regard.models import load
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "regard" / "learn" / "lesson"

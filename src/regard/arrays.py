@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import DTypeError, InputError, ShapeError
+
+Array: TypeAlias = NDArray[np.float64]  # of the lesson, whose numbers are all doubles
 
 
 def like(values: Any, index: Any) -> Any:
@@ -112,8 +115,8 @@ def brief(value: Any) -> str:
 
 
 def library(array: Any) -> Any:
-    """numpy for its arrays, torch for tensors."""
-    if isinstance(array, np.ndarray):
+    """numpy for its arrays and numbers, torch for tensors."""
+    if isinstance(array, (np.ndarray, np.generic)):
         return np
     import torch  # whose tensor this is, so it is loaded already
 
@@ -128,6 +131,29 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 def amax(array: Any) -> Any:
     """The largest along the last axis."""
     return library(array).amax(array, -1)
+
+
+def softmax(array: Any) -> Any:
+    """exp / Σ exp along the last axis."""
+    if not isinstance(array, np.ndarray):
+        return array.softmax(-1)
+    e = np.exp(array - array.max(-1, keepdims=True, initial=-np.inf))
+    return e / e.sum(-1, keepdims=True)
+
+
+def logsumexp(array: Any) -> Any:
+    """log Σ exp along the last axis."""
+    if not isinstance(array, np.ndarray):
+        return array.logsumexp(-1)
+    peak = array.max(-1, initial=-np.inf)
+    return peak + np.log(np.exp(array - peak[..., None]).sum(-1))
+
+
+def repeated(array: Any, times: int, axis: int) -> Any:
+    """Each entry of an axis so many times, side by side."""
+    if isinstance(array, np.ndarray):
+        return np.repeat(array, times, axis)
+    return array.repeat_interleave(times, axis)
 
 
 def cast(array: Any, to: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard import attention
 from regard.arrays import as_array, brief, check_broadcast, is_integer, library, like
 from regard.declare import Declared, array, check_parts, part
 from regard.errors import DTypeError, InputError, ShapeError
@@ -383,7 +384,7 @@ class ScoreRule(Declared):
 
     def product(self, q: Any, k: Any) -> Any:
         """Raw scores (…, H, R, C) of queries (…, H, R, D) and keys (…, H, C, D)."""
-        return q @ k.mT
+        return attention.score(q, k)
 
     def carry(self, q: Any, k: Any, ds: Any) -> tuple[Any, Any]:
         """What gradients (…, H, R, C) on raw scores are on q and k."""
@@ -391,10 +392,7 @@ class ScoreRule(Declared):
 
     def cap(self, scaled: Any) -> Any:
         """cap·tanh(score/cap): scores stay within ±cap."""
-        if self.softcap is None:
-            return scaled
-        ratio = scaled / self.softcap
-        return self.softcap * (ratio.tanh() if hasattr(ratio, "tanh") else np.tanh(ratio))
+        return attention.cap(scaled, self.softcap)
 
     def check(self, extent: Extent) -> None:
         """Bias and sink fit the problem."""

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from browser.reading import figures, matrix, overflow, pixel, value
+from regard.attention import softmax
 from regard.colour import palette
 from regard.colour.shades import codes
 from regard.learn import Options, make_lesson
 from regard.learn.grading.exercise import draw_exercise
-from regard.learn.steps import attend, softmax
+from regard.learn.lesson.head import attend
 from regard.viewer.lesson import EXERCISES
 from regard.viewer.notebook import lesson_page
 

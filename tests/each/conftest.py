@@ -22,9 +22,9 @@ import torch
 
 import regard
 from outcomes import REFUSED
+from regard.attention import Steps
 from regard.engine import api
 from regard.engine.backends.cpu.load import Kernels, _find
-from regard.engine.backends.dense import Steps
 from regard.engine.call import Call
 from regard.engine.plan import CANDIDATES, MEASURING, choose
 from regard.mask import Causal, Rule

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard import attention
 from regard.learn import Options, make_lesson
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.submission import parse_submission
 from regard.learn.languages import Phrase
 from regard.learn.lesson.embeddings import sinusoids
+from regard.learn.lesson.head import attend
 from regard.learn.lesson.projections import is_identity
 from regard.learn.lesson.vocabulary import features, smollm2
-from regard.learn.steps import attend, mask_scores, scale, score, softmax
 from regard.mask import Causal
 from regard.viewer.lesson import EXERCISES, lesson_data
 
@@ -153,7 +154,7 @@ def test_the_real_head_does_what_its_words_say():
     q, k, v = (np.array(real[name]) for name in ("queries", "keys", "values"))
     assert len(q) == len(k) == len(v) == len(real["tokens"])
     assert real["scale"] == q.shape[1] ** -0.5
-    weights = softmax(mask_scores(scale(score(q, k), q.shape[1]), Causal()))
+    weights = attention.attend(q, k, k, allowed=Causal()).weights
     tokens, masses = real["tokens"], []
     for i, row in enumerate(weights):
         after = [j for j in range(1, i) if tokens[j - 1] == tokens[i]]

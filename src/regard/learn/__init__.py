@@ -1,6 +1,5 @@
-"""The notes in numpy, in the order a lesson passes through it. No torch.
+"""The notes' system, `regard.attention`, as a lesson, in the order it passes through. No torch.
 
-steps      attention, one function per step
 lesson     a sentence, its embeddings and projections → every intermediate as one value
 story      that value → a document: prose, arithmetic, grids, without colour or layout
 render     the document → terminal, Markdown, HTML
@@ -14,6 +13,6 @@ text       words and numbers as they are shown; files, read and written whole
 from __future__ import annotations
 
 from regard.learn.lesson import Lesson, Options, make_lesson
-from regard.learn.steps import Head, attend
+from regard.learn.lesson.head import Head, attend
 
 __all__ = ["Head", "Lesson", "Options", "attend", "make_lesson"]

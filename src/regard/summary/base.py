@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Matrix(Protocol):
-    """The dense intermediates a definition may speak of (`regard.engine.backends.dense.Steps`)."""
+    """The dense intermediates a definition may speak of (`regard.attention.Steps`)."""
 
     @property
     def position(self) -> int | Tensor:

@@ -18,7 +18,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from regard.engine.backends.dense import Steps, attend_densely
+from regard.attention import Steps
+from regard.engine.backends.dense import attend_densely
 from regard.engine.call import Call
 
 FACTOR = 4.0  # times what eager loses

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn import Lesson, Options
 from regard.learn.grading.exercise import draw_exercise
 from regard.learn.languages import LANGUAGES, Phrase, table_of
@@ -27,7 +28,6 @@ from regard.learn.lesson.projections import (
     seed_in,
     settle,
 )
-from regard.learn.steps import Array
 
 EXERCISES: Final = (4, 1, 2, 3)  # seeds; from two numbers per token to four
 SPLITS: Final = (1, 2, 4)  # heads

@@ -10,7 +10,8 @@
     parallel                           │             study
     engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
     state                                            colour
-    errors files display tidy arrays axes declare shapes mask score running summary divergences kv
+    errors files display tidy arrays axes declare shapes mask attention score running summary
+    divergences kv
 
 The two columns meet in the bottom row and in the file that recorder, monitor and vllm write.
 Names in one row may import one another as long as no circle comes of it, but for those that draw:
@@ -25,8 +26,8 @@ from house.checks.source import Import, Module, modules, resolve
 
 # Each column from the bottom upwards.
 COMMON = (
-    "errors", "files", "display", "tidy", "arrays", "axes", "declare", "shapes", "mask", "score",
-    "running", "summary", "divergences", "kv",
+    "errors", "files", "display", "tidy", "arrays", "axes", "declare", "shapes", "mask",
+    "attention", "score", "running", "summary", "divergences", "kv",
 )  # fmt: skip
 MAKING = (
     ("state",),

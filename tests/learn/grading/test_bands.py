@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.attention import softmax
 from regard.learn.grading.bands import Band
 from regard.learn.grading.submission import Printed
-from regard.learn.steps import softmax
 
 bands = st.lists(
     st.tuples(st.floats(-3, 3), st.floats(0, 0.5), st.floats(-1, 1)), min_size=6, max_size=6

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.attention import softmax
 from regard.errors import ShapeError
 from regard.learn.grading.causes import causes, explain
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import mark
 from regard.learn.grading.submission import parse_submission
-from regard.learn.steps import softmax
 
 ORDER = ("Q", "K", "V", "scores", "scaled", "weights", "output")
 

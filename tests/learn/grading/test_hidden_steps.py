@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from regard.attention import softmax
 from regard.learn.grading.marking import mark
 from regard.learn.grading.submission import parse_submission
-from regard.learn.steps import softmax
 
 ORDER = ("Q", "K", "V", "scores", "scaled", "weights", "output")
 CALCULATIONS = 400

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.attention import softmax
 from regard.errors import InputError, ShapeError
 from regard.learn.grading.causes import explain
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import mark
 from regard.learn.grading.submission import parse_submission, read_submission
-from regard.learn.steps import softmax
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from regard.attention import softmax
 from regard.errors import InputError
 from regard.learn.scaling.lab import (
     MAX_CELLS,
@@ -15,7 +16,6 @@ from regard.learn.scaling.lab import (
     powers_of_two,
     temperature,
 )
-from regard.learn.steps import softmax
 
 
 @pytest.fixture(scope="module")

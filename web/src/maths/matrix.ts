@@ -1,4 +1,4 @@
-// Rows are tokens throughout, as in src/regard/learn/steps.py: queries = x @ w_q.
+// Rows are tokens throughout, as in src/regard/attention.py: queries = x @ w_q.
 
 export type Vector = readonly number[];
 export type Matrix = readonly Vector[];

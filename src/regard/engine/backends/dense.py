@@ -1,44 +1,22 @@
-"""THE DEFINITION. One line per step, every step by name; clarity over speed, N×N memory.
+"""The definition, `regard/attention.py`, as an implementation: every call, at N×N memory.
 
-    query (…, Hq, L, D)   key (…, Hkv, S, D)   value (…, Hkv, S, Dv)
-
-Everything else in this package is a faster way to compute what this page says, and is tested
-against it. Plain torch operations, so autograd gives every derivative.
+query (…, Hq, L, D)   key (…, Hkv, S, D)   value (…, Hkv, S, Dv)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard import attention
+from regard.attention import Steps
 from regard.engine.call import Answers, Call, Known, Place, Problem, RowState, What, position_of
 from regard.mask import Mask
 from regard.score import ScoreRule
 from regard.shapes import AttentionShape
 from regard.summary import Summary
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Every intermediate, in the order it is computed."""
-
-    queries: Tensor  # (…, Hq, L, D)
-    keys: Tensor  # (…, Hq, S, D)   each key head repeated for its group of query heads
-    values: Tensor  # (…, Hq, S, Dv)
-    scores: Tensor  # (…, Hq, L, S)  q·k
-    scaled: Tensor  # × scale
-    capped: Tensor  # cap·tanh(·/cap)
-    biased: Tensor  # + bias
-    visible: Tensor  # booleans: the mask allows it and the bias is not −∞
-    masked: Tensor  # −∞ where not visible: the final scores
-    lse: Tensor  # (…, Hq, L)     log Σ exp(masked), with the sink as one more key
-    weights: Tensor  # (…, Hq, L, S)  exp(masked − lse); rows sum to 1 less the sink's share
-    sink: Tensor  # (…, Hq, L)     the share of the sink, a key whose value is zero; 0 without one
-    context: Tensor  # (…, Hq, L, Dv) weights @ values
-    position: int | Tensor  # query i stands at key i + position, where distances are measured
 
 
 def attend_densely(
@@ -54,42 +32,11 @@ def attend_densely(
     shape = AttentionShape.of(query.shape, key.shape, value.shape, dot=score.is_dot)
     exact = precision or torch.promote_types(query.dtype, torch.float32)
     score = score.map(lambda array: array.to(exact) if array.is_floating_point() else array)
-    i, j = (torch.arange(n, device=query.device) for n in (shape.queries, shape.keys))
-    position = position_of(mask, shape, place, query.device)
-
-    queries = query.to(exact)
-    keys = key.to(exact).repeat_interleave(shape.group, dim=-3)
-    values = value.to(exact).repeat_interleave(shape.group, dim=-3)
-    scores = score.product(queries, keys)
-    scaled = scores * score.scale
-    capped = score.cap(scaled)
-    bias = 0.0 if score.bias is None else score.bias.tile(i, j, shape.extent).to(exact)
-    biased = capped + bias
-    allowed = torch.tensor(True) if mask is None else mask.allows(i, j, shape.extent)
-    visible = allowed.to(query.device) & (biased != -torch.inf)
-    masked = biased.masked_fill(~visible, -torch.inf)
-    lse, shares = softmax(masked, score.sink)
-    weights, sink = shares[..., : shape.keys], shares[..., shape.keys :].sum(-1)
-    context = weights @ values
-    return Steps(
-        queries, keys, values, scores, scaled, capped, biased, visible, masked, lse, weights, sink,
-        context, position,
+    return attention.attend(
+        query.to(exact), key.to(exact), value.to(exact), factor=score.scale, limit=score.softcap,
+        rule=score.bias, allowed=mask, sink=score.sink, product=score.product,
+        position=position_of(mask, shape, place, query.device),
     )  # fmt: skip
-
-
-def softmax(masked: Tensor, sink: Tensor | None) -> tuple[Tensor, Tensor]:
-    """lse (…, Hq, L) and shares (…, Hq, L, S), or S + 1 with a sink (Hq,): one more key.
-    A row that is −∞ throughout has lse −∞ and shares 0, not NaN, in its derivative as well. A row
-    with a score of +∞ has no softmax: its shares and its lse are NaN."""
-    if sink is not None:
-        masked = torch.cat([masked, sink[:, None, None].expand(*masked.shape[:-1], 1)], dim=-1)
-    if masked.shape[-1] == 0:
-        return masked.new_full(masked.shape[:-1], -torch.inf), masked
-    empty = (masked == -torch.inf).all(-1, keepdim=True)
-    filled = masked.masked_fill(empty, 0.0)
-    lse = filled.logsumexp(-1).masked_fill(empty.squeeze(-1), -torch.inf)
-    lse = lse.masked_fill(lse == torch.inf, torch.nan)
-    return lse, filled.softmax(-1).masked_fill(empty, 0.0)
 
 
 class Dense:
@@ -115,7 +62,7 @@ class Dense:
     def attend(self, call: Call, summaries: tuple[Summary, ...]) -> Answers:
         """Dropout falls on the weights that make the output; lse and summaries do not see it."""
         steps = self.steps(call)
-        output = steps.context
+        output = steps.output
         if call.dropout > 0:
             kept = torch.nn.functional.dropout(steps.weights, call.dropout)
             output = kept @ steps.values

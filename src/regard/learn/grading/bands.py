@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.arrays import Array
+from regard.attention import softmax
 from regard.learn.grading.submission import Printed
-from regard.learn.steps import Array, softmax
 
 ALLOWED = 1.5  # units: one in the last place away from the correctly rounded number, or cut
 _ROUNDING = 1e-9  # what float arithmetic may add

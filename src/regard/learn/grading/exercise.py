@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError
 from regard.learn.grading.submission import Assigned
 from regard.learn.languages import language
-from regard.learn.steps import Array, Head, attend
+from regard.learn.lesson.head import Head, attend
 from regard.learn.text import page_lines
 
 _SENTENCES = (

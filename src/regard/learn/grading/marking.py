@@ -14,12 +14,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.arrays import Array
 from regard.errors import ShapeError
 from regard.learn.grading.bands import ALLOWED, Band
 from regard.learn.grading.blocks import STEPS
 from regard.learn.grading.submission import Assigned, Printed, Submission
 from regard.learn.grading.working import HIDDEN_FROM, Working, size_of
-from regard.learn.steps import Array
 from regard.learn.text import labels_of
 
 _SHEET_PLACES = 4  # decimals of a sheet's own numbers

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError
 from regard.learn.files import read_text
 from regard.learn.grading.blocks import STEPS, Block, Draft, Unread
 from regard.learn.grading.cells import read_number
 from regard.learn.grading.draft import read_draft
-from regard.learn.steps import Array
 from regard.learn.text import listed, printable, quoted
 
 _COLUMNS_ARE_TOKENS = ("scores", "scaled", "masked", "weights")

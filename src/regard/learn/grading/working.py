@@ -13,10 +13,10 @@ from itertools import islice, product
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.arrays import Array
 from regard.errors import InputError, ShapeError
 from regard.learn.grading.bands import Band
 from regard.learn.grading.submission import Submission
-from regard.learn.steps import Array
 
 HIDDEN_FROM = -1e4  # a score this low hides its key as −∞ does
 _DECIMALS = (2, 3, 4)  # what a step that is not printed may have been rounded to

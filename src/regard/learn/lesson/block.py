@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.lesson.numbers import draws
-from regard.learn.steps import Array
 
 EPSILON = 1e-5
 WIDENING = 2  # 4 in real models; 2 keeps the hidden layer on one screen

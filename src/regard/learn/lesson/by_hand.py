@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.languages import Phrase
 from regard.learn.lesson.projections import Projections, Triple
 from regard.learn.lesson.vocabulary import features
-from regard.learn.steps import Array
 
 GAIN = 2.0  # of the queries: scores twice as large make clearer weights
 BACK = 1.0  # the same, of those who ask for their action: half as strong

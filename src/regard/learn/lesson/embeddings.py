@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError, ShapeError
 from regard.learn.languages import Phrase, listing
 from regard.learn.lesson import vocabulary
 from regard.learn.lesson.numbers import as_matrix, as_vector, read_json
 from regard.learn.lesson.vocabulary import Vocabulary
-from regard.learn.steps import Array
 from regard.learn.text import listed, printable
 
 WIDTH = 4

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.display import as_html
 from regard.errors import InputError, ShapeError
 from regard.learn.languages import Language, language
@@ -15,6 +16,7 @@ from regard.learn.lesson import vocabulary
 from regard.learn.lesson.block import Block, run_block
 from regard.learn.lesson.by_hand import projections_by_hand
 from regard.learn.lesson.embeddings import Embedding, embed
+from regard.learn.lesson.head import Head, attend
 from regard.learn.lesson.next_word import NextWord, check_temperature, next_word, vocabulary_of
 from regard.learn.lesson.projections import (
     Projections,
@@ -25,7 +27,6 @@ from regard.learn.lesson.projections import (
 )
 from regard.learn.lesson.projections_file import read_projections
 from regard.learn.lesson.sentence import Sentence, read_sentence
-from regard.learn.steps import Array, Head, attend
 from regard.learn.text import quoted
 from regard.mask import Causal
 

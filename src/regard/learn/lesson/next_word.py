@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
+from regard.attention import softmax
 from regard.errors import InputError
 from regard.learn.lesson.vocabulary import bare
-from regard.learn.steps import Array, softmax
 
 _TIE = 1e-9  # logits closer than this are equal, but for the order of a sum
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError, ShapeError
 from regard.learn.files import read_text
-from regard.learn.steps import Array
 from regard.learn.text import printable
 
 _MAX_MIB = 32

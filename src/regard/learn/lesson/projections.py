@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError, ShapeError
 from regard.learn.languages import Phrase
 from regard.learn.lesson.numbers import draws
-from regard.learn.steps import Array
 from regard.learn.text import quoted
 
 _MOST_HEADS = 64

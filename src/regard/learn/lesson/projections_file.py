@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from regard.arrays import Array
 from regard.errors import InputError, ShapeError
 from regard.learn.languages import Phrase
 from regard.learn.lesson.numbers import as_matrix, read_json
 from regard.learn.lesson.projections import Projections, Triple
-from regard.learn.steps import Array
 from regard.learn.text import listed, printable
 
 _NAMES = ("w_q", "w_k", "w_v")

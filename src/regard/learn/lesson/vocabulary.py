@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError
 from regard.learn.languages import Phrase
 from regard.learn.lesson.numbers import draws, seed_of
-from regard.learn.steps import Array
 from regard.learn.text import quoted
 
 _NOTES: dict[str, tuple[float, ...]] = {

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
+from regard.attention import scale, score, softmax
 from regard.errors import InputError
-from regard.learn.steps import Array, scale, score, softmax
 
 DEAD = 1e-3  # a row whose gradient is shorter teaches nothing; a divided row has about 0.27
 MIN_ROWS = 100  # a 99th percentile of fewer is not one
@@ -179,7 +180,7 @@ def temperature() -> tuple[Temperature, Temperature]:
     query = np.array([[2.0, 3, 4, 1]])
     keys = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]])
     scores = score(query, keys)
-    return _temper(scores[0], 1.0), _temper(scale(scores, 4)[0], 0.5)
+    return _temper(scores[0], 1.0), _temper(scale(scores, 4**-0.5)[0], 0.5)
 
 
 def _temper(scores: Array, factor: float) -> Temperature:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.languages import Language
 from regard.learn.lesson import Lesson
 from regard.learn.lesson.block import EPSILON, WIDENING, Block
-from regard.learn.steps import Array
 from regard.learn.story.document import Line, Lines, Part, Prose, Section
 from regard.learn.story.lines import (
     LINE_WIDTH,

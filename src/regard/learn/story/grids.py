@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.languages import Language
-from regard.learn.steps import Array
 from regard.learn.story.document import Grid, Role
 from regard.learn.text import figures
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.lesson import Lesson
-from regard.learn.steps import Array
 from regard.learn.story.document import Line, Lines, Prose, Role, Section
 from regard.learn.story.lines import (
     LINE_WIDTH,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.learn.lesson import Lesson
-from regard.learn.steps import Head
+from regard.learn.lesson.head import Head
 from regard.learn.text import cells, padded
 
 _MOST, _SHORT = 8, 6

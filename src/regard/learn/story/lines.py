@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
+from regard.arrays import Array
 from regard.learn.languages import Language
-from regard.learn.steps import Array
 from regard.learn.story.document import Line, Role, Span
 from regard.learn.text import bracketed, cells, factor, figures, short_indices
 

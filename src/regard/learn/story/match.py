@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
+from regard.arrays import Array
+from regard.attention import scale, softmax
 from regard.learn.languages import Language, listing
 from regard.learn.lesson import Lesson
-from regard.learn.steps import Array, Head, scale, softmax
+from regard.learn.lesson.head import Head
 from regard.learn.story.document import Line, Lines, Part, Prose, Section, Span
 from regard.learn.story.keys import SeenKeys, seen_keys
 from regard.learn.story.lines import (
@@ -92,7 +94,7 @@ def scale_section(lesson: Lesson, number: int = 0) -> Section:
 def _unscaled(head: Head, i: int, keys: SeenKeys, names: tuple[str, str]) -> Part:
     """The same row without and with the division, so named."""
     raw = head.scores[i, keys.seen][None, :]
-    divided = scale(raw, head.w_k.shape[1])
+    divided = scale(raw, head.w_k.shape[1] ** -0.5)
     wide = max(map(cells, names))
     room = (LINE_WIDTH - wide - 5) // 2
     rows = zip(names, (raw, divided), strict=True)

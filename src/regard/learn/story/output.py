@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.lesson import Lesson
+from regard.learn.lesson.head import Head
 from regard.learn.lesson.projections import is_identity
-from regard.learn.steps import Array, Head
 from regard.learn.story.document import Line, Lines, Section, Span
 from regard.learn.story.keys import SeenKeys, seen_keys
 from regard.learn.story.lines import LINE_WIDTH, line, line_width, product_lines, quiet, vector_line

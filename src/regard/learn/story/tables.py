@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.languages import Language
 from regard.learn.lesson import Lesson
 from regard.learn.lesson.block import Block
+from regard.learn.lesson.head import Head
 from regard.learn.lesson.projections import is_identity
-from regard.learn.steps import Array, Head
 from regard.learn.story.document import Grid, Grids, Part, Prose, Role, Section
 from regard.learn.story.grids import dims, grid
 from regard.learn.text import short_indices

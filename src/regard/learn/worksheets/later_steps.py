@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.steps import Array
+from regard.arrays import Array
 from regard.learn.worksheets.question import Facts, Question, Slip, Worksheet
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.steps import softmax
+from regard.attention import softmax
 from regard.learn.worksheets.question import Facts, Question, Slip, Worksheet
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.learn.grading.exercise import exercise_page
 from regard.learn.languages import Language, language
-from regard.learn.steps import Array
 from regard.learn.text import page_lines
 from regard.learn.worksheets.catalogue import (
     LATER_STEPS,

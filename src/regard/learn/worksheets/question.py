@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from regard.arrays import Array
 from regard.errors import InputError
-from regard.learn.steps import Array
 
 Facts: TypeAlias = SimpleNamespace
 Formula: TypeAlias = Callable[[Facts], ArrayLike]

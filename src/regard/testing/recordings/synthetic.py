@@ -1,6 +1,6 @@
 """Recordings written by the page CONTENTS.md from random q, k, v, and the dense truth about them.
 
-The truth is the definition (`engine/backends/dense.py`), segment by segment, put together into one
+The truth is the definition (`regard/attention.py`), segment by segment, put together into one
 (H, L, S) matrix; it is independent of everything under test.
 """
 
@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.attention import Steps
 from regard.declare import encode
-from regard.engine.backends.dense import Steps, attend_densely
+from regard.engine.backends.dense import attend_densely
 from regard.mask import Mask
 from regard.recording import Memory, Writer
 from regard.recording.measures import ROW_NUMBERS
@@ -73,7 +74,7 @@ class DenseTruth(Yardstick):
             "weights": torch.zeros(cells, dtype=precision),
             "lse": torch.full(cells[:2], -torch.inf, dtype=precision),
             "sink": torch.zeros(cells[:2], dtype=precision),
-            "context": torch.zeros(*cells[:2], self.v.shape[-1], dtype=precision),
+            "output": torch.zeros(*cells[:2], self.v.shape[-1], dtype=precision),
         }
         by_cell = ("scaled", "visible", "masked", "weights")  # not by shape: S may equal Dv
         for one in self.chunks:
@@ -291,7 +292,7 @@ def _row_numbers(truth: DenseTruth, place: Place) -> dict[str, np.ndarray]:
         "first": p[..., 0],
         "duplicate": (p * copies).sum(-1),
         "prefix": (p * after).sum(-1),
-        "output_norm": np.linalg.norm(truth.exact.context.numpy()[heads][:, rows], axis=-1),
+        "output_norm": np.linalg.norm(truth.exact.output.numpy()[heads][:, rows], axis=-1),
     }
 
 

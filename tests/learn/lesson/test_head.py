@@ -1,4 +1,4 @@
-"""The numpy steps: the notes' numbers, and laws that hold for any."""
+"""A head of the lesson: the notes' numbers, masks, widths, JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from regard.learn.steps import attend, context, mask_scores, project, scale, score, softmax
+from regard.learn.lesson.head import attend
 from regard.mask import Causal, Table, Window
 
 X = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
@@ -27,46 +26,11 @@ def test_the_notes_example():
     assert head.context[0] == pytest.approx([0.8446, 0.5777, 0.8446, 0.5777], abs=5e-5)
 
 
-def test_the_notes_scaling_example():
-    assert softmax(np.array([[6.0, 4.0]]))[0] == pytest.approx([0.8808, 0.1192], abs=5e-5)
-    halved = scale(np.array([[6.0, 4.0]]), 4)
-    assert softmax(halved)[0] == pytest.approx([0.7311, 0.2689], abs=5e-5)
-
-
-def test_each_step_alone():
-    assert project(X, EYE[:, :2]).tolist() == [[1, 0], [0, 1], [1, 1]]
-    assert score(X, X)[2].tolist() == [2, 2, 4]
-    assert scale(np.array([[3.0]]), 9).tolist() == [[1]]
-    assert context(np.array([[0.5, 0.5, 0]]), X).tolist() == [[0.5, 0.5, 0.5, 0.5]]
-
-
 def test_without_scaling():
     head = attend(X, EYE, EYE, EYE, scaled=False)
     assert np.array_equal(head.scaled, head.scores)
     share = math.exp(2) / (2 * math.exp(2) + 1)
     assert head.weights[0, 0] == pytest.approx(share)
-
-
-@given(SCORES)
-def test_rows_of_weights_sum_to_one(scores):
-    weights = softmax(scores)
-    assert weights.sum(axis=1) == pytest.approx(np.ones(4))
-    assert (weights >= 0).all()
-
-
-@given(SCORES, st.floats(-1000, 1000))
-def test_softmax_ignores_what_all_scores_share(scores, shift):
-    assert softmax(scores + shift) == pytest.approx(softmax(scores), abs=1e-9)
-
-
-@given(SCORES)
-def test_softmax_keeps_the_order(scores):
-    for row, weights in zip(scores, softmax(scores), strict=True):
-        assert weights[row.argmax()] == weights.max()
-
-
-def test_huge_scores_do_not_overflow():
-    assert softmax(np.array([[1e300, 0.0]])).tolist() == [[1, 0]]
 
 
 def test_a_causal_row_sees_itself_and_before():
@@ -85,7 +49,7 @@ def test_a_row_that_sees_nothing_gives_nothing():
 
 
 def test_masks_other_than_causal_work_alike():
-    masked = mask_scores(np.zeros((3, 3)), Window(0))
+    masked = attend(X, EYE, EYE, EYE, mask=Window(0)).masked
     assert np.isfinite(masked).sum() == 3
 
 
