@@ -113,7 +113,7 @@ def attend(
     product  of queries and keys: the dot product by default
     """
     heads = queries.shape[-3] if queries.ndim > 2 else 1
-    if keys.ndim > 2 and (group := heads // keys.shape[-3]) > 1:
+    if keys.ndim > 2 and (group := heads // max(keys.shape[-3], 1)) > 1:
         keys, values = repeated(keys, group, -3), repeated(values, group, -3)
     extent = Extent(queries.shape[-2], keys.shape[-2], tuple(queries.shape[:-3]), heads)
     i, j = numbers(0, extent.queries, queries), numbers(0, extent.keys, queries)
