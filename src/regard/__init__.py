@@ -158,40 +158,25 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-def _in_a_notebook(value: object) -> str:
-    from regard.notebook import html_of
+def _by(module: str, name: str) -> Any:
+    """A function that is loaded when it is called."""
 
-    return html_of(value)
+    def answer(*given: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*given, **options)
 
-
-def _as_a_view(value: Any, *given: Any, **options: Any) -> Any:
-    from regard.viewer.live import View
-
-    return View(value, *given, **options)
-
-
-def _as_a_table(value: Any, *given: Any, **options: Any) -> Any:
-    from regard.views.table import make_table
-
-    return make_table(value, *given, **options)
-
-
-def _drawn(name: str) -> Any:
-    """One of a recording's pictures, loaded when it is drawn."""
-
-    def draw(*given: Any, **options: Any) -> Any:
-        return getattr(import_module("regard.plot.recorded"), name)(*given, **options)
-
-    return draw
+    return answer
 
 
 _announce()
 _answered_by(
-    html=_in_a_notebook,
-    table=_as_a_table,
-    view=_as_a_view,
+    html=_by("regard.notebook", "html_of"),
+    table=_by("regard.views.table", "make_table"),
+    view=_by("regard.viewer.live", "View"),
+    attention_text=_by("regard.printed", "attention_text"),
+    steps_text=_by("regard.printed", "steps_text"),
+    steps_html=_by("regard.printed", "steps_html"),
     **{
-        name: _drawn(name)
+        name: _by("regard.plot.recorded", name)
         for name in (
             "plot_head",
             "plot_row",

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.arrays import cast, here, library, logsumexp, numbers, repeated, where
 from regard.arrays import softmax as plain_softmax
-from regard.mask import Extent, Mask
+from regard.mask import Mask
+from regard.shapes import AttentionShape
 
 if TYPE_CHECKING:
     from regard.score import Bias
@@ -112,10 +113,10 @@ def attend(
     sink     (Hq,) the score of one more key, whose value is zero
     product  of queries and keys: the dot product by default
     """
-    heads = queries.shape[-3] if queries.ndim > 2 else 1
-    if keys.ndim > 2 and (group := heads // max(keys.shape[-3], 1)) > 1:
-        keys, values = repeated(keys, group, -3), repeated(values, group, -3)
-    extent = Extent(queries.shape[-2], keys.shape[-2], tuple(queries.shape[:-3]), heads)
+    shape = AttentionShape.of(queries.shape, keys.shape, values.shape, dot=product is score)
+    extent = shape.extent
+    if shape.group > 1:
+        keys, values = repeated(keys, shape.group, -3), repeated(values, shape.group, -3)
     i, j = numbers(0, extent.queries, queries), numbers(0, extent.keys, queries)
 
     scores = product(queries, keys)
@@ -128,10 +129,9 @@ def attend(
     masked = mask(biased, visible)
     shares, lse = _shares_and_lse(masked if sink is None else _with_sink(masked, sink))
     weights, rest = shares[..., : extent.keys], shares[..., extent.keys :].sum(-1)
-    output = weighted_sum(weights, values)
     return Steps(
         queries, keys, values, scores, scaled, capped, biased, visible, masked, lse, weights, rest,
-        output, position,
+        weighted_sum(weights, values), position,
     )  # fmt: skip
 
 

@@ -7,14 +7,14 @@ these are asked under a mask that hides every key from such a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from regard.display import as_html
+from regard.display import as_html, ask
 from regard.divergences import DivergenceOptions
 from regard.engine.call import Answers, Call, Known, RowState, What, map_parts
 from regard.engine.indexing import read_cells
@@ -63,6 +63,7 @@ class Attention(Asking, TensorLike):
     """
 
     __array_priority__ = 1000  # numpy arrays defer to our @
+    tokens: tuple[Sequence[str], Sequence[str]] | None = None  # words of queries and keys
 
     def __init__(self, call: Call, answers: Answers, implementation: Implementation) -> None:
         self._held: Call | None = call
@@ -404,6 +405,10 @@ class Attention(Asking, TensorLike):
         return tensor.squeeze(-tensor.ndim) if self._headless else tensor
 
     _repr_html_ = as_html
+
+    def __str__(self) -> str:
+        """Weights with words up to twelve tokens, beyond them a line a head."""
+        return repr(self) if self._held is None else str(ask("attention_text", self))
 
     def __repr__(self) -> str:
         if self._held is None:

@@ -6,6 +6,7 @@ rotary          rotary position embeddings, scaled for long texts (rotary_scalin
 positions       learned and sinusoidal positions, ALiBi
 cache           keys and values of earlier tokens; shared prefixes (prefix), single steps (decode),
                 keys dropped by the attention they received (evicting)
+steps           every step of a layer or block by name, printed as the lesson
 block           attention and a feed-forward layer with norms (norm, feed_forward)
 config          sizes and options of blocks and models, as values
 language_model  a decoder with an output projection (embedding, decoder, padding)
@@ -51,9 +52,11 @@ from regard.nn.rotary_scaling import (
 from regard.nn.saving import save
 from regard.nn.self_attention import SelfAttention
 from regard.nn.seq2seq import Seq2Seq
+from regard.nn.steps import BlockSteps, LayerSteps
 
 __all__ = [
     "BlockConfig",
+    "BlockSteps",
     "Cache",
     "ContextCache",
     "Decoder",
@@ -66,6 +69,7 @@ __all__ = [
     "KeyValueCache",
     "LanguageModel",
     "LanguageModelConfig",
+    "LayerSteps",
     "LearnedPositions",
     "LinearScaling",
     "Llama3Scaling",

@@ -6,7 +6,8 @@ post-norm   norm(x + f(x))      as first published
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from regard.nn.inputs import check_input
 from regard.nn.multi_head import MultiHeadAttention
 from regard.nn.norm import make_norm
 from regard.nn.rotary import Rotary, Turn
+from regard.nn.steps import BlockStages, BlockSteps
 from regard.score import Bias
 
 
@@ -49,6 +51,27 @@ class EncoderBlock(nn.Module):
             x, self.norm_attention, lambda y: self.attention(y, mask=mask, bias=bias, turn=turn)
         )
         return self._add(x, self.norm_feed_forward, self.feed_forward)
+
+    def steps(
+        self,
+        x: Tensor,
+        *,
+        tokens: Sequence[str] | None = None,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | Bias | None = None,
+        turn: Turn | None = None,
+        row: int | str | None = None,
+    ) -> BlockSteps:
+        """Every step by name, those of the attention among them; printed, the lesson for this
+        block's own weights. Arguments are those of `MultiHeadAttention.steps`."""
+        check_input(x, self.attention.w_q, "x")
+        stages = BlockStages(x, self.norm_first)
+        attention = stages.attend(
+            self.attention, self.norm_attention,
+            tokens=tokens, mask=mask, bias=bias, turn=turn, row=row,
+        )  # fmt: skip
+        stages.feed_forward(self.feed_forward, self.norm_feed_forward)
+        return stages.finish(attention)
 
     def _add(self, x: Tensor, norm: nn.Module, change: Callable[[Tensor], Tensor]) -> Tensor:
         dropout = self.dropout if self.training else 0.0
@@ -104,6 +127,39 @@ class DecoderBlock(nn.Module):
         elif context is not None:
             raise InputError("this block has no cross-attention; make it with cross=True")
         return self._add(x, self.norm_feed_forward, self.feed_forward)
+
+    def steps(
+        self,
+        x: Tensor,
+        context: Tensor | None = None,
+        *,
+        tokens: Any = None,
+        mask: Mask | Tensor | None = None,
+        context_mask: Mask | Tensor | None = None,
+        bias: Tensor | Bias | None = None,
+        turn: Turn | None = None,
+        row: int | str | None = None,
+    ) -> BlockSteps:
+        """As `EncoderBlock.steps`; with `context`, tokens are two lists: its words come second."""
+        check_input(x, self.attention.w_q, "x")
+        across = self.cross_attention
+        if across is None and context is not None:
+            raise InputError("this block has no cross-attention; make it with cross=True")
+        own = tokens if across is None or tokens is None else tokens[0]
+        stages = BlockStages(x, self.norm_first)
+        attention = stages.attend(
+            self.attention, self.norm_attention,
+            tokens=own, mask=mask, bias=bias, turn=turn, row=row,
+        )  # fmt: skip
+        cross = None
+        if across is not None and self.norm_cross is not None:
+            _check_context(context, None)
+            cross = stages.attend(
+                across, self.norm_cross, context,
+                name="cross", tokens=tokens, mask=context_mask, row=row,
+            )  # fmt: skip
+        stages.feed_forward(self.feed_forward, self.norm_feed_forward)
+        return stages.finish(attention, cross)
 
     def _add(self, x: Tensor, norm: nn.Module, change: Callable[[Tensor], Tensor]) -> Tensor:
         dropout = self.dropout if self.training else 0.0

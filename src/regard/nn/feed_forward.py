@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch.nn.functional as F
@@ -40,6 +40,14 @@ class MLP(nn.Module):
         found: Tensor = self.w_out(ACTIVATIONS[self.activation](self.w_in(x)))
         return found
 
+    def stages(self, x: Tensor, name: str) -> Iterator[tuple[str, str, Tensor]]:
+        """What is computed on the way, x by its name: name, formula and rows of each step."""
+        hidden = self.w_in(x)
+        active = ACTIVATIONS[self.activation](hidden)
+        yield "h", f"{name} @ w_in", hidden
+        yield "a", f"{self.activation}(h)", active
+        yield "mlp", "a @ w_out", self.w_out(active)
+
 
 class SwiGLU(nn.Module):
     """w_out · (silu(w_gate · x) × w_in · x): the first factor is a gate."""
@@ -56,3 +64,12 @@ class SwiGLU(nn.Module):
         check_input(x, self.w_in, "x")
         found: Tensor = self.w_out(F.silu(self.w_gate(x)) * self.w_in(x))
         return found
+
+    def stages(self, x: Tensor, name: str) -> Iterator[tuple[str, str, Tensor]]:
+        """As `MLP.stages`."""
+        gate, hidden = self.w_gate(x), self.w_in(x)
+        active = F.silu(gate) * hidden
+        yield "g", f"{name} @ w_gate", gate
+        yield "h", f"{name} @ w_in", hidden
+        yield "a", "silu(g) × h", active
+        yield "mlp", "a @ w_out", self.w_out(active)

@@ -16,6 +16,7 @@ from regard.nn.decode import is_unasked, next_token, sees_everything
 from regard.nn.inputs import check_input
 from regard.nn.prefix import SharedPrefix, sees_prefix
 from regard.nn.rotary import Rotary, Turn
+from regard.nn.steps import LayerSteps, names_of, take_steps
 from regard.score import Bias
 
 
@@ -99,15 +100,55 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | Tensor | None = None,
         cache: Cache | None = None,
         turn: Turn | None = None,
+        tokens: Any = None,
         **options: Any,
     ) -> Attention:
-        """The attention before w_o, for rows and statistics; options go to `regard.attend`."""
+        """The attention before w_o, for rows and statistics; options go to `regard.attend`.
+        `tokens` are the words it is printed with, as in `steps`."""
         query, key, value = self._project(x, context, cache, turn)
         keys, values = (key, value) if cache is None else cache.extended(key, value)
         found = self._attend(query, keys, values, mask, **options)
+        if tokens is not None:
+            same = context is None and cache is None
+            found.tokens = names_of(tokens, *found.shape[-2 : -1 if same else None])
         if cache is not None:  # only now, so that a refused call can be made again
             cache.keep_after(keys, values, found)
         return found
+
+    def steps(
+        self,
+        x: Tensor,
+        context: Tensor | tuple[Tensor, Tensor] | None = None,
+        *,
+        tokens: Any = None,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | Bias | None = None,
+        turn: Turn | None = None,
+        row: int | str | None = None,
+    ) -> LayerSteps:
+        """Every step of every head by name, as matrices; printed, the lesson for these weights.
+
+        tokens  the words of x; with `context`, two lists: the words of x and those of the context
+        row     the token whose row is worked through, by place or word
+        """
+        query, key, value = self._project(x, context, None, turn)
+        sink = None if self.sink is None else self.sink.expand(query.shape[-3])
+        steps = take_steps(query, key, value, mask, bias, sink)
+        mixed = self.w_o(steps.output.to(value.dtype).transpose(-3, -2).flatten(-2))
+        given = x if context is None else context
+        sources = given if isinstance(given, tuple) else (given, given)
+        return LayerSteps(
+            **(vars(steps) | {"output": mixed if self._ordered(x) else mixed.transpose(0, 1)}),
+            layer=self, x=x, sources=sources, head_outputs=steps.output,
+            projected=(
+                self._heads(self.w_q, x, self.head_dim, "x"),
+                self._heads(self.w_k, sources[0], self.head_dim, "context"),
+            ),
+            tokens=names_of(
+                tokens, query.shape[-2], None if context is None else key.shape[-2]
+            ),
+            row=row,
+        )  # fmt: skip
 
     def _project(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from regard.engine.attention import Attention
 from regard.errors import ShapeError
 from regard.mask import Mask
 from regard.nn.inputs import check_input
+from regard.nn.steps import LayerSteps, names_of, take_steps
 
 
 class SelfAttention(nn.Module):
@@ -63,10 +65,46 @@ class SelfAttention(nn.Module):
         output = self.look(x, mask=mask).output
         return output if x.ndim == 2 else output.squeeze(-3)
 
-    def look(self, x: Tensor, *, mask: Mask | Tensor | None = None, **options: Any) -> Attention:
-        """The same as a `regard.Attention`, for rows and statistics; options go to `attend`."""
+    def look(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask | Tensor | None = None,
+        tokens: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Attention:
+        """The same as a `regard.Attention`, for rows and statistics; options go to `attend`.
+        `tokens` are the words of x, with which it is printed."""
         check_input(x, self.w_q, "x")
         q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
         if x.ndim > 2:  # batch axes are no heads
             q, k, v = q.unsqueeze(-3), k.unsqueeze(-3), v.unsqueeze(-3)
-        return attend(q, k, v, mask=mask, **options)
+        attention = attend(q, k, v, mask=mask, **options)
+        if tokens is not None:
+            attention.tokens = names_of(tokens, x.shape[-2])
+        return attention
+
+    def steps(
+        self,
+        x: Tensor,
+        *,
+        tokens: Sequence[str] | None = None,
+        mask: Mask | Tensor | None = None,
+        row: int | str | None = None,
+    ) -> LayerSteps:
+        """Every step by name, as matrices; printed, the lesson for these weights.
+
+        tokens  the words of x
+        row     the token whose row is worked through, by place or word
+        """
+        check_input(x, self.w_q, "x")
+        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        if x.ndim > 2:
+            q, k, v = q.unsqueeze(-3), k.unsqueeze(-3), v.unsqueeze(-3)
+        steps = take_steps(q, k, v, mask)
+        output = (steps.output if x.ndim == 2 else steps.output.squeeze(-3)).to(v.dtype)
+        return LayerSteps(
+            **(vars(steps) | {"output": output}), layer=self, x=x, sources=(x, x),
+            projected=(q, k), head_outputs=steps.output, tokens=names_of(tokens, x.shape[-2]),
+            row=row,
+        )  # fmt: skip

@@ -46,7 +46,7 @@ READING = (
     ("draw", "plot", "viewer", "export"),
 )
 FRONTS = READING[-1]
-TOP = ("arrival", "notebook", "cli", "play", "bench", "testing", "__init__", "__main__")
+TOP = ("arrival", "notebook", "printed", "cli", "play", "bench", "testing", "__init__", "__main__")
 BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}, "vllm": {"recording"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `plan` knows

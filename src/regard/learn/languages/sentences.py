@@ -37,6 +37,7 @@ class Language:
     """One language, called with a sentence's name and its values."""
 
     code: str
+    whole: str = "--json"  # what has the numbers that are left out of a text
 
     def __call__(self, sentence: str | Phrase, /, **values: Any) -> str:
         """The sentence as plain text. KeyError for a sentence or a value that is not there."""
@@ -46,8 +47,8 @@ class Language:
         text = table_of(self.code)[section][name]
         if isinstance(text, dict):
             text = text["one" if values["count"] == 1 else "other"]
-        text = _MARKS.sub("", text)
-        return _VALUE.sub(lambda found: self._said(values[found[1]]), text)
+        text, given = _MARKS.sub("", text), {"whole": self.whole, **values}
+        return _VALUE.sub(lambda found: self._said(given[found[1]]), text)
 
     def _said(self, value: Any) -> str:
         if isinstance(value, list | tuple):

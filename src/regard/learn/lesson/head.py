@@ -25,6 +25,8 @@ class Head(Steps):
     w_q: Array  # (width, d_k)
     w_k: Array  # (width, d_k)
     w_v: Array  # (width, d_v)
+    biases: tuple[Array | None, ...] = (None, None, None)  # of q, k, v, added after x @ w
+    plain: tuple[Array, Array] | None = None  # q and k before they were normalised and turned
 
     def as_dict(self) -> dict[str, Any]:
         """The same, as nested lists, for JSON; a hidden cell (−∞) is None there."""

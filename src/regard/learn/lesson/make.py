@@ -11,7 +11,7 @@ import numpy as np
 from regard.arrays import Array
 from regard.display import as_html
 from regard.errors import InputError, ShapeError
-from regard.learn.languages import Language, language
+from regard.learn.languages import Language, Phrase, language
 from regard.learn.lesson import vocabulary
 from regard.learn.lesson.block import Block, run_block
 from regard.learn.lesson.by_hand import projections_by_hand
@@ -60,6 +60,17 @@ class Options:
 
 
 @dataclass(frozen=True)
+class GivenLayer:
+    """What a lesson about a layer has beside its heads."""
+
+    whole: str  # what has the numbers that are left out
+    remarks: tuple[Phrase, ...]
+    sources: tuple[Array, Array]  # (keys, width)
+    keys: Sentence | None  # of another sequence
+    stages: tuple[tuple[str, str, Array], ...]  # of a block: name, formula, (tokens, width)
+
+
+@dataclass(frozen=True)
 class Lesson:
     """Everything that was computed, in the order it was computed."""
 
@@ -72,18 +83,33 @@ class Lesson:
     output: Array  # concat @ w_o, or concat itself where there is no w_o
     block: Block | None
     next: NextWord | None = None
+    layer: GivenLayer | None = None  # of a layer that exists; None: of the lesson's own numbers
 
     _repr_html_ = as_html
 
     @property
     def say(self) -> Language:
         """The language that was asked for; English without one."""
-        return language(self.options.language or "en")
+        spoken = language(self.options.language or "en")
+        return spoken if self.layer is None else replace(spoken, whole=self.layer.whole)
+
+    @property
+    def key_labels(self) -> tuple[str, ...]:
+        """The labels of the keys: the sentence's own, unless they are of another sequence."""
+        other = None if self.layer is None else self.layer.keys
+        return self.sentence.labels if other is None else other.labels
+
+    @property
+    def sources(self) -> tuple[Array, Array]:
+        """What keys and values were made of, each (keys, width)."""
+        return (self.embedding.x,) * 2 if self.layer is None else self.layer.sources
 
     @property
     def is_notes_example(self) -> bool:
         """Whether these are the numbers the notes work with."""
         asked = self.options
+        if self.layer is not None:
+            return False
         own = asked.embeddings is None and asked.vectors == "notes"
         plain = asked.projections == "identity" and own and asked.scaled
         words = tuple(token.lower() for token in self.sentence.tokens)

@@ -49,6 +49,7 @@ class Projections:
     w_o: Array | None  # (heads · d_v, width)
     source: Phrase
     seed: int = 0  # for what is made up after them
+    b_o: Array | None = None  # (width,), added after concat @ w_o
 
     @property
     def sizes(self) -> Sizes:

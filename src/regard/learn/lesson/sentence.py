@@ -32,7 +32,7 @@ def read_sentence(text: str, token: str | None = None) -> Sentence:
     """Split at blanks; `token` picks the row to spell out, by word, label or 1-based position."""
     tokens = _split(text)
     labels = labels_of(tokens)
-    return Sentence(tokens, labels, 0 if token is None else _find(token, tokens, labels))
+    return Sentence(tokens, labels, 0 if token is None else find_token(token, tokens, labels))
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -53,7 +53,9 @@ def _split(text: str) -> tuple[str, ...]:
     return tokens
 
 
-def _find(given: str, tokens: Sequence[str], labels: Sequence[str]) -> int:
+def find_token(
+    given: str, tokens: Sequence[str], labels: Sequence[str], option: str = "--token "
+) -> int:
     """The index of the one token meant, from the strictest reading to the loosest."""
     place = int(given) - 1 if given.isdecimal() and len(given) <= 4 else -1
     readings = (
@@ -67,10 +69,10 @@ def _find(given: str, tokens: Sequence[str], labels: Sequence[str]) -> int:
         return place if place in meant else meant[0]
     if meant:
         raise InputError(
-            f"--token {quoted(given)} stands at positions {listed([str(i + 1) for i in meant])}; "
+            f"{option}{quoted(given)} stands at positions {listed([str(i + 1) for i in meant])}; "
             "give one of these positions"
         )
     raise InputError(
-        f"--token {quoted(given)} is not in the sentence; its tokens are {listed(labels)} "
+        f"{option}{quoted(given)} is not in the sentence; its tokens are {listed(labels)} "
         f"(or give a position, 1 to {len(tokens)})"
     )

@@ -27,9 +27,10 @@ def grid(
     *,
     say: Language,
     shaded: bool = False,
+    most: int = LARGEST,
 ) -> Grid:
-    """The matrix with its labels, at most 40 × 40 of it in full."""
-    down, across = _kept(len(rows)), _kept(len(columns))
+    """The matrix with its labels, folded where it has more rows or columns than `most`."""
+    down, across = _kept(len(rows), most), _kept(len(columns), most)
     part = matrix[np.ix_(_present(down), _present(across))]
     texts = np.array(figures(part), dtype=object).reshape(part.shape).tolist()
     shades = np.where(np.isfinite(part), part, 0.0).tolist() if shaded else None
@@ -51,9 +52,9 @@ def dims(letter: str, count: int) -> tuple[str, ...]:
     return tuple(f"{letter}{d + 1}" for d in range(count))
 
 
-def _kept(count: int) -> list[int | None]:
+def _kept(count: int, most: int) -> list[int | None]:
     """Indices to show; None stands for those left out."""
-    if count <= LARGEST:
+    if count <= most:
         return list(range(count))
     return [*range(_FIRST), None, *range(count - _LAST, count)]
 

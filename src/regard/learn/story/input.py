@@ -24,6 +24,9 @@ from regard.learn.text import short_indices
 def embedding_section(lesson: Lesson) -> Section:
     """Step 1: words become vectors."""
     x, say = lesson.embedding, lesson.say
+    if lesson.layer is not None:
+        title, why = say("story.input_title"), say("story.input_why")
+        return Section(title, why, (Lines(tuple(_inputs(lesson))),))
     title = say("embedding.name")
     if x.positions is None:
         return Section(title, say("story.embedding_why"), (Lines(tuple(_inputs(lesson))),))
@@ -49,23 +52,29 @@ def _inputs(lesson: Lesson) -> list[Line]:
 
 def projection_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 2: three learned views of every token, in head `number`."""
-    head, i, name = lesson.heads[number], lesson.sentence.focus, lesson.sentence.name
-    x, say = lesson.embedding.x[i], lesson.say
-    lines: list[Line] = []
-    views: tuple[tuple[Role, Array, Array], ...] = (
-        ("q", head.w_q, head.queries[i]),
-        ("k", head.w_k, head.keys[i]),
-        ("v", head.w_v, head.values[i]),
+    head, i, say = lesson.heads[number], lesson.sentence.focus, lesson.say
+    j = i if lesson.key_labels == lesson.sentence.labels else 0  # the key that is spelt out
+    own, key = lesson.sentence.name, lesson.key_labels[j]
+    plain = (head.queries, head.keys) if head.plain is None else head.plain
+    views: tuple[tuple[Role, str, Array, Array, Array, Array], ...] = (
+        ("q", own, lesson.embedding.x[i], head.w_q, plain[0][i], head.queries[i]),
+        ("k", key, lesson.sources[0][j], head.w_k, plain[1][j], head.keys[j]),
+        ("v", key, lesson.sources[1][j], head.w_v, head.values[j], head.values[j]),
     )
-    for role, w, made in views:
-        own = f"w_{role}"
-        if role != "q" and np.array_equal(w, head.w_q):
+    lines: list[Line] = []
+    for (role, name, x, w, made, final), bias in zip(views, head.biases, strict=True):
+        alike = bias is None and name == own and np.array_equal(w, head.w_q)
+        if role != "q" and alike and head.biases[0] is None:
             lines.append(vector_line(f"{role}({name}) = ", made, role, f"   (w_{role} = w_q)"))
         else:
             many = len(lesson.heads) > 1
-            w_name = say("story.of_head", name=own, head=number + 1) if many else own
+            w_name = f"w_{role}"
+            w_name = say("story.of_head", name=w_name, head=number + 1) if many else w_name
+            w_name += "" if bias is None else f" + b_{role}"
             lines.append(vector_line(f"{role}({name}) = x @ {w_name} = ", made, role))
-            lines += product_lines(say, (role, role), x, w, made)
+            lines += product_lines(say, (role, role), x, w, made, bias)
+        if not np.array_equal(made, final):
+            lines.append(vector_line("  " + say("story.after_projection"), final, role))
     closing = Prose(say("story.projection_closing"))
     title, why = say("story.projection_title"), say("story.projection_why")
     return Section(title, why, (Lines(tuple(lines)), closing))

@@ -39,9 +39,10 @@ def seen_keys(lesson: Lesson, head: Head) -> SeenKeys:
     row = head.masked[focus]
     seen = [int(j) for j in np.flatnonzero(np.isfinite(row))]
     strongest = sorted(seen, key=lambda j: -head.weights[focus, j])[:_SHORT]
-    kept = tuple(seen if len(seen) <= _MOST else sorted({focus, *strongest}))
+    own = {focus} & set(seen) if lesson.key_labels == lesson.sentence.labels else set()
+    kept = tuple(seen if len(seen) <= _MOST else sorted({*own, *strongest}))
     return SeenKeys(
-        labels=lesson.sentence.labels,
+        labels=lesson.key_labels,
         kept=kept,
         rest=tuple(j for j in seen if j not in kept),
         hidden=tuple(j for j in range(row.size) if j not in seen),

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from regard.arrays import Array
 from regard.learn.languages import Language
 from regard.learn.story.document import Line, Role, Span
-from regard.learn.text import bracketed, cells, factor, figures, short_indices
+from regard.learn.text import bracketed, cells, factor, figure, figures, short_indices
 
 LINE_WIDTH = 77  # with the indent of three it stays inside 80 columns
 
@@ -79,15 +79,22 @@ def products(a: Sequence[str], b: Sequence[str], roles: tuple[Role, Role]) -> li
 
 
 def product_lines(
-    say: Language, of: tuple[str, Role], x: Array, w: Array, made: Array
+    say: Language,
+    of: tuple[str, Role],
+    x: Array,
+    w: Array,
+    made: Array,
+    bias: Array | None = None,
 ) -> list[Line]:
-    """q1 = x1×w11 + x2×w21 + … for each dimension that is shown; `of` is its letter and role."""
+    """q1 = x1×w11 + x2×w21 + … + b1 for each dimension that is shown; `of` is its letter and
+    role."""
     letter, role = of
     xs, results = figures(x), figures(made)
     lines: list[Line] = []
     kept = short_indices(made.size, 6)
     for d in kept:
         terms = products(xs, figures(w[:, d]), ("x", "plain"))
+        terms += [] if bias is None else [line(factor(figure(bias[d])))]
         lines += total(line(f"  {letter}{d + 1} = "), terms, line(" = ", Span(results[d], role)))
     if len(kept) < made.size:
         lines.append(quiet("  " + say("story.more_alike", count=made.size - len(kept))))

@@ -23,7 +23,7 @@ from regard.learn.story.lines import (
     total,
     vector,
 )
-from regard.learn.text import cells, column, figure, figures, padded, right_aligned
+from regard.learn.text import cells, column, factor, figure, figures, padded, right_aligned
 
 _BAR = 24
 _SAFE = 30.0  # e^30 is still a number one can read
@@ -45,7 +45,8 @@ def score_section(lesson: Lesson, number: int = 0) -> Section:
     parts: list[Part] = [Lines(tuple(lines))]
     if keys.hidden:
         hidden = listing([keys.labels[j] for j in keys.hidden], 6)
-        parts.append(Prose(say("story.hidden", name=name, names=hidden)))
+        why = "story.hidden" if lesson.layer is None else "story.hidden_by_mask"
+        parts.append(Prose(say(why, name=name, names=hidden)))
     return Section(say("story.scores_title"), say("story.scores_why"), tuple(parts))
 
 
@@ -88,6 +89,13 @@ def scale_section(lesson: Lesson, number: int = 0) -> Section:
     if keys.rest:
         items.append(quiet(say("count.more", count=len(keys.rest))))
     title = say("story.scale_title", d_k=d_k, root=root)
+    biased = figures(head.biased[i, keys.kept])
+    if biased != after:
+        added = figures(head.biased[i, keys.kept] - head.scaled[i, keys.kept])
+        items += [
+            line(f"{keys.labels[j]}: {a} + {factor(b)} = ", Span(c, "score"))
+            for j, a, b, c in zip(keys.kept, after, added, biased, strict=True)
+        ]
     return Section(title, why, (Lines(tuple(flow(items))),))
 
 
@@ -115,32 +123,48 @@ def softmax_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 5: scores become shares of the row."""
     head, i, say = lesson.heads[number], lesson.sentence.focus, lesson.say
     keys = seen_keys(lesson, head)
+    title, why = say("story.softmax_title"), say("story.softmax_why")
+    if not keys.seen:
+        return Section(title, why, (nothing_seen(lesson),))
     scores = head.masked[i, keys.seen]
     shift = float(scores.max()) if np.abs(scores).max() > _SAFE else 0.0
     parts: list[Part] = [Lines(tuple(_shares(say, head, i, keys, shift)))]
     if shift:
         parts.append(Prose(say("softmax.shifted")))
-    return Section(say("story.softmax_title"), say("story.softmax_why"), tuple(parts))
+    return Section(title, why, tuple(parts))
+
+
+def nothing_seen(lesson: Lesson) -> Part:
+    """Of a row that the mask leaves no key."""
+    return Prose(lesson.say("story.sees_nothing", name=lesson.sentence.name))
 
 
 def _shares(say: Language, head: Head, i: int, keys: SeenKeys, shift: float) -> list[Line]:
     """One line per key: power, division, weight and a bar; then the sum."""
     kept, rest, weights = list(keys.kept), list(keys.rest), head.weights[i]
-    powers = np.exp(head.masked[i] - shift)
-    *es, e_rest, e_sum = column([*powers[kept], powers[rest].sum(), powers.sum()])
-    *ws, w_rest, w_sum = column([*weights[kept], weights[rest].sum(), weights.sum()])
-    exponents = figures(head.masked[i, kept] - shift)
-    wide = max(map(len, exponents))
-    starts = [f"{n}  e^{s:<{wide}} = " for n, s in zip(keys.names(), exponents, strict=True)]
+    powers, names = np.exp(head.masked[i] - shift), keys.names()
+    kept_powers, kept_weights = powers[kept], weights[kept]
+    exponents = head.masked[i, kept] - shift
+    if head.sink[i] > 0:  # one more key, whose value is zero
+        exponents = np.append(exponents, head.lse[i] + np.log(head.sink[i]) - shift)
+        kept_powers = np.append(kept_powers, np.exp(exponents[-1]))
+        kept_weights = np.append(kept_weights, head.sink[i])
+        names.append(padded(say("story.sink"), cells(names[0])))
+    e_others, w_others = powers[rest].sum(), weights[rest].sum()
+    *es, e_rest, e_sum = column([*kept_powers, e_others, kept_powers.sum() + e_others])
+    *ws, w_rest, w_sum = column([*kept_weights, w_others, kept_weights.sum() + w_others])
+    shown = figures(exponents)
+    wide = max(map(len, shown))
+    starts = [f"{n}  e^{s:<{wide}} = " for n, s in zip(names, shown, strict=True)]
     left, gap = cells(starts[0]), " " * (len(e_sum) + len(e_sum.strip()) + 10)
     bar = max(min(_BAR, LINE_WIDTH - left - len(e_sum) - len(gap) - len(w_sum) - 2), 0)
     lines = [
         line(
             f"{start}{e}    {e} / {e_sum.strip()} = ",
             Span(w, "weight"),
-            Span("  " + "▇" * round(weights[j] * bar), "weight"),
+            Span("  " + "▇" * round(weight * bar), "weight"),
         )
-        for j, start, e, w in zip(kept, starts, es, ws, strict=True)
+        for weight, start, e, w in zip(kept_weights, starts, es, ws, strict=True)
     ]
     if rest:
         more = right_aligned(say("count.others", count=len(rest)) + " = ", left)

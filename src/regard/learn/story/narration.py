@@ -13,7 +13,7 @@ from regard.learn.story.input import embedding_section, projection_section
 from regard.learn.story.lines import line
 from regard.learn.story.match import scale_section, score_section, softmax_section
 from regard.learn.story.next_word import next_word_section
-from regard.learn.story.output import heads_section, mix_section
+from regard.learn.story.output import heads_section, mix_section, stages_section
 from regard.learn.story.tables import table_sections
 from regard.learn.text import bracketed, cells, figure, figures, padded, printable
 
@@ -42,6 +42,8 @@ def _walk(lesson: Lesson) -> list[Section]:
         steps.append(heads_section(lesson))
     if lesson.block is not None:
         steps += block_sections(lesson, lesson.block)
+    if lesson.layer is not None and lesson.layer.stages:
+        steps.append(stages_section(lesson, lesson.layer.stages))
     if lesson.next is not None:
         steps.append(next_word_section(lesson, lesson.next))
     return steps
@@ -65,12 +67,15 @@ def _opening(lesson: Lesson) -> tuple[str, ...]:
         ),
         say("origins.embeddings", source=lesson.embedding.source),
         say("origins.projections", source=lesson.projections.source),
+        *(say(remark) for remark in (lesson.layer.remarks if lesson.layer else ())),
         say("story.first", name=lesson.sentence.name),
     )
 
 
 def _closing(lesson: Lesson) -> list[Section]:
     """The conventions, then the first note's number or where to find it."""
+    if lesson.layer is not None:
+        return []
     if lesson.is_notes_example:
         return [_conventions(lesson), _first_note(lesson)]
     words = tuple(token.lower() for token in lesson.sentence.tokens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from regard.arrays import Array
@@ -11,12 +13,15 @@ from regard.learn.lesson.projections import is_identity
 from regard.learn.story.document import Line, Lines, Section, Span
 from regard.learn.story.keys import SeenKeys, seen_keys
 from regard.learn.story.lines import LINE_WIDTH, line, line_width, product_lines, quiet, vector_line
+from regard.learn.story.match import nothing_seen
 from regard.learn.text import bracketed, cells, column, padded, right_aligned, short_indices
 
 
 def mix_section(lesson: Lesson, number: int = 0) -> Section:
     """Step 6: the values, mixed by the weights."""
     head, say, keys = lesson.heads[number], lesson.say, seen_keys(lesson, lesson.heads[number])
+    if not keys.seen:
+        return Section(say("story.sum_title"), say("story.sum_why"), (nothing_seen(lesson),))
     # From the fullest form to the tersest; the last one always fits.
     for with_values, most in ((True, 8), (False, 8), (False, 5), (False, 4)):
         lines = _ledger(lesson, head, keys, with_values=with_values, most=most)
@@ -66,13 +71,29 @@ def heads_section(lesson: Lesson) -> Section:
     if len(lesson.heads) > 1:
         lines += _side_by_side(lesson, i)
     lines.append(
-        vector_line(f"{say('symbol.output')} = concat @ w_o = ", lesson.output[i], "output")
+        vector_line(f"{say('symbol.output')} = {_mixed(lesson)} = ", lesson.output[i], "output")
     )
-    if w_o is not None and not is_identity(w_o):
-        lines += product_lines(say, ("o", "output"), lesson.concat[i], w_o, lesson.output[i])
+    b_o = lesson.projections.b_o
+    if w_o is not None and (b_o is not None or not is_identity(w_o)):
+        lines += product_lines(say, ("o", "output"), lesson.concat[i], w_o, lesson.output[i], b_o)
     elif w_o is not None:
         lines.append(quiet("  " + say("story.w_o_identity")))
     return Section(say("story.heads_title"), say("story.heads_why"), (Lines(tuple(lines)),))
+
+
+def _mixed(lesson: Lesson) -> str:
+    return "concat @ w_o" if lesson.projections.b_o is None else "concat @ w_o + b_o"
+
+
+def stages_section(lesson: Lesson, stages: Sequence[tuple[str, str, Array]]) -> Section:
+    """A block, from its input to what the next block receives."""
+    i, say = lesson.sentence.focus, lesson.say
+    lines = [
+        vector_line(f"{name} = {formula} = " if formula else f"{name} = ", rows[i])
+        for name, formula, rows in stages
+    ]
+    title = say("story.stages_title", name=lesson.sentence.name)
+    return Section(title, say("story.stages_why"), (Lines(tuple(lines)),))
 
 
 def _side_by_side(lesson: Lesson, i: int) -> list[Line]:

@@ -3,30 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from regard.arrays import Array
-from regard.learn.languages import Language
 from regard.learn.lesson import Lesson
 from regard.learn.lesson.block import Block
 from regard.learn.lesson.head import Head
 from regard.learn.lesson.projections import is_identity
+from regard.learn.story import grids
 from regard.learn.story.document import Grid, Grids, Part, Prose, Role, Section
-from regard.learn.story.grids import dims, grid
+from regard.learn.story.grids import dims
 from regard.learn.text import short_indices
 
 
 def table_sections(lesson: Lesson) -> list[Section]:
     """One section per head that is shown, then one for what joins them, then the block's."""
     shown = short_indices(len(lesson.heads))
+    if lesson.layer is not None and len(shown) > _HEADS:
+        shown = shown[:1]
     sections = [_head_section(lesson, h) for h in shown]
     if lesson.projections.w_o is not None:
         left_out = len(lesson.heads) - len(shown)
         sections.append(_joined_section(lesson, lesson.projections.w_o, left_out))
     if lesson.block is not None:
         sections.append(_block_section(lesson, lesson.block))
+    if lesson.layer is not None and lesson.layer.stages:
+        sections.append(_stages_section(lesson, lesson.layer.stages))
     return sections
+
+
+def _stages_section(lesson: Lesson, stages: Sequence[tuple[str, str, Array]]) -> Section:
+    say = lesson.say
+    made = (
+        _grid(
+            lesson,
+            f"{name} = {formula}" if formula else name, rows, lesson.sentence.labels,
+            dims(name[0], rows.shape[1]), "plain",
+        )
+        for name, formula, rows in stages
+    )  # fmt: skip
+    return Section(say("story.block_title"), say("story.block_why"), (Grids(tuple(made)),))
+
+
+# of a layer, which is larger than a lesson
+_HEADS = 4  # shown whole
+_FOLDED = 12  # rows and columns of a matrix shown whole
+
+
+def _grid(lesson: Lesson, *given: Any, **options: Any) -> Grid:
+    most = grids.LARGEST if lesson.layer is None else _FOLDED
+    return grids.grid(*given, say=lesson.say, most=most, **options)
 
 
 def _head_section(lesson: Lesson, h: int) -> Section:
@@ -35,11 +63,11 @@ def _head_section(lesson: Lesson, h: int) -> Section:
     if h == 0 and (many or lesson.embedding.positions is not None):
         parts.append(Grids(tuple(_inputs(lesson))))
     if not all(map(is_identity, (head.w_q, head.w_k, head.w_v))):
-        rows = _dims(lesson, "x", head.w_q.shape[0])
-        parts.append(_views(say, "w_{1}", rows, (head.w_q, head.w_k, head.w_v)))
+        rows = tuple(_dims(lesson, "x", w.shape[0]) for w in (head.w_q, head.w_k))
+        parts.append(_views(lesson, "w_{1}", rows, (head.w_q, head.w_k, head.w_v)))
     views = (head.queries, head.keys, head.values)
     parts += [
-        _views(say, "{0} = X @ w_{1}", lesson.sentence.labels, views),
+        _views(lesson, _projected(head), (lesson.sentence.labels, lesson.key_labels), views),
         Grids(tuple(_score_grids(lesson, head))),
         Grids((_context_grid(lesson, head, many),)),
     ]
@@ -52,12 +80,12 @@ def _inputs(lesson: Lesson) -> list[Grid]:
     x, labels, say = lesson.embedding, lesson.sentence.labels, lesson.say
     columns = _dims(lesson, "x", x.width)
     if x.positions is None:
-        return [grid("X", x.x, labels, columns, "x", say=say)]
+        return [_grid(lesson, "X", x.x, labels, columns, "x")]
     words, positions = say("symbol.words"), say("symbol.positions")
     return [
-        grid(words, x.words, labels, columns, "x", say=say),
-        grid(positions, x.positions, labels, columns, "quiet", say=say),
-        grid(f"X = {words} + {positions}", x.x, labels, columns, "x", say=say),
+        _grid(lesson, words, x.words, labels, columns, "x"),
+        _grid(lesson, positions, x.positions, labels, columns, "quiet"),
+        _grid(lesson, f"X = {words} + {positions}", x.x, labels, columns, "x"),
     ]
 
 
@@ -66,18 +94,26 @@ def _dims(lesson: Lesson, letter: str, count: int) -> tuple[str, ...]:
     return lesson.names(letter, count) or dims(letter, count)
 
 
-def _views(say: Language, title: str, rows: Sequence[str], matrices: tuple[Array, ...]) -> Grids:
-    """One grid each for query, key and value, in their colours."""
+def _projected(head: Head) -> str:
+    if head.plain is not None:
+        return "{0}"
+    return "{0} = X @ w_{1}" if head.biases[0] is None else "{0} = X @ w_{1} + b_{1}"
+
+
+def _views(
+    lesson: Lesson, title: str, rows: Sequence[Sequence[str]], matrices: tuple[Array, ...]
+) -> Grids:
+    """One grid each for query, key and value, in their colours; rows of queries, then of keys."""
     roles: tuple[Role, ...] = ("q", "k", "v")
     return Grids(
         tuple(
-            grid(
+            _grid(
+                lesson,
                 title.format(role.upper(), role),
                 matrix,
-                rows,
+                rows[role != "q"],
                 dims(role, matrix.shape[1]),
                 role,
-                say=say,
             )
             for role, matrix in zip(roles, matrices, strict=True)
         )
@@ -86,17 +122,22 @@ def _views(say: Language, title: str, rows: Sequence[str], matrices: tuple[Array
 
 def _score_grids(lesson: Lesson, head: Head) -> list[Grid]:
     labels, say, asked = lesson.sentence.labels, lesson.say, lesson.options
-    scores = say("symbol.scores")
-    grids = [grid(f"{scores} = Q @ Kᵀ", head.scores, labels, labels, "score", say=say)]
+    columns, scores = lesson.key_labels, say("symbol.scores")
+    made = [_grid(lesson, f"{scores} = Q @ Kᵀ", head.scores, labels, columns, "score")]
     if asked.scaled or asked.causal:
         divided = f"{say('symbol.scaled')} = {scores} / √d_k"
         title = divided if asked.scaled else say("story.not_scaled")
-        title = say("story.later_hidden", title=title) if asked.causal else title
-        grids.append(grid(title, head.masked, labels, labels, "score", say=say))
+        if not np.array_equal(head.biased, head.scaled):
+            title += " + bias"
+        if asked.causal:
+            title = say("story.later_hidden", title=title)
+        elif not head.visible.all():
+            title = say("story.mask_hidden", title=title)
+        made.append(_grid(lesson, title, head.masked, labels, columns, "score"))
     shares = np.where(np.isneginf(head.masked), -np.inf, head.weights)
     title = f"{say('symbol.weights')} = softmax(…)"
-    grids.append(grid(title, shares, labels, labels, "weight", say=say, shaded=True))
-    return grids
+    made.append(_grid(lesson, title, shares, labels, columns, "weight", shaded=True))
+    return made
 
 
 def _context_grid(lesson: Lesson, head: Head, many: bool) -> Grid:
@@ -104,19 +145,20 @@ def _context_grid(lesson: Lesson, head: Head, many: bool) -> Grid:
     mixed = f"{say('symbol.weights')} @ V"
     title = mixed if many else f"{say('symbol.output')} = {mixed}"
     columns = dims("o", count) if many else _dims(lesson, "o", count)
-    return grid(title, head.context, lesson.sentence.labels, columns, "output", say=say)
+    return _grid(lesson, title, head.context, lesson.sentence.labels, columns, "output")
 
 
 def _joined_section(lesson: Lesson, w_o: Array, left_out: int) -> Section:
     labels, say = lesson.sentence.labels, lesson.say
-    title = f"{say('symbol.output')} = concat @ w_o"
+    plus = "" if lesson.projections.b_o is None else " + b_o"
+    title = f"{say('symbol.output')} = concat @ w_o{plus}"
     inner, outer = dims("c", w_o.shape[0]), _dims(lesson, "o", w_o.shape[1])
     parts: list[Part] = [
         Grids(
             (
-                grid("concat", lesson.concat, labels, inner, "plain", say=say),
-                grid("w_o", w_o, inner, outer, "plain", say=say),
-                grid(title, lesson.output, labels, outer, "output", say=say),
+                _grid(lesson, "concat", lesson.concat, labels, inner, "plain"),
+                _grid(lesson, "w_o", w_o, inner, outer, "plain"),
+                _grid(lesson, title, lesson.output, labels, outer, "output"),
             )
         )
     ]
@@ -130,11 +172,11 @@ def _block_section(lesson: Lesson, block: Block) -> Section:
     hidden = dims("h", block.w_1.shape[1])
 
     def rows(title: str, matrix: Array, letter: str) -> Grid:
-        return grid(title, matrix, labels, dims(letter, matrix.shape[1]), "plain", say=say)
+        return _grid(lesson, title, matrix, labels, dims(letter, matrix.shape[1]), "plain")
 
     made = (
-        grid("w_1", block.w_1, dims("n", width), hidden, "plain", say=say),
-        grid("w_2", block.w_2, hidden, dims("m", width), "plain", say=say),
+        _grid(lesson, "w_1", block.w_1, dims("n", width), hidden, "plain"),
+        _grid(lesson, "w_2", block.w_2, hidden, dims("m", width), "plain"),
     )
     between = (
         rows(f"r = X + {say('symbol.output')}", block.residual, "r"),
@@ -143,6 +185,6 @@ def _block_section(lesson: Lesson, block: Block) -> Section:
         rows("mlp = max(h, 0) @ w_2", block.mlp, "m"),
     )
     title = f"{say('symbol.hidden_state')} = norm(n + mlp)"
-    last = grid(title, block.output, labels, dims("o", width), "output", say=say)
+    last = _grid(lesson, title, block.output, labels, dims("o", width), "output")
     parts = (Grids(made), Grids(between), Grids((last,)))
     return Section(say("story.block_title"), say("story.block_why"), parts)
