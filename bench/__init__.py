@@ -8,5 +8,7 @@ page            time until the page is drawn in Chromium, against its budget
 monitor         a monitored training step, against a plain one
 parallel        one attention over two ranks, against one
 
-Attention itself is measured by `regard bench cpu` and `regard bench gpu`, which anyone can run.
+gpu             attention against the fastest kernels of an NVIDIA GPU; a Llama recorded
+
+Attention on a CPU is measured by `regard bench cpu`, which needs no clone.
 """

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import decode, host, monitor, page, parallel, play, report, sight, vllm
-from regard.bench.results import Result, append_csv, check_csv
+from bench import decode, gpu, host, monitor, page, parallel, play, report, sight, vllm
+from bench.gpu import stage
+from regard.bench.results import Result, WrongResultError, append_csv, check_csv
 from regard.errors import RegardError
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -26,6 +27,7 @@ _LENGTHS = {
     "play": [30],
     "sight": [4096],
     "vllm": [128],
+    "gpu": [1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072],
 }
 
 
@@ -36,9 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.csv is not None:
             check_csv(given.csv)  # before minutes of measuring
-        rows = _measured(given.suite, tokens, given.model, given.seconds)
-        if given.csv is not None:
-            append_csv(given.csv, rows)
+        if given.suite == "gpu":
+            rows, wrong = _on_gpu(given.only, tokens, given.seconds, given.csv)
+        else:
+            rows, wrong = _measured(given.suite, tokens, given.model, given.seconds), []
+            if given.csv is not None:
+                append_csv(given.csv, rows)
     except RegardError as error:
         print(f"bench: {error}", file=sys.stderr)
         return error.exit_code
@@ -47,9 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        tables = {"decode": speed_table, "vllm": speed_table, "parallel": ranks_table}
+        tables = {
+            "decode": speed_table, "vllm": speed_table, "parallel": ranks_table, "gpu": wide_table,
+        }  # fmt: skip
         print(tables.get(given.suite, short_table)(rows))
-    return 0
+    for message in wrong:
+        print(f"bench: {message}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("suite", choices=_LENGTHS)
     parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
     parser.add_argument("--model", default="smollm2", help="of the suites decode, play and vllm")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=[], help="parts of the suite gpu"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each configuration")
     parser.add_argument("--csv", type=Path, help="append the rows to this file")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
@@ -95,6 +107,26 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
     return rows
 
 
+def _on_gpu(
+    parts: list[str], lengths: list[int], seconds: float, csv: Path | None
+) -> tuple[list[Result], list[str]]:
+    """Rows, and what was wrong. Rows are written as they come: a long run may be cut short."""
+    rows: list[Result] = []
+    wrong: list[str] = []
+    every = gpu.jobs(stage.cuda(), parts, lengths, seconds)
+    for n, job in enumerate(every, 1):
+        print(f"[{n}/{len(every)}] {job.part}: {job.label}", file=sys.stderr)
+        try:
+            measured = job.run()
+        except WrongResultError as error:
+            wrong.append(str(error))
+            continue
+        if csv is not None:
+            append_csv(csv, measured)
+        rows += measured
+    return rows, wrong
+
+
 def short_table(rows: list[Result]) -> str:
     """Time and ratio."""
     lines = [f"{'tokens':>6} {'':13} {'ms':>9} {'ratio':>7}  ÷ {rows[0].peer}"]
@@ -126,6 +158,26 @@ def ranks_table(rows: list[Result]) -> str:
         times = f"{row.median_ms:>9.1f} {row.p20_ms:>9.1f} {row.p80_ms:>9.1f} {row.ratio:>7.2f}"
         lines += [f"{row.tokens:>6} {row.what:10} {times}", f"{'':17} {row.note}"]
     return "\n".join(lines)
+
+
+def wide_table(rows: list[Result]) -> str:
+    """A block of lines for each size."""
+    lines: list[str] = []
+    title = ""
+    for row in rows:
+        size = f"{row.batch}×{row.heads}×{row.tokens}, {'causal' if row.causal else 'full'}"
+        here = f"{row.suite}: d{row.dim}, {size}"
+        if here != title:
+            head = f"{'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>6} {'TFLOP/s':>8} {'MiB':>8}"
+            lines += ["", here, f"{'÷ ' + row.peer:20} {head}"]
+            title = here
+        speed = "" if row.tflops is None else f"{row.tflops:.0f}"
+        extra = "" if row.extra_mib is None else f"{row.extra_mib:.0f}"
+        times = f"{row.median_ms:>9.3f} {row.p20_ms:>9.3f} {row.p80_ms:>9.3f} {row.ratio:>6.2f}"
+        lines.append(f"{row.what:20} {times} {speed:>8} {extra:>8}")
+        lines += [f"{'':20} {row.note}"] if row.note else []
+    legend = ["", "MiB: the peak beyond inputs and output"] if rows[0].extra_mib else []
+    return "\n".join([*lines[1:], *legend])
 
 
 if __name__ == "__main__":

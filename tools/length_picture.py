@@ -1,6 +1,6 @@
 """Draws time and memory against length from bench/results.csv: docs/pictures/length.png.
 
-    regard bench gpu --only length --csv bench/results.csv
+    python -m bench gpu --only length --csv bench/results.csv
     python tools/length_picture.py
 
 Rows of the suite "gpu length"; where a size was measured more than once the last row counts.
@@ -59,7 +59,7 @@ def read(path: Path) -> Lines:
     if not newest:
         raise FileError(
             f"{path} has no rows of the suite {SUITE!r}; measure them on a GPU: "
-            "regard bench gpu --only length --csv bench/results.csv"
+            "python -m bench gpu --only length --csv bench/results.csv"
         )
     points: dict[str, list[Point]] = {}
     for (what, tokens), row in sorted(newest.items()):

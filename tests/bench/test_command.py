@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from bench import monitor
+from bench import gpu, monitor
 from bench.__main__ import main
+from host_stage import Host
 from recorder.models import tiny
 from regard.bench.results import WrongResultError
 
@@ -52,3 +53,40 @@ def test_mistakes(tmp_path, capsys, monkeypatch):
         with pytest.raises(SystemExit) as stopped:
             main(words)
         assert stopped.value.code == 2 and "usage: python -m bench" in capsys.readouterr().err
+
+
+@pytest.fixture
+def on_a_stage(monkeypatch):
+    """The GPU suite with a CPU for a GPU."""
+    host = Host(peak=2**20)
+    monkeypatch.setattr("bench.gpu.stage.cuda", lambda: host)
+    return host
+
+
+def test_rows_of_the_gpu_are_written_as_they_come(on_a_stage, tmp_path, capsys):
+    words = ["--only", "length", "--tokens", "32,64", "--seconds", "0"]
+    assert main(["gpu", *words, "--csv", str(tmp_path / "out.csv")]) == 0
+    out, err = capsys.readouterr()
+    assert "[1/2] length: d128 1×8×32 causal" in err
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1 + 2 * 4
+    assert "gpu length: d128, 1×8×64, causal" in out and "everything" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_wrong_contender_ends_in_an_error_and_others_are_kept(on_a_stage, capsys, monkeypatch):
+    def fail():
+        raise WrongResultError("output of nobody is off by 2")
+
+    fine = gpu.jobs(on_a_stage, ["length"], [32], 0.0)
+    bad = gpu.Job("length", "a wrong one", fail)
+    monkeypatch.setattr(gpu, "jobs", lambda *_: [bad, *fine])
+    assert main(["gpu", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert "output of nobody is off by 2" in err and len(json.loads(out)) == 4
+
+
+def test_the_gpu_suite_needs_a_gpu(capsys):
+    """On a machine with a GPU the same words name a part that does not exist."""
+    assert main(["gpu", "--only", "sideways"]) == 2
+    err = capsys.readouterr().err
+    assert "needs an NVIDIA GPU" in err or "there is no part 'sideways'" in err

@@ -53,7 +53,7 @@ def test_a_picture_is_written(picture, results, tmp_path):
 def test_without_rows_it_says_how_to_get_them(picture, tmp_path, capsys):
     path = tmp_path / "results.csv"
     append_csv(path, [replace(ROW, suite="cpu")])
-    with pytest.raises(FileError, match="regard bench gpu --only length"):
+    with pytest.raises(FileError, match="python -m bench gpu --only length"):
         picture.read(path)
     assert picture.main([str(path), str(tmp_path / "no.png")]) == FileError.exit_code
     assert "has no rows of the suite 'gpu length'" in capsys.readouterr().err

@@ -25,14 +25,13 @@ _LONGEST = 3600  # seconds a configuration
 # suite → the lengths measured by default
 _SUITES = {
     "cpu": "512,1024,2048,4096,8192",
-    "gpu": "1024,2048,4096,8192,16384,32768,65536,131072",
     "record": "2048",
 }
 _MODEL, _ENCODER, _DOCUMENTS = "smollm2", "minilm", 1000  # what the suite record reads
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="The suite to run: cpu, gpu or record.")] = "cpu",
+    suite: Annotated[str, typer.Argument(help="The suite to run: cpu or record.")] = "cpu",
     tokens: Annotated[
         str | None,
         typer.Option(help="Comma-separated sequence lengths.", show_default=False),
@@ -41,58 +40,42 @@ def bench(
     dtype: Annotated[
         str, typer.Option(help="Precision: float32, bfloat16 or float16.")
     ] = "float32",
-    only: Annotated[
-        str | None,
-        typer.Option(
-            help="Parts of gpu: forward, length, short, columns, evict, decode, backward, "
-            "distance, llama, generate, monitor.",
-            show_default=False,
-        ),
-    ] = None,
     seconds: Annotated[float, typer.Option(help="Seconds per configuration.")] = 2.0,
     csv: Annotated[Path | None, typer.Option(help="Append the rows to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """Time regard against torch's own attention, in one process.
 
-    cpu compares with torch's fused attention. gpu compares with cuDNN, flash, FlexAttention and
-    eager on an NVIDIA GPU, in time and memory, and records a model of 8 billion random weights; it
-    takes about six minutes (see docs/gpu.md). record runs smollm2 on a prompt and minilm on 1,000
+    cpu compares with torch's fused attention. record runs smollm2 on a prompt and minilm on 1,000
     short documents, with and without recording them. Results are checked before they are
     timed. Times are medians; each ratio is relative to the peer in the same round, so below 1 is
-    faster.
+    faster. GPUs are measured from a clone, by python -m bench gpu (see docs/gpu.md).
     """
     from dataclasses import asdict
 
-    from regard.bench.results import WrongResultError, append_csv, check_csv
+    from regard.bench.results import append_csv, check_csv
     from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
+    if suite == "gpu":
+        raise InputError("the suite gpu runs from a clone of the repository: python -m bench gpu")
     if suite not in _SUITES:
         raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
-    if only is not None and suite != "gpu":
-        raise InputError(f"--only names parts of the suite gpu; {suite} has none")
     if not 0 <= seconds <= _LONGEST:
         raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
     counts = numbers(tokens or _SUITES[suite], "--tokens")
     if csv is not None:
         check_csv(csv)  # before minutes of measuring
-    wrong: list[str] = []
-    if suite == "gpu":
-        rows, wrong = _on_gpu(only, counts, seconds, csv)
+    if suite == "cpu":
+        rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
     else:
-        if suite == "cpu":
-            rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
-        else:
-            rows = _recording(counts, seconds)
-        if csv is not None:
-            append_csv(csv, rows)
+        rows = _recording(counts, seconds)
+    if csv is not None:
+        append_csv(csv, rows)
     if json:
         write_json([asdict(row) for row in rows])
     else:
         write(_table(rows) if suite == "cpu" else _wide_table(rows))
-    if wrong:
-        raise WrongResultError("; ".join(wrong))
 
 
 def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -> list[Result]:
@@ -127,33 +110,6 @@ def _recording(tokens: list[int], seconds: float) -> list[Result]:
     last = len(tokens) + 1
     status().print(f"[{last}/{last}] {_ENCODER}, {_DOCUMENTS} documents", markup=False)
     return rows + measure_documents(_ENCODER, _DOCUMENTS, seconds)
-
-
-def _on_gpu(
-    only: str | None, lengths: list[int], seconds: float, csv: Path | None
-) -> tuple[list[Result], list[str]]:
-    """Rows, and what was wrong. Rows are written as they come: a long run may be cut short."""
-    from regard.bench import gpu
-    from regard.bench.gpu.stage import cuda
-    from regard.bench.results import WrongResultError, append_csv
-    from regard.cli.terminal import status
-
-    parts = only.split(",") if only else []
-    every = gpu.jobs(cuda(), parts, lengths, seconds)
-    rows: list[Result] = []
-    wrong: list[str] = []
-    for n, job in enumerate(every):
-        status().print(f"[{n + 1}/{len(every)}] {job.part}: {job.label}", markup=False)
-        try:
-            found = job.run()
-        except WrongResultError as error:
-            status().print(str(error), markup=False, style="red")
-            wrong.append(str(error))
-            continue
-        if csv is not None:
-            append_csv(csv, found)
-        rows += found
-    return rows, wrong
 
 
 def _wide_table(rows: list[Result]) -> str:

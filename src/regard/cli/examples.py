@@ -60,7 +60,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "regard export run.regard --to npz --what weights --heads L5H1",
     ),
     "verify": ("regard verify run.regard", "regard verify run.regard --repair"),
-    "bench": ("regard bench cpu --tokens 1024,4096", "regard bench gpu --only forward"),
+    "bench": ("regard bench cpu --tokens 1024,4096", "regard bench record"),
     "prepare": ("regard prepare", "regard prepare --dims 128 --training"),
     "doctor": ("regard doctor", "regard doctor --json"),
 }

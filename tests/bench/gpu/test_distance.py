@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import regard
+from bench.gpu import distance
+from bench.gpu.size import Size
 from host_stage import Host
-from regard.bench.gpu import distance
-from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 
 SMALL = Size(16, 2, 4, 48, True)

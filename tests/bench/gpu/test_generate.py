@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from bench.gpu import generate
+from bench.gpu.generate import check_tokens, measure
+from bench.gpu.llama import new_model
 from host_stage import Host
-from regard.bench.gpu import generate
-from regard.bench.gpu.generate import check_tokens, measure
-from regard.bench.gpu.llama import new_model
 from regard.bench.results import WrongResultError
 
 SMALL = {

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import regard
+from bench.gpu import llama
+from bench.gpu.llama import SHAPE, measure, new_model
 from host_stage import Host
-from regard.bench.gpu import llama
-from regard.bench.gpu.llama import SHAPE, measure, new_model
 from regard.bench.results import WrongResultError
 
 SMALL = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from bench.gpu import monitor
+from bench.gpu.llama import new_model
+from bench.gpu.monitor import measure
 from host_stage import Host
-from regard.bench.gpu import monitor
-from regard.bench.gpu.llama import new_model
-from regard.bench.gpu.monitor import measure
 from regard.bench.results import WrongResultError
 
 SMALL = {

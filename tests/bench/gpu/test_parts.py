@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from bench.gpu import PARTS, jobs, parts
+from bench.gpu.stage import cuda
 from host_stage import Host
-from regard.bench.gpu import PARTS, jobs, parts
-from regard.bench.gpu.stage import cuda
 from regard.errors import InputError, UnavailableError
 
 LENGTHS = [64, 128]

@@ -16,11 +16,11 @@ from torch.nn.attention import _cur_sdpa_kernel_backends
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
+from bench.gpu import contenders, race
+from bench.gpu.contenders import SUMMARIES, eager_fits, flex, forwards, peers
+from bench.gpu.race import race_backward, race_columns, race_evict, race_forward, race_short
+from bench.gpu.size import Size
 from host_stage import Host
-from regard.bench.gpu import contenders, race
-from regard.bench.gpu.contenders import SUMMARIES, eager_fits, flex, forwards, peers
-from regard.bench.gpu.race import race_backward, race_columns, race_evict, race_forward, race_short
-from regard.bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 from regard.engine.attention import Attention
 from regard.engine.call import map_parts

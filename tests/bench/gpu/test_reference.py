@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import regard
-from regard.bench.gpu import reference
-from regard.bench.gpu.reference import expect, gradients, truth
-from regard.bench.gpu.size import Size
+from bench.gpu import reference
+from bench.gpu.reference import expect, gradients, truth
+from bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 
 SIZES = (

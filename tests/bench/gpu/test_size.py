@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import regard
-from regard.bench.gpu.size import Size
+from bench.gpu.size import Size
 
 
 def test_work_and_bytes() -> None:

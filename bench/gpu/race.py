@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.gpu.contenders import (
+from bench.gpu.contenders import (
     GRAPH,
     LAST,
     Peer,
@@ -25,9 +25,9 @@ from regard.bench.gpu.contenders import (
     scores,
     shorts,
 )
-from regard.bench.gpu.reference import Truth, expect, gradients, truth
-from regard.bench.gpu.size import Size
-from regard.bench.gpu.stage import Stage
+from bench.gpu.reference import Truth, expect, gradients, truth
+from bench.gpu.size import Size
+from bench.gpu.stage import Stage
 from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 

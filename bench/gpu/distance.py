@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.gpu.reference import expect
-from regard.bench.gpu.size import Size
-from regard.bench.gpu.stage import Stage
+from bench.gpu.reference import expect
+from bench.gpu.size import Size
+from bench.gpu.stage import Stage
 from regard.bench.results import Result, timed
 from regard.bench.timing import take_turns
 

@@ -11,6 +11,6 @@ parts       what is measured, in the order it runs
 
 from __future__ import annotations
 
-from regard.bench.gpu.parts import PARTS, Job, jobs
+from bench.gpu.parts import PARTS, Job, jobs
 
 __all__ = ["PARTS", "Job", "jobs"]

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.bench.gpu.llama import new_model
-from regard.bench.gpu.reference import expect
-from regard.bench.gpu.stage import Stage
+from bench.gpu.llama import new_model
+from bench.gpu.reference import expect
+from bench.gpu.stage import Stage
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.gpu.generate import SHAPE
-from regard.bench.gpu.llama import new_model
-from regard.bench.gpu.reference import expect
-from regard.bench.gpu.stage import Stage
+from bench.gpu.generate import SHAPE
+from bench.gpu.llama import new_model
+from bench.gpu.reference import expect
+from bench.gpu.stage import Stage
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 

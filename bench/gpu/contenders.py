@@ -33,8 +33,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
-from regard.bench.gpu.size import Size
-from regard.bench.gpu.stage import Stage
+from bench.gpu.size import Size
+from bench.gpu.stage import Stage
 from regard.summary import Summary
 
 Said = Tensor | regard.Attention  # an output, or one that answers questions

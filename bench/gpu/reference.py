@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.bench.gpu.size import Size
+from bench.gpu.size import Size
 from regard.bench.results import WrongResultError
 
 _TOP = 8

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.gpu.reference import expect
-from regard.bench.gpu.stage import Stage
+from bench.gpu.reference import expect
+from bench.gpu.stage import Stage
 from regard.bench.results import Result, timed
 from regard.bench.timing import Samples, take_turns
 from regard.errors import MissingExtraError

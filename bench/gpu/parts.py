@@ -19,19 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from regard.bench.gpu.distance import measure as measure_distance
-from regard.bench.gpu.generate import measure as measure_generate
-from regard.bench.gpu.llama import measure as measure_llama
-from regard.bench.gpu.monitor import measure as measure_monitor
-from regard.bench.gpu.race import (
+from bench.gpu.distance import measure as measure_distance
+from bench.gpu.generate import measure as measure_generate
+from bench.gpu.llama import measure as measure_llama
+from bench.gpu.monitor import measure as measure_monitor
+from bench.gpu.race import (
     race_backward,
     race_columns,
     race_evict,
     race_forward,
     race_short,
 )
-from regard.bench.gpu.size import Size
-from regard.bench.gpu.stage import Stage
+from bench.gpu.size import Size
+from bench.gpu.stage import Stage
 from regard.bench.results import Result
 from regard.errors import InputError
 
