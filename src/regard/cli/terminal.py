@@ -61,7 +61,7 @@ def guard_streams() -> None:
     codecs.register_error(_HANDLER, _spell_what_fails)
     _reopen_descriptors()
     if sys.stdin is None:
-        sys.stdin = open(os.devnull)
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(os.devnull)))
     sys.stdout = _guarded(sys.stdout, drops=False)
     sys.stderr = _guarded(sys.stderr, drops=True)
 
@@ -85,7 +85,8 @@ def _reopen_descriptors() -> None:
 
 def _guarded(stream: TextIO | None, *, drops: bool) -> TextIO:
     if stream is None:  # Python has none for a descriptor that was closed at its start
-        return open(os.devnull, "w", encoding="utf-8", errors=_HANDLER)
+        nowhere = io.BufferedWriter(io.FileIO(os.devnull, "w"))
+        return io.TextIOWrapper(nowhere, "utf-8", _HANDLER)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     stream.reconfigure(errors=_HANDLER)
