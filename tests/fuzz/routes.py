@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from play.tiny import make_session
 from regard.axes import Axis, Grid, Tokens
 from regard.play.app import _ANSWERS, POSTS, build_play
-from regard.testing.recordings import STATES, WORDS, sighted, write, write_training
 from regard.recording import Memory, Recording
+from regard.testing.recordings import STATES, WORDS, sighted, write, write_training
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.viewer.replies import questions
