@@ -77,3 +77,8 @@ def test_a_wrong_contender_ends_in_an_error_and_others_are_kept(
     code, out, err = shell("bench", "gpu", "--json")
     assert code == 1 and "output of nobody is off by 2" in err
     assert len(json.loads(out)) == 4
+
+
+def test_no_sizes_are_refused_and_not_the_suites_own(shell):
+    status, _, err = shell("bench", "cpu", "--seconds", "0.01", "--tokens", "")
+    assert status == 2 and "--tokens ''" in err

@@ -74,7 +74,7 @@ def bench(
         raise InputError(f"--only names parts of the suite gpu; {suite} has none")
     if not 0 <= seconds <= _LONGEST:
         raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
-    counts = numbers(tokens or _SUITES[suite], "--tokens")
+    counts = numbers(_SUITES[suite] if tokens is None else tokens, "--tokens")
     if csv is not None:
         check_csv(csv)  # before minutes of measuring
     wrong: list[str] = []

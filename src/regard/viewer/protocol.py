@@ -30,23 +30,28 @@ class BoundedProtocol(H11Protocol):
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Makes room first, if need be."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._watch()
-        if len(self.connections) > MOST:
-            oldest: Any = min(self.connections, key=lambda it: (not it.is_waiting, it._since))
-            self.connections.discard(oldest)
+        open_now: set[Any] = self.connections
+        if len(open_now) > MOST:
+            oldest = min(open_now, key=lambda it: (not it.is_waiting, it._since))
+            open_now.discard(oldest)
             oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        """A part of a request, or the whole of it."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
+        """The connection is kept for another request, which has its own time."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """By either side."""
         super().connection_lost(exc)
         self._stop_timer()
 
