@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +105,39 @@ def test_errors_travel_between_processes(error):
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert copy.__dict__ == error.__dict__
+
+
+_PRIVATE = re.compile(r"(?<![\w.*])_[a-z]\w*")
+
+
+def _private_names(source: str) -> list[str]:
+    """Names that begin with one underscore, in sentences of the code: texts with a space that are
+    no docstrings, and names of private functions that an f-string asks for."""
+    tree, names = ast.parse(source), []
+    plain = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            names += [] if id(node) in plain else _PRIVATE.findall(node.value)
+        if isinstance(node, ast.FormattedValue):
+            for asked in ast.walk(node):
+                if isinstance(asked, ast.Attribute) and asked.attr in ("__name__", "__qualname__"):
+                    names += _PRIVATE.findall(ast.unparse(asked.value).partition("(")[0])
+    return names
+
+
+def test_no_sentence_names_what_is_private():
+    root = Path(errors.__file__).parent
+    wrong = {path.name: _private_names(path.read_text()) for path in root.rglob("*.py")}
+    assert {name: names for name, names in wrong.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'raise InputError(f"it cannot be _read_first: {text}")',
+        'warnings.warn("see _parsed")',
+        'raise InputError(f"{_parsed.__name__} failed")',
+    ],
+)
+def test_a_private_name_is_seen(line):
+    assert _private_names(f'def f():\n    "_fine here"\n    {line}\n') != []

@@ -192,3 +192,18 @@ def test_text_names_the_option(tmp_path):
     with pytest.raises(InputError, match=r"^--csv .*a\.md: exists already; .* --overwrite"):
         write_text(tmp_path / "a.md", "x", "--csv", overwrite=False)
     assert (tmp_path / "a.md").read_text() == "old"
+
+
+def test_a_link_to_itself_is_refused_and_not_resolved(tmp_path):
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    assert files.real(loop).name == "loop.csv"
+    for path in (loop, loop / "a.csv"):
+        with pytest.raises(InputError, match="symbolic links"):
+            files.check_output(tmp_path / "run.regard", path, overwrite=True)
+
+
+def test_paths_are_not_resolved_by_pathlib():
+    """Up to Python 3.12 `Path.resolve` raises RuntimeError where links go in a circle."""
+    root = Path(files.__file__).parent
+    assert [path for path in root.rglob("*.py") if ".resolve()" in path.read_text()] == []

@@ -51,6 +51,12 @@ def check_regular(path: Path) -> None:
         raise OSError(0, f"{_KINDS.get(kind, 'something else')}, not a file", str(path))
 
 
+def real(path: str | os.PathLike[str]) -> Path:
+    """Where a path leads. A link that leads to itself stays as it is: whoever opens it is refused
+    by the system, where pathlib would raise RuntimeError."""
+    return Path(os.path.realpath(path))
+
+
 def is_folder(path: Path) -> bool:
     """Whether the path names one; a name that the system does not take names none."""
     try:
@@ -80,6 +86,13 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{shown(path)}: exists already; give another name, or --overwrite")
 
 
+def check_output(source: Path, path: Path, *, overwrite: bool) -> None:
+    """InputError where `path` is the recording `source`, a file in its folder, or not free."""
+    if real(path) in (real(source), *map(real, source.glob("*.regard"))):
+        raise InputError(f"-o {shown(path)}: the recording itself; give another name")
+    check_free(path, overwrite=overwrite)
+
+
 def create_new(path: Path) -> int:
     """A descriptor of a file that was not there, with the permissions of any new file."""
     binary = getattr(os, "O_BINARY", 0)
@@ -89,7 +102,7 @@ def create_new(path: Path) -> int:
 def replace(part: Path, path: Path) -> None:
     """`part`, which is on the disk, becomes `path`; it takes over the permissions of an older
     file there."""
-    target = Path(os.path.realpath(path))
+    target = real(path)
     with suppress(FileNotFoundError):  # nothing is replaced
         part.chmod(stat.S_IMODE(target.stat().st_mode))
     held = _hold(target)
@@ -115,7 +128,7 @@ def _hold(path: Path) -> int | None:
 def appearing(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """A path to write to. At the end of the block it becomes `path`; after an error it is gone."""
     check_free(path, overwrite=overwrite)
-    folder = Path(os.path.realpath(path)).parent
+    folder = real(path).parent
     part = folder / f".regard-{secrets.token_hex(8)}.part"
     try:
         os.close(create_new(part))

@@ -23,6 +23,7 @@ def test_table_csv_and_json(shell, tmp_path: Path) -> None:
     [
         (("gpu9",), "there is no suite 'gpu9'; there are: cpu, record"),
         (("cpu", "--tokens", "many"), "give whole numbers"),
+        (("cpu", "--tokens", ""), "give whole numbers"),
         (("cpu", "--dtype", "int8"), "give one of float32"),
     ],
 )

@@ -16,6 +16,7 @@ import regard
 from regard.cli import app, main
 from regard.cli.examples import EXAMPLES, START
 from regard.cli.main import _VERBS
+from regard.testing.recordings import on_disk
 
 LONG = " ".join(f"w{n}" for n in range(300))  # its JSON is larger than any pipe's buffer
 
@@ -214,6 +215,52 @@ def test_a_reader_that_never_reads_is_no_mistake():
         command = [sys.executable, "-m", "regard", "--version"]
         done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "1</dev/null"])
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("--help", 0),
+        ("", 2),
+        ("nosuchverb", 2),
+        ("show NO_FILE", 3),
+        ("show run.regard", 0),
+        ("learn a --json", 0),
+        ("export run.regard --to csv --overwrite", 0),
+        ("view run.regard --port 99999", 2),
+    ],
+)
+def test_a_stream_that_is_closed_changes_no_status(words, status, closed, tmp_path):
+    before = on_disk(tmp_path / "run.regard").read_bytes()
+    command = f"{shlex.quote(sys.executable)} -m regard {words} {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr and "Error" not in done.stderr
+    assert (tmp_path / "run.regard").read_bytes() == before  # no file took the number of a stream
+    made = tmp_path / "run.statistics.csv"
+    assert not made.exists() or made.read_text().splitlines()[0].startswith("prompt,")
+
+
+@pytest.mark.parametrize(
+    ("words", "full", "status"),
+    [
+        ("--help", ">", 3),
+        ("learn a --json", ">", 3),
+        ("learn a", ">", 3),
+        ("nosuchverb", ">", 2),
+        ("learn a", "2>", 0),
+        ("show NO_FILE", "2>", 3),
+    ],
+)
+def test_a_full_disk_is_an_error_of_standard_output(words, full, status, tmp_path):
+    """A limit of no bytes stands for it, which every system has."""
+    command = f"ulimit -f 0; {shlex.quote(sys.executable)} -m regard {words} {full} full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == status
+    if full == ">" and status == 3:
+        assert re.fullmatch("regard: standard output: [^\n]+\n", done.stderr)
+    assert "Traceback" not in done.stderr and "ignored" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ NUMBERS = [
 FILES = [
     "show P", "report P", "diff P P", "plot P", "export P --to csv", "verify P", "grade P",
     "learn the --embeddings P", "learn the --projections P", "record R --file P",
-    "record R --documents P", "verify P --repair", "view P --no-open",
+    "record R --documents P", "verify P --repair", "view P --no-open", "play R --script P",
 ]  # fmt: skip
 OUTPUTS = [
     "export R --to csv -o P", "export R --to npz -o P", "plot R -o P", "report R -o P",
@@ -55,6 +55,12 @@ def words_of(line: str, path: object = "") -> list[str]:
     return [put.get(word, word) for word in line.split()]
 
 
+def loops(place: Path, ending: str = "") -> None:
+    """Links that lead to themselves, at once and by a detour."""
+    for name, to in {"loop": "loop", "there": "back", "back": "there"}.items():
+        (place / f"{name}{ending}").symlink_to(f"{to}{ending}")
+
+
 @pytest.mark.parametrize(("line", "options"), NUMBERS, ids=[line for line, _ in NUMBERS])
 def test_absurd_numbers(shell, place, line, options):
     for option in options.split():
@@ -69,7 +75,8 @@ def test_absurd_numbers(shell, place, line, options):
 def test_what_is_no_file_is_not_read(shell, place, line):
     os.mkfifo(place / "pipe")
     (place / "link").symlink_to("/dev/zero")
-    for path in ("pipe", "link", LONG, f"{LONG}/a", "none"):
+    loops(place)
+    for path in ("pipe", "link", LONG, f"{LONG}/a", "none", "loop", "there", "loop/a"):
         status, out, err = shell(*words_of(line, path))
         lines = err.splitlines() + out.splitlines()
         assert status in (2, 3), (path, err)
@@ -83,12 +90,14 @@ def test_what_is_no_file_is_not_replaced(shell, place, line):
     (place / f"link{ending}").symlink_to("/dev/null")
     (place / f"folder{ending}").mkdir()
     (place / f"mine{ending}").write_text("mine")
+    loops(place, ending)
     before = {path.name: path.lstat().st_mode for path in place.iterdir()}
     device = Path("/dev/null").stat()
     for name in ("pipe", "link", "folder"):
         status, _, err = shell(*words_of(line, f"{name}{ending}"), "--overwrite")
         assert status in (2, 3) and "not a file" in err, err
-    for path in (f"mine{ending}", LONG + ending, f"none/a{ending}"):
+    odd = [f"{name}{ending}" for name in (LONG, "none/a", "loop", "there", f"loop{ending}/a")]
+    for path in (f"mine{ending}", *odd):
         status, _, err = shell(*words_of(line, path))
         assert status in (2, 3) and err.count("\n") <= 2 and len(err) < 1400, err
         assert "Traceback" not in err

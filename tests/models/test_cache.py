@@ -48,6 +48,12 @@ def test_without_a_home_the_variable_is_named(monkeypatch):
         cache.root()
 
 
+def test_the_home_of_nobody_is_refused(monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", "~no-such-user/models")
+    with pytest.raises(FileError, match="REGARD_CACHE=~no-such-user/models: no such user"):
+        cache.root()
+
+
 def test_known_models_say_whether_they_are_there(toy):
     (before,) = known()
     assert (before.folder, before.is_cached) == (None, False)

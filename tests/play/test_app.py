@@ -173,3 +173,51 @@ def test_the_page_says_which_room_it_is(client):
     assert (about["kind"], about["positions"]) == ("text", 64)
     assert about["script"] == [{"do": "next", "words": []}]
     assert '{"kind":"play"}' in client.get("/").text
+
+
+def test_a_row_that_is_not_there_is_named(client):
+    made = _reading(client)
+    count = len(made["texts"])
+    for row, key in ((count, 0), (999, 0), (0, count), (10**11, 0)):
+        asked = {"id": made["id"], "head": "L0H0", "row": row, "key": key}
+        answer = client.get("/api/play/lesson", params=asked)
+        assert answer.status_code == 404
+        assert f"does not exist; there are 0–{count - 1}" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"id":' * 50_000, b'{"text":' * 50_000])
+def test_what_is_nested_too_deeply_is_refused(client, deep):
+    for body in (deep, deep + (b"]" if deep[:1] == b"[" else b"}") * 100_000):
+        last = _lines(_post(client, "/api/play/read", body))[-1]
+        assert last["status"] == 400 and "nested too deeply" in last["error"]
+        answer = _post(client, "/api/play/open", body)
+        assert answer.status_code == 400 and "nested too deeply" in answer.json()["error"]
+
+
+def test_an_encoder_has_no_generation_config_and_every_answer():
+    pool = Pool(2)
+    app = build_play(make_session("pair"), TOKEN, PORT, pool)
+    client = TestClient(app, base_url=OWN, headers=KEY, raise_server_exceptions=False)
+    about = client.get("/api/play/about")
+    assert about.status_code == 200 and about.json()["start"] is None
+    asked = {"text": "the cat", "pair": "a dog"}
+    last = _lines(_post(client, "/api/play/read", asked | {"more": [3]}))[-1]
+    assert last["status"] == 422 and "writes no text" in last["error"]
+    made = _lines(_post(client, "/api/play/read", asked))[-1]
+    key = made["reading"]["id"]
+    for name in ("heads", "effects", "weights", "logits", "rollout", "lesson", "file"):
+        asked = {"id": key, "row": 1, "key": 1, "head": "L0H0"}
+        if name == "weights":
+            del asked["head"]
+        assert client.get(f"/api/play/{name}", params=asked).status_code == 200, name
+    pool.close()
+
+
+def test_what_fails_unforeseen_is_still_an_answer_in_words(monkeypatch):
+    session, pool = make_session(), Pool(2)
+    monkeypatch.setattr(session, "about", lambda: 1 / 0)
+    app = build_play(session, TOKEN, PORT, pool)
+    client = TestClient(app, base_url=OWN, headers=KEY, raise_server_exceptions=False)
+    answer = client.get("/api/play/about")
+    assert answer.status_code == 500 and "something went wrong" in answer.json()["error"]
+    pool.close()

@@ -195,3 +195,9 @@ def test_the_page_of_versions_names_them(environment):
     torch = environment.CPU_TORCH.partition("==")[2]
     assert f"transformers {pins['transformers']} and, on machines without" in page
     assert f"NVIDIA GPU, torch {torch}." in page
+
+
+def test_the_documented_lines_for_vllm_are_those_of_the_test_environment(environment):
+    page = (environment.ROOT / "docs" / "serving.md").read_text()
+    assert f"pip install {environment.CPU_TORCH} {environment.VLLM}\n" in page
+    assert f"pip uninstall --yes {' '.join(environment.CLASHING)}\n" in page

@@ -67,7 +67,16 @@ def test_every_question_has_the_servers_answer_to_the_byte(line, opened):
 
 def test_the_page_is_at_the_root_and_nothing_elsewhere(line):
     assert line.ask("/")[2] == b"<p>the page"
-    for address in ("/api/", "/api/0/", "/api/0/nothing", "/etc/passwd", "../..", ""):
+    for address in (
+        "/api/",
+        "/api/0/",
+        "/api/0/nothing",
+        "/etc/passwd",
+        "../..",
+        "",
+        "//[",
+        "//[x",
+    ):
         assert line.ask(address)[0] == 404
 
 

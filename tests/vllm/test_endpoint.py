@@ -102,6 +102,26 @@ def test_what_is_not_there_yet_or_never(web: TestClient, engine: Engine) -> None
     assert reply.json()["message"] == "layer 7 does not exist; this model has 0–1"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    ["", "no JSON", "{", "[]", "null", "[" * 5000, "x" * 20_000, 7, "{}", '{"secret": 3}',
+     '{"secret": "short"}', '{"secret": "%s"}' % ("é" * 20), '{"secret": "%s"}' % ("\\ud800" * 20),
+     '{"secret": "the secret words, mistyped'],
+)  # fmt: skip
+def test_an_ask_that_cannot_be_read_has_its_reason(
+    web: TestClient, engine: Engine, asked: Any
+) -> None:
+    """The completion itself is served; whoever fetches is told what the ask lacked, not the ask."""
+    engine.add("cmpl-bad-0-1a2b3c4d", list(range(20)), 21, asked)
+    engine.step(**{"cmpl-bad-0-1a2b3c4d": 20})
+    for secret in ("", SECRET, None):
+        reply = get(web, "/regard/cmpl-bad", secret)
+        assert reply.status_code == 422
+        assert "has no secret" in reply.json()["message"] and "mistyped" not in reply.text
+    assert get(web, "/regard/cmpl-worse").status_code == 404
+    assert get(web, "/regard/cmpl-a").status_code == 200
+
+
 def test_json_has_a_limit(web: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "_MOST", 100)
     reply = get(web, "/regard/cmpl-a")

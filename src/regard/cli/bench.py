@@ -63,7 +63,7 @@ def bench(
         raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
     if not 0 <= seconds <= _LONGEST:
         raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
-    counts = numbers(tokens or _SUITES[suite], "--tokens")
+    counts = numbers(_SUITES[suite] if tokens is None else tokens, "--tokens")
     if csv is not None:
         check_csv(csv)  # before minutes of measuring
     if suite == "cpu":

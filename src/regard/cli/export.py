@@ -12,6 +12,7 @@ import typer
 from regard.cli.spans import read_span
 from regard.cli.terminal import status, write, write_json
 from regard.errors import InputError
+from regard.files import check_output, real
 
 if TYPE_CHECKING:
     from regard.recording import PromptView, Recording
@@ -68,7 +69,7 @@ def export(
     }  # fmt: skip
     _check(to, words, part)
     path = output or _beside(file, to, words)
-    _check_output(file, path, overwrite=overwrite)
+    check_output(file, path, overwrite=overwrite)
     count, of = _export(file, path, to, words, part, overwrite)
     size = path.stat().st_size
     if as_json:
@@ -98,18 +99,9 @@ def _check(to: str, words: Sequence[str] | None, part: dict[str, Any]) -> None:
             raise InputError(f"--{option}: {whole.pop()} are of whole heads; leave out --{option}")
 
 
-def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
-    """Nothing is in the way, and the recording itself least of all."""
-    from regard.files import check_free
-
-    if path.resolve() in (file.resolve(), *(one.resolve() for one in file.glob("*.regard"))):
-        raise InputError(f"-o {path}: the recording itself; give another name")
-    check_free(path, overwrite=overwrite)
-
-
 def _beside(file: Path, to: str, words: Sequence[str] | None) -> Path:
     """run.regard → run.statistics.csv, run.npz."""
-    name = file.resolve()
+    name = real(file)
     stem = name.name if name.is_dir() else name.stem
     table = f".{(words or ['statistics'])[0]}" if to in _TABLES else ""
     return file.parent / f"{stem}{table}.{to}"

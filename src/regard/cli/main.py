@@ -24,7 +24,7 @@ from regard.cli.record import record
 from regard.cli.report import report
 from regard.cli.scaling import scaling
 from regard.cli.show import show
-from regard.cli.terminal import guard_streams, harmless, spelt, write
+from regard.cli.terminal import guard_streams, harmless, release_streams, spelt, write
 from regard.cli.verify import verify
 from regard.cli.view import view
 from regard.errors import FileError, RegardError
@@ -108,21 +108,23 @@ def _regard(
 def main() -> None:
     """The entry point. Mistakes end in one line on stderr, never a traceback."""
     guard_streams()
-    sys.exit(_run())
+    status = _run()
+    release_streams()
+    sys.exit(status)
 
 
 def _run() -> int:
     """The exit status of the verb, or of what was wrong with its words."""
     try:
-        return app(prog_name="regard", standalone_mode=False) or 0
+        status = app(prog_name="regard", standalone_mode=False) or 0
+        sys.stdout.flush()  # a full disk is an error here, not while the interpreter ends
+        return status
     except RegardError as error:
         notes = getattr(error, "__notes__", [])  # what is left of the work, and where
         write(f"regard: {harmless('; '.join([str(error), *notes]))}", error=True)
         return error.exit_code
     except _UsageProblem as error:
         return _report(error)
-    except BrokenPipeError:
-        raise
     except OSError as error:  # of a file or folder that nothing above was prepared for
         name = shown(error.filename) if isinstance(error.filename, str) else "a file"
         write(f"regard: {name}: {error.strerror or error}", error=True)

@@ -11,6 +11,7 @@ import typer
 
 from regard.cli.terminal import status, write, write_json
 from regard.errors import InputError
+from regard.files import check_output, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,7 +143,7 @@ def plot(
     style: Style = {"dark": dark, "dpi": dpi}
     if size is not None:
         style["size"] = _parse_size(size)
-    _check_output(file, path, overwrite=overwrite)
+    check_output(file, path, overwrite=overwrite)
     figure, statistic = _draw(file, wish, style, path, kind, overwrite)
     _report(path, wish, figure, statistic, as_json)
 
@@ -177,7 +178,7 @@ def _parse_size(text: str) -> tuple[float, float]:
 
 def _beside(file: Path, wish: _Wish) -> Path:
     """run.regard → run-L5H1.png, run-P1-L5H1-row7.png, run-off-sinks.png, run-entropy.png."""
-    name = file.resolve()
+    name = real(file)
     stem = name.name if name.is_dir() else name.stem
     what = {
         "head": wish.head, "row": f"{wish.head}-row{wish.row}",
@@ -193,15 +194,6 @@ def _beside(file: Path, wish: _Wish) -> Path:
 
 def _at(wish: _Wish) -> str:
     return f"row{wish.row}" if wish.key is None else f"key{wish.key}"
-
-
-def _check_output(file: Path, path: Path, *, overwrite: bool) -> None:
-    """Nothing is in the way, and the recording itself least of all."""
-    from regard.files import check_free
-
-    if path.resolve() in (file.resolve(), *(one.resolve() for one in file.glob("*.regard"))):
-        raise InputError(f"-o {path}: the recording itself; give another name")
-    check_free(path, overwrite=overwrite)
 
 
 def _draw(

@@ -7,6 +7,7 @@ have becomes ?; JSON keeps every letter, escaped.
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import json
 import os
@@ -32,28 +33,60 @@ _SIGNS = str.maketrans(
 )  # fmt: skip
 
 
-class _Pipe(io.FileIO):
-    """A stream whose reader may leave: what is written after that is dropped.
+class _Output(io.FileIO):
+    """A stream whose reader may leave, or was never there: what cannot be written then is dropped.
 
     The verb goes on, so that `regard grade … | head` ends with the status it has without head,
-    and `regard record … | head` records to the end.
+    and `regard record … | head` records to the end. A full disk is an error of standard output;
+    standard error has nowhere to report its own.
     """
+
+    def __init__(self, descriptor: int, *, drops: bool) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self.drops = drops  # whatever cannot be written
 
     def write(self, data: Any) -> int:
         """As io.FileIO's; a closed pipe takes everything."""
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
+            is_closed = isinstance(error, ConnectionError) or error.errno == errno.EBADF
+            if not is_closed and not self.drops:
+                raise OSError(error.errno, error.strerror, "standard output") from None
             return memoryview(data).nbytes
 
 
 def guard_streams() -> None:
-    """Whatever is written from now on can be encoded, and a closed pipe ends no verb."""
+    """Whatever is written from now on can be encoded, and a closed stream ends no verb."""
     codecs.register_error(_HANDLER, _spell_what_fails)
-    sys.stdout, sys.stderr = _guarded(sys.stdout), _guarded(sys.stderr)
+    _reopen_descriptors()
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(os.devnull)))
+    sys.stdout = _guarded(sys.stdout, drops=False)
+    sys.stderr = _guarded(sys.stderr, drops=True)
 
 
-def _guarded(stream: TextIO) -> TextIO:
+def release_streams() -> None:
+    """The exit status is settled: what buffers still hold is written where that is possible."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if isinstance(raw, _Output):
+        raw.drops = True
+
+
+def _reopen_descriptors() -> None:
+    """Of 0, 1 and 2 those that are closed lead to the null device: the next file to be opened
+    would get such a number, and output meant for a terminal would be written into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+
+
+def _guarded(stream: TextIO | None, *, drops: bool) -> TextIO:
+    if stream is None:  # Python has none for a descriptor that was closed at its start
+        nowhere = io.BufferedWriter(io.FileIO(os.devnull, "w"))
+        return io.TextIOWrapper(nowhere, "utf-8", _HANDLER)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     stream.reconfigure(errors=_HANDLER)
@@ -61,9 +94,9 @@ def _guarded(stream: TextIO) -> TextIO:
     if type(raw) is not io.FileIO:  # a stream of a test or a notebook, or one guarded before
         return stream
     stream.flush()
-    pipe = _Pipe(raw.fileno(), "w", closefd=False)
+    output = _Output(raw.fileno(), drops=drops)
     return io.TextIOWrapper(
-        pipe if stream.buffer is raw else io.BufferedWriter(pipe),
+        output if stream.buffer is raw else io.BufferedWriter(output),
         stream.encoding, _HANDLER, line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )  # fmt: skip

@@ -28,19 +28,18 @@ _fcntl = import_module("fcntl") if os.name == "posix" else None
 def root() -> Path:
     """The folder of all converted models, whether it exists or not."""
     chosen = os.environ.get("REGARD_CACHE")
-    return Path(chosen).expanduser() / "models" if chosen else _user_cache() / "regard" / "models"
+    try:
+        return Path(chosen).expanduser() / "models" if chosen else _user_cache() / "regard/models"
+    except RuntimeError:
+        reason = f"REGARD_CACHE={chosen}: no such user" if chosen else "there is no home folder"
+        raise FileError(f"{reason}; name a folder to keep models in in REGARD_CACHE") from None
 
 
 def _user_cache() -> Path:
     chosen = os.environ.get("XDG_CACHE_HOME" if sys.platform != "win32" else "LOCALAPPDATA")
     if chosen:
         return Path(chosen)
-    try:
-        return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    except RuntimeError:
-        raise FileError(
-            "there is no home folder to keep models in; name another in REGARD_CACHE"
-        ) from None
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def place(model: KnownModel) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FileError, InputError, RegardError
+from regard.files import real
 from regard.models.fetch import folder
 from regard.models.table import names
 
@@ -54,7 +55,7 @@ def _in_folder(path: Path) -> Source:
             f"{path}: no config.json; a folder with a model holds config.json, its weights and "
             "its tokenizer, as save_pretrained writes them"
         )
-    return Source(path.resolve().name, str(path), {"local_files_only": True})
+    return Source(real(path).name, str(path), {"local_files_only": True})
 
 
 def _in_file(path: Path) -> Source:

@@ -38,7 +38,7 @@ def damage(folder: Path, model: KnownModel, *, deep: bool = False) -> list[str]:
         return [f"{STAMP} is missing"]
     except OSError as error:
         return [f"{STAMP} cannot be read ({error.strerror})"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return [f"{STAMP} cannot be understood"]
     if origin != _origin(model):
         return ["it was converted by another version of regard"]

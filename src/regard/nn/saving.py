@@ -94,7 +94,7 @@ def read_config(where: Path) -> dict[str, Any]:
     try:
         with open_file(where / "config.json") as file:
             found = json.loads(file.read().decode("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FileError(f"{where}: config.json cannot be read ({error})") from error
     if not isinstance(found, dict):
         raise FileError(f"{where}: config.json holds no JSON object")

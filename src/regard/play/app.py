@@ -22,7 +22,7 @@ from regard.play.explain import explained
 from regard.play.follow import Advanced, Progress
 from regard.play.heads import effect_cards, heads_answer
 from regard.play.reading import Reading
-from regard.play.requests import MOST_BYTES, ReadRequest
+from regard.play.requests import MOST_BYTES, ReadRequest, read_json
 from regard.play.saving import as_file
 from regard.play.session import ForgottenError, Session
 from regard.recorder.tokens import texts_of
@@ -48,7 +48,7 @@ def build_play(
     """The page, its model, and the engineer's room over what was read."""
     opened = _Room()
     routes = [
-        Route("/api/play/about", _about(session, script), methods=["GET"]),
+        Route("/api/play/about", _about(session, pool, script), methods=["GET"]),
         Route("/api/play/read", _read(session, pool), methods=["POST"]),
         Route("/api/play/sound", _sound(session, pool), methods=["POST"]),
         Route("/api/play/open", _open(session, opened, pool), methods=["POST"]),
@@ -292,9 +292,12 @@ _ANSWERS: Final[dict[str, tuple[_Answer, Lane]]] = {
 # ── the model, and the engineer's room ───────────────────────────────────────────────────────
 
 
-def _about(session: Session, script: Sequence[Any]) -> Callable[..., Any]:
-    async def endpoint(_: Request) -> Response:
-        return sent(session.about() | {"script": list(script)})
+def _about(session: Session, pool: Pool, script: Sequence[Any]) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
+        def work(_: Job) -> Response:
+            return sent(session.about() | {"script": list(script)})
+
+        return await answered(request, pool, "quick", work)
 
     return endpoint
 
@@ -308,10 +311,11 @@ def _open(session: Session, opened: _Room, pool: Pool) -> Callable[..., Any]:
             return body
 
         def work(job: Job) -> Response:
+            given = read_json(body)
+            if not isinstance(given, dict) or not isinstance(given.get("id"), str):
+                raise UnreadableError("give an object with the id of a reading")
             try:
-                reading = session.get(str(json.loads(body)["id"]))
-            except (ValueError, KeyError, TypeError):
-                raise UnreadableError("give an object with the id of a reading") from None
+                reading = session.get(given["id"])
             except ForgottenError as error:
                 return error_response(410, error.message)
             recording = session.recording(reading, job.go_on)

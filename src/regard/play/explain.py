@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from regard.errors import UnavailableError
+from regard.errors import InputError, UnavailableError
 from regard.learn import Options, make_lesson
 from regard.learn.languages import Phrase
 from regard.recording import Recording
@@ -28,6 +28,9 @@ def explained(recording: Recording, label: str, row: int, model: str, key: int) 
             f"the lesson shows self-attention of at most {MOST_TOKENS} tokens; {label} has "
             f"{head.shape[0]} × {head.shape[1]}: open it in the engineer's room"
         )
+    for name, number in {"row": row, "key": key}.items():
+        if number >= head.shape[0]:
+            raise InputError(f"{name} {number} does not exist; there are 0–{head.shape[0] - 1}")
     held = recording.prompts[0].held(head.place.label)
     q = held.runs["q"].numbers(held.slot(head.head), head.shape[0])
     k = held.runs["k"].numbers(held.key_head(head.head), head.shape[1])

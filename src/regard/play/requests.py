@@ -29,10 +29,7 @@ class ReadRequest:
     @classmethod
     def of(cls, body: bytes) -> ReadRequest:
         """UnreadableError for anything but what the page sends."""
-        try:
-            given = json.loads(body)
-        except ValueError:
-            raise UnreadableError("the request is no JSON") from None
+        given = read_json(body)
         if not isinstance(given, dict) or not given.keys() <= _KNOWN:
             raise UnreadableError(f"give an object of {', '.join(sorted(_KNOWN))}")
         return cls(
@@ -43,6 +40,14 @@ class ReadRequest:
             heads=tuple(sorted({_label(one) for one in _list(given, "heads")})),
             edges=tuple(sorted({_edge(one) for one in _list(given, "edges")})),
         )
+
+
+def read_json(body: bytes) -> Any:
+    """UnreadableError for what is no JSON, or is nested more deeply than Python reads."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise UnreadableError("the request is no JSON, or is nested too deeply") from None
 
 
 def _text(given: dict[str, Any], name: str) -> str:

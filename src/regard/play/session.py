@@ -76,6 +76,8 @@ class Session:
     def state_of(self, asked: ReadRequest) -> PromptState:
         """The tokens of a text, then those that were appended."""
         pair: tuple[int, ...] = ()
+        if asked.more and self.kind != "text":
+            raise InputError(f"more: {self.name} writes no text, so no token can be appended")
         if self.kind == "sound":
             if asked.sound not in self._sounds:
                 raise ForgottenError("this sound is not here; choose the file again")
@@ -191,7 +193,8 @@ class Session:
     @property
     def aligned(self) -> list[str]:
         """Heads that follow the sound, as a model of speech names them itself."""
-        heads = getattr(self.model.generation_config, "alignment_heads", None) or ()
+        written = getattr(self.model, "generation_config", None)  # encoders have none
+        heads = getattr(written, "alignment_heads", None) or ()
         return [f"cross.L{layer}H{head}" for layer, head in heads] if self.kind == "sound" else []
 
     def _in_background(self, make: Callable[[], _Made], go_on: Callable[[], None]) -> _Made:

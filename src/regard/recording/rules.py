@@ -156,7 +156,7 @@ def _parsed(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise InputError(f"it cannot be _read_first: {text!r:.60}") from None
+        raise InputError(f"it cannot be parsed: {text!r:.60}") from None
 
 
 def _depth(text: str) -> int:

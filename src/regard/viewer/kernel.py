@@ -51,7 +51,11 @@ class Kernel:
 
     def _ask(self, key: str, address: str) -> None:
         job = self._jobs[key] = Job()
-        path, query = urlsplit(address)[2:4]
+        try:
+            path, query = urlsplit(address)[2:4]
+        except ValueError:  # such as "//["
+            self._reply(key, _NOTHING)
+            return
         if path in ("/", "/api/recordings"):
             make = self._whole_page if path == "/" else lambda _: listed(self._opened)
             self._pool.submit(lambda: self._reply(key, said(make, job)), "quick")

@@ -108,9 +108,11 @@ def check_server(what: str) -> Any:
 def _make_server(app: Guard) -> Any:
     import uvicorn
 
+    from regard.viewer.protocol import AT_ONCE, BoundedProtocol
+
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", server_header=False,
-        date_header=False, proxy_headers=False, ws="none",
+        date_header=False, proxy_headers=False, ws="none", http=BoundedProtocol, backlog=AT_ONCE,
         timeout_graceful_shutdown=_PATIENCE,
     )  # fmt: skip
     return uvicorn.Server(config)

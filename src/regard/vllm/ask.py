@@ -9,6 +9,7 @@ A request says which layers and heads, and never where anything is written.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,7 +19,11 @@ from regard.recording.measures import ROW_NUMBERS
 
 KEY = "regard"  # of SamplingParams.extra_args
 STATISTICS = (*ROW_NUMBERS, "top", "received")
-_SHORTEST, _LONGEST = 16, 256  # characters of a secret
+_SECRET = re.compile(r"[!-~][ -~]{14,254}[!-~]")  # a header carries it
+NO_SECRET = (
+    "vllm_xargs.regard has no secret by which a recording could be fetched, so nothing was "
+    "recorded; give a JSON object as text, with a secret of 16 to 256 printable ASCII characters"
+)
 _MOST_TOP = 64
 _MOST_TEXT = 16_384  # characters of the whole
 
@@ -57,8 +62,11 @@ class Ask:
 
     def _checked(self) -> Ask:
         secret = self.secret
-        if not isinstance(secret, str) or not _SHORTEST <= len(secret) <= _LONGEST:
-            raise InputError(f"regard.secret: give a text of {_SHORTEST} to {_LONGEST} characters")
+        if not isinstance(secret, str) or not _SECRET.fullmatch(secret):
+            raise InputError(
+                "regard.secret: give a text of 16 to 256 characters, printable ASCII without a "
+                "space at either end, as a header carries it"
+            )
         if type(self.top) is not int or not 1 <= self.top <= _MOST_TOP:
             raise InputError(f"regard.top={self.top!r:.40}; give a number from 1 to {_MOST_TOP}")
         for name in ("exact", "prefix_cache"):
@@ -93,8 +101,7 @@ def secret_in(text: Any) -> str:
     except (ValueError, RecursionError):
         return ""
     secret = given.get("secret") if isinstance(given, dict) else None
-    is_one = isinstance(secret, str) and _SHORTEST <= len(secret) <= _LONGEST
-    return secret if is_one and isinstance(secret, str) else ""
+    return secret if isinstance(secret, str) and _SECRET.fullmatch(secret) else ""
 
 
 def asked_in(params: Any) -> Any:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.recorder.plan import Plan, Size, make_plan
-from regard.vllm.ask import Ask, asked_in, secret_in
+from regard.vllm.ask import NO_SECRET, Ask, asked_in, secret_in
 from regard.vllm.batch import StepBatch
 from regard.vllm.layers import ServedLayer, ServedModel
 from regard.vllm.layouts import numbers_at
@@ -126,10 +126,11 @@ class Observer:
         shelf: FileShelf | MemoryShelf = self.clients
         if secret in self.files:
             shelf = self.files[secret]
-        elif secret:
-            self.clients.expect(new.req_id, secret)
         else:
-            return  # nobody could fetch it
+            self.clients.expect(new.req_id, secret)
+        if not secret:
+            shelf.refuse(new.req_id, secret, NO_SECRET)
+            return
         try:
             ask = Ask.of(asked)
             following = self._followed(new, ask, shelf)

@@ -210,13 +210,14 @@ class MemoryShelf(Shelf):
 
     def fetch(self, request: str, secret: str) -> dict[str, Any]:
         """`state`: unknown, running, refused (with `reason`) or ready (with `file`, bytes). A wrong
-        secret is answered as an unknown request is."""
+        secret is answered as an unknown request is; a request that gave none was refused, which
+        whoever has its id may know."""
         self._expire()
         own = {
             id: one
             for id, one in self._kept.items()
             if request in (client_id(id), _ITEM.sub("", client_id(id)))
-            and hmac.compare_digest(one.secret.encode(), secret.encode())
+            and (not one.secret or hmac.compare_digest(one.secret.encode(), secret.encode()))
         }
         if not own:
             return {"state": "unknown"}

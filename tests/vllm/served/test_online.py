@@ -173,7 +173,9 @@ def test_what_cannot_be_done_is_said(server: str, asked: Any, reason: str) -> No
 def test_no_secret_is_no_recording(server: str) -> None:
     for asked in ({}, "no JSON", {"secret": "short"}, "[" * 5000):
         reply = complete(server, "The cat", asked)
-        assert fetch(server, reply["id"], secret="")[0] == 404
+        status, body = fetch(server, reply["id"], secret="")
+        assert status == 422
+        assert "has no secret" in json.loads(body)["message"]
 
 
 def test_limits_hold_and_the_server_goes_on(server: str) -> None:

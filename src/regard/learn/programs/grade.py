@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from regard.errors import InputError
+from regard.files import real
 from regard.learn.programs.diagnose import Finding
 from regard.learn.programs.mistake import STEPS
 from regard.learn.text import StyledLine, printable, prose
@@ -171,7 +172,7 @@ def grade_code(
         )
     with tempfile.TemporaryDirectory(prefix="regard-grade-") as folder:
         job = {
-            "files": [str(path.resolve()) for path in paths], "entry": entry, "folder": folder,
+            "files": [str(real(path)) for path in paths], "entry": entry, "folder": folder,
             "seconds": seconds, "memory": _MEMORY, "processes": os.cpu_count() or 1,
             "torch": any(map(_mentions_torch, paths)), "path": sys.path,
         }  # fmt: skip

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
+from regard.files import real
 from regard.learn.programs.entry import Target, targets
 from regard.learn.programs.observation import Observation
 from regard.learn.programs.sentences import MEMORY, StoppedError, said
@@ -49,7 +50,7 @@ def _imported(path: Path, source: str) -> types.ModuleType:
     module = types.ModuleType(_MODULE)
     module.__file__ = str(path)
     sys.modules[_MODULE] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.path.insert(0, str(real(path).parent))
     try:
         exec(compile(source, str(path), "exec"), vars(module))
     except SyntaxError as error:
@@ -58,7 +59,7 @@ def _imported(path: Path, source: str) -> types.ModuleType:
         text, _ = said(error, path)
         raise StoppedError(f"importing it fails: {text}") from None
     finally:
-        sys.path.remove(str(path.resolve().parent))
+        sys.path.remove(str(real(path).parent))
     return module
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import DTypeError, FileError, InputError
-from regard.files import check_regular, create_new, is_folder, reason, replace, shown
+from regard.files import check_regular, create_new, is_folder, real, reason, replace, shown
 from regard.recording.format.frames import Catalogue, Source, lock, rank_files
 from regard.recording.format.layout import (
     DTYPES,
@@ -221,7 +221,7 @@ def _create(path: Path, overwrite: bool) -> tuple[Log, Path]:
     name, made = shown(path), path
     try:
         try:
-            descriptor = create_new(Path(os.path.realpath(path)))
+            descriptor = create_new(real(path))
         except FileExistsError:
             if not overwrite:
                 raise
@@ -249,7 +249,7 @@ def _create(path: Path, overwrite: bool) -> tuple[Log, Path]:
 def _beside(path: Path) -> tuple[int, Path]:
     """A new file in the folder of the one that is to be replaced: run.regard.partial, or with a
     number where an earlier run left one."""
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    target = real(path) if path.is_symlink() else path
     for number in count(1):
         name = f"{target.name}.partial{'' if number == 1 else number}"
         with suppress(FileExistsError):
