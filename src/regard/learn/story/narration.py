@@ -1,4 +1,5 @@
-"""A lesson told in order: one row with its arithmetic, then every row, then what to remember."""
+"""A lesson in order: one row with its arithmetic, then every row, where the notes go on, and what
+to remember."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 from regard.learn.lesson import NOTES_SENTENCE, Lesson
 from regard.learn.story.block import block_sections
 from regard.learn.story.document import Document, Lines, Prose, Section, Span
+from regard.learn.story.further import further_sections, next_section
 from regard.learn.story.input import embedding_section, projection_section
 from regard.learn.story.lines import line
 from regard.learn.story.match import scale_section, score_section, softmax_section
@@ -23,7 +25,8 @@ _COMMAND = 'regard learn "The cat sat"'
 def narrate(lesson: Lesson) -> Document:
     """The whole lesson as a document without colour or layout."""
     steps = [replace(step, number=n) for n, step in enumerate(_walk(lesson), start=1)]
-    sections = (*steps, *table_sections(lesson), *_closing(lesson))
+    goes_on = (*further_sections(lesson), *_closing(lesson), next_section(lesson.say))
+    sections = (*steps, *table_sections(lesson), *goes_on)
     title, opening = _title(lesson), _opening(lesson)
     return Document(title, opening, sections, lesson.options.scaled, lesson.say.code)
 
