@@ -25,8 +25,7 @@ _COMMAND = 'regard learn "The cat sat"'
 def narrate(lesson: Lesson) -> Document:
     """The whole lesson as a document without colour or layout."""
     steps = [replace(step, number=n) for n, step in enumerate(_walk(lesson), start=1)]
-    goes_on = (*further_sections(lesson), *_closing(lesson), next_section(lesson.say))
-    sections = (*steps, *table_sections(lesson), *goes_on)
+    sections = (*steps, *table_sections(lesson), *_closing(lesson))
     title, opening = _title(lesson), _opening(lesson)
     return Document(title, opening, sections, lesson.options.scaled, lesson.say.code)
 
@@ -75,10 +74,16 @@ def _opening(lesson: Lesson) -> tuple[str, ...]:
 def _closing(lesson: Lesson) -> list[Section]:
     """The conventions, then the first note's number or where to find it."""
     if lesson.is_notes_example:
-        return [_conventions(lesson), _first_note(lesson)]
+        return _ends(lesson, _first_note(lesson))
     words = tuple(token.lower() for token in lesson.sentence.tokens)
     is_theirs = words == NOTES_SENTENCE
-    return [_conventions(lesson), *([] if is_theirs else [_elsewhere(lesson)])]
+    return _ends(lesson, *([] if is_theirs else [_elsewhere(lesson)]))
+
+
+def _ends(lesson: Lesson, *note: Section) -> list[Section]:
+    """Where the notes go on, the conventions, the first note, and what to type next."""
+    further = further_sections(lesson)
+    return [*further, _conventions(lesson), *note, next_section(lesson.say)]
 
 
 def _conventions(lesson: Lesson) -> Section:
