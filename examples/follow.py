@@ -35,8 +35,7 @@ from torch.nn.functional import cross_entropy
 from typer import Option
 
 import regard
-from regard.embed import TokenEmbedding
-from regard.nn import SelfAttention
+from regard.nn import SelfAttention, TokenEmbedding
 
 LETTERS, DIGITS = "abcdefghijklmnop", "0123456789"
 TOKENS = LETTERS + DIGITS

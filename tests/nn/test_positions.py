@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import regard
 from nn.small import encoder, ids, language_model
-from regard.embed import sinusoidal
 from regard.errors import ShapeError
 from regard.nn import LearnedPositions, SinusoidalPositions, alibi_slopes
+from regard.nn.positions import sinusoidal
 
 
 @given(st.integers(0, 3))

@@ -1,5 +1,6 @@
 """Layers and models whose attention can be queried, recorded and ablated.
 
+embedding       ids → x: token and position, the first line of the chain
 self_attention  one head: q, k, v → `regard.attend`
 multi_head      several heads, and the output projection w_o
 rotary          rotary position embeddings, scaled for long texts (rotary_scaling)
@@ -9,7 +10,7 @@ cache           keys and values of earlier tokens; shared prefixes (prefix), sin
 steps           every step of a layer or block by name, printed as the lesson
 block           attention and a feed-forward layer with norms (norm, feed_forward)
 config          sizes and options of blocks and models, as values
-language_model  a decoder with an output projection (embedding, decoder, padding)
+language_model  a decoder with an output projection (decoder, padding)
 encoder         a bidirectional model
 seq2seq         an encoder and a decoder with cross-attention
 generation      greedy decoding and sampling
@@ -31,6 +32,7 @@ from regard.nn.cache import (
 )
 from regard.nn.config import BlockConfig, EncoderConfig, LanguageModelConfig, Seq2SeqConfig
 from regard.nn.decoder import Decoder
+from regard.nn.embedding import TokenEmbedding
 from regard.nn.encoder import Encoder
 from regard.nn.evicting import EvictingCache
 from regard.nn.feed_forward import MLP, SwiGLU
@@ -86,6 +88,7 @@ __all__ = [
     "StackCache",
     "StaticCache",
     "SwiGLU",
+    "TokenEmbedding",
     "Turn",
     "WindowCache",
     "YarnScaling",

@@ -13,11 +13,30 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard.embed import sinusoidal
-from regard.errors import ShapeError
+from regard.errors import InputError, ShapeError
 from regard.nn.config import StackConfig
 from regard.nn.rotary import Rotary, Turn
 from regard.score import ALiBi
+
+
+def sinusoidal(
+    tokens: int,
+    dim: int,
+    *,
+    start: int = 0,
+    base: float = 10000.0,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """(tokens, dim): sines and cosines whose wavelength grows with the dimension.
+
+    Computed in double precision and rounded once to `dtype`, torch's default where not given.
+    """
+    positions = torch.arange(start, start + tokens, dtype=torch.float64)[:, None]
+    frequencies = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    waves = torch.empty(tokens, dim, dtype=torch.float64)
+    waves[:, 0::2] = torch.sin(positions * frequencies)
+    waves[:, 1::2] = torch.cos(positions * frequencies[: dim // 2])
+    return waves.to(torch.get_default_dtype() if dtype is None else dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -31,6 +50,8 @@ class LearnedPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """(…, tokens, dim); positions (…, tokens) where they do not count from `start`."""
         end = start + x.shape[-2]
+        if start < 0:  # a slice would count from the table's end
+            raise InputError(f"start={start}; learned positions are counted from 0")
         if end > self.weight.shape[0]:
             raise ShapeError(
                 f"{x.shape[-2]} tokens from position {start} on were given; this model has learnt "

@@ -130,6 +130,31 @@ class Lesson:
         speak = language(self.options.language or "en")
         return tuple(speak(f"vectors.{name}") for name in given)
 
+    @property
+    def in_two_heads(self) -> Lesson | None:
+        """Where one head was shown: the same x through two, as `--heads 2` has it."""
+        seed, width = seed_in(self.options.projections), self.embedding.width
+        is_made = seed is not None or self.options.projections == "identity"
+        if len(self.heads) > 1 or width % 2 or not is_made:
+            return None
+        sizes = settle(width, heads=2)
+        made = (
+            identity_projections(sizes, w_o=True)
+            if seed is None
+            else random_projections(sizes, seed, w_o=True)
+        )
+        heads, concat, output = _attended(self.embedding.x, made, self.options)
+        return replace(
+            self, projections=made, heads=heads, concat=concat, output=output, block=None, next=None
+        )
+
+    @property
+    def rest_of_block(self) -> Block | None:
+        """Where the lesson ends with attention: what follows it, as `--block` has it."""
+        if self.block is not None or self.output.shape != self.embedding.x.shape:
+            return None
+        return run_block(self.embedding.x, self.output, seed=self.projections.seed)
+
     def as_dict(self) -> dict[str, Any]:
         """Every intermediate of every head as nested lists; hidden scores are None.
 
@@ -137,6 +162,7 @@ class Lesson:
         """
         say = language("en")
         x, w_o = self.embedding, self.projections.w_o
+        two, rest = self.in_two_heads, self.rest_of_block
         return {
             "tokens": list(self.sentence.tokens),
             "labels": list(self.sentence.labels),
@@ -157,6 +183,11 @@ class Lesson:
             "output": self.output.tolist(),
             "block": None if self.block is None else self.block.as_dict(),
             "next": None if self.next is None else self.next.as_dict(),
+            "further": {
+                "heads": None if two is None else [head.as_dict() for head in two.heads],
+                "output": None if two is None else two.output.tolist(),
+                "block": None if rest is None else rest.as_dict(),
+            },
         }
 
 
@@ -170,19 +201,25 @@ def make_lesson(options: Options) -> Lesson:
     if options.token is None:
         sentence = replace(sentence, focus=_first(embedding.words))
     projections = _projections(options, embedding.width)
-    mask = Causal() if options.causal else None
-    heads = tuple(
-        attend(embedding.x, t.w_q, t.w_k, t.w_v, mask=mask, scaled=options.scaled)
-        for t in projections.heads
-    )
-    concat = np.concatenate([head.context for head in heads], axis=1)
-    output = concat if projections.w_o is None else concat @ projections.w_o
+    heads, concat, output = _attended(embedding.x, projections, options)
     with_block = options.block or options.next
     block = _block(embedding.x, output, projections.seed) if with_block else None
     following = _next(options, sentence, embedding, block)
     return Lesson(
         options, sentence, embedding, projections, heads, concat, output, block, following
     )
+
+
+def _attended(
+    x: Array, projections: Projections, options: Options
+) -> tuple[tuple[Head, ...], Array, Array]:
+    """Every head, their outputs side by side, and these through w_o where there is one."""
+    mask = Causal() if options.causal else None
+    heads = tuple(
+        attend(x, t.w_q, t.w_k, t.w_v, mask=mask, scaled=options.scaled) for t in projections.heads
+    )
+    concat = np.concatenate([head.context for head in heads], axis=1)
+    return heads, concat, concat if projections.w_o is None else concat @ projections.w_o
 
 
 def _next(

@@ -1,4 +1,5 @@
-"""A lesson told in order: one row with its arithmetic, then every row, then what to remember."""
+"""A lesson in order: one row with its arithmetic, then every row, where the notes go on, and what
+to remember."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 from regard.learn.lesson import NOTES_SENTENCE, Lesson
 from regard.learn.story.block import block_sections
 from regard.learn.story.document import Document, Lines, Prose, Section, Span
+from regard.learn.story.further import further_sections, next_section
 from regard.learn.story.input import embedding_section, projection_section
 from regard.learn.story.lines import line
 from regard.learn.story.match import scale_section, score_section, softmax_section
@@ -77,10 +79,16 @@ def _closing(lesson: Lesson) -> list[Section]:
     if lesson.layer is not None:
         return []
     if lesson.is_notes_example:
-        return [_conventions(lesson), _first_note(lesson)]
+        return _ends(lesson, _first_note(lesson))
     words = tuple(token.lower() for token in lesson.sentence.tokens)
     is_theirs = words == NOTES_SENTENCE
-    return [_conventions(lesson), *([] if is_theirs else [_elsewhere(lesson)])]
+    return _ends(lesson, *([] if is_theirs else [_elsewhere(lesson)]))
+
+
+def _ends(lesson: Lesson, *note: Section) -> list[Section]:
+    """Where the notes go on, the conventions, the first note, and what to type next."""
+    further = further_sections(lesson)
+    return [*further, _conventions(lesson), *note, next_section(lesson.say)]
 
 
 def _conventions(lesson: Lesson) -> Section:
