@@ -56,25 +56,10 @@ __version__ = "0.1.0"
 
 # What a person types. All else is reached by its name too, and documented in its module's page.
 __all__ = [
-    "Attention",
-    "Causal",
-    "Documents",
-    "Monitor",
-    "Padding",
-    "Rule",
-    "Window",
-    "attend",
-    "errors",
-    "knock_out",
-    "kv",
-    "models",
-    "nn",
-    "open",
-    "parallel",
-    "record",
-    "replay",
-    "statistics",
-]
+    "attend", "replay", "record", "open", "knock_out", "Monitor", "Attention",
+    "Causal", "Window", "Padding", "Documents", "Rule",
+    "nn", "statistics", "kv", "parallel", "models", "errors",
+]  # fmt: skip
 
 # Where each name lives. A home that needs torch says so when torch is missing.
 _HOMES = {
@@ -127,47 +112,22 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_HOME_OF, *parts, "__version__"} - {"__main__"})
 
 
-def _in_a_notebook(value: object) -> str:
-    from regard.notebook import html_of
+def _late(home: str, name: str) -> Any:
+    """A function or class of a part, imported when it is first called."""
 
-    return html_of(value)
+    def answer(*given: Any, **options: Any) -> Any:
+        return getattr(import_module(f"regard.{home}"), name)(*given, **options)
 
-
-def _as_a_view(value: Any, *given: Any, **options: Any) -> Any:
-    from regard.viewer.live import View
-
-    return View(value, *given, **options)
-
-
-def _as_a_table(value: Any, *given: Any, **options: Any) -> Any:
-    from regard.views.table import make_table
-
-    return make_table(value, *given, **options)
-
-
-def _drawn(name: str) -> Any:
-    """One of a recording's pictures, loaded when it is drawn."""
-
-    def draw(*given: Any, **options: Any) -> Any:
-        return getattr(import_module("regard.plot.recorded"), name)(*given, **options)
-
-    return draw
+    return answer
 
 
 _announce()
 _answered_by(
-    html=_in_a_notebook,
-    table=_as_a_table,
-    view=_as_a_view,
+    html=_late("notebook", "html_of"),
+    table=_late("views.table", "make_table"),
+    view=_late("viewer.live", "View"),
     **{
-        name: _drawn(name)
-        for name in (
-            "plot_head",
-            "plot_row",
-            "plot_grid",
-            "plot_entropy",
-            "plot_picture",
-            "plot_heads_over_picture",
-        )
+        f"plot_{name}": _late("plot.recorded", f"plot_{name}")
+        for name in ("head", "row", "grid", "entropy", "picture", "heads_over_picture")
     },
 )
