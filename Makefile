@@ -26,7 +26,7 @@ demo: page  ## a real model reads an essay; what its heads did is left in demo.r
 	@echo 'Next:'
 	@echo '  $(BIN)/regard view demo.regard    all 270 heads in the browser, zoomed to the exact number'
 	@echo '  $(BIN)/regard show demo.regard    all heads in the terminal'
-	@echo '  make play                         type a prompt, switch heads off, watch the answer change'
+	@echo '  make play                            type a prompt, switch heads off, watch the answer change'
 	@echo 'Or open demo.html (12 heads, one file) and lesson.html (how attention works).'
 
 play: page  ## a page with a model behind it: type, point, switch heads off

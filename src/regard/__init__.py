@@ -112,22 +112,32 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_HOME_OF, *parts, "__version__"} - {"__main__"})
 
 
-def _late(home: str, name: str) -> Any:
-    """A function or class of a part, imported when it is first called."""
+def _by(module: str, name: str) -> Any:
+    """A function that is loaded when it is called."""
 
     def answer(*given: Any, **options: Any) -> Any:
-        return getattr(import_module(f"regard.{home}"), name)(*given, **options)
+        return getattr(import_module(module), name)(*given, **options)
 
     return answer
 
 
 _announce()
 _answered_by(
-    html=_late("notebook", "html_of"),
-    table=_late("views.table", "make_table"),
-    view=_late("viewer.live", "View"),
+    html=_by("regard.notebook", "html_of"),
+    table=_by("regard.views.table", "make_table"),
+    view=_by("regard.viewer.live", "View"),
+    attention_text=_by("regard.printed", "attention_text"),
+    steps_text=_by("regard.printed", "steps_text"),
+    steps_html=_by("regard.printed", "steps_html"),
     **{
-        f"plot_{name}": _late("plot.recorded", f"plot_{name}")
-        for name in ("head", "row", "grid", "entropy", "picture", "heads_over_picture")
+        name: _by("regard.plot.recorded", name)
+        for name in (
+            "plot_head",
+            "plot_row",
+            "plot_grid",
+            "plot_entropy",
+            "plot_picture",
+            "plot_heads_over_picture",
+        )
     },
 )

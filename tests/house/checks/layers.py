@@ -35,7 +35,7 @@ RINGS = (
     ),
     (
         ("colour", "learn", "views", "draw", "plot", "viewer", "export"),
-        ("notebook", "play"),
+        ("notebook", "printed", "play"),
     ),
     ((), ("__init__", "__main__", "cli", "bench", "testing")),
 )  # fmt: skip
