@@ -23,14 +23,14 @@ demo: page  ## a real model reads an essay; what its heads did is left in demo.r
 	@$(BIN)/regard report demo.regard -o demo.html --overwrite > /dev/null
 	@$(BIN)/regard learn "The cat sat" --save lesson.html --overwrite > /dev/null
 	@echo 'That was one row of one head: "hundred" looks at the words that followed it before.'
-	@echo 'Next, with the commands in $(BIN):'
-	@echo '  regard view demo.regard    all 270 heads in the browser, zoomed to the exact number'
-	@echo '  regard show demo.regard    all heads in the terminal'
-	@echo '  regard play                type a prompt, switch heads off, watch the answer change'
+	@echo 'Next:'
+	@echo '  $(BIN)/regard view demo.regard    all 270 heads in the browser, zoomed to the exact number'
+	@echo '  $(BIN)/regard show demo.regard    all heads in the terminal'
+	@echo '  make play                            type a prompt, switch heads off, watch the answer change'
 	@echo 'Or open demo.html (12 heads, one file) and lesson.html (how attention works).'
 
 play: page  ## a page with a model behind it: type, point, switch heads off
-	@$(BIN)/regard play
+	@$(BIN)/regard play --text "The capital of France is"
 
 lesson: page  ## the lesson as one file that needs no installation to open
 	@$(BIN)/regard learn "The cat sat" --save lesson.html --overwrite

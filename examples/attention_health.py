@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from regard import Attention
 from regard.nn import MultiHeadAttention
-from regard.summary import Visible
+from regard.statistics import Visible
 
 __all__ = [
     "Losses",

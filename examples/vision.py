@@ -6,7 +6,7 @@ every head is asked how much of its weight lies on the digits: of the class toke
 and in the captioner of the rows that write a digit's name.
 
 Both models, canvases and recordings are left in a folder. The digits are scikit-learn's
-(pip install 'regard[examples,torch,huggingface,vision]').
+(pip install '.[examples,torch,huggingface,vision]').
 
     python examples/vision.py                 five to ten minutes on two cores
     regard view digits/captioner.regard

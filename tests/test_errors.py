@@ -6,6 +6,8 @@ import ast
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,18 @@ def test_a_missing_extra_says_how_to_install_it():
         "regard.attend needs the package 'torch', which is not installed; "
         "install it with: pip install 'regard[torch]'"
     )
+
+
+def test_what_a_missing_extra_says_needs_no_index_for_regard_itself():
+    """pip keeps the regard that is installed, from a clone or from an index, and takes the extra's
+    packages alone; here they are installed as well, so that nothing at all is asked of an index."""
+    (named,) = re.findall(
+        "pip install '(.*)'", str(errors.MissingExtraError("x", "torch", "torch"))
+    )
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", named]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Would install" not in done.stdout
 
 
 def test_the_warning_is_a_warning():

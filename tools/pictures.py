@@ -74,6 +74,13 @@ SHOTS = (
         (1280, 1180),
         ready="[data-part=card] .play-card-note:has-text('→')",
     ),
+    Shot(
+        "paris",
+        "play",
+        "p=The+capital+of+France+is&off=L0H4&at=L0H4&pin=4",
+        (1280, 810),
+        ready="[data-part=card] .play-card-note:has-text('→')",
+    ),
     Shot("row-phone", "recording", "view=row&head=L17H3&row=671", PHONE),
 )
 

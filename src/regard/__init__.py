@@ -13,103 +13,53 @@ from regard.arrival import announce as _announce
 from regard.display import answered_by as _answered_by
 
 if TYPE_CHECKING:
-    from regard import (
-        axes,
-        errors,
-        huggingface,
-        intervene,
-        kv,
-        models,
-        monitor,
-        nn,
-        parallel,
-        plot,
-        recording,
-        study,
-        vllm,
-    )
-    from regard.divergences import divergence
-    from regard.engine.api import (
-        attend,
-        attend_partial,
-        lightning_indexer,
-        replay,
-        scaled_dot_product_attention,
-    )
+    from regard import axes as axes
+    from regard import errors, kv, models, nn, parallel, statistics
+    from regard import huggingface as huggingface
+    from regard import intervene as intervene
+    from regard import monitor as monitor
+    from regard import plot as plot
+    from regard import recording as recording
+    from regard import study as study
+    from regard import vllm as vllm
+    from regard.divergences import divergence as divergence
+    from regard.engine.api import attend, replay
+    from regard.engine.api import attend_partial as attend_partial
+    from regard.engine.api import lightning_indexer as lightning_indexer
+    from regard.engine.api import scaled_dot_product_attention as scaled_dot_product_attention
     from regard.engine.attention import Attention
     from regard.intervene import knock_out
-    from regard.mask import Causal, Documents, Mask, Padding, Prefix, Rule, Window
+    from regard.mask import Causal, Documents, Padding, Rule, Window
+    from regard.mask import Mask as Mask
+    from regard.mask import Prefix as Prefix
     from regard.monitor import Monitor
     from regard.recorder import record
     from regard.recording import open
-    from regard.score import ALiBi, RelativeBias
-    from regard.state import Partial, merge
-    from regard.summary import (
-        Concentration,
-        Distance,
-        Entropy,
-        Matching,
-        MaxLogit,
-        MaxScore,
-        Offsets,
-        Peak,
-        Pooled,
-        Received,
-        Top,
-        Weighted,
-    )
+    from regard.score import ALiBi as ALiBi
+    from regard.score import RelativeBias as RelativeBias
+    from regard.state import Partial as Partial
+    from regard.state import merge as merge
+    from regard.statistics import Concentration as Concentration
+    from regard.statistics import Distance as Distance
+    from regard.statistics import Entropy as Entropy
+    from regard.statistics import Matching as Matching
+    from regard.statistics import MaxLogit as MaxLogit
+    from regard.statistics import MaxScore as MaxScore
+    from regard.statistics import Offsets as Offsets
+    from regard.statistics import Peak as Peak
+    from regard.statistics import Pooled as Pooled
+    from regard.statistics import Received as Received
+    from regard.statistics import Top as Top
+    from regard.statistics import Weighted as Weighted
 
 __version__ = "0.1.0"
 
+# What a person types. All else is reached by its name too, and documented in its module's page.
 __all__ = [
-    "ALiBi",
-    "Attention",
-    "Causal",
-    "Concentration",
-    "Distance",
-    "Documents",
-    "Entropy",
-    "Mask",
-    "Matching",
-    "MaxLogit",
-    "MaxScore",
-    "Monitor",
-    "Offsets",
-    "Padding",
-    "Partial",
-    "Peak",
-    "Pooled",
-    "Prefix",
-    "Received",
-    "RelativeBias",
-    "Rule",
-    "Top",
-    "Weighted",
-    "Window",
-    "attend",
-    "attend_partial",
-    "axes",
-    "divergence",
-    "errors",
-    "huggingface",
-    "intervene",
-    "knock_out",
-    "kv",
-    "lightning_indexer",
-    "merge",
-    "models",
-    "monitor",
-    "nn",
-    "open",
-    "parallel",
-    "plot",
-    "record",
-    "recording",
-    "replay",
-    "scaled_dot_product_attention",
-    "study",
-    "vllm",
-]
+    "attend", "replay", "record", "open", "knock_out", "Monitor", "Attention",
+    "Causal", "Window", "Padding", "Documents", "Rule",
+    "nn", "statistics", "kv", "parallel", "models", "errors",
+]  # fmt: skip
 
 # Where each name lives. A home that needs torch says so when torch is missing.
 _HOMES = {
@@ -125,37 +75,41 @@ _HOMES = {
     ),
     "regard.state": ("Partial", "merge"),
     "regard.engine.attention": ("Attention",),
-    "regard.summary": (
+    "regard.statistics": (
         "Concentration", "Distance", "Entropy", "Matching", "MaxLogit", "MaxScore", "Offsets",
         "Peak", "Pooled", "Received", "Top", "Weighted",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SUBMODULES = (
-    "axes", "errors", "huggingface", "intervene", "kv", "models", "monitor", "nn", "parallel",
-    "plot", "recording", "study", "vllm",
-)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF and name not in _SUBMODULES:
-        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    """A public name from its home, or a part of the package by its attribute."""
+    part, home = f"regard.{name}", _HOME_OF.get(name)
+    unknown = AttributeError(f"module 'regard' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise unknown
     try:
-        if name in _SUBMODULES:
-            return import_module(f"regard.{name}")
-        value = getattr(import_module(_HOME_OF[name]), name)
+        module = import_module(home or part)
     except ModuleNotFoundError as error:
+        if part.startswith(str(error.name)):
+            raise unknown from None
         if error.name != "torch":
             raise
         from regard.errors import MissingExtraError
 
-        raise MissingExtraError(f"regard.{name}", "torch", "torch") from None
-    globals()[name] = value
+        raise MissingExtraError(part, "torch", "torch") from None
+    if home is None:
+        return module
+    value = globals()[name] = getattr(module, name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    from pkgutil import iter_modules
+
+    parts = (module.name for module in iter_modules(__path__))
+    return sorted({*__all__, *_HOME_OF, *parts, "__version__"} - {"__main__"})
 
 
 def _by(module: str, name: str) -> Any:

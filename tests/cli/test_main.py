@@ -60,7 +60,24 @@ def test_without_a_verb_it_says_what_to_try_and_it_is_a_mistake(shell):
     assert (status, out) == (2, "")
     for command, what in START:
         assert command in err and what in err
+    assert [command.split()[1] for command, _ in START] == [
+        "play", "learn", "record", "view", "doctor",
+    ]  # fmt: skip
+    assert all(verb.__name__ in err for verb in _VERBS)
     assert max(map(len, err.splitlines())) <= 80
+
+
+def test_off_the_path_it_says_what_can_be_typed_there(tmp_path):
+    program = tmp_path / "bin" / "regard"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom regard.cli import main\nmain()\n")
+    program.chmod(0o755)
+    for path, shown in (("/usr/bin", "bin/regard play"), (str(program.parent), "regard play")):
+        done = subprocess.run(
+            ["bin/regard"], capture_output=True, text=True, cwd=tmp_path,
+            env=os.environ | {"PATH": path},
+        )  # fmt: skip
+        assert done.returncode == 2 and f"  {shown}\n" in done.stderr
 
 
 def test_every_help_ends_in_examples(shell):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from house.checks import exports
+import pytest
+
+from house.checks import child, exports
 
 LAZY = """
 from typing import TYPE_CHECKING
@@ -12,6 +14,8 @@ __all__ = ["__version__", "attend", "gone"]
 __version__ = "1"
 HOMES = {}
 _HOMES = {"attend": "fake.engine", "secret": "fake.engine"}
+def __dir__():
+    return ["nowhere"]
 def __getattr__(name):
     import importlib
     if name in ("attend", "secret", "hidden"):
@@ -65,6 +69,28 @@ def test_lazy_names_are_tried(plant):
     wrong = exports.unresolved(root / "fake")
     assert "fake.gone does not resolve: no gone" in wrong
     assert "dir(fake) leaves out attend" in wrong
-    assert "fake.secret is reachable but not in __all__" in wrong
-    assert "fake.hidden is reachable but not in __all__" in wrong
+    assert "dir(fake) leaves out secret, which is reachable" in wrong
+    assert "dir(fake) leaves out hidden, which is reachable" in wrong
+    assert "fake.nowhere is in dir() and does not resolve: no nowhere" in wrong
     assert exports.unlisted(root / "fake") == ["fake: HOMES is public but not in __all__"]
+
+
+PARTS = """
+import importlib, pkgutil
+package = importlib.import_module(given['package'])
+names = [part.name for part in pkgutil.iter_modules(package.__path__) if part.name[0] != "_"]
+answer = [name for name in names if not hasattr(package, name)]
+"""
+
+
+def test_what_a_person_types_is_little_and_all_else_is_reached_by_its_name(package):
+    import regard
+
+    assert len(regard.__all__) <= 20
+    assert child.ask(PARTS, {"package": package.name}, package.parent) == []
+    assert set(regard.__all__) < set(dir(regard))
+    for name in ("ALiBi", "Entropy", "Prefix", "attend_partial", "axes", "divergence", "merge"):
+        assert name in dir(regard) and name not in regard.__all__
+    for name in ("absent", "__wrapped__", "__main__", "a.b", "errors.absent", ""):
+        with pytest.raises(AttributeError, match="module 'regard' has no attribute"):
+            getattr(regard, name)

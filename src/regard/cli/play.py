@@ -18,6 +18,7 @@ def play(
         help="A name from `regard models`, a folder, or any model transformers loads.",
         autocompletion=known_names,
     ),
+    text: str = typer.Option("", "--text", help="The prompt that the page opens with."),
     script: Path | None = typer.Option(
         None,
         "--script",
@@ -55,4 +56,4 @@ def play(
 
     from regard.play.serve import play as serve_play
 
-    serve_play(session, port, open_page, say, script=scenario)
+    serve_play(session, port, open_page, say, text=text, script=scenario)

@@ -75,7 +75,7 @@ class Machine:
         if self.torch.version and not self.torch.new_enough:
             found.append(
                 f"torch {self.torch.version} is too old; regard needs "
-                f"{'.'.join(map(str, OLDEST_TORCH))} or newer: pip install -U 'regard[torch]'"
+                f"{'.'.join(map(str, OLDEST_TORCH))} or newer: pip install -U torch"
             )
         elif self.torch.version and self.torch.problem:
             found.append(f"torch {self.torch.version} cannot be imported: {self.torch.problem}")

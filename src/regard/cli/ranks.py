@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import typer
 
-from regard.cli.terminal import show_lines, status, write, write_json
+from regard.cli.terminal import again, show_lines, status, write, write_json
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -199,6 +199,5 @@ def _finish(folder: Path, world: int, as_json: bool) -> None:
             return
         show_lines(lambda paper: overview_lines(found, 0, None, paper))
         head = first_head(found)
-    write(
-        f"written: {folder}, {world} files, {human(size)}; look closer: regard show {folder} {head}"
-    )
+    closer = f"{again('regard show')} {folder} {head}"
+    write(f"written: {folder}, {world} files, {human(size)}; look closer: {closer}")

@@ -17,7 +17,7 @@ from regard.cli.documents import Many, duration, record_documents
 from regard.cli.models import known_names
 from regard.cli.ranks import Ranks, record_over_ranks
 from regard.cli.seen import effects, films_of, parse_boxes, pictures_of
-from regard.cli.terminal import show_lines, status, write, write_json
+from regard.cli.terminal import again, show_lines, status, write, write_json
 from regard.errors import FileError, InputError, TooLargeError
 from regard.files import check_regular, open_file, reason, shown
 
@@ -480,4 +480,4 @@ def _finish(
     show_lines(lambda paper: overview_lines(found, 0, None, paper))
     if agreement is not None:
         write(agreement.line())
-    write(f"written: {output}; look closer: regard show {output} {first_head(found)}")
+    write(f"written: {output}; look closer: {again('regard show')} {output} {first_head(found)}")

@@ -14,6 +14,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ class _Output(io.FileIO):
             if not is_closed and not self.drops:
                 raise OSError(error.errno, error.strerror, "standard output") from None
             return memoryview(data).nbytes
+
+
+def again(command: str) -> str:
+    """A command of ours as it can be typed here: by the path of this program off PATH."""
+    called = sys.argv[0]
+    if Path(called).name != "regard" or which("regard"):
+        return command
+    return command.replace("regard", called, 1)
 
 
 def guard_streams() -> None:

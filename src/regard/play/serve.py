@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+from urllib.parse import quote_plus
 
-from regard.errors import UnavailableError
+from regard.errors import InputError, UnavailableError
 from regard.models import load
 from regard.play.session import Session
 from regard.viewer.guard import Guard
@@ -28,11 +29,14 @@ def play(
     open_browser: bool = False,
     say: Callable[[str], None] = print,
     *,
+    text: str = "",
     script: Sequence[Any] = (),
 ) -> None:
-    """Serve a model's page to a browser on this machine; port 0 picks a free one, and
-    without one it is the same as last time where that is free, so that a page that is still open
-    finds a server that was started again."""
+    """Serve a model's page to a browser on this machine, opened at a prompt where `text` gives
+    one; port 0 picks a free one, and without one it is the same as last time where that is free,
+    so that a page that is still open finds a server that was started again."""
+    if text and session.kind == "sound":
+        raise InputError(f"{session.name} reads sound; choose a file on the page, without --text")
 
     def build(token: str, own: int, pool: Pool) -> Guard:
         from regard.play.app import build_play
@@ -42,7 +46,7 @@ def play(
 
     own = port if port is not None else PORT if _is_free(PORT) else 0
     try:
-        run_app(build, own, open_browser, say)
+        run_app(build, own, open_browser, say, fragment=f"&p={quote_plus(text)}" if text else "")
     finally:
         session.close()
 

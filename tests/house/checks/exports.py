@@ -25,13 +25,17 @@ for name in listed:
         answer.append(f"dir({given['package']}) leaves out {name}")
 serve = getattr(package, '__getattr__', None)
 for name in given['candidates'] if serve else ():
-    if name in listed:
-        continue
     try:
         serve(name)
     except (AttributeError, ImportError):
         continue
-    answer.append(f"{given['package']}.{name} is reachable but not in __all__")
+    if name not in dir(package):
+        answer.append(f"dir({given['package']}) leaves out {name}, which is reachable")
+for name in dir(package):
+    try:
+        getattr(package, name)
+    except Exception as error:
+        answer.append(f"{given['package']}.{name} is in dir() and does not resolve: {error}")
 """
 
 
@@ -41,7 +45,7 @@ def unlisted(package: Path) -> list[str]:
 
 
 def unresolved(package: Path) -> list[str]:
-    """Listed names that do not resolve, and lazily reachable ones that are not listed."""
+    """Names of `__all__` and dir() that do not resolve, and what dir() leaves out."""
     (module,) = (m for m in modules(package) if m.name == package.name)
     given = {"package": package.name, "candidates": sorted(_mentioned(module.tree))}
     return ask(LAZY, given, package.parent)

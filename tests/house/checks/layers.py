@@ -1,21 +1,16 @@
-"""Who may import whom. The picture below is the rule: imports go downwards, or sideways.
+"""Who may import whom: five rings, and imports go inwards. LAYOUT.md begins with them.
 
-         making (needs torch)                        reading (numpy only)
-         ────────────────────                        ────────────────────
-    cli  play  bench  testing  notebook  __init__  …   the top: may import everything
-    vllm ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ┐             draw   plot   viewer   export
-    recorder   intervene   monitor ─ ─ ┤
-    huggingface   hear                 │
-    tokens   embed   models   nn       │             views
-    parallel                           │             study
-    engine                             └ ─ ─ ─ ─ ─ ▸ learn   recording
-    state                                            colour
-    errors files display tidy arrays axes declare shapes mask attention score running summary
-    divergences kv
+    1  what attention is         the definition, masks, score rules, statistics, state
+    2  the same, fast, anywhere  the engine, over many ranks, as layers with weights
+    3  models                    what runs inside one: captured, recorded, studied, switched off
+    4  showing and serving       the lesson, the page, terminal, pictures, tables, play
+    5  the door                  `regard` and its commands, and what uses them as anybody does
 
-The two columns meet in the bottom row and in the file that recorder, monitor and vllm write.
-Names in one row may import one another as long as no circle comes of it, but for those that draw:
-what two of them need is a view.
+A unit imports its own ring and those inside it, as long as no circle comes of it. A layer calls
+the engine and reads weights from files, so `nn` and `models` are the second ring's outside.
+
+The first row of a ring runs on numpy alone, and imports only what does. Those that draw do not
+import one another: what two of them need is a view.
 """
 
 from __future__ import annotations
@@ -24,30 +19,28 @@ from pathlib import Path
 
 from house.checks.source import Import, Module, modules, resolve
 
-# Each column from the bottom upwards.
-COMMON = (
-    "errors", "files", "display", "tidy", "arrays", "axes", "declare", "shapes", "mask",
-    "attention", "score", "running", "summary", "divergences", "kv",
+# From the inside outwards: the units that run on numpy alone, and those that need torch.
+RINGS = (
+    (
+        (
+            "errors", "files", "display", "tidy", "arrays", "axes", "declare", "shapes", "mask",
+            "attention", "score", "running", "summary", "statistics", "divergences", "kv",
+        ),
+        ("state", "tokens"),
+    ),
+    ((), ("engine", "parallel", "models", "nn", "embed")),
+    (
+        ("recording", "study"),
+        ("arrival", "huggingface", "hear", "recorder", "intervene", "monitor", "vllm"),
+    ),
+    (
+        ("colour", "learn", "views", "draw", "plot", "viewer", "export"),
+        ("notebook", "printed", "play"),
+    ),
+    ((), ("__init__", "__main__", "cli", "bench", "testing")),
 )  # fmt: skip
-MAKING = (
-    ("state",),
-    ("engine",),
-    ("parallel",),
-    ("tokens", "embed", "models", "nn"),
-    ("huggingface", "hear"),
-    ("recorder", "intervene", "monitor"),
-    ("vllm",),
-)
-READING = (
-    ("colour",),
-    ("learn", "recording"),
-    ("study",),
-    ("views",),
-    ("draw", "plot", "viewer", "export"),
-)
-FRONTS = READING[-1]
-TOP = ("arrival", "notebook", "printed", "cli", "play", "bench", "testing", "__init__", "__main__")
-BRIDGES = {"recorder": {"recording"}, "monitor": {"recording"}, "vllm": {"recording"}}
+NUMPY = frozenset(unit for numpy, _ in RINGS for unit in numpy)
+FRONTS = {"draw", "plot", "viewer", "export"}
 
 # Inside the engine: implementations know neither each other nor the api, and only `plan` knows
 # them, from inside functions. The shipped oracles are built on the definition, so they may.
@@ -57,31 +50,30 @@ ORACLES = "testing"
 
 
 def may_import() -> dict[str, set[str]]:
-    """The picture as sets: unit → units it may import."""
-    allowed = {unit: set(COMMON) for unit in COMMON}
-    for column in (MAKING, READING):
-        below = set(COMMON)
-        for row in column:
-            below |= set(row)
-            for unit in row:
-                own = below - ({*FRONTS} - {unit} if unit in FRONTS else set())
-                allowed[unit] = own | BRIDGES.get(unit, set())
-    everything = {*allowed, *TOP}
-    return allowed | dict.fromkeys(TOP, everything)
+    """The rings as sets: unit → units it may import."""
+    allowed: dict[str, set[str]] = {}
+    inside: set[str] = set()
+    for numpy, torch in RINGS:
+        inside |= {*numpy, *torch}
+        for unit in (*numpy, *torch):
+            allowed[unit] = inside & NUMPY if unit in NUMPY else set(inside)
+    for unit in FRONTS:
+        allowed[unit] -= FRONTS - {unit}
+    return allowed
 
 
 def misplaced(package: Path) -> list[str]:
-    """Units that the picture does not show."""
+    """Units of no ring."""
     units = {module.unit: module for module in reversed(modules(package))}
     return [
-        f"{_where(module)}: '{unit}' is in no layer; place it in the picture of layers.py"
+        f"{_where(module)}: '{unit}' is in no ring; place it in one of layers.py"
         for unit, module in sorted(units.items())
         if unit not in may_import()
     ]
 
 
-def upward_imports(package: Path) -> list[str]:
-    """Imports that go upwards or from one column into the other, lazy ones included."""
+def outward_imports(package: Path) -> list[str]:
+    """Imports that go outwards, or to torch from what runs without it; lazy ones included."""
     allowed, wrong = may_import(), []
     for module, found, target in _inner_imports(package):
         unit = _unit_of(target)
@@ -118,7 +110,7 @@ def cycles(package: Path) -> list[str]:
         if not found.in_function and module.name != target:
             by_module.setdefault(module.name, set()).add(target)
         units = module.unit, _unit_of(target)
-        if units[0] != units[1] and not set(units) & set(TOP):
+        if units[0] != units[1]:
             by_unit.setdefault(units[0], set()).add(units[1])
     return [f"import cycle: {' → '.join(c)}" for g in (by_module, by_unit) for c in _circles(g)]
 

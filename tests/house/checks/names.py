@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from house.checks.child import ask
-from house.checks.layers import COMMON, MAKING
+from house.checks.layers import RINGS
 from house.checks.source import modules
 
 # Once a submodule is imported, the attribute of that name is the submodule. So a public name may
@@ -18,7 +18,7 @@ import importlib, types
 package = importlib.import_module(given['package'])
 answer = []
 for name in given['submodules']:
-    if name not in getattr(package, '__all__', ()):
+    if name not in {*dir(package), *getattr(package, '__all__', ())}:
         continue
     value = getattr(package, name, None)
     full = f"{given['package']}.{name}"
@@ -50,8 +50,9 @@ def shadows(package: Path, others: tuple[Path, ...] = ()) -> list[str]:
 
 
 def twice(package: Path) -> list[str]:
-    """Names of several classes on the making side; a leading underscore makes no other name."""
-    units = {*COMMON, *(unit for row in MAKING for unit in row)}
+    """Names of several classes that make attention; a leading underscore makes no other name."""
+    core, engine, (_, models), *_ = RINGS
+    units = {*core[0], *core[1], *engine[1], *models}
     homes: dict[str, list[str]] = {}
     for module in modules(package):
         for node in ast.walk(module.tree) if module.unit in units else ():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from house.checks.child import ask
-from house.checks.layers import COMMON, READING
+from house.checks.layers import NUMPY
 from house.checks.source import modules
 
-WITHOUT_TORCH = (*COMMON, *(unit for row in READING for unit in row), "cli")
+WITHOUT_TORCH = (*sorted(NUMPY), "cli")
 
 BLOCKED = """
 import importlib, sys

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import regard
 from real_models import smollm2
 from regard.models.convert.smollm2 import split_digits
 
@@ -24,6 +25,18 @@ def test_the_capital_of_france():
     with torch.inference_mode():
         following = loaded.model(**words).logits[0, -1].argmax()
     assert loaded.tokenizer.decode(following) == " Paris"
+
+
+def test_the_moment_that_the_readme_shows():
+    loaded = smollm2()
+    words = loaded.tokenizer("The capital of France is", return_tensors="pt")
+    (paris,) = loaded.tokenizer(" Paris").input_ids
+
+    def probability(*heads):
+        with torch.inference_mode(), regard.knock_out(loaded.model, heads=heads):
+            return round(float(loaded.model(**words).logits[0, -1].softmax(-1)[paris]), 2)
+
+    assert [probability(), probability("L0H4"), probability("L23H4")] == [0.77, 0.21, 0.14]
 
 
 def test_an_answer_ends_where_its_turn_does():
