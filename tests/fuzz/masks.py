@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 import warm
+from each.conftest import call_of
 from engine.backends.gpu.answers import (
     ANSWERS,
     OF_PLACES,
@@ -31,8 +32,18 @@ from engine.backends.gpu.answers import (
     expect_top,
     serves,
 )
-from each.conftest import call_of
-from regard.mask import Causal, Documents, Intervals, Mask, Packed, Padding, Prefix, Rule, Table, Window
+from regard.mask import (
+    Causal,
+    Documents,
+    Intervals,
+    Mask,
+    Packed,
+    Padding,
+    Prefix,
+    Rule,
+    Table,
+    Window,
+)
 from regard.score import ALiBi, RelativeBias
 from regard.testing import Inputs, Yardstick
 
@@ -147,7 +158,9 @@ def _problem(dice: random.Random) -> Inputs:
     options = _options(sizes, dtype)
     mask = _mask(sizes, 2) if dice.random() < 0.9 else None
     if mask is not None:
-        options["mask"] = mask.map(lambda array: placed(torch.as_tensor(array, device=DEVICE), dice))
+        options["mask"] = mask.map(
+            lambda array: placed(torch.as_tensor(array, device=DEVICE), dice)
+        )
     return Inputs(*tensors, options)
 
 

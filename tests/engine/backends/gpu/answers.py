@@ -7,7 +7,7 @@ drawn once a problem, by `Draw`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,9 +54,12 @@ def draw(shape: AttentionShape, exact: torch.dtype, device: str, seed: int) -> D
         return torch.randn(*size, generator=dice, dtype=torch.float64).to(device, exact)
 
     lead, (queries, keys) = (*shape.batch, shape.query_heads), (shape.queries, shape.keys)
-    by = numbers(queries)
+    x, y, wide, by = (
+        numbers(*size)
+        for size in ((*lead, keys, 3), (*lead, queries, 3), (queries, 70), (queries,))
+    )
     marks = [torch.randint(3, (n,), generator=dice).to(device) for n in (queries, keys)]
-    return Draw(numbers(*lead, keys, 3), numbers(*lead, queries, 3), numbers(queries, 70), by, *marks)
+    return Draw(x, y, wide, by, *marks)
 
 
 class Answer(NamedTuple):
@@ -153,9 +156,7 @@ def expect_right(
     with poisoned_memory():
         a = attend(inputs, implementation)
         found = {
-            name: ANSWERS[name].ask(a, given)
-            for name in names
-            if not (empty and name in OF_PLACES)
+            name: ANSWERS[name].ask(a, given) for name in names if not (empty and name in OF_PLACES)
         }
     for name, numbers in found.items():
         define = ANSWERS[name].define

@@ -241,7 +241,9 @@ def _sides(spans: tuple[KeySpan, ...], call: Call) -> list[Tensor]:
     ]
     many = any(side.ndim > 1 for side in sides)
     full = (*(shape.batch if many else ()), shape.queries)
-    return [side.expand(full).reshape(prod(full[:-1]), shape.queries).contiguous() for side in sides]
+    return [
+        side.expand(full).reshape(prod(full[:-1]), shape.queries).contiguous() for side in sides
+    ]
 
 
 def _rows(tensor: Tensor | None, call: Call) -> Tensor | None:
