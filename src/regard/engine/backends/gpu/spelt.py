@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.declare import Declared
 from regard.engine.torch_state import capturing, unwatched
 from regard.mask import Extent, Mask
 
@@ -128,7 +129,7 @@ _CONSTANTS = (
 )  # fmt: skip
 
 
-def _functions(mask: Mask) -> Iterator[Callable[..., Any]]:
+def _functions(mask: Declared) -> Iterator[Callable[..., Any]]:
     for name, kind, *_ in mask._plan:
         if kind == "constant" and callable(given := getattr(mask, name)):
             yield given
