@@ -88,8 +88,10 @@ def _serve() -> None:
         __import__(name)
     if "TRITON_INTERPRET" in os.environ:
         from engine.backends.gpu.hasten import hasten
+        from engine.backends.gpu.products import fix_products
 
         hasten()
+        fix_products()
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         told = json.loads(line)

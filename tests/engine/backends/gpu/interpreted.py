@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 import few_queries
 from disorder import disordered
 from hasten import hasten
+from products import fix_products
 
 import regard
 from each import (
@@ -403,6 +404,7 @@ CHECKS: dict[str, tuple[Callable[[Case], None], tuple[str, ...]]] = {
 def main(name: str, share: str) -> int:
     """How many cases are wrong."""
     hasten()
+    fix_products()
     run, only = CHECKS[name]
     part, parts = map(int, share.split("/"))
     wrong = 0

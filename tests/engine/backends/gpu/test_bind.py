@@ -155,6 +155,24 @@ def whole_tensors(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     return call.query, call.key, call.value
 
 
+LENGTHS = torch.tensor([2, 7, 4])
+TWO_INTERVALS: list[Mask] = [
+    regard.Window(1) | regard.Prefix(LENGTHS), regard.Prefix(LENGTHS) | regard.Window(1),
+    regard.Window(1) | regard.Padding(LENGTHS), ~regard.Padding(LENGTHS) | regard.Causal(),
+    ~regard.Prefix(LENGTHS) | regard.Prefix(2), regard.Prefix(2) | ~regard.Prefix(LENGTHS),
+    (regard.Window(1) | regard.Prefix(3)) & regard.Padding(LENGTHS),
+    (regard.Window(1) | regard.Prefix(LENGTHS)) & regard.Padding([6]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", TWO_INTERVALS, ids=repr)
+@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=str)
+def test_each_interval_is_that_of_its_batch_entry(mask: Mask, batch: tuple[int, ...]) -> None:
+    """One of the two for all entries, the other told for each."""
+    query, key = torch.randn(*batch, 2, 6, 16), torch.randn(*batch, 2, 9, 16)
+    assert_right(call_of(Inputs(query, key, key, {"mask": mask})))
+
+
 # ── as kernels can read it ───────────────────────────────────────────────────────────────────
 
 

@@ -52,3 +52,37 @@ print("same")
 def test_a_hastened_interpreter_has_the_same_bits() -> None:
     run = warm.run(SAME_BITS, interpret=True)
     assert run.stdout == "same\n", run.stderr[-2000:]
+
+
+FIXED_ORDER = """
+import numpy as np
+import torch
+import regard
+from engine.backends.gpu.products import product
+
+dice = np.random.default_rng(0)
+for dtype in (np.float32, np.float64):
+    a, b = dice.normal(size=(48, 64)).astype(dtype), dice.normal(size=(64, 40)).astype(dtype)
+    whole = product(a, b, dtype)
+    assert np.allclose(whole, a @ b, atol=1e-4)
+    assert (product(b.T, a.T, dtype).T == whole).all()
+    for rows, cols in ((1, 1), (16, 32), (33, 40), (48, 7)):
+        assert (product(a[:rows], np.asfortranarray(b[:, :cols]), dtype)
+                == whole[:rows, :cols]).all(), (rows, cols)
+
+def by_the_processor(*args, **options):
+    raise AssertionError("the order of sums is left to numpy's BLAS")
+
+right, np.matmul = np.matmul, by_the_processor
+x = torch.randn(1, 1, 5, 16)
+a = regard.attend(x, x, x, mask=regard.Causal(), implementation="triton")
+a.T @ x
+np.matmul = right
+print("fixed")
+"""
+
+
+def test_the_order_of_sums_is_left_to_no_processor() -> None:
+    """A product has the same bits whatever its tile is a part of."""
+    run = warm.run(FIXED_ORDER, interpret=True)
+    assert run.stdout == "fixed\n", run.stderr[-2000:]

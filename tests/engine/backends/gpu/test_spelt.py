@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -159,14 +160,15 @@ def test_a_trace_or_a_capture_judges_by_shapes(monkeypatch: pytest.MonkeyPatch) 
 # ── what is kept ─────────────────────────────────────────────────────────────────────────────
 
 
-def counting(asked: list[int]) -> regard.Rule:
+def counting(asked: list[int]) -> Mask:
     """Notes how many rows it is asked about."""
 
-    def fn(i: Tensor, j: Tensor) -> Tensor:
-        asked.append(len(i))
-        return i >= j
+    class Counted(Mask):
+        def allows(self, i: Any, j: Any, extent: Extent) -> Any:
+            asked.append(len(i))
+            return i[:, None] >= j
 
-    return regard.Rule(fn)
+    return Counted()
 
 
 def test_a_mask_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,6 +181,86 @@ def test_a_mask_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert made(mask, LONG) is made(mask, LONG)
         assert asked.count(1024) == times
         assert made(mask, Extent(1024, 1000)) is not made(mask, LONG)
+
+
+NUMBER = 1
+
+
+def changed_number() -> tuple[Mask, Callable[[int], None]]:
+    n = 1
+
+    def become(given: int) -> None:
+        nonlocal n
+        n = given
+
+    return regard.Rule(lambda i, j: (i + j) % 5 >= n), become
+
+
+def changed_global() -> tuple[Mask, Callable[[int], None]]:
+    def become(given: int) -> None:
+        globals()["NUMBER"] = given
+
+    return regard.Rule(lambda i, j: (i + j) % 5 >= NUMBER), become
+
+
+def changed_tensor() -> tuple[Mask, Callable[[int], None]]:
+    n = torch.ones((), dtype=torch.int64)
+    return regard.Rule(lambda i, j: (i + j) % 5 >= n), n.fill_
+
+
+def another_tensor() -> tuple[Mask, Callable[[int], None]]:
+    n = torch.ones((), dtype=torch.int64)
+
+    def become(given: int) -> None:
+        nonlocal n
+        n = torch.tensor(given)
+
+    return regard.Rule(lambda i, j: (i + j) % 5 >= n), become
+
+
+def changed_list() -> tuple[Mask, Callable[[int], None]]:
+    n = [1]
+    return regard.Rule(lambda i, j: (i + j) % 5 >= n[0]), lambda given: n.__setitem__(0, given)
+
+
+def called_by_another() -> tuple[Mask, Callable[[int], None]]:
+    mask, become = changed_number()
+    assert isinstance(mask, regard.Rule)
+    fn = mask.fn
+    return regard.Causal() & regard.Rule(lambda i, j: fn(i, j)), become
+
+
+def changed_object() -> tuple[Mask, Callable[[int], None]]:
+    class Least:
+        n = 1
+
+        def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+            return (i + j) % 5 >= self.n
+
+    least = Least()
+    return regard.Rule(least), lambda given: setattr(least, "n", given)
+
+
+@pytest.mark.parametrize(
+    "make", [changed_number, changed_global, changed_tensor, another_tensor, changed_list,
+             called_by_another, changed_object],
+)  # fmt: skip
+def test_what_a_function_closes_over_counts_as_it_is(make: Any) -> None:
+    """On the CPU a function is asked anew for every tile."""
+    spelt._KEPT.clear()
+    mask, become = make()
+    extent, place = Extent(20, 30), torch.arange(30)
+    for number in (1, 3, 1, 4, 4):
+        become(number)
+        right = mask.allows(place[:20], place, extent)
+        assert torch.equal(read(made(mask, extent), 20, 30), right)
+
+
+def test_functions_of_numbers_and_tensors_are_kept() -> None:
+    spelt._KEPT.clear()
+    ids = torch.arange(1024) // 100
+    for mask in (regard.Rule(lambda i, j: ids[i] == ids[j]), changed_number()[0]):
+        assert made(mask, LONG) is made(mask, LONG)
 
 
 def test_that_a_mask_is_too_large_is_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:

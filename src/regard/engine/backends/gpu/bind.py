@@ -156,8 +156,7 @@ def flat(tensor: Tensor) -> Tensor:
 def _rule(call: Call) -> ScoreOperands:
     shape, score = call.shape, call.score
     seen = seen_by(call.mask, shape.extent, call.query.device)
-    spans = [_span(span, call) for span in seen.spans]
-    low, high, low_2, high_2 = (*(side for span in spans for side in span), *[None] * 4)[:4]
+    low, high, low_2, high_2 = (*_sides(seen.spans, call), *[None] * 4)[:4]
     query_ids, key_ids, flags = (_rows(t, call) for t in (seen.query_ids, seen.key_ids, seen.flags))
     table = None if seen.table is None else _spread(seen.table, call)
     bias, slopes, by_distance, shift, reach = _bias(call)
@@ -229,17 +228,22 @@ def _array(tensor: Tensor, call: Call) -> Tensor:
     return tensor.detach().to(call.exact).contiguous()
 
 
-def _span(span: KeySpan, call: Call) -> tuple[Tensor, Tensor]:
-    """Both sides (B or 1, L) int32, inside the keys."""
+def _sides(spans: tuple[KeySpan, ...], call: Call) -> list[Tensor]:
+    """Both sides of every interval, inside the keys: (B, L) int32 each as soon as any of them is
+    told per batch entry, else (1, L), so that one stride is that of all."""
     shape, device = call.shape, call.query.device
-    ends = torch.zeros((), dtype=torch.int64, device=device), None
-    low = ends[0] if span.low is None else span.low.to(device)
-    high = ends[0] + shape.keys if span.high is None else span.high.to(device)
-    sides = [s.clamp(0, shape.keys).to(torch.int32) for s in (low, high)]
-    many = any(s.ndim > 1 for s in sides)
+    start = torch.zeros((), dtype=torch.int64, device=device)
+    open_ends = start, start + shape.keys
+    sides = [
+        (end if side is None else side.to(device)).clamp(0, shape.keys).to(torch.int32)
+        for span in spans
+        for side, end in zip(span, open_ends, strict=True)
+    ]
+    many = any(side.ndim > 1 for side in sides)
     full = (*(shape.batch if many else ()), shape.queries)
-    first, last = (s.expand(full).reshape(-1, shape.queries).contiguous() for s in sides)
-    return first, last
+    return [
+        side.expand(full).reshape(prod(full[:-1]), shape.queries).contiguous() for side in sides
+    ]
 
 
 def _rows(tensor: Tensor | None, call: Call) -> Tensor | None:

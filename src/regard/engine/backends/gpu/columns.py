@@ -170,7 +170,9 @@ def _mass_and_largest(
 def _multiplied(bound: Bound, state: RowState, chosen: Tensor | None, y: Tensor) -> ColumnTotals:
     keys, width = bound.rule.keys, y.shape[-1]
     found = ColumnTotals(bound.new(keys), None, bound.new(keys, width))
-    shape = column_shape(bound.query.shape[-1], bound.query.dtype)
+    # y counts in full precision whatever the keys are: six products from registers a tile, for
+    # which the larger tiles of half precision leave too few (they were wrong on an H200)
+    shape = column_shape(bound.query.shape[-1], bound.exact)
     chunk = min(padded(width), 64)
     grid = (blocks(keys, shape.keys), bound.units, max(1, blocks(width, chunk)))
     peak, log = (part.to(bound.exact).contiguous() for part in state)

@@ -8,21 +8,25 @@ Every tile that a kernel walks over lies in one square, so a sweep goes from one
 to the next. A mask is asked some rows at a time. All of it takes 256 MiB at most.
 
 Where bits for every square would take little, or what is made cannot be kept (the mask holds
-arrays, whose contents may change; a CUDA graph is being captured), every square has a place and
+arrays, whose contents may change, or a function of things that may; a CUDA graph is being
+captured), every square has a place and
 nothing is fetched from the device. Elsewhere squares that need a place are counted, for which the
 host waits once, and what is made is kept for the next call with the same mask and sizes.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.declare import Declared
 from regard.engine.torch_state import capturing, unwatched
 from regard.mask import Extent, Mask
 
@@ -55,7 +59,8 @@ _KEPT: OrderedDict[Any, Spelt | int] = OrderedDict()  # or how many bytes are to
 
 def spelt_out(mask: Mask, extent: Extent, device: torch.device) -> Spelt | int:
     """What a mask allows; how many bytes that takes where these are too many."""
-    name = (mask, extent, device) if is_lasting(mask) else None
+    meaning = lasting_meaning(mask)
+    name = None if meaning is None else (mask, meaning, extent, device)
     found = None if name is None else _KEPT.get(name)
     if found is None:
         amid = capturing(device)
@@ -77,7 +82,7 @@ def too_many_bytes(mask: Mask, extent: Extent, device: str) -> int | None:
     if size <= MOST:
         return None
     here = _device(device)
-    if here is None or not is_lasting(mask) or not unwatched(()) or capturing(here):
+    if here is None or lasting_meaning(mask) is None or not unwatched(()) or capturing(here):
         return size
     found = spelt_out(mask, extent, here)
     return found if isinstance(found, int) else None
@@ -90,14 +95,64 @@ def _device(kind: str) -> torch.device | None:
     return torch.device(kind) if kind == "cpu" else None
 
 
-def is_lasting(mask: Mask) -> bool:
-    """Whether a mask means the same as long as it is there, and can be looked up: it holds no
-    array, and no function that has no hash."""
+def lasting_meaning(mask: Mask) -> tuple[Any, ...] | None:
+    """What a mask means beside its own value: the numbers, and the states of the tensors, that its
+    functions close over. None where it may mean something else without a trace: it holds an
+    array, or a function of anything else."""
     try:
         hash(mask)
-    except TypeError:
-        return False
-    return not any(True for _ in mask.arrays())
+        return None if any(True for _ in mask.arrays()) else tuple(map(_state_of, _functions(mask)))
+    except (TypeError, ValueError, _MayChangeError):  # no hash; a name that has no value yet
+        return None
+
+
+class _MayChangeError(Exception):
+    """A function depends on what can change unseen."""
+
+
+class _Same:
+    """A tensor as itself, whatever it holds; kept, so that no other has its identity."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.tensor is other.tensor
+
+    def __hash__(self) -> int:
+        return id(self.tensor)
+
+
+_CONSTANTS = (
+    bool, int, float, str, type(None), type, ModuleType, BuiltinFunctionType, torch.dtype,
+    torch.device,
+)  # fmt: skip
+
+
+def _functions(mask: Declared) -> Iterator[Callable[..., Any]]:
+    for name, kind, *_ in mask._plan:
+        if kind == "constant" and callable(given := getattr(mask, name)):
+            yield given
+    for part in mask.parts():
+        yield from _functions(part)
+
+
+def _state_of(given: Any, above: tuple[Any, ...] = ()) -> Any:
+    """Equal where a function returns the same; `above` are those that lead to it."""
+    if isinstance(given, Tensor) and not given.is_inference():
+        return _Same(given), given._version
+    if isinstance(given, tuple):
+        return type(given), *(_state_of(part, above) for part in given)
+    if isinstance(given, _CONSTANTS):
+        return type(given), given
+    if not isinstance(given, FunctionType):
+        raise _MayChangeError
+    if given in above:
+        return given
+    held = inspect.getclosurevars(given)
+    names = {**held.globals, **held.nonlocals}
+    defaults = (given.__defaults__ or (), tuple((given.__kwdefaults__ or {}).values()))
+    return given, *(_state_of(part, (*above, given)) for part in (*names.values(), *defaults))
 
 
 def _keep(name: Any, found: Spelt | int) -> None:

@@ -51,6 +51,18 @@ def number(value, like):
 
 
 @triton.jit
+def tanh(z):
+    """1 − 2 / (e^{2|z|} + 1) with the sign of z; where that cancels, the continued fraction
+    z / (1 + z² / (3 + z² / (5 + … 13))), good for doubles, as what z loses of itself."""
+    far = 1.0 - 2.0 / (tl.exp2((2.0 * log2e(z)) * tl.abs(z)) + 1.0)
+    far = tl.where(z < 0, -far, far)
+    q = z * z
+    above = (27.0 * q + 2772.0) * q + 45045.0
+    below = ((28.0 * q + 3150.0) * q + 62370.0) * q + 135135.0
+    return tl.where(tl.abs(z) < 0.5, z - z * q * (above / below), far)
+
+
+@triton.jit
 def factor(rule, like, FAST: tl.constexpr):
     """factor·x is the final score."""
     if FAST:
@@ -195,10 +207,7 @@ def score(s, rule, b, h, i, j, near, FAST: tl.constexpr, MASKED: tl.constexpr):
         x = scaled
         if rule.softcap is not None:
             cap = number(rule.softcap, s)
-            # tanh z = 1 − 2 / (e^{2z} + 1)
-            up = tl.exp2((2.0 * log2e(x)) * tl.abs(x) / cap)
-            bent = 1.0 - 2.0 / (up + 1.0)
-            bent = tl.where(x < 0, -bent, bent)
+            bent = tanh(x / cap)
             slope = 1.0 - bent * bent
             x = cap * bent
         if rule.slopes is not None:
