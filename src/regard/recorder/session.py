@@ -383,15 +383,15 @@ class Recorder:
             self.heard_anything = True
         if is_empty(call):
             return None
-        self._prompts.begin(now, call, caller.path, ours)
+        cross = is_cross_module(self.model, caller.path) or looks_across(now, call)
+        self._prompts.begin(now, call, caller, cross=cross, ours=ours)
         if not self._choice.has_layer(spot.layer):
             return None
         plan, prompts = self._prompts.plan or self._begin_plan(call, caller), self._prompts
         sequences = prompts.sequences()
         slices = slice_call(
             call, caller, spot, now, sequences,
-            cross=is_cross_module(self.model, caller.path) or looks_across(now, call),
-            choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
+            cross=cross, choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
             announced=prompts.expected, known=prompts.known,
         )  # fmt: skip
         aligned = all(part.whole and part.is_aligned(plan.pool_cell) for part in slices)
