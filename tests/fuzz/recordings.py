@@ -8,6 +8,7 @@ Every cell, row statistic and sum of every sequence has to be that of the dense 
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -22,7 +23,7 @@ from regard.mask import Extent, Mask, as_mask
 
 HEADS, DIM, WORDS = 2, 4, 13
 _Array = NDArray[Any]
-_NEAR = {"atol": 3e-5, "rtol": 3e-4}
+_NEAR: dict[str, Any] = {"atol": 3e-5, "rtol": 3e-4}
 
 
 def check(seed: int) -> None:
@@ -92,8 +93,10 @@ def _dense(q: Tensor, k: Tensor, mask: Mask | Tensor | None, sink: Tensor | None
     scores = q.double() @ wide.mT * q.shape[-1] ** -0.5
     if mask is not None:
         extent = Extent(rows, k.shape[2], (batch,), heads)
-        allowed = as_mask(mask).map(torch.as_tensor).allows(
-            torch.arange(rows), torch.arange(k.shape[2]), extent
+        allowed = (
+            as_mask(mask)
+            .map(torch.as_tensor)
+            .allows(torch.arange(rows), torch.arange(k.shape[2]), extent)
         )
         scores = scores.masked_fill(~allowed, -torch.inf)
     found: _Array = scores.numpy()
@@ -241,15 +244,15 @@ def _chunks(dice: random.Random) -> None:
     real = _flags(dice, batch, length, "left")
     ids = torch.randint(0, WORDS, (batch, length))
     cuts = sorted({0, length, *(dice.randint(1, length) for _ in range(dice.randint(0, 2)))})
-    other = dice.choice((None, regard.Causal(), regard.Window(2), regard.Window(dice.randint(0, 9))))
+    other = dice.choice(
+        (None, regard.Causal(), regard.Window(2), regard.Window(dice.randint(0, 9)))
+    )
     both = dice.random() < 0.5
 
     def run() -> Tensor:
         cache, model.seen = Chunks.Cache(), []
-        parts = zip(cuts[:-1], cuts[1:], strict=True)
-        return torch.cat(
-            [model(ids[:, a:b], cache, real[:, :b], other, both) for a, b in parts], 1
-        )
+        parts = itertools.pairwise(cuts)
+        return torch.cat([model(ids[:, a:b], cache, real[:, :b], other, both) for a, b in parts], 1)
 
     rec = _recorded(dice, model, run, chunks=len(cuts) - 1)
     wide = [np.pad(one, [(0, 0)] * 3 + [(0, length - one.shape[-1])], constant_values=-np.inf)
@@ -331,8 +334,12 @@ def _transformers(dice: random.Random) -> None:
     from recorder.models import tiny
 
     family = dice.choice(("llama", "bert", "gpt2", "mistral"))
-    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16,
-             "num_key_value_heads": 2}
+    sizes = {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "num_key_value_heads": 2,
+    }
     model = tiny(family, **sizes)
     batch, length = dice.choice((1, 2, 3)), dice.randint(1, 9)
     flags = _flags(dice, batch, length, dice.choice(("left", "right")))
@@ -365,7 +372,9 @@ def _recorded(dice: random.Random, model: nn.Module, run: Any, chunks: int = 1) 
     except InputError as why:
         assert "no row was recorded" in str(why), why
         return None
-    plain, found = (getattr(x, "last_hidden_state", getattr(x, "logits", x)) for x in (plain, found))
+    plain, found = (
+        getattr(x, "last_hidden_state", getattr(x, "logits", x)) for x in (plain, found)
+    )
     torch.testing.assert_close(plain, found, atol=1e-5, rtol=1e-4)
     return rec.recording
 

@@ -16,8 +16,8 @@ from regard.study.chance import (
     broken_stick,
     hoeffding,
     sharp_by_chance,
-    spelt_p,
     sign_test,
+    spelt_p,
 )
 from regard.study.facts import PlaceFacts
 from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text

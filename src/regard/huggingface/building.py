@@ -19,7 +19,13 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from regard.errors import RegardWarning
-from regard.huggingface.families import blind_classes, blind_within, package_of, refusal, unseen_because
+from regard.huggingface.families import (
+    blind_classes,
+    blind_within,
+    package_of,
+    refusal,
+    unseen_because,
+)
 from regard.huggingface.reference import reference_of
 from regard.huggingface.registry import NAME
 

@@ -377,6 +377,9 @@ class Recorder:
         now = self._where.now
         if caller is None or now is None:
             return None
+        if self._where.is_over_channels(caller, call):
+            self._missed(f"it attends between {call.shape.queries} channels a head, not positions")
+            return None
         spot = self._names.spot(caller)
         if not self.heard_anything:  # the first of all shows whether the layers asked for exist
             self._choice.check_layers(self._places_like(caller))
@@ -390,8 +393,8 @@ class Recorder:
         plan, prompts = self._prompts.plan or self._begin_plan(call, caller), self._prompts
         sequences = prompts.sequences()
         slices = slice_call(
-            call, caller, spot, now, sequences,
-            cross=cross, choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
+            call, caller, spot, now, sequences, cross=cross,
+            choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
             announced=prompts.expected, known=prompts.known,
         )  # fmt: skip
         aligned = all(part.whole and part.is_aligned(plan.pool_cell) for part in slices)
