@@ -79,7 +79,8 @@ class Layers(nn.Module):
         """ids (B, L); a mask for each layer."""
         x = self.embed(ids)
         self.seen = []
-        for layer, mask in zip(self.layers, masks, strict=True):
+        attentions: Any = self.layers
+        for layer, mask in zip(attentions, masks, strict=True):
             q, k = layer._project(x, None, None, None)[:2]
             self.seen.append(_dense(q, k, mask, None))
             x = x + layer(x, mask=mask)

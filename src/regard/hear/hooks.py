@@ -141,8 +141,8 @@ class ModelHooks:
             if caller.path not in self._over_channels:
                 self.attended.add(caller.path)
 
-    def is_over_channels(self, caller: Caller, call: Call) -> bool:
-        """Whether a call's queries are channels of what its module was given, not positions."""
+    def note_channels(self, caller: Caller, call: Call) -> bool:
+        """Remember a module whose queries are channels of what it was given; whether it is one."""
         if is_over_channels(self._given.get(caller.path, ()), call):
             self._over_channels.add(caller.path)
             return True

@@ -377,7 +377,7 @@ class Recorder:
         now = self._where.now
         if caller is None or now is None:
             return None
-        if self._where.is_over_channels(caller, call):
+        if self._where.note_channels(caller, call):
             self._missed(f"it attends between {call.shape.queries} channels a head, not positions")
             return None
         spot = self._names.spot(caller)
