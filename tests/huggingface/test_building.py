@@ -166,6 +166,39 @@ def test_every_blind_family_of_the_zoo_is_one_of_the_installed_transformers() ->
     assert all(hasattr(transformers, family.config) for family in BLIND.values())
 
 
+def seeing(kind: str) -> Any:
+    """The configuration of a tower whose family dispatches elsewhere: in the decoder of masks."""
+    config = getattr(transformers, f"{kind}VisionConfig")
+    return config(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8,
+        window_size=3, global_attn_indexes=[1], mlp_dim=16, output_channels=8,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["Sam", "SamHQ"])
+def test_a_tower_is_judged_by_what_it_is_built_of_and_not_by_its_family(kind: str) -> None:
+    model, config = getattr(transformers, f"{kind}VisionModel"), seeing(kind)
+    with pytest.raises(UnavailableError, match=rf"computed by {kind}VisionAttention.*'sdpa'"):
+        model._from_config(config, attn_implementation="regard")
+    tower = model._from_config(config, attn_implementation="sdpa").eval()
+    with torch.no_grad(), regard.record(tower) as rec:
+        tower(torch.randn(1, 3, 32, 32))
+    assert all(head.exact for head in rec.recording) and rec.stacks
+
+
+def test_parts_of_one_configuration_are_judged_with_the_whole() -> None:
+    """The encoder of deformable DETR reads a few points a query; its decoder attends as ever."""
+    config = transformers.DeformableDetrConfig(
+        d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, num_queries=4,
+        use_timm_backbone=False, backbone=None, use_pretrained_backbone=False,
+        backbone_config=transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1],
+            layer_type="basic", out_features=["stage2", "stage3", "stage4"]),
+    )  # fmt: skip
+    transformers.DeformableDetrModel._from_config(config, attn_implementation="regard")
+
+
 def captions() -> GitConfig:
     """A vision tower that dispatches; a decoder that takes its class from a table."""
     eyes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}

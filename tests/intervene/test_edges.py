@@ -41,8 +41,8 @@ N = 30
 )
 def test_places_are_read(given: Any, among: list[int]) -> None:
     places = TokenPositions.of(given, "keys")
-    assert np.flatnonzero(places.among(0, 10)).tolist() == among
-    later = np.flatnonzero(places.among(4, 3)) + 4
+    assert np.flatnonzero(places.among(np.arange(10))).tolist() == among
+    later = np.flatnonzero(places.among(np.arange(4, 7))) + 4
     assert later.tolist() == [n for n in among if 4 <= n < 7]
 
 
@@ -66,12 +66,15 @@ class Cut:
     """Takes one edge out of some heads of every call."""
 
     def __init__(self, edge: Edge, heads: list[int], *starts: int) -> None:
-        self._told = edge, heads, *(starts or (0, 0))
+        first, second = starts or (0, 0)
+        self._told = edge, heads, first, second
         self.found: Mask | None = None
 
     def mask(self, call: Call) -> Mask | None:
         """Without the edge."""
-        self.found = without(call, *self._told)
+        edge, heads, query_start, key_start = self._told
+        i, j = np.arange(call.shape.queries)[None], np.arange(call.shape.keys)[None]
+        self.found = without(call, edge, heads, i + query_start, j + key_start)
         return self.found
 
     def output(self, call: Call, output: Tensor) -> Tensor:
@@ -82,7 +85,7 @@ class Cut:
 def table(edge: Edge, heads: list[int], count: int = 4) -> Tensor:
     """(heads, N, N): what the edge leaves, cell by cell."""
     seen = np.ones((count, N, N), bool)
-    rows, columns = edge.queries.among(0, N), edge.keys.among(0, N)
+    rows, columns = (places.among(np.arange(N)) for places in (edge.queries, edge.keys))
     seen[np.ix_(heads, np.flatnonzero(rows), np.flatnonzero(columns))] = False
     return torch.from_numpy(seen)
 
@@ -154,5 +157,5 @@ def test_the_mask_follows_the_call_s_device() -> None:
     q = torch.randn(1, 4, N, 8)
     call = regard.attend(q, q, q)._call
     there = replace(call, query=call.query.to("meta"))
-    mask = without(there, Edge(3, 1), range(4), 0, 0)
+    mask = without(there, Edge(3, 1), range(4), *(np.arange(N)[None],) * 2)
     assert all(array.device.type == "meta" for array in mask.arrays())

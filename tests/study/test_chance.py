@@ -17,6 +17,7 @@ from regard.study.chance import (
     hoeffding,
     sharp_by_chance,
     sign_test,
+    spelt_p,
 )
 from regard.study.facts import PlaceFacts
 from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
@@ -138,3 +139,15 @@ def test_where_masks_do_not_tell_half_of_a_row_is_chance(monkeypatch: pytest.Mon
     strong, weak = study.patterns(made, evidence="none")
     assert strong.labels == ("previous",) and math.isnan(strong["previous"].chance)
     assert "chance gives as much" in weak["previous"].why_not
+
+
+@pytest.mark.parametrize("p", [0.0, 3.95e-323, 1e-12, 9.9e-7])
+def test_a_p_below_a_millionth_is_said_to_be_below(p: float) -> None:
+    assert spelt_p(p) == "< 1e-6"
+
+
+@pytest.mark.parametrize(
+    ("p", "said"), [(1e-6, "1e-6"), (2.04e-5, "2e-5"), (0.000321, "0.00032"), (0.04, "0.04")]
+)
+def test_any_other_p_is_said(p: float, said: str) -> None:
+    assert spelt_p(p) == said

@@ -171,6 +171,24 @@ def test_heads_that_park_on_the_first_token_are_not_the_farthest_apart() -> None
     assert found.alignment.endswith("and the first tokens do")
 
 
+@pytest.mark.parametrize("before", [1, 17, 60])
+def test_a_text_inside_a_longer_text_parks_where_that_parks(before: int) -> None:
+    """The first token of the one stands for a later token of the other, and is parked on."""
+    inner = text(N - 60)
+    start = np.arange(before) + int(inner.max()) + 1
+    longer = np.concatenate([start, inner])
+
+    def two_heads(ids: np.ndarray) -> Recording:
+        parked = np.zeros((len(ids), len(ids)))
+        parked[:, 0] = 1
+        return record_planted(np.stack([parked, mixed(targets(ids)["uniform"])])[None], ids)
+
+    for pair in ((inner, longer), (longer, inner)):
+        found = study.compare_recordings(*map(two_heads, pair))
+        away = {one.label: one.distance for one in found.heads}
+        assert away["L0H0"] < 0.01 < away["L0H1"]
+
+
 def test_progress_is_told_head_by_head(planted: Any) -> None:
     told: list[tuple[int, int]] = []
     study.compare_recordings(planted, planted, go_on=lambda done, total: told.append((done, total)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+import regard
 from regard import study
-from regard.testing.recordings.planted import causal, mixed, record_planted, targets, text
+from regard.testing.recordings.planted import Planted, causal, mixed, record_planted, targets, text
 
 
 def repeating(count: int, phrase: int, at: int) -> np.ndarray:
@@ -42,6 +44,23 @@ def test_a_head_that_parks_elsewhere_is_known_by_the_rows_it_acts_in(
     assert head.non_sink < 0.1  # of all rows
     assert head.labels == ("sink", kind)
     assert head[kind].n_rows == 20 and head[kind].score == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.parametrize("window", [80, 100, 200])
+def test_a_sliding_head_rests_on_the_first_token_while_it_sees_it(window: int) -> None:
+    """Most rows do not: the mean over all of them would hide it."""
+    ids, near = text(900), np.tril(np.triu(np.ones((900, 900)), 1 - window))
+    weights = near / near.sum(-1, keepdims=True)
+    weights[:window] *= 0.1
+    weights[:window, 0] += 0.9
+    model = Planted(weights[None, None])
+    model.mask = regard.Window(window - 1)
+    with torch.no_grad(), regard.record(model) as made:
+        model(torch.tensor(ids)[None])
+    (head,) = study.patterns(made)
+    assert "sink" in head.labels and head["sink"].detail["keys"] == [0]
+    assert head["sink"].score == pytest.approx(0.9, abs=0.02) and head.sink < 0.3
+    assert head["sink"].n_rows <= window
 
 
 @pytest.mark.parametrize("budget", [None, "60kB"])

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.engine.call import Call
 from regard.hear.inputs import (
     IDS,
     MASK,
@@ -25,6 +26,7 @@ from regard.hear.inputs import (
     by_name,
     cached_in,
     is_ids,
+    is_over_channels,
     real_tokens,
 )
 
@@ -104,6 +106,8 @@ class ModelHooks:
         self.now: Pass | None = None
         self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
+        self._given: dict[str, tuple[int, ...]] = {}  # by path, the shape of what is mixed there
+        self._over_channels: set[str] = set()
 
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():
@@ -134,7 +138,15 @@ class ModelHooks:
         """The attention of this caller is done; its next one in this pass is another."""
         if self.now is not None:
             self.now.calls[caller.path] += 1
-            self.attended.add(caller.path)
+            if caller.path not in self._over_channels:
+                self.attended.add(caller.path)
+
+    def note_channels(self, caller: Caller, call: Call) -> bool:
+        """Remember a module whose queries are channels of what it was given; whether it is one."""
+        if is_over_channels(self._given.get(caller.path, ()), call):
+            self._over_channels.add(caller.path)
+            return True
+        return False
 
     def _entering(self, path: str, module: nn.Module) -> Callable[..., None]:
         names: tuple[str, ...] = ()
@@ -155,6 +167,7 @@ class ModelHooks:
                     self._reads(self.now, path, args)
                 elif self.now.reads_again and self.now.calls[path]:
                     self._next_text(self.now)
+            self._given[path] = _mixed(args, kwargs)
             self._stack.append(path)
 
         return enter
@@ -264,6 +277,14 @@ def _may_read(module: nn.Module) -> bool:
 def _sees(module: nn.Module) -> bool:
     """Convolutions over the colours of pictures or films."""
     return isinstance(module, nn.Conv2d | nn.Conv3d) and module.in_channels <= _COLOURS
+
+
+def _mixed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of the first tensor of numbers with several axes."""
+    for one in (*args, *kwargs.values()):
+        if isinstance(one, Tensor) and one.ndim > 2 and one.is_floating_point():
+            return tuple(one.shape)
+    return ()
 
 
 def _size_in(arguments: tuple[Any, ...]) -> tuple[int, int] | None:

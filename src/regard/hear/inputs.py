@@ -391,6 +391,22 @@ def is_empty(call: Call) -> bool:
     return call.shape.queries == 0 or 0 in call.shape.batch
 
 
+def is_over_channels(given: tuple[int, ...], call: Call) -> bool:
+    """Whether H heads of L queries (…, H, L, D) are the H·L channels of a module's input, and D its
+    positions (XCiT, DaViT): (B, N, C), (B, C, h, w) or (B, h, w, C)."""
+    shape = call.shape
+    if len(given) not in (3, 4) or shape.queries != shape.keys:
+        return False
+    layouts = {(math.prod(given[1:-1]), given[-1])}
+    if len(given) == 4:
+        layouts.add((math.prod(given[2:]), given[1]))
+    if (shape.dim, shape.query_heads * shape.queries) not in layouts:
+        return False
+    # as many channels a head as positions: the tokens of a head's split lie far apart in memory
+    is_split = call.key.stride(-1) <= call.key.stride(-2)
+    return shape.queries != shape.dim or not is_split
+
+
 def _without_batch(given: ModelInputs, call: Call, known: int | None, path: str) -> int:
     """(L, D) and (H, L, D), where the first axis could also be the batch, or both in one."""
     if known == 1 or (known is None and _is_alone(given, call)):

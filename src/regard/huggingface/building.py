@@ -19,7 +19,13 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from regard.errors import RegardWarning
-from regard.huggingface.families import blind_classes, package_of, refusal, unseen_because
+from regard.huggingface.families import (
+    blind_classes,
+    blind_within,
+    package_of,
+    refusal,
+    unseen_because,
+)
 from regard.huggingface.reference import reference_of
 from regard.huggingface.registry import NAME
 
@@ -34,8 +40,10 @@ def check_built(model: nn.Module) -> None:
     kind: Any = type(model)
     if not isinstance(model, PreTrainedModel):
         return
-    own, config = _only_blind(kind), model.config
-    around = _around(model, inspect.currentframe())
+    beside, config = _only_blind(kind), model.config
+    builders = _builders(model, inspect.currentframe())
+    around = next((one for one in builders if type(one.config) is not type(config)), None)
+    own = beside or (() if builders else blind_within(kind))
     if not own:
         taken = _fill_tables(kind.__module__, reference_of(config))
         if taken and kind.__module__ != type(around).__module__:  # which has said it already
@@ -59,14 +67,15 @@ def _only_blind(kind: Any) -> tuple[type[nn.Module], ...]:
     return blind_classes({base.__module__ for base in models if base is not PreTrainedModel})
 
 
-def _around(model: PreTrainedModel, frame: FrameType | None) -> PreTrainedModel | None:
-    """The model of another kind that is being built around it: only the stack knows."""
+def _builders(model: PreTrainedModel, frame: FrameType | None) -> list[PreTrainedModel]:
+    """The other models that are being built around it, inner ones first: only the stack knows."""
+    found: list[PreTrainedModel] = []
     while frame is not None:
         around = frame.f_locals.get("self")
-        if isinstance(around, PreTrainedModel) and type(around.config) is not type(model.config):
-            return around
+        if isinstance(around, PreTrainedModel) and around is not model:
+            found.append(around)
         frame = frame.f_back
-    return None
+    return found
 
 
 def _fill_tables(home: str, reference: str) -> list[type[nn.Module]]:

@@ -117,6 +117,32 @@ def blind_classes(modules: Iterable[str]) -> tuple[type[nn.Module], ...]:
     return () if any(_dispatches(kind) for kind in own) else attention
 
 
+def blind_within(kind: type[nn.Module]) -> tuple[type[nn.Module], ...]:
+    """The attention classes of which a model's class is built, by the names in its code; none where
+    any that it is built of dispatches, or where a configuration decides what it is built of. Other
+    classes beside it may dispatch (SAM's decoder, not its tower)."""
+    reached: dict[int, Any] = {}
+    todo: list[Any] = [kind]
+    while todo:
+        one = todo.pop()
+        if id(one) in reached:
+            continue
+        reached[id(one)] = one
+        known = vars(sys.modules[one.__module__])
+        for name in {name for code in _all_codes(one) for name in code.co_names}:
+            if name.startswith("AutoModel"):
+                return ()
+            named = known.get(name)
+            for inner in named.values() if isinstance(named, dict) else (named,):
+                is_module = isinstance(inner, type) and issubclass(inner, nn.Module)
+                if is_module and inner.__module__.startswith("transformers.models."):
+                    todo.append(inner)
+    modules = list(reached.values())
+    if any(map(_dispatches, modules)):
+        return ()
+    return tuple(one for one in modules if _WORD in one.__name__)
+
+
 def package_of(config: Any) -> str:
     """Where a configuration's family lives."""
     return type(config).__module__.rpartition(".")[0]
@@ -132,12 +158,15 @@ def _dispatches(kind: Any) -> bool:
 @cache
 def _mentions(kind: Any, name: str) -> bool:
     """Whether a method of the class uses the name, those that every model has aside."""
-    own = (
-        method
-        for attribute in dir(kind)
-        if (method := inspect.getattr_static(kind, attribute)) is not _common(attribute)
-    )
-    return any(name in code.co_names for method in own for code in _codes(method))
+    return any(name in code.co_names for code in _all_codes(kind))
+
+
+def _all_codes(kind: Any) -> Iterator[CodeType]:
+    """The code of a class's methods, those that every model has aside."""
+    for attribute in dir(kind):
+        method = inspect.getattr_static(kind, attribute)
+        if method is not _common(attribute):
+            yield from _codes(method)
 
 
 def _common(name: str) -> Any:

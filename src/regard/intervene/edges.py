@@ -45,9 +45,8 @@ class TokenPositions:
             raise _refused(given, name)
         return cls(tuple(sorted({int(n) for n in numbers})))
 
-    def among(self, start: int, count: int) -> _Flags:
-        """(count,): which of the places from `start` on they are."""
-        at = np.arange(start, start + count)
+    def among(self, at: NDArray[np.int64]) -> _Flags:
+        """Which of the places `at`, of any shape, are meant; below 0 is padding, which never is."""
         within = (at >= self.start) & ((at - self.start) % self.step == 0)
         within &= True if self.stop is None else at < self.stop
         return within | np.isin(at, np.array(self.numbers, np.int64))
@@ -64,8 +63,9 @@ class Edge:
     """Queries that may not see keys, in some heads or in all.
 
     queries, keys  places in the whole sequence from 0 on: a number, a range, a slice such as
-                   slice(10, None), or a list. Tokens in a cache count: while generating, the
-                   query of a step is the token that is being read
+                   slice(10, None), or a list. They are those of a recording: padding does not
+                   count, so 0 is the first real token of each sequence of a batch. Tokens in a
+                   cache count: while generating, the query of a step is the token that is read
     heads          such as ["L5H1", (5, 2), "L7", "cross"]; every head of the model where not given
     """
 
@@ -85,18 +85,26 @@ class Edge:
 
 
 def without(
-    call: Call, edge: Edge, heads: Iterable[int], query_start: int, key_start: int
+    call: Call,
+    edge: Edge,
+    heads: Iterable[int],
+    query_at: NDArray[np.int64],
+    key_at: NDArray[np.int64],
 ) -> Mask | None:
     """The call's mask less the edge in these heads; the same mask where the edge lies elsewhere.
 
-    query_start, key_start  where the first query and the first key stand in the whole sequence
+    query_at, key_at  (E, L) and (E, S): where the tokens of each batch entry stand in their whole
+                      sequence, below 0 where they are padding; (1, …) where all entries are alike
     """
     shape = call.shape
-    rows = edge.queries.among(query_start, shape.queries)
-    columns = edge.keys.among(key_start, shape.keys)
+    rows, columns = edge.queries.among(query_at), edge.keys.among(key_at)
     chosen = np.isin(np.arange(shape.query_heads), list(heads))
-    if not (rows.any() and columns.any() and chosen.any()):
+    if not ((rows.any(-1) & columns.any(-1)).any() and chosen.any()):
         return call.mask
+    rows, columns = (
+        flags[0] if (flags == flags[:1]).all() else flags.reshape(*shape.batch, -1)
+        for flags in (rows, columns)
+    )
     cut = _cut(rows, columns, call.query.device)
     if not chosen.all():
         cut = Table(_tensor(~chosen[:, None, None], call.query.device)) | cut
@@ -109,21 +117,22 @@ def cut_keys(columns: _Flags, queries: int, device: torch.device) -> Mask:
 
 
 def _cut(rows: _Flags, columns: _Flags, device: torch.device) -> Mask:
-    """Everybody sees every key, but these rows not these columns.
+    """Everybody sees every key, but these rows (…, L) not these columns (…, S).
 
     Either way of saying it is one that kernels like: intervals, where the keys that are left
     stand together, and a table of a single row, where all rows are alike.
     """
     left = _tensor(~columns, device)
-    if rows.all() and not _is_run(~columns):
-        return Table(left[None, :])
+    if rows.all() and not _are_runs(~columns):
+        return Table(left[..., None, :] if left.ndim == 1 else left[..., None, None, :])
     every = torch.ones_like(left)
     return Padding(every, queries=_tensor(~rows, device)) | Padding(left)
 
 
-def _is_run(flags: _Flags) -> bool:
-    """Whether all that are set stand together."""
-    return int(np.count_nonzero(np.diff(flags.astype(np.int8), prepend=0) == 1)) <= 1
+def _are_runs(flags: _Flags) -> bool:
+    """Whether in each (…, N) all that are set stand together."""
+    begins = np.diff(flags.astype(np.int8), prepend=0) == 1
+    return bool((np.count_nonzero(begins, axis=-1) <= 1).all())
 
 
 def _tensor(flags: _Flags, device: torch.device) -> torch.Tensor:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from regard.engine.call import Call
 from regard.errors import UnavailableError
-from regard.hear.hooks import Caller, ModelHooks
+from regard.hear.hooks import Caller, ModelHooks, Pass
 from regard.hear.inputs import sequences
-from regard.hear.names import LayerNames, Spot, has_parts, is_cross
+from regard.hear.names import LayerNames, Spot, has_parts, is_cross, is_cross_module
+from regard.recorder.call_slice import laid_out
+
+_Places: TypeAlias = NDArray[np.int64]
 
 
 class Here(ModelHooks):
@@ -19,6 +27,8 @@ class Here(ModelHooks):
         self._names = LayerNames(named=has_parts(model))
         self._grows = is_hugging_face(model)  # transformers says how much its cache holds
         self._heard: set[Caller] = set()
+        self._at: dict[Caller, tuple[_Places, _Places]] = {}  # of each place's last call
+        self._padding: dict[str, _Places] = {}  # by path: (E, 1) tokens before the first real one
 
     def caller(self) -> Caller | None:
         """Who calls attention now, also where a part of the model is run alone."""
@@ -55,15 +65,52 @@ class Here(ModelHooks):
             sequences(self.now.given, call, self.now.batch, self._stack[-1], ours=True)
 
     def starts(self, call: Call) -> tuple[int, int]:
-        """Where the call's first query and first key stand in their whole sequences."""
+        """Where the call's first query and first key stand in their whole sequences, padding
+        counted."""
         queries, keys = call.shape.queries, call.shape.keys
         cached = 0 if self.now is None else self.now.cached
         caller = self.caller()
         if caller is not None and is_cross(caller.path):
             return cached, 0
         if not self._grows or self.now is None:
-            cached = max(keys - queries, 0)
+            cached = max(cached, keys - queries)
         return cached, max(cached + queries - keys, 0)  # a sliding cache has let the first ones go
+
+    def positions(self, call: Call) -> tuple[_Places, _Places]:
+        """(E, L) and (E, S): where the queries and keys of each batch entry stand in their whole
+        sequences, as a recording counts them: from the first real token on, −1 for padding.
+        (1, …) where nothing is known of entries."""
+        caller = self.caller()
+        if caller is None or self.now is None:  # run once more for its gradients
+            known = None if caller is None else self._at.get(caller)
+            if known is not None and known[0].shape[1] == call.shape.queries:
+                return known
+            i, j = np.arange(call.shape.queries)[None], np.arange(call.shape.keys)[None]
+            query_start, key_start = self.starts(call)
+            return i + query_start, j + key_start
+        self._at[caller] = self._counted(call, self.now, caller)
+        return self._at[caller]
+
+    def _counted(self, call: Call, now: Pass, caller: Caller) -> tuple[_Places, _Places]:
+        (query_start, key_start), entries = self.starts(call), math.prod(call.shape.batch)
+        count = now.batch if now.batch and entries % now.batch == 0 else entries
+        cross = is_cross_module(self.model, caller.path)
+        layout = laid_out(now.streams, count, caller, now, call, cross=cross)
+        ends = [[k.start, k.stop, r.start, r.stop] for r, k, _ in layout]
+        # (E, 1) each
+        first_key, last_key, first_row, last_row = np.repeat(ends, entries // count, 0).T[..., None]
+        own, start = (first_row, query_start) if cross else (first_key, key_start)
+        if start == 0 or len(self._padding.get(caller.path, ())) != entries:
+            self._padding[caller.path] = own
+        before = self._padding[caller.path]  # a cache may have let the padding go
+        i, j = np.arange(call.shape.queries), np.arange(call.shape.keys)
+        if cross:
+            query_at, key_at = i + query_start - before, j - first_key
+        else:  # the last row is the last key
+            key_at = j + key_start - before
+            query_at = i - last_row + last_key + key_start - before
+        query_at = np.where((i >= first_row) & (i < last_row), query_at, -1)
+        return query_at, np.where((j >= first_key) & (j < last_key), key_at, -1)
 
 
 def is_hugging_face(model: nn.Module) -> bool:

@@ -112,10 +112,11 @@ class KnockOut:
             return call.mask
         self._here.check_heads(call)
         self._met.add(spot)
+        positions = self._here.positions(call) if self.edges else ()
         for edge in self.edges:
             heads = range(total) if edge.heads is None else _chosen(edge.heads, spot, total)
             if heads:
-                mask = without(call, edge, heads, *self._here.starts(call))
+                mask = without(call, edge, heads, *positions)
                 call = replace(call, mask=mask)
         return call.mask if self.region is None else self.region.without(call, self._here, spot)
 

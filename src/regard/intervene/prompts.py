@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,7 +30,7 @@ def as_ids(given: Tensor | Sequence[int], model: nn.Module) -> Tensor:
 
 def as_rows(given: Places, tokens: int) -> list[int]:
     """Which of a prompt's tokens are meant."""
-    flags = TokenPositions.of(given, "rows").among(0, tokens)
+    flags = TokenPositions.of(given, "rows").among(np.arange(tokens))
     if not flags.any():
         raise InputError(
             f"rows={given!r} are none of the prompt's {tokens} tokens; give 0–{tokens - 1}"

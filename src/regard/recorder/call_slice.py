@@ -24,6 +24,7 @@ from regard.hear.inputs import inside, margins, real_in
 from regard.hear.names import Spot, part_of
 from regard.recorder.measure import CallMeasures, matchings
 from regard.recorder.plan import Choice, Plan
+from regard.shapes import AttentionShape
 from regard.summary import Matching, Summary
 
 _Ids = NDArray[np.int64]
@@ -172,13 +173,13 @@ def slice_call(
     `known` are those of other layers, while the tokens stay the same."""
     per = math.prod(call.shape.batch) // len(sequences)
     heads = choice.heads_of(call.shape.query_heads * per)
-    laid_out = _laid_out(sequences, caller, now, call, cross, per)
+    layout = laid_out(sequences[0].ids, len(sequences), caller, now, call, cross=cross)
     first = all(spot not in one.progress for one in sequences)
-    key = (CallSlice, stream_of(sequences[0].ids, caller), per, heads, cross, exact, *laid_out)
+    key = (CallSlice, stream_of(sequences[0].ids, caller), per, heads, cross, exact, *layout)
     if first and key in known:
         return known[key]
     made: list[CallSlice] = []
-    for number, (one, (rows, keys, hidden)) in enumerate(zip(sequences, laid_out, strict=True)):
+    for number, (one, (rows, keys, hidden)) in enumerate(zip(sequences, layout, strict=True)):
         before = one.progress.get(spot)
         behind = 0 if cross else max(len(keys) - len(rows), 0)
         start = behind if before is None else before.rows
@@ -297,21 +298,20 @@ def _main_stream(names: Collection[str]) -> str:
     return "tokens" if "tokens" in names else next(iter(names), "")
 
 
-def _laid_out(
-    sequences: list[OpenSequence], caller: Caller, now: Pass, call: Call, cross: bool, per: int
+def laid_out(
+    names: Collection[str], count: int, caller: Caller, now: Pass, call: Call, *, cross: bool
 ) -> list[tuple[range, range, bool]]:
-    """Which rows and keys of a call are real tokens of each sequence, and whether the mask keeps
-    the other rows from seeing anything."""
-    shape, count = call.shape, len(sequences)
+    """Of each of `count` sequences the rows and keys of a call that are real tokens, and whether
+    the mask keeps its other rows from seeing anything.
+
+    names   the streams of tokens that are known
+    """
+    shape, per = call.shape, math.prod(call.shape.batch) // count
     told = real_in(call.mask, shape.extent)
     queries, seen = (None if real is None else real[::per] for real in (told.queries, told.keys))
-    given = now.padding.get(stream_of({*sequences[0].ids, *now.padding}, caller))
+    given = now.padding.get(stream_of({*names, *now.padding}, caller))
     if given is not None and not _is_about(given, shape.queries, now.cached):
         given = None
-    if given is not None or queries is None:
-        rows = real_parts(given, count, shape.queries)
-    else:
-        rows = margins(queries)
     if seen is not None:
         keys = margins(seen)
     elif cross:
@@ -319,11 +319,48 @@ def _laid_out(
     else:  # not the empty rest of a cache of fixed size
         filled = min(shape.keys, now.cached + shape.queries) if now.cached else shape.keys
         keys = real_parts(given, count, filled)
+    if given is not None or (queries is None and (cross or seen is None)):
+        rows = real_parts(given, count, shape.queries)
+    elif queries is not None:
+        rows = margins(queries)
+    else:
+        rows = [_own_rows(part, shape) for part in keys]
+    if not cross:
+        rows, keys = _same_tokens(rows, keys, shape)
     hidden = [part == range(shape.queries) for part in rows]
     if queries is not None:
         seeing: list[bool] = np.any(queries & ~inside(rows, shape.queries), 1).tolist()
         hidden = [every or not some for every, some in zip(hidden, seeing, strict=True)]
     return list(zip(rows, keys, hidden, strict=True))
+
+
+def _own_rows(keys: range, shape: AttentionShape) -> range:
+    """The real queries, where the mask tells of keys alone: query i is key S − L + i. Behind caches
+    that are filled to different lengths, whose last keys are padding, all of them are real."""
+    ahead = shape.keys - shape.queries
+    if ahead > 0 and 0 < keys.stop < shape.keys:
+        return range(shape.queries)
+    return range(max(keys.start - ahead, 0), max(keys.stop - ahead, 0))
+
+
+def _same_tokens(
+    rows: list[range], keys: list[range], shape: AttentionShape
+) -> tuple[list[range], list[range]]:
+    """Queries and keys that are the same tokens count alike: what is real as either is a token,
+    and the mask says what it may see. The first queries of so many more keys are behind them."""
+    ahead = shape.keys - shape.queries
+    if ahead < 0:
+        return rows, keys
+    own = [range(max(k.start - ahead, 0), max(k.stop - ahead, 0)) for k in keys]
+    rows = [_hull(*both) for both in zip(rows, own, strict=True)]
+    return rows, rows if ahead == 0 else keys
+
+
+def _hull(one: range, other: range) -> range:
+    """From the first of both to the last."""
+    if not one or not other:
+        return one or other
+    return range(min(one.start, other.start), max(one.stop, other.stop))
 
 
 def _check_cache(before: Progress | None, key: Tensor, part: CallSlice) -> None:

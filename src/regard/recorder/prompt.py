@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.errors import InputError
-from regard.hear.hooks import Pass
+from regard.hear.hooks import Caller, Pass
 from regard.hear.inputs import sequences
 from regard.hear.names import Spot
 from regard.recorder.axes import NO_GRIDS, AxesReader, PlaceSize, sights_of
@@ -24,8 +24,10 @@ from regard.recorder.call_slice import (
     CallSlice,
     OpenSequence,
     Progress,
+    laid_out,
     last_keys,
     real_parts,
+    stream_of,
     streams_of,
 )
 from regard.recorder.latents import step_facts
@@ -127,12 +129,14 @@ class Prompts:
 
     # ── beginnings and ends ──────────────────────────────────────────────────────────────────
 
-    def begin(self, now: Pass, call: Call, path: str, ours: bool) -> None:
-        """The first attention of a pass tells how many sequences there are."""
+    def begin(self, now: Pass, call: Call, caller: Caller, *, cross: bool, ours: bool) -> None:
+        """The first attention of a pass tells how many sequences there are, and which of their
+        tokens are real where the model was not given that."""
+        path = caller.path
         if now is self._now:
             sequences(now.given, call, len(self._open), path, ours=ours)
             if len(now.streams) > self._read:
-                self._read_tokens(now)
+                self._read_tokens(now, self._told_by(call, caller, now, cross))
             return
         batch = sequences(now.given, call, now.batch, path, ours=ours)
         goes_on = now.cached > 0 or (now.encoded and bool(self._open))
@@ -150,7 +154,20 @@ class Prompts:
         self._passes.append(now)
         self._pictures.look(now, batch, self._axes.merge)
         self._now, self._read = now, 0
-        self._read_tokens(now)
+        self._read_tokens(now, self._told_by(call, caller, now, cross))
+
+    def _told_by(
+        self, call: Call, caller: Caller, now: Pass, cross: bool
+    ) -> dict[str, list[range]]:
+        """By stream, which tokens are real by the mask of a call whose rows they are."""
+        name, count = stream_of(now.streams, caller), len(self._open)
+        ids = now.streams.get(name)
+        if ids is None or name in now.padding:
+            return {}
+        if _per_sequence(ids, count).shape != (count, call.shape.queries):
+            return {}
+        layout = laid_out(now.streams, count, caller, now, call, cross=cross)
+        return {name: [rows for rows, _, _ in layout]}
 
     def _steer(self, now: Pass) -> None:
         """What is known of a step of diffusion before its first attention: when it is, and the
@@ -169,20 +186,23 @@ class Prompts:
         """What is kept of the sequences that were begun."""
         self._plan = plan
 
-    def _read_tokens(self, now: Pass) -> None:
-        """The streams of this pass that were not read yet: a decoder's come after its encoder."""
+    def _read_tokens(self, now: Pass, told: dict[str, list[range]]) -> None:
+        """The streams of this pass that were not read yet: a decoder's come after its encoder.
+        `told`: which of their tokens are real, where the model was not given that."""
         self.settle()
         self.known.clear()
         for name, ids in list(now.streams.items())[self._read :]:
             rows = _per_sequence(ids, len(self._open))
-            parts = real_parts(now.padding.get(name), len(self._open), rows.shape[1])
+            parts = told.get(name) or real_parts(
+                now.padding.get(name), len(self._open), rows.shape[1]
+            )
             for number, (one, row) in enumerate(zip(self._open, rows, strict=False)):
                 if name not in one.streams:
                     one.streams[name] = Stream(one.number, name, self._tokenizer, self.before)
                 one.streams[name].extend(row[parts[number].start : parts[number].stop])
         self._read = len(now.streams)
         new: list[Series] = []
-        told: list[_Sequence] = []
+        noted: list[_Sequence] = []
         for one in self._open:
             main = one.streams.get("tokens") or next(iter(one.streams.values()), None)
             tokens = 0 if main is None else len(main.ids)
@@ -192,8 +212,8 @@ class Prompts:
             pieces = [piece for stream in one.streams.values() for piece in stream.take()]
             new += pieces
             if pieces or not one.progress:
-                told.append(one)
-        self._write(new, told)
+                noted.append(one)
+        self._write(new, noted)
 
     def finish(self, complete: bool = True) -> None:
         """The sequences that are open are at their end."""

@@ -402,7 +402,7 @@ def _pooled(
     indicator = np.zeros((attention.shape[-1], columns[-1] + 1 if len(columns) else 0))
     indicator[np.arange(keys.start, keys.stop), columns] = 1
     mass = attention @ torch.as_tensor(indicator, dtype=attention.dtype, device=attention.device)
-    by_row = mass.reshape(-1, attention._call.shape.query_heads, *mass.shape[-2:])
+    by_row = mass.reshape(*numbers.normalized.shape, mass.shape[-1])  # (E, H, L, columns)
     picked = _picker(numbers, part, rows)(by_row.float())
     return picked, _CellSums(_starts(row_start, len(part.kept), cell), 1)
 

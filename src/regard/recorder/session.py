@@ -377,20 +377,23 @@ class Recorder:
         now = self._where.now
         if caller is None or now is None:
             return None
+        if self._where.note_channels(caller, call):
+            self._missed(f"it attends between {call.shape.queries} channels a head, not positions")
+            return None
         spot = self._names.spot(caller)
         if not self.heard_anything:  # the first of all shows whether the layers asked for exist
             self._choice.check_layers(self._places_like(caller))
             self.heard_anything = True
         if is_empty(call):
             return None
-        self._prompts.begin(now, call, caller.path, ours)
+        cross = is_cross_module(self.model, caller.path) or looks_across(now, call)
+        self._prompts.begin(now, call, caller, cross=cross, ours=ours)
         if not self._choice.has_layer(spot.layer):
             return None
         plan, prompts = self._prompts.plan or self._begin_plan(call, caller), self._prompts
         sequences = prompts.sequences()
         slices = slice_call(
-            call, caller, spot, now, sequences,
-            cross=is_cross_module(self.model, caller.path) or looks_across(now, call),
+            call, caller, spot, now, sequences, cross=cross,
             choice=self._choice, plan=plan, exact=plan.is_exact(prompts.order_of(spot)),
             announced=prompts.expected, known=prompts.known,
         )  # fmt: skip

@@ -106,6 +106,9 @@ class Held:
         self.runs = {
             what: self._run(what) for what in (*self._by_row, "k", "value_norm") if self._has(what)
         }
+        if not place.keys and "q" in self.runs:  # a sequence without any key has no k
+            none = Run(store, 0, 0, 1, (), (), inner=self.runs["q"].inner, most=None)
+            self.runs.setdefault("k", none)
         tops = {self.runs[what].inner for what in ("top_weights", "top_keys") if self._has(what)}
         if len(tops) > 1 or (0,) in tops:
             raise FileError(f"{place.label}: top_weights and top_keys of {sorted(tops)} keys")

@@ -32,11 +32,12 @@ class Alignment:
 
 
 def first_paired(keys: Alignment) -> Alignment:
-    """The same, the first tokens standing for each other where neither stands for another: what is
-    parked there is parked in both texts, whatever the token."""
-    if not len(keys) or 0 in keys.a or 0 in keys.b:
+    """The same, the first tokens standing for each other whatever they are: what is parked there is
+    parked in both texts, also where the first token of one comes later in the other."""
+    if not len(keys) or (keys.a[0] == 0 and keys.b[0] == 0):
         return keys
-    first, second = (np.concatenate([[0], side]) for side in (keys.a, keys.b))
+    later = (keys.a > 0) & (keys.b > 0)
+    first, second = (np.concatenate([[0], side[later]]) for side in (keys.a, keys.b))
     return Alignment(first, second, f"{keys.how}, and the first tokens do")
 
 

@@ -24,8 +24,14 @@ ALPHA: Final = (
 )
 LEAST_TOKENS: Final = 16  # a shorter text shows nothing
 LEAST_ROWS: Final = 8  # that could have done otherwise
+LEAST_P: Final = 1e-6  # what is below is said to be below
 HOEFFDING: Final = "Hoeffding's bound over rows"
 _STICK: Final = math.pi**2 / 3 - 3  # × 1/n: the variance of a broken stick's entropy, about
+
+
+def spelt_p(p: float) -> str:
+    """2e-5, or < 1e-6: rows are not independent enough to tell less."""
+    return "< 1e-6" if p < LEAST_P else f"{p:.2g}".replace("e-0", "e-")
 
 
 class Trial(NamedTuple):
@@ -43,7 +49,8 @@ class Trial(NamedTuple):
             some = f"{self.rows} row{'s' if self.rows != 1 else ''} could have done otherwise"
             return f"{some}; {self.least} needed"
         if not self.p <= ALPHA:
-            return f"chance gives as much in {self.rows} rows with p = {self.p:.2g}; {ALPHA} needed"
+            said = f"chance gives as much in {self.rows} rows with p = {spelt_p(self.p)}"
+            return f"{said}; {ALPHA} needed"
         return ""
 
 

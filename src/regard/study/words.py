@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from regard.study.chance import spelt_p
 from regard.study.finding import Finding, HeadStudy, SeenAt
 
 CAVEAT: Final = "weights show where a head looks, not why the model answers"
@@ -116,10 +117,8 @@ def _numbers(head: HeadStudy, finding: Finding, unit: str) -> str:
 
 
 def _rows_and_p(finding: Finding) -> str:
-    """42 rows, p 2e-05."""
-    p, least = finding.p_value, 1e-9
-    value = f"{max(p, least):.0e}".replace("e-0", "e-")
-    return f"{finding.n_rows} rows, p {'< ' if p < least else ''}{value}"
+    """42 rows, p 2e-5."""
+    return f"{finding.n_rows} rows, p {spelt_p(finding.p_value)}"
 
 
 def _row(one: SeenAt, spell: Callable[[str], str]) -> str:

@@ -15,8 +15,9 @@ from regard.study.pattern.base import MassPattern, Measure, unknown
 
 
 class Sink(MassPattern):
-    """Σ over sink keys of the mean weight. A key is a sink if the rows that see it (64 of them at
-    least, else the last tokens qualify by chance) give it over 0.3 on average."""
+    """Σ over sink keys of the mean weight, over the rows that see one. A key is a sink if the rows
+    that see it (64 of them at least, else the last tokens qualify by chance) give it over 0.3 on
+    average."""
 
     name = "sink"
     threshold = 0.3  # the same as for a key: Gu et al. 2024
@@ -29,17 +30,33 @@ class Sink(MassPattern):
         detail = self._detail(head)
         chance = self.chance(head, detail) if detail["keys"] else 0.0
         highest = max(head.sinks.highest, head.learned_sink)
+        score = self._score(head, detail)
         return Measure(
-            head.sink, chance, conditional=float("nan"), detail=detail, compared=highest,
-            trial=self._held_against_chance(head, detail),
+            score, chance, conditional=float("nan"), detail=detail, compared=highest,
+            trial=self._held_against_chance(head, detail, score),
         )  # fmt: skip
 
-    def _held_against_chance(self, head: HeadFacts, detail: Mapping[str, Any]) -> Trial:
+    def _score(self, head: HeadFacts, detail: Mapping[str, Any]) -> float:
+        """The mean over rows that see a sink: a window leaves the first token behind."""
+        counts = self.counts(head, detail)
+        if counts is None or head.learned_sink > SINK:
+            return head.sink
+        some = int(np.count_nonzero(counts))
+        return min(head.sink * head.rows / some, 1.0) if some else head.sink
+
+    def _held_against_chance(
+        self, head: HeadFacts, detail: Mapping[str, Any], score: float
+    ) -> Trial:
         """The sinks are the best of all keys; what goes to a learned one goes to no key at all."""
         keys, candidates = len(detail["keys"]), int(head.sinks.marks.size)
         if head.learned_sink > SINK or not keys:
-            return hoeffding(head.sink, 0.0, int(head.rows))
-        return self.trial(head, detail, head.sink, choices=candidates**keys)
+            return hoeffding(score, 0.0, int(head.rows))
+        return self.trial(head, detail, score, choices=candidates**keys)
+
+    def eligible(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array:
+        """Rows that see a sink, where masks tell."""
+        counts = None if head.learned_sink > SINK else self.counts(head, detail)
+        return super().eligible(head, detail) if counts is None else counts > 0
 
     def _detail(self, head: HeadFacts) -> dict[str, Any]:
         """Which keys, and their tokens."""
