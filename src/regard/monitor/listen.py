@@ -23,7 +23,6 @@ from regard.hear.names import LayerNames, part_of
 from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
     AttentionSite,
-    RealTokens,
     Tally,
     measured,
     rows_of,
@@ -67,7 +66,7 @@ class StepListener:
         self._takes_maps = False
         self._names = LayerNames(named=_has_parts(model))
         self._hooks = ExitStack()
-        self._padding: dict[str, RealTokens | None] = {}  # of the current pass, by stream
+        self._padding: dict[str, Tensor | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
         self._by_hand: dict[str, str] = {}  # modules that attended by other means, and why
 
@@ -160,7 +159,7 @@ class StepListener:
     def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
         self._measure(attention, ours=False)
 
-    def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
+    def _real(self, now: Pass, path: str, attention: Attention) -> Tensor | None:
         """Which rows are not padding, where the model was given a padding mask."""
         stream = "encoder" if part_of(path) == "encoder" else "tokens"
         if stream not in now.padding:
@@ -171,7 +170,7 @@ class StepListener:
             self._padding[stream] = _real_tokens(now.padding[stream].to(attention.device))
         real, call = self._padding[stream], attention._call
         batch = call.query.shape[:-3].numel()
-        fits = real is not None and tuple(real.rows.shape) == (batch, call.shape.queries)
+        fits = real is not None and tuple(real.shape) == (batch, call.shape.queries)
         return real if fits else None
 
     def _take_maps(self, place: AttentionSite, attention: Attention, snapshots: Snapshots) -> None:
@@ -185,11 +184,9 @@ class StepListener:
         self.maps |= {label: first[n] for n, label in chosen.items()}
 
 
-def _real_tokens(flags: Tensor) -> RealTokens | None:
+def _real_tokens(flags: Tensor) -> Tensor | None:
     """(B, L) flags; None where every token is real."""
-    start = flags.to(torch.uint8).argmax(-1, keepdim=True)
-    every, moved = torch.stack([flags.all(), start.any()]).tolist()  # the host waits once
-    return None if every else RealTokens(flags, start if moved else None)
+    return None if bool(flags.all()) else flags
 
 
 def _has_parts(model: nn.Module) -> bool:
