@@ -37,8 +37,8 @@ STATISTICS: Final[dict[str, str]] = {
     "max_score": "largest scale·q·k of any row and visible key, before cap and bias; inf where a "
     "score is NaN or infinite",
     "peak": "mean weight of a row's heaviest key",
-    "sink_mass": "mean weight of the first key that the row sees, and of the learned sink where there "
-    "is one",
+    "sink_mass": "mean weight of a row's first visible key, and of the learned sink where there is "
+    "one",
     "grad_w_q": "norm of the gradient of the head's part of w_q",
     "grad_w_k": "norm of the gradient of the head's part of w_k; of its group's where shared",
 }

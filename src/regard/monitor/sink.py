@@ -7,7 +7,7 @@ the first real token, in a window the window's first key.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.mask import Extent, Mask
+from regard.mask import Extent, Mask, Packed
 from regard.mask.spans import spans_of
 
 _STRIP = 1024  # keys that are asked about at a time
@@ -30,10 +30,10 @@ def sink_mass(attention: Attention, lse: Tensor) -> Tensor:
     if call.shape.keys == 0:
         return torch.zeros_like(lse) + mass
     first, bias = _first_keys(call)
-    scores = call.score.cap(_dot_products(call, first) * call.score.scale)
+    scores = call.score.cap(_dot_products(call, first.clamp(min=0)) * call.score.scale)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
-    weight = torch.where(lse == -torch.inf, 0, (scores - lse).exp())
+    weight = torch.where((first < 0) | (lse == -torch.inf), 0, (scores - lse).exp())
     return weight + mass if learned else weight
 
 
@@ -57,14 +57,15 @@ def _dot_products(call: Call, first: Tensor) -> Tensor:
 
 def _first_keys(call: Call) -> tuple[Tensor, Tensor | None]:
     """(…, 1 or H, L), or (1, 1) where it is one key for all rows: the first key that each row sees,
-    any key for a row that sees none; and what is added to its score, (…, H or 1, L)."""
+    −1 where it sees none; and what is added to its score, (…, H or 1, L)."""
     mask, bias, extent, device = call.mask, call.score.bias, call.shape.extent, call.query.device
     if bias is not None and bias.hides():
         return _searched(call)
-    if bias is None and mask is not None and (pack := mask.as_pack()) is not None:
-        low = mask.sight(torch.arange(extent.queries, device=device))  # where its starts are
-        if low is not None:
-            return low[0].long().clamp(0, extent.keys - 1)[None], None
+    if bias is None and mask is not None and mask.as_pack() is not None:
+        rows = torch.arange(extent.queries, device=device)
+        sight = cast(Packed, mask).sight(rows)  # computed where its starts are
+        if sight is not None:
+            return torch.where(sight[1] > sight[0], sight[0].long(), -1)[None], None
     by_value = mask is None or mask.is_flat
     if not by_value and device.type != "cpu":
         return _searched(call)  # without the host waiting for the mask's arrays
@@ -82,8 +83,8 @@ def _lowest(mask: Mask | None, extent: Extent) -> np.ndarray[Any, np.dtype[np.in
         return None
     if spans is None or not extent.queries:
         return np.zeros((1, 1), np.int64)
-    sees = spans.high > np.maximum(spans.low, 0)
-    low = np.where(sees, spans.low, 0).clip(0, extent.keys - 1)
+    start = np.maximum(spans.low, 0)
+    low = np.where(np.minimum(spans.high, extent.keys) > start, start, -1)
     return low[..., None, :] if low.any() else np.zeros((1, 1), np.int64)
 
 
@@ -98,7 +99,7 @@ def _biases(call: Call, low: np.ndarray[Any, np.dtype[np.int64]]) -> Tensor:
     for start in range(0, max(extent.queries, 1), step):
         i = torch.arange(start, min(start + step, extent.queries), device=device)
         here = low if low.size == 1 else low[..., start : start + step]
-        keys, at = np.unique(here, return_inverse=True)
+        keys, at = np.unique(here.clip(min=0), return_inverse=True)
         tile = bias.tile(i, torch.from_numpy(keys).to(device), extent)
         columns = torch.from_numpy(at.reshape(here.shape)).to(device)[..., None]
         columns = columns.expand(*columns.shape[:-2], len(i), 1)
@@ -133,4 +134,4 @@ def _searched(call: Call) -> tuple[Tensor, Tensor | None]:
         first = torch.where(new, column[..., 0] + start, first)
         if tile is not None:
             added = torch.where(new, _at(tile, column, len(i), len(j)), added)
-    return first.clamp(min=0), None if bias is None else added
+    return first, None if bias is None else added
