@@ -322,9 +322,16 @@ def _of_torch(
         value=value,
         output=output,
         mask=attn_mask if is_mask else Causal(align="start") if is_causal else None,
-        bias=None if is_mask else attn_mask,
+        bias=None if is_mask or attn_mask is None else _hiding(attn_mask),
         scale=scale,
     )
+
+
+def _hiding(added: Tensor) -> Tensor:
+    """Numbers added to scores, −∞ for the dtype's most negative ones, by which transformers and
+    diffusers hide a key. A row that hides all keys is left as it is: torch spreads it evenly."""
+    lowest = added <= torch.finfo(added.dtype).min / 2
+    return added.masked_fill(lowest & ~lowest.all(-1, keepdim=True), -torch.inf)
 
 
 _Kind = Literal["torch", "projected", "softmax", "exponential", "division", "product", "attention"]

@@ -16,10 +16,10 @@ from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
-from regard.hear.hooks import ModelHooks, Pass
+from regard.hear.hooks import Caller, ModelHooks, Pass
 from regard.hear.inputs import is_empty, sequences
 from regard.hear.intercept import AttentionIntercept, prepared
-from regard.hear.names import LayerNames, part_of
+from regard.hear.names import LayerNames, stream_of
 from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
     AttentionSite,
@@ -151,7 +151,7 @@ class StepListener:
         device = attention.device.type
         whole = torch.autocast(device, enabled=False)
         with unheard(), torch.no_grad(), whole, unintercepted():
-            self.tally.note(place, rows_of(attention, self._real(now, caller.path, attention)))
+            self.tally.note(place, rows_of(attention, self._real(now, caller, attention)))
             if self._takes_maps and self._snapshots is not None:
                 self._take_maps(place, attention, self._snapshots)
         self._where.called(caller)
@@ -159,9 +159,9 @@ class StepListener:
     def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
         self._measure(attention, ours=False)
 
-    def _real(self, now: Pass, path: str, attention: Attention) -> Tensor | None:
+    def _real(self, now: Pass, caller: Caller, attention: Attention) -> Tensor | None:
         """Which rows are not padding, where the model was given a padding mask."""
-        stream = "encoder" if part_of(path) == "encoder" else "tokens"
+        stream = stream_of(now.padding, caller)
         if stream not in now.padding:
             return None
         if now is not self._pass:
