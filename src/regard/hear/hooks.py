@@ -27,6 +27,7 @@ from regard.hear.inputs import (
     is_ids,
     real_tokens,
 )
+from regard.hear.mixing import CallSamples
 
 _COLOURS = 4  # channels of a picture at most
 _SHRINK = (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)  # may make a picture coarser
@@ -104,6 +105,7 @@ class ModelHooks:
         self.now: Pass | None = None
         self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
+        self.samples = CallSamples()  # calls by which modules that mix tokens are known
 
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():
@@ -149,6 +151,7 @@ class ModelHooks:
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
+                self.samples.note(module, args, kwargs)
                 if divides and (size := _size_in((*args, *kwargs.values()))) is not None:
                     self.now.windowed[path] = size
                 if may_read:

@@ -108,17 +108,17 @@ class StepListener:
     def unheard(self) -> tuple[list[str], str]:
         """Modules that attended in this step and were not measured, and the end of a warning."""
         where = self._where
-        missed = missed_modules(self._model, where.ran, where.attended, self._by_hand)
+        missed = missed_modules(where, self._by_hand)
         if not missed:
             return [], ""
-        return why_missed(self._model, missed, self._by_hand, where.attended)
+        return why_missed(self._model, missed, where.attended)
 
     def what_ran(self) -> str:
         """Of a step in which nothing was measured."""
         if self._where.attended:
             return f"{type(self._model).__name__} ran on an empty batch"
         if self._where.ran:
-            return what_ran(self._model, self._where.ran, self._by_hand)
+            return what_ran(self._where, self._by_hand)
         return (
             f"{type(self._model).__name__} was not run since the last step, or only without "
             "gradients (evaluation=True counts those)"

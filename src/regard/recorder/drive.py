@@ -286,8 +286,8 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
         took = _seconds(lambda: _once(model, first), first.device)
         step = _seconds(lambda: _once(model, first[:, :1]), first.device)
     every = tuple(size for _, size in listener.sizes)
-    modules = missed_modules(model, where.ran, where.attended, noticed)
-    deaf = why_missed(model, modules, noticed, where.attended)[0] if modules else ()
+    modules = missed_modules(where, noticed)
+    deaf = why_missed(model, modules, where.attended)[0] if modules else ()
     chosen = listener.chosen(choice)
     cell = _per_cell(every, min(ids.shape[1], _LAYER), first.device) if every else 0.0
     return Estimate(every, chosen, took / first.shape[1], cell, step, tuple(deaf))
