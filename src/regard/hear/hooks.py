@@ -105,7 +105,7 @@ class ModelHooks:
         self.now: Pass | None = None
         self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
-        self.samples = CallSamples()  # calls by which modules that mix tokens are known
+        self.samples = CallSamples.of(model)  # by which modules that mix tokens are known
 
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,9 @@ from regard.engine.observers import unheard
 MIXES = "it mixes tokens by other means than attention"
 _FEW = 16  # tokens of a call that is kept, where the whole would be large
 _SMALL = 2**18  # numbers of an input that is kept whole
-_ALONG = (nn.modules.conv._ConvNd, nn.RNNBase)  # of torch, they mix along an axis of tokens
+_CONVOLUTION = nn.modules.conv._ConvNd
+_ALONG = (_CONVOLUTION, nn.RNNBase)  # of torch, they mix along an axis of tokens
+_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.BatchNorm1d)
 _HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_backward_hooks",
@@ -47,13 +50,19 @@ class _Sample:
 
 
 class CallSamples:
-    """The first call of each kind of module, and what was measured of it."""
+    """The first call of each kind of module, and what was measured of it; of one model, for all
+    that follow it."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[type, ...], int] = {}  # of kinds
-        self._kinds: dict[nn.Module, int | None] = {}
-        self._kept: dict[int | None, _Sample] = {}  # by kind
+        self._numbers: dict[tuple[Any, ...], int] = {}  # of kinds
+        self._kinds: WeakKeyDictionary[nn.Module, int | None] = WeakKeyDictionary()
+        self._kept: dict[int, _Sample | None] = {}  # by kind; None where it is measured
         self._mixes: dict[int, bool] = {}
+
+    @classmethod
+    def of(cls, model: nn.Module) -> CallSamples:
+        """Those of a model: what is known of its modules is measured once."""
+        return _OF_MODELS.setdefault(model, cls())
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module is called."""
@@ -71,7 +80,11 @@ class CallSamples:
         nothing around it is one."""
         around = {outer for path in attended for outer in _outer(path)} | set(attended)
         listed = self._within(model, "", ran, around, covered=False)
-        return {path: module for path, module in listed if not _reads_input(path, module)}
+        return {
+            path: module
+            for path, module in listed
+            if not _embeds(path, module) and not _is_apart(path, module, around)
+        }
 
     def _within(
         self, module: nn.Module, path: str, ran: Collection[str], around: set[str], covered: bool
@@ -91,19 +104,29 @@ class CallSamples:
         return inner or ([(path, module)] if mixes else [])
 
     def _does(self, kind: int, module: nn.Module) -> bool:
-        if kind not in self._mixes:
-            self._mixes[kind] = _mixes_tokens(module, self._kept[kind])
+        sample = self._kept[kind]
+        if sample is not None:
+            self._mixes[kind], self._kept[kind] = _mixes_tokens(module, sample), None
         return self._mixes[kind]
 
     def _kind(self, module: nn.Module) -> int | None:
         """Equal for modules that are made alike; None for those that cannot mix or be run alone."""
         if module not in self._kinds:
-            kinds = tuple(type(one) for one in module.modules())
-            plain = len(kinds) == 1 and kinds[0].__module__.startswith("torch.nn.")
+            kinds = tuple(_made(one) for one in module.modules())
+            plain = len(kinds) == 1 and type(module).__module__.startswith("torch.nn.")
             skipped = plain and not isinstance(module, _ALONG)
             number = self._numbers.setdefault(kinds, len(self._numbers))
             self._kinds[module] = None if skipped or not _can_be_copied(module) else number
         return self._kinds[module]
+
+
+_OF_MODELS: WeakKeyDictionary[nn.Module, CallSamples] = WeakKeyDictionary()
+
+
+def _made(module: nn.Module) -> Any:
+    """What a layer is: its class, of convolutions the size and the step too."""
+    sizes = (module.kernel_size, module.stride) if isinstance(module, _CONVOLUTION) else ()
+    return type(module), *sizes
 
 
 def _outer(path: str) -> Iterator[str]:
@@ -112,15 +135,25 @@ def _outer(path: str) -> Iterator[str]:
     return (".".join(pieces[:count]) for count in range(len(pieces)))
 
 
-def _reads_input(path: str, module: nn.Module) -> bool:
+def _embeds(path: str, module: nn.Module) -> bool:
     """Whether it makes tokens of what the model is given: embeddings and patches by their name,
-    and convolutions of another number of channels."""
+    and a convolution to another number of channels."""
     names = (type(module).__name__.lower(), path.rpartition(".")[2].lower())
-    embeds = any(word in name for name in names for word in ("embed", "patch"))
-    changes = isinstance(module, nn.modules.conv._ConvNd) and (
-        module.in_channels != module.out_channels
-    )
-    return embeds or changes
+    named = any(word in name for name in names for word in ("embed", "patch"))
+    changes = isinstance(module, _CONVOLUTION) and module.in_channels != module.out_channels
+    return named or changes
+
+
+def _is_apart(path: str, module: nn.Module, around: set[str]) -> bool:
+    """Whether it consists of convolutions in a part of the model without attention, such as the
+    features of a sound or a vocoder: its rows are no tokens."""
+    layers = [one for one in module.modules() if any(True for _ in one.parameters(recurse=False))]
+    plain = (*_NORMS, _CONVOLUTION)
+    if not layers or not all(isinstance(one, plain) for one in layers):
+        return False
+    pieces = path.split(".")
+    lists = [".".join(pieces[:n]) for n, piece in enumerate(pieces) if piece.isdecimal()]
+    return around.isdisjoint(lists or [".".join(pieces[:-1])])
 
 
 # ── a call that is kept ──────────────────────────────────────────────────────────────────────
@@ -158,7 +191,7 @@ def _token_axis(module: nn.Module) -> int:
     if isinstance(module, nn.RNNBase):
         return 1 if module.batch_first else 0
     plain = type(module).__module__.startswith("torch.nn.")
-    return 2 if plain and isinstance(module, nn.modules.conv._ConvNd) else 1
+    return 2 if plain and isinstance(module, _CONVOLUTION) else 1
 
 
 def _kept(value: Any, count: int, few: int) -> Any:
