@@ -76,7 +76,7 @@ class Monitor:
         self._hook: Any = None
         self._log = log
         self._logs: list[Log] = []
-        self._attached = self._warned = self._named = False
+        self._attached = self._warned = self._named = self._explained = False
 
     def attach(self) -> Monitor:
         """Begin; also done by `with`."""
@@ -170,6 +170,7 @@ class Monitor:
             else:
                 self.latest = sample
                 self._name_unheard()
+                self._name_without_gradients()
                 self._publish(sample)
         self._now += 1
         self._begin()
@@ -198,6 +199,25 @@ class Monitor:
         if names:
             said = f"not measured, although they ran: {said}"
             warnings.warn(said, RegardWarning, stacklevel=4)
+
+    def _name_without_gradients(self) -> None:
+        """Once: why gradient norms are NaN although the model has gradients."""
+        unknown = self._collector.unknown
+        has_any = any(one.grad is not None for one in self.model.parameters())
+        if not unknown or not has_any or self._explained:
+            return
+        self._explained = True
+        places: dict[str, list[str]] = {}
+        for label, reason in unknown.items():
+            places.setdefault(reason, []).append(label)
+        each = "; ".join(f"{_ends(labels)}: {reason}" for reason, labels in places.items())
+        said = f"grad_w_q and grad_w_k are NaN, as they are not known ({each})"
+        warnings.warn(said, RegardWarning, stacklevel=4)
+
+
+def _ends(labels: list[str]) -> str:
+    """All of a few, the ends of many."""
+    return ", ".join(labels) if len(labels) < 4 else f"{labels[0]} … {labels[-1]}"
 
 
 def _warn(alarm: Alarm) -> None:
