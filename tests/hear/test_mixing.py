@@ -204,10 +204,10 @@ def test_monitor_and_knock_outs_name_the_same():
     torch.manual_seed(0)
     model = Stack(Attends(), Scan())
     recorded = listed(model, IDS)
-    with pytest.warns(RegardWarning, match=r"layers\.\*\.inner \(Scan\)"):
-        with regard.Monitor(model, evaluation=True) as monitor:
-            model(IDS)
-            monitor.step()
+    named = pytest.warns(RegardWarning, match=r"layers\.\*\.inner \(Scan\)")
+    with named, regard.Monitor(model, evaluation=True) as monitor:
+        model(IDS)
+        monitor.step()
     assert list(monitor.unheard) == recorded
 
     class Ours(Own):
@@ -219,9 +219,9 @@ def test_monitor_and_knock_outs_name_the_same():
 
     model = Stack(Ours(), Scan())
     edge = regard.intervene.Edge(queries=5, keys=2)
-    with pytest.warns(RegardWarning, match=r"tokens also pass .*inner \(Scan\)"):
-        with regard.knock_out(model, edges=[edge]) as knocked:
-            model(IDS)
+    named = pytest.warns(RegardWarning, match=r"tokens also pass .*inner \(Scan\)")
+    with named, regard.knock_out(model, edges=[edge]) as knocked:
+        model(IDS)
     assert knocked.unheard and "inner (Scan)" in knocked.unheard[0]
     with regard.knock_out(model, heads=["L0H1"]) as knocked:
         model(IDS)
@@ -328,3 +328,49 @@ def test_a_module_that_cannot_be_run_alone_is_not_judged():
             return self.w(x)
 
     assert listed(Stack(Attends(), Fussy()), IDS) == []
+
+
+_HYBRID = {
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2,
+}  # fmt: skip
+_MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 8}
+FAMILIES = {
+    "falcon_h1": _HYBRID | _MAMBA | {"mamba_d_ssm": 64, "head_dim": 8},
+    "bamba": _HYBRID | _MAMBA | {"attn_layer_indices": [1, 3]},
+    "granitemoehybrid": _HYBRID | _MAMBA | {
+        "layer_types": ["mamba", "attention"] * 2, "num_local_experts": 2,
+        "num_experts_per_tok": 1, "shared_intermediate_size": 32,
+    },
+    "jamba": _HYBRID | {
+        "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2,
+        "use_mamba_kernels": False, "mamba_d_state": 4, "mamba_dt_rank": 4,
+    },
+    "lfm2": _HYBRID | {
+        "layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False,
+    },
+    "recurrent_gemma": _HYBRID | {
+        "block_types": ["recurrent", "attention"], "lru_width": 32, "head_dim": 8,
+    },
+    "llama": _HYBRID,
+    "mixtral": _HYBRID | {"num_local_experts": 4},
+}  # fmt: skip
+NAMED = {"lfm2": "conv", "recurrent_gemma": "temporal_block", "llama": "", "mixtral": ""}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hybrids_of_transformers(family):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    word = NAMED.get(family, "mamba")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with regard.record(model) as recorded:
+            model(torch.randint(3, 60, (2, 12)))  # with a cache, as it comes
+        with regard.Monitor(model, evaluation=True) as monitor:
+            model(torch.randint(3, 60, (2, 12)))
+            monitor.step()
+    assert len(recorded.unheard) == bool(word) and monitor.unheard == recorded.unheard
+    assert all(f".{word}" in name for name in recorded.unheard)

@@ -14,6 +14,7 @@ from regard.hear.hooks import ModelHooks
 from regard.hear.intercept import is_hugging_face
 from regard.hear.mixing import MIXES
 from regard.hear.names import without_numbers
+from regard.hear.wrapped import instead_of
 
 _WORD = re.compile(r"Attention|Attn|SelfAtt|CrossAtt|MultiHead|MHA(?![a-z])")
 _PROJECTIONS = (  # what modules call the layers that make queries, keys and values
@@ -103,8 +104,9 @@ def what_ran(where: ModelHooks, noticed: Mapping[str, str]) -> str:
     name, missed = type(model).__name__, missed_modules(where, noticed)
     if missed:
         named = f"{name} ran, with {', '.join(_named(model, missed))}"
-        return "; ".join([named, *_families(model, missed)])
-    return f"{name} ran, and nothing in it looks like attention"
+        return "; ".join(filter(None, [named, *_families(model, missed), instead_of(model)]))
+    ran = f"{name} ran, and nothing in it looks like attention"
+    return "; ".join(filter(None, [ran, instead_of(model)]))
 
 
 def _named(model: nn.Module, modules: Mapping[str, str]) -> list[str]:

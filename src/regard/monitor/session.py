@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, RegardWarning
 from regard.hear.unheard import HEARD
+from regard.hear.wrapped import check_module
 from regard.monitor.listen import Snapshots, StepListener
 from regard.monitor.loss import Loss, check_loss
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
@@ -225,7 +226,6 @@ def _warn(alarm: Alarm) -> None:
 
 
 def _check(model: nn.Module, every: int) -> None:
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
+    check_module(model)
     if type(every) is not int or every < 1:
         raise InputError(f"every={every!r}; give a whole number of steps ≥ 1")

@@ -29,6 +29,7 @@ from regard.hear.names import LayerNames, has_parts, is_cross_module
 from regard.hear.packing import of_packed
 from regard.hear.unheard import HEARD, missed_modules, what_ran, why_missed
 from regard.hear.weights import check_weights
+from regard.hear.wrapped import check_module
 from regard.recorder.axes import AxesReader, Heard, declared_axes
 from regard.recorder.background_writer import BackgroundWriter, Store
 from regard.recorder.batch import batched
@@ -114,8 +115,7 @@ class Recorder:
         axes: Any = None,
         images: Any = None,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
+        check_module(model)
         self.model, self.path, self.budget = model, path, budget
         self.heard_anything = False
         self.watcher: Callable[[], None] | None = None  # told of every attention taken down
