@@ -42,10 +42,10 @@ class _ByHand(nn.Module):
 
 def test_transformer_lens():
     bridge = _of("transformer_lens", "TransformerBridge", _ByHand)()
-    with pytest.raises(InputError, match=r"TransformerBridge computes attention by itself.*replay"):
-        with regard.record(bridge):
-            bridge(torch.randn(1, 4, 8))
-    with pytest.warns(regard.errors.RegardWarning, match="regard.models.load"):
-        with regard.Monitor(bridge, evaluation=True) as monitor:
-            bridge(torch.randn(1, 4, 8))
-            monitor.step()
+    words = r"TransformerBridge computes attention by itself.*replay"
+    with pytest.raises(InputError, match=words), regard.record(bridge):
+        bridge(torch.randn(1, 4, 8))
+    named = pytest.warns(regard.errors.RegardWarning, match="regard.models.load")
+    with named, regard.Monitor(bridge, evaluation=True) as monitor:
+        bridge(torch.randn(1, 4, 8))
+        monitor.step()
