@@ -89,15 +89,16 @@ def _let_weights_be_asked_for() -> None:
     from transformers.configuration_utils import PreTrainedConfig
 
     own: Any = vars(PreTrainedConfig).get("output_attentions")
-    if not isinstance(own, property) or own.fset is None or hasattr(own.fset, "__wrapped__"):
+    assign: Any = getattr(own, "fset", None)
+    if assign is None or hasattr(assign, "__wrapped__"):
         return
 
-    @wraps(own.fset)
+    @wraps(assign)
     def ask(config: Any, wanted: bool) -> None:
         if config._attn_implementation == _NAME:
             config._output_attentions = wanted
         else:
-            own.fset(config, wanted)
+            assign(config, wanted)
 
     vars_of: Any = PreTrainedConfig
     vars_of.output_attentions = own.setter(ask)
@@ -116,10 +117,10 @@ def _let_weights_be_asked_for() -> None:
         listed[:] = [validate if one is check else one for one in listed]
 
 
-def _with_subclasses(kind: type) -> Iterator[type]:
+def _with_subclasses(kind: Any) -> Iterator[Any]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from _with_subclasses(one)
+    for derived in kind.__subclasses__():
+        yield from _with_subclasses(derived)
 
 
 def _attention(*given: Any, **options: Any) -> Any:

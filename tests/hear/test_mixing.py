@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
 
 import regard
@@ -360,7 +361,6 @@ NAMED = {"lfm2": "conv", "recurrent_gemma": "temporal_block", "llama": "", "mixt
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_hybrids_of_transformers(family):
-    transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
     model = transformers.AutoModelForCausalLM.from_config(config).eval()

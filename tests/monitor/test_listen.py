@@ -7,6 +7,7 @@ import itertools
 import weakref
 
 import numpy as np
+import peft
 import pytest
 import torch
 import torch.nn.functional as F
@@ -304,7 +305,6 @@ def test_adapters_leave_gradient_norms_unknown_and_a_warning_tells(how):
     if how == "within":
         layer.w_q = Adapted()
     else:
-        peft = pytest.importorskip("peft")
         wrapped = torch.nn.Sequential(layer)
         config = peft.LoraConfig(target_modules=["w_q"], r=2)
         layer = peft.get_peft_model(wrapped, config).base_model.model[0]

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+import transformers
 
 import regard
 from fuzz.sinks import B, H, L, check, masks
@@ -56,7 +57,6 @@ def test_packed_sequences_are_measured_as_they_are_apart():
 @pytest.mark.parametrize("attention", ["sdpa", "eager", "regard"])
 def test_packed_training_of_transformers(attention):
     """As `DataCollatorWithFlattening` packs: one row, positions that start again."""
-    transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
         vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, attn_implementation=attention,

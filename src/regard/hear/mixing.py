@@ -39,7 +39,7 @@ _HOOKS = (
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _KeptCall:
     """One call: its arguments, and which of them holds the tokens."""
 
     leaves: list[Any]
@@ -56,7 +56,7 @@ class CallSamples:
     def __init__(self) -> None:
         self._numbers: dict[tuple[Any, ...], int] = {}  # of kinds
         self._kinds: WeakKeyDictionary[nn.Module, int | None] = WeakKeyDictionary()
-        self._kept: dict[int, _Sample | None] = {}  # by kind; None where it is measured
+        self._kept: dict[int, _KeptCall | None] = {}  # by kind; None where it is measured
         self._mixes: dict[int, bool] = {}
 
     @classmethod
@@ -159,7 +159,7 @@ def _is_apart(path: str, module: nn.Module, around: set[str]) -> bool:
 # ── a call that is kept ──────────────────────────────────────────────────────────────────────
 
 
-def _sampled(module: nn.Module, args: Any, kwargs: Any) -> _Sample | None:
+def _sampled(module: nn.Module, args: Any, kwargs: Any) -> _KeptCall | None:
     """The call, cut to few tokens; None where it holds no rows of several tokens."""
     leaves, tree = tree_flatten((args, kwargs), is_leaf=_is_whole)
     at = next((n for n, one in enumerate(leaves) if _holds_rows(one)), None)
@@ -174,7 +174,7 @@ def _sampled(module: nn.Module, args: Any, kwargs: Any) -> _Sample | None:
         kept = [_kept(one, count, few) for one in leaves]
     device = rows.device.type
     autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-    return _Sample(kept, tree, at, axis, autocast)
+    return _KeptCall(kept, tree, at, axis, autocast)
 
 
 def _is_whole(value: Any) -> bool:
@@ -207,7 +207,7 @@ def _kept(value: Any, count: int, few: int) -> Any:
 # ── measured ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _mixes_tokens(module: nn.Module, sample: _Sample) -> bool:
+def _mixes_tokens(module: nn.Module, sample: _KeptCall) -> bool:
     """Whether the last, the first or the middle row of the output moves when every other row of the
     input does. A module that cannot be run by itself is not known to."""
     rows = sample.leaves[sample.at]
@@ -239,7 +239,7 @@ def _mixes_tokens(module: nn.Module, sample: _Sample) -> bool:
     return False
 
 
-def _rows_out(twin: nn.Module, sample: _Sample, rows: Tensor) -> Tensor | None:
+def _rows_out(twin: nn.Module, sample: _KeptCall, rows: Tensor) -> Tensor | None:
     """(B, L, D) of what the module makes of these rows; None where it gives no rows."""
     leaves = [_again(one) for one in sample.leaves]
     leaves[sample.at] = rows.clone()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -212,6 +212,7 @@ class Estimate:
     per_token: float  # seconds of the model itself, attention to few keys included
     per_cell: float  # seconds of a query, key, head and dimension, with what is measured of it
     per_step: float  # seconds of a generated token
+    _: KW_ONLY
     per_chunk: float = 0.0  # seconds of a call of the model, however few its tokens
     per_layer: float = 0.0  # seconds of an attention and what is measured, however few its keys
     unheard: tuple[str, ...] = ()  # modules that attended by other means
@@ -299,7 +300,9 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     deaf = why_missed(model, modules, where.attended)[0] if modules else ()
     chosen = listener.chosen(choice)
     layer, cell = _per_cell(every, ids.shape[1], first.device) if every else (0.0, 0.0)
-    return Estimate(every, chosen, token, cell, step, call, layer, tuple(deaf))
+    return Estimate(
+        every, chosen, token, cell, step, per_chunk=call, per_layer=layer, unheard=tuple(deaf)
+    )
 
 
 def _line(
