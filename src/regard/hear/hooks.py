@@ -151,7 +151,7 @@ class ModelHooks:
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
-                self.samples.note(module, args, kwargs)
+                self.samples.note(module, args, kwargs, first=not self.attended)
                 if divides and (size := _size_in((*args, *kwargs.values()))) is not None:
                     self.now.windowed[path] = size
                 if may_read:

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -58,14 +58,19 @@ class CallSamples:
         self._kinds: WeakKeyDictionary[nn.Module, int | None] = WeakKeyDictionary()
         self._kept: dict[int, _KeptCall | None] = {}  # by kind; None where it is measured
         self._mixes: dict[int, bool] = {}
+        self._in_front: WeakSet[nn.Module] = WeakSet()  # convolutions that precede any attention
 
     @classmethod
     def of(cls, model: nn.Module) -> CallSamples:
         """Those of a model: what is known of its modules is measured once."""
         return _OF_MODELS.setdefault(model, cls())
 
-    def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module is called."""
+    def note(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], first: bool
+    ) -> None:
+        """A module is called; `first`: no attention was observed before it."""
+        if first and isinstance(module, _CONVOLUTION):
+            self._in_front.add(module)
         kind = self._kind(module)
         if kind is not None and kind not in self._kept:
             sample = _sampled(module, args, kwargs)
@@ -83,7 +88,7 @@ class CallSamples:
         return {
             path: module
             for path, module in listed
-            if not _embeds(path, module) and not _is_apart(path, module, around)
+            if not self._embeds(path, module) and not _is_apart(path, module, around)
         }
 
     def _within(
@@ -102,6 +107,17 @@ class CallSamples:
                 child, f"{path}.{name}" if path else name, ran, around, covered or mixes
             )
         return inner or ([(path, module)] if mixes else [])
+
+    def _embeds(self, path: str, module: nn.Module) -> bool:
+        """Whether it makes tokens of what the model is given: embeddings and patches by their name,
+        a convolution to another number of channels, or one in front of all layers."""
+        names = (type(module).__name__.lower(), path.rpartition(".")[2].lower())
+        named = any(word in name for name in names for word in ("embed", "patch"))
+        if named or not isinstance(module, _CONVOLUTION):
+            return named
+        is_layer = any(piece.isdecimal() for piece in path.split("."))
+        changes = module.in_channels != module.out_channels
+        return changes or (module in self._in_front and not is_layer)
 
     def _does(self, kind: int, module: nn.Module) -> bool:
         sample = self._kept[kind]
@@ -133,15 +149,6 @@ def _outer(path: str) -> Iterator[str]:
     """The modules around a path, the model itself first."""
     pieces = path.split(".") if path else []
     return (".".join(pieces[:count]) for count in range(len(pieces)))
-
-
-def _embeds(path: str, module: nn.Module) -> bool:
-    """Whether it makes tokens of what the model is given: embeddings and patches by their name,
-    and a convolution to another number of channels."""
-    names = (type(module).__name__.lower(), path.rpartition(".")[2].lower())
-    named = any(word in name for name in names for word in ("embed", "patch"))
-    changes = isinstance(module, _CONVOLUTION) and module.in_channels != module.out_channels
-    return named or changes
 
 
 def _is_apart(path: str, module: nn.Module, around: set[str]) -> bool:

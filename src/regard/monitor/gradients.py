@@ -21,6 +21,9 @@ _NORMS: Final = (
 )  # fmt: skip
 
 
+ADAPTED: Final = " has an adapter around it"
+
+
 @dataclass(frozen=True)
 class Projection:
     """w_q or w_k: a matrix whose rows belong to heads (x @ weight.T has one column per row)."""
@@ -46,7 +49,7 @@ def find_projections(module: nn.Module, heads: int, dim: int) -> Projections | s
     """w_q and w_k of an attention with this many query heads, or the reason why not."""
     for name in (*(name for names in _PAIRS for name in names), *_STACKED, *_BY_HEAD):
         if _is_adapted(getattr(module, name, None)):  # it computes more than its weight
-            return f"{name} has an adapter around it"
+            return name + ADAPTED
     for names in _PAIRS:
         q, k = (_matrix(module, name) for name in names)
         if q is not None and k is not None:

@@ -285,7 +285,6 @@ class Collector:
     def __init__(self, model: nn.Module, ranks: Ranks) -> None:
         self.layout: list[AttentionSite] = []  # in the order that all ranks share
         self.reasons: dict[str, str] = {}  # by place: why its gradient norms are not known
-        self.unknown: dict[str, str] = {}  # of those, the ones of every step
         self._model, self._ranks = model, ranks
         self._rows = GradientRows()
 
@@ -335,13 +334,13 @@ class Collector:
 
     def _gradient_squares(self, sums: Tensor) -> Tensor:
         """(places, 2, heads): shares of the sums of squares of w_q's and w_k's gradients."""
-        self.reasons, self.unknown = {}, {}
+        self.reasons = {}
         found: dict[tuple[int, int], HeldRows] = {}
         for at, place in enumerate(self.layout):
             module = self._model.get_submodule(place.path)
             projections = find_projections(module, place.heads, place.dim)
             if isinstance(projections, str):
-                self.reasons[place.label] = self.unknown[place.label] = projections
+                self.reasons[place.label] = projections
                 continue
             for n, projection in enumerate(projections):
                 rows = gradient_rows(projection)

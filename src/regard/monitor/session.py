@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.errors import InputError, RegardWarning
 from regard.hear.unheard import HEARD
 from regard.hear.wrapped import check_module
+from regard.monitor.gradients import ADAPTED
 from regard.monitor.listen import Snapshots, StepListener
 from regard.monitor.loss import Loss, check_loss
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
@@ -202,8 +203,8 @@ class Monitor:
             warnings.warn(said, RegardWarning, stacklevel=4)
 
     def _name_without_gradients(self) -> None:
-        """Once: why gradient norms are NaN although the model has gradients."""
-        unknown = self._collector.unknown
+        """Once: gradient norms are NaN although the model learns, where adapters do."""
+        unknown = {at: why for at, why in self.reasons.items() if why.endswith(ADAPTED)}
         has_any = any(one.grad is not None for one in self.model.parameters())
         if not unknown or not has_any or self._explained:
             return
