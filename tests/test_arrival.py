@@ -46,3 +46,45 @@ def test_nothing_heavy_is_imported_and_the_hook_goes() -> None:
         "from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS\n"
         "assert 'regard' in ALL_ATTENTION_FUNCTIONS.valid_keys()\n"
     )
+
+
+ASKED = """
+kind = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=9,
+            intermediate_size=8)
+config = LlamaConfig(**kind, attn_implementation="regard", output_attentions=True)
+a = LlamaForCausalLM(config)(torch.arange(6)[None]).attentions[0]
+assert type(a).__name__ == "Attention", a
+config = LlamaConfig(**kind, attn_implementation="regard")
+config.output_attentions = True
+for name in ("sdpa", "flash_attention_2"):
+    try:
+        LlamaConfig(**kind, attn_implementation=name, output_attentions=True)
+    except Exception as error:
+        assert "eager" in str(error)
+    else:
+        raise AssertionError("transformers' own rule is gone")
+"""
+
+
+@pytest.mark.parametrize("order", ["regard first", "models first", "adapter too"])
+def test_weights_may_be_asked_for_at_load(order: str) -> None:
+    run(ORDERS[order] + ASKED)
+
+
+def test_transformers_4_is_named_with_what_to_do() -> None:
+    """A stand-in: its registries are others, and `import regard` leaves them alone."""
+    run(
+        "import sys, types, regard\n"
+        "for name in ('transformers', 'transformers.modeling_utils'):\n"
+        "    sys.modules[name] = types.ModuleType(name)\n"
+        "sys.modules['transformers'].__version__ = '4.57.1'\n"
+        "from regard.arrival import _register\n"
+        "_register()\n"
+        "try:\n"
+        "    import regard.huggingface\n"
+        "except regard.errors.MissingExtraError as error:\n"
+        "    assert 'transformers 5.0 or newer, and 4.57.1 is installed' in str(error), error\n"
+        "    assert \"pip install -U 'regard[huggingface]'\" in str(error)\n"
+        "else:\n"
+        "    raise AssertionError('imported')\n"
+    )

@@ -12,6 +12,8 @@ modules get their parts, and a model that is built with our name in vain is an e
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from functools import wraps
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -65,6 +67,8 @@ class _Told:
 
 
 def _register() -> None:
+    if int(sys.modules["transformers"].__version__.partition(".")[0]) < 5:
+        return  # its registries differ; `regard.huggingface` says so where it is asked for
     from torch.nn.modules.module import register_module_module_registration_hook
     from transformers.masking_utils import AttentionMaskInterface
     from transformers.modeling_utils import AttentionInterface
@@ -76,6 +80,47 @@ def _register() -> None:
     if hasattr(sys.modules.get("kvpress"), "__all__"):
         import regard.huggingface  # noqa: F401
     register_module_module_registration_hook(_gets_a_part)
+    _let_weights_be_asked_for()
+
+
+def _let_weights_be_asked_for() -> None:
+    """`output_attentions=True` in a configuration: transformers refuses it beside any name but
+    eager, in a property and, since 5.1x, in a validator that each class of configurations lists."""
+    from transformers.configuration_utils import PreTrainedConfig
+
+    own: Any = vars(PreTrainedConfig).get("output_attentions")
+    assign: Any = getattr(own, "fset", None)
+    if assign is None or hasattr(assign, "__wrapped__"):
+        return
+
+    @wraps(assign)
+    def ask(config: Any, wanted: bool) -> None:
+        if config._attn_implementation == _NAME:
+            config._output_attentions = wanted
+        else:
+            assign(config, wanted)
+
+    vars_of: Any = PreTrainedConfig
+    vars_of.output_attentions = own.setter(ask)
+    check: Any = getattr(PreTrainedConfig, "validate_output_attentions", None)
+    if check is None:
+        return
+
+    @wraps(check)
+    def validate(self: Any) -> None:
+        if self._attn_implementation != _NAME:
+            check(self)
+
+    vars_of.validate_output_attentions = validate
+    for kind in _with_subclasses(PreTrainedConfig):
+        listed = vars(kind).get("__class_validators__", [])
+        listed[:] = [validate if one is check else one for one in listed]
+
+
+def _with_subclasses(kind: Any) -> Iterator[Any]:
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from _with_subclasses(derived)
 
 
 def _attention(*given: Any, **options: Any) -> Any:

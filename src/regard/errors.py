@@ -61,19 +61,28 @@ class UnavailableError(RegardError, RuntimeError):
 
 
 class MissingExtraError(RegardError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed, or `installed` is older than the `oldest` that
+    works."""
 
     exit_code = 2
 
-    def __init__(self, what: str, package: str, extra: str) -> None:
+    def __init__(
+        self, what: str, package: str, extra: str, installed: str = "", oldest: str = ""
+    ) -> None:
         self.what, self.package, self.extra = what, package, extra
-        super().__init__(
-            f"{what} needs the package '{package}', which is not installed; "
-            f"install it with: pip install 'regard[{extra}]'"
-        )
+        self.installed, self.oldest = installed, oldest
+        if installed:
+            needs = f"{package} {oldest} or newer, and {installed} is installed; update it"
+            super().__init__(f"{what} needs {needs} with: pip install -U 'regard[{extra}]'")
+        else:
+            super().__init__(
+                f"{what} needs the package '{package}', which is not installed; "
+                f"install it with: pip install 'regard[{extra}]'"
+            )
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
-        return type(self), (self.what, self.package, self.extra)
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, ...]]:
+        given = (self.what, self.package, self.extra, self.installed, self.oldest)
+        return type(self), given
 
 
 class StaleError(RegardError, RuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -113,3 +114,34 @@ def test_without_proc_the_system_is_asked_by_command(monkeypatch, tmp_path):
     assert "avx2" in cpu.features and cpu.count >= 1
     monkeypatch.setenv("PATH", "")
     assert probe.probe_cpu().name
+
+
+@pytest.mark.parametrize(
+    ("installed", "old"),
+    [("4.57.1", True), ("5.0", False), ("5.0.0rc1", False), ("5.23.0+cpu", False), ("10.1", False)],
+)
+def test_a_package_older_than_its_extra_asks_for_needs_action(monkeypatch, installed, old):
+    monkeypatch.setattr(probe.importlib.metadata, "metadata", lambda _: _Metadata(["huggingface"]))
+    monkeypatch.setattr(
+        probe.importlib.metadata,
+        "requires",
+        lambda _: ["transformers>=5.0; extra == 'huggingface'", "gguf>=0.17; extra == 'dev'"],
+    )
+    versions = {"transformers": installed, "gguf": "0.1"}
+    monkeypatch.setattr(probe, "_version", versions.get)
+    extras = probe.probe_extras()
+    assert extras["huggingface"].too_old == ({"transformers": "5.0"} if old else {})
+    machine = replace(probe.probe(), extras=extras, bf16=None)
+    said = [line for line in machine.findings if "transformers" in line]
+    assert bool(said) == old and not any("gguf" in line for line in machine.findings)
+    assert all(f"transformers {installed} is too old" in line for line in said)
+
+
+class _Metadata:
+    """The names of extras."""
+
+    def __init__(self, extras: list[str]) -> None:
+        self._extras = extras
+
+    def get_all(self, _: str) -> list[str]:
+        return self._extras

@@ -7,6 +7,7 @@ import itertools
 import weakref
 
 import numpy as np
+import peft
 import pytest
 import torch
 import torch.nn.functional as F
@@ -281,3 +282,35 @@ def test_snapshots_are_checked():
         Snapshots(())
     with pytest.raises(regard.errors.InputError, match="every=0"):
         Snapshots(("L0H0",), every=0)
+
+
+@pytest.mark.parametrize("how", ["peft", "within"])
+def test_adapters_leave_gradient_norms_unknown_and_a_warning_tells(how):
+    """LoRA around w_q, or within it."""
+    torch.manual_seed(0)
+    layer = regard.nn.MultiHeadAttention(16, 2)
+
+    class Adapted(torch.nn.Linear):
+        """A frozen matrix and what is learnt beside it."""
+
+        def __init__(self) -> None:
+            super().__init__(16, 16)
+            self.weight.requires_grad_(False)
+            self.lora_a = torch.nn.Parameter(torch.randn(2, 16))
+            self.lora_b = torch.nn.Parameter(torch.zeros(16, 2))
+
+        def forward(self, x):
+            return super().forward(x) + x @ self.lora_a.T @ self.lora_b.T
+
+    if how == "within":
+        layer.w_q = Adapted()
+    else:
+        wrapped = torch.nn.Sequential(layer)
+        config = peft.LoraConfig(target_modules=["w_q"], r=2)
+        layer = peft.get_peft_model(wrapped, config).base_model.model[0]
+    words = r"grad_w_q and grad_w_k are NaN.*adapter"
+    with pytest.warns(regard.errors.RegardWarning, match=words), regard.Monitor(layer) as monitor:
+        for _ in range(2):
+            layer(torch.randn(2, 5, 16)).sum().backward()
+            sample = monitor.step()
+    assert np.isnan(sample["grad_w_q"]).all() and "adapter" in monitor.reasons["L0"]

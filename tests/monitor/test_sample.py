@@ -11,7 +11,7 @@ from monitor.together import AGREE, STEPS, TWO, batch, train
 from parallel.world import run
 from recorder.models import Stack
 from regard.monitor import qk_clip_
-from regard.monitor.sample import SUMMED, RealTokens, measure
+from regard.monitor.sample import SUMMED, measure
 
 L = 37
 
@@ -55,6 +55,8 @@ def test_sums_are_those_of_the_matrix(rule, kv):
     finite = a.scores[...] > -torch.inf
     sink = "sink" in RULES[rule]
     choices = finite.sum(-1) + sink
+    first = finite.int().argmax(-1, keepdim=True).expand(*weights.shape[:-1], 1)
+    resting = weights.gather(-1, first)[..., 0] + a.sink_mass()  # on each row's first visible key
     rows = (choices > 0).expand(weights.shape[:-1])
     entropy = a.entropy(normalized=True)
     for head in range(4):
@@ -62,7 +64,7 @@ def test_sums_are_those_of_the_matrix(rule, kv):
         right = {
             "normalized_entropy": entropy[:, head][some].mean(),
             "peak": weights[:, head].amax(-1)[chosen].mean(),
-            "sink_mass": (weights[:, head, :, 0] + a.sink_mass()[:, head])[chosen].mean(),
+            "sink_mass": resting[:, head][chosen].mean(),
         }
         for name, value in right.items():
             np.testing.assert_allclose(found[name][head], value.item(), rtol=2e-5, err_msg=name)
@@ -85,10 +87,8 @@ def test_padding_does_not_count(side):
     at = slice(L - short, L) if side == "left" else slice(0, short)
     flags = torch.zeros(2, L, dtype=torch.bool)
     flags[0], flags[1, at] = True, True
-    start = flags.int().argmax(-1, keepdim=True)
-    real = RealTokens(flags, start if side == "left" else None)
     mask = regard.Causal() & regard.Padding(flags)
-    both = measure(regard.attend(q, k, k, mask=mask), real)
+    both = measure(regard.attend(q, k, k, mask=mask), flags)
     one = measure(regard.attend(q[:1], k[:1], k[:1], mask=regard.Causal()), None)
     q2, k2 = q[1:, :, at], k[1:, :, at]
     other = measure(regard.attend(q2, k2, k2, mask=regard.Causal()), None)
@@ -146,7 +146,7 @@ def test_masked_keys_and_padding_rows_break_nothing():
     rows = torch.ones(2, L, dtype=torch.bool)
     rows[0, -1] = False
     a = regard.attend(q, k, k, mask=regard.Padding([L - 1, L - 1]))
-    assert measure(a, RealTokens(rows, None)).largest.isfinite().all()
+    assert measure(a, rows).largest.isfinite().all()
 
 
 # ── several processes that train one model ────────────────────────────────────────────────────────

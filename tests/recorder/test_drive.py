@@ -14,7 +14,7 @@ from real_models import smollm2
 from recorder.models import tiny, tokens
 from regard.errors import InputError, ShapeError
 from regard.recorder import drive as driving
-from regard.recorder.drive import Estimate, compare_with_eager, drive, estimate
+from regard.recorder.drive import Estimate, _line, compare_with_eager, drive, estimate
 from regard.recorder.plan import Choice, Size, make_plan
 from regard.recorder.tokens import (
     Encoded,
@@ -205,3 +205,16 @@ def test_what_does_not_exist_is_told_before_anything_runs() -> None:
         estimate(model, tokens(20), Choice.of("7", None, None))
     with pytest.raises(InputError, match="head 9 does not exist"):
         estimate(model, tokens(20), Choice.of(None, "9", None))
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("fixed", [0.0, 0.02])
+@pytest.mark.parametrize("each", [1e-7, 1e-5])
+def test_a_fixed_cost_is_not_multiplied(fixed: float, each: float, power: int) -> None:
+    """A GPU takes as long for 128 tokens as for 2,048; what a call costs is not a rate."""
+
+    def took(count: int) -> float:
+        return fixed + each * count**power
+
+    call, rate = _line(took, (1, took(1)), 128, 2048, power)
+    assert call == pytest.approx(fixed, abs=1e-6) and rate == pytest.approx(each * power)

@@ -89,7 +89,10 @@ def _torch_lines(machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _describe_extra(name: str, extra: Extra) -> str:
-    there = ", ".join(f"{package} {version}" for package, version in extra.present.items())
+    old = {package: f" (too old, needs {oldest})" for package, oldest in extra.too_old.items()}
+    there = ", ".join(
+        f"{one} {version}{old.get(one, '')}" for one, version in extra.present.items()
+    )
     if not extra.missing:
         return there or "nothing to install"
     gone = f"missing {', '.join(extra.missing)} (pip install 'regard[{name}]')"

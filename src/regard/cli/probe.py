@@ -8,12 +8,18 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.cli.hazard import Bf16, try_bf16
 
 OLDEST_TORCH = (2, 7)
+# Extras that regard uses by itself; others are for those who develop it.
+USED = {
+    "torch", "gpu", "huggingface", "parquet", "plot", "audio", "vision", "video", "lightning",
+    "tensorboard", "view", "notebook", "examples",
+}  # fmt: skip
 
 # What the kernels can make use of, and the words by which systems say that it is there.
 _FEATURES = {
@@ -50,6 +56,7 @@ class Extra:
 
     present: dict[str, str]
     missing: list[str]
+    too_old: dict[str, str] = field(default_factory=dict)  # by package: the oldest that works
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,16 @@ class Machine:
             found.append(f"torch {self.torch.version} cannot be imported: {self.torch.problem}")
         elif self.bf16 and self.bf16.needs_action:
             found.append(f"bf16 matmul on this CPU {self.bf16.sentence}")
-        return found
+        return found + list(dict.fromkeys(self._outdated()))
+
+    def _outdated(self) -> Iterator[str]:
+        for name in sorted(USED & self.extras.keys()):
+            for package, oldest in self.extras[name].too_old.items():
+                if package != "torch":  # of which the line above tells
+                    yield (
+                        f"{package} {self.extras[name].present[package]} is too old; regard needs "
+                        f"{oldest} or newer: pip install -U 'regard[{name}]'"
+                    )
 
 
 def probe() -> Machine:
@@ -178,12 +194,15 @@ def probe_extras(distribution: str = "regard") -> dict[str, Extra]:
         metadata = importlib.metadata.metadata(distribution)
     except importlib.metadata.PackageNotFoundError:
         return {}  # run from a source folder that was never installed
-    wanted: dict[str, list[str]] = {name: [] for name in metadata.get_all("Provides-Extra") or ()}
+    wanted: dict[str, dict[str, str]] = {
+        name: {} for name in metadata.get_all("Provides-Extra") or ()
+    }
     for requirement in importlib.metadata.requires(distribution) or ():
         package = re.match(r"[\w.-]+", requirement)
+        oldest = re.search(r">=\s*([\d.]+)", requirement.partition(";")[0])
         for extra in re.findall(r"extra\s*==\s*['\"]([^'\"]+)['\"]", requirement):
             if package and package[0] != distribution:
-                wanted.setdefault(extra, []).append(package[0])
+                wanted.setdefault(extra, {})[package[0]] = oldest[1] if oldest else "0"
     return {name: _extra(packages) for name, packages in sorted(wanted.items())}
 
 
@@ -193,11 +212,17 @@ def find_compiler() -> str | None:
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
-def _extra(packages: list[str]) -> Extra:
+def _extra(packages: dict[str, str]) -> Extra:
     versions = {package: _version(package) for package in packages}
+    present = {package: version for package, version in versions.items() if version}
     return Extra(
-        present={package: version for package, version in versions.items() if version},
+        present=present,
         missing=[package for package, version in versions.items() if not version],
+        too_old={
+            package: packages[package]
+            for package, version in present.items()
+            if _numbers(version) < _numbers(packages[package])
+        },
     )
 
 
@@ -209,8 +234,14 @@ def _version(package: str) -> str | None:
 
 
 def _is_new_enough(version: str) -> bool:
-    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
-    return tuple(numbers) >= OLDEST_TORCH
+    return _numbers(version)[:2] >= OLDEST_TORCH
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The release, 2.13.0 of 2.13.0+cpu; 5.0 is no older than 5.0.0."""
+    release = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in release[0].split(".")] if release else [0]
+    return tuple([*numbers, 0, 0, 0][:3])
 
 
 def _describe_cpu() -> str:

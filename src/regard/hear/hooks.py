@@ -29,6 +29,7 @@ from regard.hear.inputs import (
     is_over_channels,
     real_tokens,
 )
+from regard.hear.mixing import CallSamples
 
 _COLOURS = 4  # channels of a picture at most
 _SHRINK = (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)  # may make a picture coarser
@@ -108,6 +109,7 @@ class ModelHooks:
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
         self._given: dict[str, tuple[int, ...]] = {}  # by path, the shape of what is mixed there
         self._over_channels: set[str] = set()
+        self.samples = CallSamples.of(model)  # by which modules that mix tokens are known
 
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():
@@ -161,6 +163,7 @@ class ModelHooks:
             elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
                 self._note(path, module, by_name(names, args, kwargs))
             if self.now is not None:
+                self.samples.note(module, args, kwargs, first=not self.attended)
                 if divides and (size := _size_in((*args, *kwargs.values()))) is not None:
                     self.now.windowed[path] = size
                 if may_read:

@@ -12,10 +12,11 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from inspect import signature
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -30,9 +31,9 @@ from regard.hear.flex import flex_by_regard
 from regard.hear.functions import dot_product_attention
 from regard.hear.handwritten import through_torch
 from regard.hear.holders import functions_around, inside, is_inside, told_of_functions
-from regard.hear.hooks import ModelHooks
+from regard.hear.hooks import ModelHooks, Pass
 from regard.hear.packing import HeardCall, UnreadableError, read_by, unpacked
-from regard.mask import Causal
+from regard.mask import Causal, Padding
 from regard.summary import Summary
 
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
@@ -115,6 +116,8 @@ class AttentionIntercept(TorchFunctionMode):
         self._weights: tuple[int, ...] = ()  # the shape of the last softmax
         self._raised: tuple[int, ...] = ()  # of the last exponential, which a sum may divide
         self._others = self._within = ExitStack()
+        self._padded_in: Pass | None = None
+        self._padded: dict[str, Tensor | None] = {}  # in this pass, by what is around a module
 
     def __enter__(self) -> AttentionIntercept:
         with ExitStack() as stack:
@@ -213,27 +216,91 @@ class AttentionIntercept(TorchFunctionMode):
         weights it calls no function at all: then it is run once more, without."""
         given = signature(func).bind(*args, **kwargs)
         given.apply_defaults()
+        padding = self._padding_of(given.arguments)
         if not given.arguments["need_weights"]:
-            with self._inside():
+            with self._inside(padding):
                 return func(*args, **kwargs)
         found = func(*args, **kwargs)
         again = given.arguments | {"need_weights": False, "training": False}
-        with torch.no_grad(), self._inside():
+        with torch.no_grad(), self._inside(padding):
             func(**again)
         return found
 
+    def _padding_of(self, given: dict[str, Any]) -> TokenPadding:
+        """Which keys and which queries of nn.MultiheadAttention are real. In self-attention they
+        are the same tokens; of attention to another sequence, the module beside it that attends to
+        its own has them, as in nn.TransformerDecoderLayer."""
+        caller, now = self._where.caller(), self._where.now
+        if now is not self._padded_in:
+            self._padded_in, self._padded = now, {}
+        beside = "" if caller is None else caller.path.rpartition(".")[0]
+        query, key, hidden = given["query"], given["key"], given["key_padding_mask"]
+        keys = None if hidden is None else _is_real(hidden)
+        if _are_same(query, key):
+            self._padded[beside] = keys
+            queries = keys
+        else:
+            queries = self._padded.get(beside)
+        batch = 1 if query.ndim == 2 else query.shape[1]
+        if queries is not None and tuple(queries.shape) != (batch, query.shape[0]):
+            queries = None
+        merged = given["attn_mask"] is None and hidden is not None
+        return TokenPadding(keys, queries, merged and bool(_says_no_more(hidden)))
+
     @contextmanager
-    def _inside(self) -> Iterator[None]:
+    def _inside(self, padding: TokenPadding) -> Iterator[None]:
         """Torch's function, as its own module calls it, is seen."""
         real = F.scaled_dot_product_attention
 
         def seen(*args: Any, **kwargs: Any) -> Tensor:
             found: Tensor = real(*args, **kwargs)
-            self._tell(lambda: _of_torch(found, *args, **kwargs))
+            self._tell(lambda: padding.told(_of_torch(found, *args, **kwargs)))
             return found
 
         with patch.object(F, "scaled_dot_product_attention", seen):
             yield
+
+
+class TokenPadding(NamedTuple):
+    """What nn.MultiheadAttention is told of padding."""
+
+    keys: Tensor | None  # (B, S) booleans; None: all are real, or nobody says
+    queries: Tensor | None  # (B, L)
+    is_all: bool  # no number is added to scores but what hides these keys
+
+    def told(self, call: HeardCall) -> HeardCall:
+        """The call, with rows of padding that see nothing, so that no statistic counts them."""
+        if self.keys is None and self.queries is None:
+            return call
+        batch, count = call.query.shape[0], call.key.shape[-2]
+        keys = call.query.new_ones(batch, count, dtype=torch.bool)
+        if self.keys is not None:  # behind them may be a key of bias_k, and one of zeros
+            keys[:, : self.keys.shape[1]] = self.keys
+        padding: Any = Padding(keys, self.queries)
+        if self.is_all:
+            return replace(call, mask=padding, bias=None)
+        return replace(call, mask=padding if call.mask is None else padding & call.mask)
+
+
+def _is_real(hidden: Tensor) -> Tensor:
+    """(B, S) from torch's padding mask (B, S) or (S,): True, or a number of −∞, is hidden."""
+    hidden = hidden.detach().reshape(-1, hidden.shape[-1])
+    if hidden.dtype == torch.bool:
+        return ~hidden
+    return hidden > torch.finfo(hidden.dtype).min / 2
+
+
+def _says_no_more(hidden: Tensor) -> Tensor:
+    """Whether a padding mask adds nothing to the scores of the keys that it leaves."""
+    if hidden.dtype == torch.bool:
+        return torch.ones((), dtype=torch.bool)
+    return ((hidden == 0) | (hidden == -torch.inf)).all()
+
+
+def _are_same(query: Tensor, key: Tensor) -> bool:
+    """Whether both are one tensor, transposed alike."""
+    same = query.shape == key.shape and query.stride() == key.stride()
+    return same and query.data_ptr() == key.data_ptr()
 
 
 def _of_torch(
@@ -255,9 +322,16 @@ def _of_torch(
         value=value,
         output=output,
         mask=attn_mask if is_mask else Causal(align="start") if is_causal else None,
-        bias=None if is_mask else attn_mask,
+        bias=None if is_mask or attn_mask is None else _hiding(attn_mask),
         scale=scale,
     )
+
+
+def _hiding(added: Tensor) -> Tensor:
+    """Numbers added to scores, −∞ for the dtype's most negative ones, by which transformers and
+    diffusers hide a key. A row that hides all keys is left as it is: torch spreads it evenly."""
+    lowest = added <= torch.finfo(added.dtype).min / 2
+    return added.masked_fill(lowest & ~lowest.all(-1, keepdim=True), -torch.inf)
 
 
 _Kind = Literal["torch", "projected", "softmax", "exponential", "division", "product", "attention"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from torch import nn
 
@@ -91,3 +93,18 @@ def has_parts(model: nn.Module) -> bool:
 def without_numbers(path: str) -> str:
     """The same for every layer of a stack: layers.3.attention → layers.*.attention."""
     return _NUMBER.sub("*", path)
+
+
+def stream_of(names: Collection[str], caller: Caller) -> str:
+    """Which of these tokens the queries of a place may stand for."""
+    return _stream_of(frozenset(names), caller.path)
+
+
+@lru_cache(maxsize=1024)
+def _stream_of(names: frozenset[str], path: str) -> str:
+    if part_of(path) in ("vision", "image", "audio"):
+        return ""
+    in_encoder = any("encoder" in piece for piece in path.split(".")[:-2])
+    if in_encoder and "encoder" in names:
+        return "encoder"
+    return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""

@@ -1,4 +1,4 @@
-"""Attention that ran and was not heard: which modules, and why."""
+"""Attention that ran and was not heard, and what else mixes tokens: which modules, and why."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.hear.hooks import ModelHooks
 from regard.hear.intercept import is_hugging_face
+from regard.hear.mixing import MIXES
 from regard.hear.names import without_numbers
+from regard.hear.wrapped import instead_of
 
 _WORD = re.compile(r"Attention|Attn|SelfAtt|CrossAtt|MultiHead|MHA(?![a-z])")
 _PROJECTIONS = (  # what modules call the layers that make queries, keys and values
@@ -40,14 +43,26 @@ def _is_scripted(module: nn.Module) -> bool:
     return "scaled_dot_product_attention" in str(getattr(module, "inlined_graph", ""))
 
 
-def missed_modules(
-    model: nn.Module, ran: Collection[str], heard: Collection[str], noticed: Collection[str]
-) -> dict[str, nn.Module]:
-    """By path, outer ones instead of those inside them: modules that ran and look like attention,
-    or were `noticed` attending, and gave nothing."""
-    modules: dict[str, Any] = dict(model.named_modules())
+def missed_modules(where: ModelHooks, noticed: Mapping[str, str]) -> dict[str, str]:
+    """By path, with the reason where one is known: modules that ran and gave nothing, although they
+    look like attention, were `noticed` attending, or mix tokens as `where` measured it. Outer ones
+    instead of those inside them."""
+    attention = _unheard_attention(where, noticed)
+    mixing = where.samples.mixing(where.model, where.ran, where.attended)
+    apart = [
+        path
+        for path in mixing
+        if not any(_is_within(path, one) or _is_within(one, path) for one in attention)
+    ]
+    named = {path: _reason(path, noticed) for path in attention}
+    return named | dict.fromkeys(apart, MIXES)
+
+
+def _unheard_attention(where: ModelHooks, noticed: Mapping[str, str]) -> list[str]:
+    modules: dict[str, Any] = dict(where.model.named_modules())
+    heard = where.attended
     around = {outer for path in heard for outer in _outer(path)} | set(heard)
-    found: dict[str, nn.Module] = {}
+    paths: list[str] = []
     for path, module in modules.items():  # outer modules come first
         # inside an attention that was heard there are others: its dropout, its output
         named = is_named(module) and not any(
@@ -55,46 +70,57 @@ def missed_modules(
         )
         projects = _projects(module) and not any(outer in heard for outer in _outer(path))
         looks = path not in around and (named or projects or _is_scripted(module))
-        counts = path in ran and (looks or path in noticed)
-        if counts and not any(outer in found for outer in _outer(path)):
-            found[path] = module
-    return found
+        counts = path in where.ran and (looks or path in noticed)
+        if counts and not any(outer in paths for outer in _outer(path)):
+            paths.append(path)
+    return paths
+
+
+def _reason(path: str, noticed: Mapping[str, str]) -> str:
+    """Why a module could not be heard, or one inside it."""
+    inside = (reason for inner, reason in noticed.items() if _is_within(inner, path))
+    return next(filter(None, (noticed.get(path), *inside)), "")
+
+
+def _is_within(path: str, outer: str) -> bool:
+    return not outer or f"{path}.".startswith(f"{outer}.")
 
 
 def why_missed(
-    model: nn.Module, missed: dict[str, nn.Module], why: Mapping[str, str], heard: Collection[str]
+    model: nn.Module, missed: Mapping[str, str], heard: Collection[str]
 ) -> tuple[list[str], str]:
     """The modules in words, with the reason where one is known; and the end of a warning that
     lists them, those whose attention was observed, and what would work."""
-    names = _named(missed, why)
-    observed = {path: model.get_submodule(path) for path in sorted(heard)}
-    others = [f"observed: {', '.join(_named(observed, {}))}"] if observed else []
-    return names, "; ".join([", ".join(names), *others, *_families(model, missed), HEARD])
+    names = _named(model, missed)
+    others = [f"observed: {', '.join(_named(model, dict.fromkeys(sorted(heard), '')))}"]
+    advice = [] if all(why == MIXES for why in missed.values()) else [HEARD]
+    parts = [", ".join(names), *(others if heard else []), *_families(model, missed), *advice]
+    return names, "; ".join(parts)
 
 
-def what_ran(model: nn.Module, ran: Collection[str], noticed: Mapping[str, str]) -> str:
+def what_ran(where: ModelHooks, noticed: Mapping[str, str]) -> str:
     """Of a model in which nothing was heard."""
-    name = type(model).__name__
-    missed = missed_modules(model, ran, (), noticed)
+    model = where.model
+    name, missed = type(model).__name__, missed_modules(where, noticed)
     if missed:
-        named = f"{name} ran, with {', '.join(_named(missed, noticed))}"
-        return "; ".join([named, *_families(model, missed)])
-    return f"{name} ran, and nothing in it looks like attention"
+        named = f"{name} ran, with {', '.join(_named(model, missed))}"
+        return "; ".join(filter(None, [named, *_families(model, missed), instead_of(model)]))
+    ran = f"{name} ran, and nothing in it looks like attention"
+    return "; ".join(filter(None, [ran, instead_of(model)]))
 
 
-def _named(modules: Mapping[str, nn.Module], why: Mapping[str, str]) -> list[str]:
+def _named(model: nn.Module, modules: Mapping[str, str]) -> list[str]:
     """Layers alike together, with the reason where one is known."""
     groups: Counter[tuple[str, str]] = Counter()
-    for path, module in modules.items():
+    for path, reason in modules.items():
         place = without_numbers(path.replace("_orig_mod.", ""))  # torch.compile's wrapper
-        name = f"{place or 'the model'} ({type(module).__name__})"
-        inside = (reason for one, reason in why.items() if f"{one}.".startswith(f"{path}."))
-        groups[name, next(filter(None, (why.get(path), *inside)), "")] += 1
-    said = []
+        kind = type(model.get_submodule(path)).__name__
+        groups[f"{place or 'the model'} ({kind})", reason] += 1
+    words = []
     for (name, reason), count in groups.items():
         many = name if count == 1 else f"{name}, {count} of them"
-        said.append(f"{many}: {reason}" if reason else many)
-    return said
+        words.append(f"{many}: {reason}" if reason else many)
+    return words
 
 
 HEARD = (
@@ -104,11 +130,12 @@ HEARD = (
 )
 
 
-def _families(model: nn.Module, missed: dict[str, nn.Module]) -> Iterator[str]:
+def _families(model: nn.Module, missed: Mapping[str, str]) -> Iterator[str]:
     """Which families of transformers compute their attention by themselves."""
     modules: dict[str, Any] = dict(model.named_modules())
     kinds: dict[str, list[type[nn.Module]]] = {}
-    for path, module in missed.items():
+    attention = {path: modules[path] for path, why in missed.items() if why != MIXES}
+    for path, module in attention.items():
         for outer in (*_outer(path), path):
             family = getattr(getattr(modules[outer], "config", None), "model_type", None)
             if family is not None and is_hugging_face(modules[outer]):

@@ -14,11 +14,15 @@ from __future__ import annotations
 from regard.errors import MissingExtraError as _MissingExtraError
 
 try:
-    import transformers  # noqa: F401
+    import transformers as _transformers
 except ModuleNotFoundError as error:
     if error.name != "transformers":
         raise
     raise _MissingExtraError("regard.huggingface", "transformers", "huggingface") from None
+if int(_transformers.__version__.partition(".")[0]) < 5:
+    raise _MissingExtraError(
+        "regard.huggingface", "transformers", "huggingface", _transformers.__version__, "5.0"
+    )
 
 from regard.huggingface.attention import regard_attention
 from regard.huggingface.descriptor import MaskDescriptor

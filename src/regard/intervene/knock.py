@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 from regard.axes import Region
 from regard.engine.call import Call
 from regard.engine.observers import editing
-from regard.errors import InputError
+from regard.errors import InputError, RegardWarning
 from regard.hear.names import Spot
+from regard.hear.unheard import missed_modules, why_missed
 from regard.intervene.edges import Edge, without
 from regard.intervene.here import Here, is_hugging_face
 from regard.intervene.names import HeadNames, Heads, read_heads
@@ -52,7 +54,9 @@ def knock_out(
 
     For models of transformers that dispatch their attention and for modules that use regard's
     layers or `regard.attend`. Labels are those of a recording. Knock-outs inside one another add
-    up, gradients flow through what is left, and afterwards everything is as it was.
+    up, gradients flow through what is left, and afterwards everything is as it was. Modules that
+    mix tokens by other means (state spaces, convolutions) are listed in `unheard`: they carry
+    tokens past an edge that is knocked out, of which a warning tells.
     """
     hidden = None if region is None else HiddenRegion(model, region, picture, axes)
     return KnockOut(model, heads, edges, hidden)
@@ -102,6 +106,7 @@ class KnockOut:
         self._stack.close()
         if kind is None:
             self._check_met()
+            self._warn_of_others()
 
     # ── editing ──────────────────────────────────────────────────────────────────────────────
 
@@ -134,6 +139,18 @@ class KnockOut:
         return output.masked_fill(gone, 0)  # and not times 0, which leaves NaN
 
     # ── afterwards ───────────────────────────────────────────────────────────────────────────
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Modules that ran in the block, mix tokens, and are out of its reach."""
+        where = self._here
+        return tuple(why_missed(self.model, missed_modules(where, {}), where.attended)[0])
+
+    def _warn_of_others(self) -> None:
+        """Edges and regions cut attention alone."""
+        if (self.edges or self.region is not None) and (others := self.unheard):
+            said = f"tokens also pass where nothing is knocked out: {', '.join(others)}"
+            warnings.warn(said, RegardWarning, stacklevel=3)
 
     def _check_met(self) -> None:
         """Raise where something was to be knocked out and never came up: the block shows nothing

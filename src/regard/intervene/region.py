@@ -17,7 +17,7 @@ from regard.axes import Axis, Box, Patches, Region
 from regard.engine.call import Call
 from regard.errors import InputError
 from regard.hear.hooks import Caller, Pass
-from regard.hear.names import Spot, is_cross
+from regard.hear.names import Spot, is_cross, stream_of
 from regard.intervene.edges import cut_keys
 from regard.intervene.here import Here
 from regard.intervene.names import Heads
@@ -31,7 +31,6 @@ from regard.recorder.axes import (
     nearest,
     sights_of,
 )
-from regard.recorder.call_slice import stream_of
 from regard.recorder.pictures import Grids, grids_of
 
 _Flags = NDArray[np.bool_]  # (batch entries, keys)

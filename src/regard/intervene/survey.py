@@ -11,6 +11,7 @@ from torch import nn
 from regard.errors import InputError, UnavailableError
 from regard.hear.hooks import Caller
 from regard.hear.names import LayerNames, Spot, has_parts, part_of
+from regard.hear.wrapped import check_module
 from regard.intervene.here import is_hugging_face
 from regard.intervene.names import Heads
 from regard.nn import MultiHeadAttention, SelfAttention
@@ -93,8 +94,7 @@ class Survey:
 
 def check_model(model: Any) -> None:
     """Raise where a knock-out would be wrong, or would be for nothing."""
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
+    check_module(model)
     for name, module in model.named_modules():
         if getattr(module, "gradient_checkpointing", False) and module.training:
             raise UnavailableError(

@@ -21,6 +21,9 @@ _NORMS: Final = (
 )  # fmt: skip
 
 
+ADAPTED: Final = " has an adapter around it"
+
+
 @dataclass(frozen=True)
 class Projection:
     """w_q or w_k: a matrix whose rows belong to heads (x @ weight.T has one column per row)."""
@@ -44,9 +47,9 @@ _Matrix = tuple[Tensor, Tensor | None, int]  # weight, bias, axis of its rows
 
 def find_projections(module: nn.Module, heads: int, dim: int) -> Projections | str:
     """w_q and w_k of an attention with this many query heads, or the reason why not."""
-    for name in (name for names in _PAIRS for name in names):
-        if hasattr(getattr(module, name, None), "base_layer"):  # it computes more than its weight
-            return f"{name} has an adapter around it"
+    for name in (*(name for names in _PAIRS for name in names), *_STACKED, *_BY_HEAD):
+        if _is_adapted(getattr(module, name, None)):  # it computes more than its weight
+            return name + ADAPTED
     for names in _PAIRS:
         q, k = (_matrix(module, name) for name in names)
         if q is not None and k is not None:
@@ -57,6 +60,14 @@ def find_projections(module: nn.Module, heads: int, dim: int) -> Projections | s
             return _stacked(both, name, heads, dim)
     known = ", ".join([*(f"{q}/{k}" for q, k in _PAIRS[:4]), *_STACKED[:3], *_BY_HEAD])
     return f"{type(module).__name__} has no projection of a name known here ({known} …)"
+
+
+def _is_adapted(layer: Any) -> bool:
+    """Whether an adapter is around a layer (peft) or within it (torchtune, and by hand)."""
+    if not isinstance(layer, nn.Module):
+        return False
+    parts = (*layer._modules, *layer._parameters)
+    return "base_layer" in parts or any(name.lower().startswith("lora") for name in parts)
 
 
 def find_qk_norm(module: nn.Module) -> str | None:

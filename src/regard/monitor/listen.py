@@ -16,14 +16,13 @@ from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
-from regard.hear.hooks import ModelHooks, Pass
+from regard.hear.hooks import Caller, ModelHooks, Pass
 from regard.hear.inputs import is_empty, sequences
 from regard.hear.intercept import AttentionIntercept, prepared
-from regard.hear.names import LayerNames, part_of
+from regard.hear.names import LayerNames, stream_of
 from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
     AttentionSite,
-    RealTokens,
     Tally,
     measured,
     rows_of,
@@ -67,7 +66,7 @@ class StepListener:
         self._takes_maps = False
         self._names = LayerNames(named=_has_parts(model))
         self._hooks = ExitStack()
-        self._padding: dict[str, RealTokens | None] = {}  # of the current pass, by stream
+        self._padding: dict[str, Tensor | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
         self._by_hand: dict[str, str] = {}  # modules that attended by other means, and why
 
@@ -109,17 +108,17 @@ class StepListener:
     def unheard(self) -> tuple[list[str], str]:
         """Modules that attended in this step and were not measured, and the end of a warning."""
         where = self._where
-        missed = missed_modules(self._model, where.ran, where.attended, self._by_hand)
+        missed = missed_modules(where, self._by_hand)
         if not missed:
             return [], ""
-        return why_missed(self._model, missed, self._by_hand, where.attended)
+        return why_missed(self._model, missed, where.attended)
 
     def what_ran(self) -> str:
         """Of a step in which nothing was measured."""
         if self._where.attended:
             return f"{type(self._model).__name__} ran on an empty batch"
         if self._where.ran:
-            return what_ran(self._model, self._where.ran, self._by_hand)
+            return what_ran(self._where, self._by_hand)
         return (
             f"{type(self._model).__name__} was not run since the last step, or only without "
             "gradients (evaluation=True counts those)"
@@ -152,7 +151,7 @@ class StepListener:
         device = attention.device.type
         whole = torch.autocast(device, enabled=False)
         with unheard(), torch.no_grad(), whole, unintercepted():
-            self.tally.note(place, rows_of(attention, self._real(now, caller.path, attention)))
+            self.tally.note(place, rows_of(attention, self._real(now, caller, attention)))
             if self._takes_maps and self._snapshots is not None:
                 self._take_maps(place, attention, self._snapshots)
         self._where.called(caller)
@@ -160,9 +159,9 @@ class StepListener:
     def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
         self._measure(attention, ours=False)
 
-    def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
+    def _real(self, now: Pass, caller: Caller, attention: Attention) -> Tensor | None:
         """Which rows are not padding, where the model was given a padding mask."""
-        stream = "encoder" if part_of(path) == "encoder" else "tokens"
+        stream = stream_of(now.padding, caller)
         if stream not in now.padding:
             return None
         if now is not self._pass:
@@ -171,7 +170,7 @@ class StepListener:
             self._padding[stream] = _real_tokens(now.padding[stream].to(attention.device))
         real, call = self._padding[stream], attention._call
         batch = call.query.shape[:-3].numel()
-        fits = real is not None and tuple(real.rows.shape) == (batch, call.shape.queries)
+        fits = real is not None and tuple(real.shape) == (batch, call.shape.queries)
         return real if fits else None
 
     def _take_maps(self, place: AttentionSite, attention: Attention, snapshots: Snapshots) -> None:
@@ -185,11 +184,9 @@ class StepListener:
         self.maps |= {label: first[n] for n, label in chosen.items()}
 
 
-def _real_tokens(flags: Tensor) -> RealTokens | None:
+def _real_tokens(flags: Tensor) -> Tensor | None:
     """(B, L) flags; None where every token is real."""
-    start = flags.to(torch.uint8).argmax(-1, keepdim=True)
-    every, moved = torch.stack([flags.all(), start.any()]).tolist()  # the host waits once
-    return None if every else RealTokens(flags, start if moved else None)
+    return None if bool(flags.all()) else flags
 
 
 def _has_parts(model: nn.Module) -> bool:

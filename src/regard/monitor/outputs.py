@@ -38,8 +38,8 @@ class Limits:
                 more. A head that was that sharp from the first sample on has not collapsed.
     max_score   The usual τ of QK-clip. In bfloat16 neighbours are 0.5 apart at 100, so a weight is
                 off by up to a factor of e^0.25 = 1.28.
-    sink_mass   a head that leaves less than a twentieth of its mass to anything but the first
-                token writes next to nothing: it is switched off.
+    sink_mass   a head that leaves less than a twentieth of its mass to anything but the first key
+                that a row sees writes next to nothing: it is switched off.
     lasting     samples in a row over a limit before it is an alarm, so that one odd batch is none
 
     None in place of a number: no such alarm. Scores that are NaN or infinite have no limit to move:

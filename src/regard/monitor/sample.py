@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from torch import Tensor, nn
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.mask import Extent, Mask
 from regard.monitor.gradients import (
     GradientRows,
     HeldRows,
@@ -31,6 +29,7 @@ from regard.monitor.gradients import (
     sum_dtype,
 )
 from regard.monitor.loss import Loss, loss_and_count
+from regard.monitor.sink import sink_mass
 from regard.summary import Entropy, MaxLogit, MaxScore, Summary, Visible, normalize
 
 STATISTICS: Final[dict[str, str]] = {
@@ -38,7 +37,8 @@ STATISTICS: Final[dict[str, str]] = {
     "max_score": "largest scale·q·k of any row and visible key, before cap and bias; inf where a "
     "score is NaN or infinite",
     "peak": "mean weight of a row's heaviest key",
-    "sink_mass": "mean weight of the first token, and of the learned sink where there is one",
+    "sink_mass": "mean weight of a row's first visible key, and of the learned sink where there is "
+    "one",
     "grad_w_q": "norm of the gradient of the head's part of w_q",
     "grad_w_k": "norm of the gradient of the head's part of w_k; of its group's where shared",
 }
@@ -100,13 +100,6 @@ class Sample:
 # ── one attention ────────────────────────────────────────────────────────────────────────────
 
 
-class RealTokens(NamedTuple):
-    """Which tokens of a padded batch are not padding."""
-
-    rows: Tensor  # (B, L) booleans
-    start: Tensor | None  # (B, 1): the first key of each sequence; None where it is key 0 in all
-
-
 class HeadSums(NamedTuple):
     """Of one call, or of several."""
 
@@ -127,9 +120,9 @@ class RowNumbers:
     entropy: Tensor
     largest: Tensor  # max score
     heaviest: Tensor | None  # final score of the heaviest key, where that is not the largest
-    mass: Tensor  # of the first token and the sink
+    mass: Tensor  # of the first key that the row sees, and of the learned sink
     sink: bool
-    real: RealTokens | None
+    real: Tensor | None  # (B, L) booleans: tokens that are no padding
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -151,12 +144,12 @@ def measured(biased: bool) -> tuple[Summary, ...]:
     return (Entropy(), MaxScore(), Visible(), *((MaxLogit(),) if biased else ()))
 
 
-def measure(attention: Attention, real: RealTokens | None) -> HeadSums:
+def measure(attention: Attention, real: Tensor | None) -> HeadSums:
     """Sums over batch and rows, on the attention's device; known padding is left out."""
     return summed([rows_of(attention, real)])[0]
 
 
-def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
+def rows_of(attention: Attention, real: Tensor | None) -> RowNumbers:
     """What is known of each row, detached."""
     call, asked = attention._call, wanted(attention._call)
     lse = attention._rows(asked).lse.detach()  # one sweep for it and for them
@@ -170,7 +163,7 @@ def rows_of(attention: Attention, real: RealTokens | None) -> RowNumbers:
         entropy=_rows(summaries[Entropy()], heads),
         largest=_rows(summaries[MaxScore()], heads),
         heaviest=None if same else _rows(heaviest, heads),
-        mass=_rows(_sink_mass(attention, call, lse, real), heads),
+        mass=_rows(sink_mass(attention, lse), heads),
         sink=call.score.sink is not None,
         real=real,
     )
@@ -188,7 +181,7 @@ def summed(calls: list[RowNumbers]) -> list[HeadSums]:
     some = seen > 0
     counts = torch.ones_like(some) if sink else some
     if real is not None:
-        counts = counts & real.rows[:, None]
+        counts = counts & real[:, None]
     choosing = counts & (seen + int(sink) > 1)
     peak = (heaviest - lse).exp().clamp(max=1)
     # ∞, not NaN: a maximum over batches and ranks keeps it, and NaN marks heads without a row
@@ -217,57 +210,6 @@ def _heaviest(call: Call, largest: Tensor) -> Tensor:
     if cap is None or call.score.bias is not None:
         return largest
     return cap * (largest / cap).tanh()
-
-
-def _sink_mass(attention: Attention, call: Call, lse: Tensor, real: RealTokens | None) -> Tensor:
-    """(*batch, H, L): the weight of the sequence's first token and of the learned sink."""
-    learned = call.score.sink is not None
-    mass: Any = attention.sink_mass().detach().reshape(lse.shape) if learned else 0
-    keys = call.shape.keys
-    if keys == 0:
-        return torch.zeros_like(lse) + mass
-    conditions = () if call.mask is None else call.mask.conditions()
-    for pack in filter(None, (one.as_pack() for one in conditions)):
-        # a row sees its own sequence alone; an empty one at the end begins behind the last key
-        first = lse.new_zeros(keys + 1).index_fill_(0, pack.key_starts[:-1].long(), 1)[:keys]
-        return (attention @ first).reshape(lse.shape) + mass
-    if real is None or real.start is None or real.rows.shape[-1] != keys:
-        return _first_weight(call, lse) + mass if learned else _first_weight(call, lse)
-    # padding on the left: the first token is another key in every sequence
-    first = lse.new_zeros(real.rows.shape).scatter_(-1, real.start, 1)
-    product: Tensor = attention @ first.reshape(*call.shape.batch, 1, keys, 1)
-    return product.reshape(lse.shape) + mass
-
-
-def _first_weight(call: Call, lse: Tensor) -> Tensor:
-    """(*batch, H, L): the weight of key 0, by the definition."""
-    score, shape, exact = call.score, call.shape, call.exact
-    first = call.key[..., :1, :].to(exact)
-    first = first if shape.group == 1 else first.repeat_interleave(shape.group, dim=-3)
-    scores = score.cap((call.query.to(exact) @ first.mT) * score.scale)  # (*batch, H, L, 1)
-    if score.bias is not None:
-        i, j = _against_first(shape.extent, lse.device)
-        scores = scores + score.bias.tile(i, j, shape.extent).to(exact)
-    if call.mask is not None:
-        find = _sees_first_again if call.mask.is_flat else _sees_first
-        scores = scores.masked_fill(~find(call.mask, shape.extent, lse.device), -torch.inf)
-    return torch.where(lse == -torch.inf, 0, (scores[..., 0] - lse).exp())
-
-
-def _against_first(extent: Extent, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Every query, and key 0."""
-    every = torch.arange(extent.queries, device=device)
-    return every, torch.zeros(1, dtype=torch.int64, device=device)
-
-
-def _sees_first(mask: Mask, extent: Extent, device: torch.device) -> Tensor:
-    """Booleans that broadcast to (*batch, H, L, 1): which rows see key 0."""
-    allowed: Tensor = mask.allows(*_against_first(extent, device), extent)
-    return allowed
-
-
-# all layers alike ask; of masks that hold no tensor
-_sees_first_again = lru_cache(maxsize=4)(_sees_first)
 
 
 # ── one step ─────────────────────────────────────────────────────────────────────────────────

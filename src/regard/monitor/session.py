@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, RegardWarning
 from regard.hear.unheard import HEARD
+from regard.hear.wrapped import check_module
+from regard.monitor.gradients import ADAPTED
 from regard.monitor.listen import Snapshots, StepListener
 from regard.monitor.loss import Loss, check_loss
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
@@ -76,7 +78,7 @@ class Monitor:
         self._hook: Any = None
         self._log = log
         self._logs: list[Log] = []
-        self._attached = self._warned = self._named = False
+        self._attached = self._warned = self._named = self._explained = False
 
     def attach(self) -> Monitor:
         """Begin; also done by `with`."""
@@ -170,6 +172,7 @@ class Monitor:
             else:
                 self.latest = sample
                 self._name_unheard()
+                self._name_without_gradients()
                 self._publish(sample)
         self._now += 1
         self._begin()
@@ -199,13 +202,31 @@ class Monitor:
             said = f"not measured, although they ran: {said}"
             warnings.warn(said, RegardWarning, stacklevel=4)
 
+    def _name_without_gradients(self) -> None:
+        """Once: gradient norms are NaN although the model learns, where adapters do."""
+        unknown = {at: why for at, why in self.reasons.items() if why.endswith(ADAPTED)}
+        has_any = any(one.grad is not None for one in self.model.parameters())
+        if not unknown or not has_any or self._explained:
+            return
+        self._explained = True
+        places: dict[str, list[str]] = {}
+        for label, reason in unknown.items():
+            places.setdefault(reason, []).append(label)
+        each = "; ".join(f"{_ends(labels)}: {reason}" for reason, labels in places.items())
+        said = f"grad_w_q and grad_w_k are NaN, as they are not known ({each})"
+        warnings.warn(said, RegardWarning, stacklevel=4)
+
+
+def _ends(labels: list[str]) -> str:
+    """All of a few, the ends of many."""
+    return ", ".join(labels) if len(labels) < 4 else f"{labels[0]} … {labels[-1]}"
+
 
 def _warn(alarm: Alarm) -> None:
     warnings.warn(str(alarm), RegardWarning, stacklevel=5)
 
 
 def _check(model: nn.Module, every: int) -> None:
-    if not isinstance(model, nn.Module):
-        raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
+    check_module(model)
     if type(every) is not int or every < 1:
         raise InputError(f"every={every!r}; give a whole number of steps ≥ 1")

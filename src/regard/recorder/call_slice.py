@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from regard.engine.call import Call
 from regard.errors import InputError
 from regard.hear.hooks import Caller, Pass
 from regard.hear.inputs import inside, margins, real_in
-from regard.hear.names import Spot, part_of
+from regard.hear.names import Spot, stream_of
 from regard.recorder.measure import CallMeasures, matchings
 from regard.recorder.plan import Choice, Plan
 from regard.shapes import AttentionShape
@@ -266,21 +265,6 @@ def real_parts(padding: Tensor | None, sequences: int, count: int) -> list[range
     if padding is None or padding.shape[1] < count:
         return [range(count)] * sequences
     return margins(padding[:sequences, padding.shape[1] - count :].cpu().numpy())
-
-
-def stream_of(names: Collection[str], caller: Caller) -> str:
-    """Which of these tokens the queries of a place may stand for."""
-    return _stream_of(frozenset(names), caller.path)
-
-
-@lru_cache(maxsize=1024)
-def _stream_of(names: frozenset[str], path: str) -> str:
-    if part_of(path) in ("vision", "image", "audio"):
-        return ""
-    in_encoder = any("encoder" in piece for piece in path.split(".")[:-2])
-    if in_encoder and "encoder" in names:
-        return "encoder"
-    return "tokens" if "tokens" in names and (not in_encoder or len(names) == 1) else ""
 
 
 def streams_of(ids: Mapping[str, _Ids], caller: Caller, part: CallSlice) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,10 @@ from regard.recording import Recording
 from regard.summary import Matching
 
 CHUNK = 2048  # tokens of a prompt that go through the model at a time
-_PROBE = 128  # tokens that the model reads for an estimate
-_ROUNDS, _SHORT = 5, 0.5  # runs of it, as long as they take no more seconds than that
+_PROBE = 128  # tokens that the model reads for an estimate, and four times as many while …
 _LAYER = 1024  # … and one layer of attention
+_BRIEF = 0.1  # … that takes fewer seconds: a GPU, or many cores, are not busy with so few
+_ROUNDS, _SHORT = 5, 0.5  # runs of it, as long as they take no more seconds than that
 _CELLS = 64  # of its pooled map, a side
 _PER_HEAD = 5e-3  # seconds for a look at a head
 _GUESSES = 5
@@ -211,6 +212,9 @@ class Estimate:
     per_token: float  # seconds of the model itself, attention to few keys included
     per_cell: float  # seconds of a query, key, head and dimension, with what is measured of it
     per_step: float  # seconds of a generated token
+    _: KW_ONLY
+    per_chunk: float = 0.0  # seconds of a call of the model, however few its tokens
+    per_layer: float = 0.0  # seconds of an attention and what is measured, however few its keys
     unheard: tuple[str, ...] = ()  # modules that attended by other means
 
     def plan(self, tokens: int, budget: int) -> Plan:
@@ -221,13 +225,15 @@ class Estimate:
     def seconds(self, tokens: int, generate: int = 0) -> float:
         """About how long the recording of a prompt takes."""
         cells = tokens * tokens / 2 * sum(s.heads * s.dim for s in self.every)
-        return self.per_token * tokens + self.per_cell * cells + self.per_step * generate
+        layers = self.per_layer * len(self.every)
+        calls = -(-tokens // CHUNK) * (self.per_chunk + layers)
+        return calls + self.per_token * tokens + self.per_cell * cells + self.per_step * generate
 
     def looking(self, tokens: int) -> float:
         """About how long it takes to compare a recording with eager attention and to say what
         stands out."""
         heads = sum(size.heads for size in self.chosen)
-        return 2 * self.per_token * min(tokens, FIRST) + _PER_HEAD * heads
+        return 2 * (self.per_chunk + self.per_token * min(tokens, FIRST)) + _PER_HEAD * heads
 
 
 class SizeListener:
@@ -271,7 +277,7 @@ class SizeListener:
 
 def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     """Run the first tokens and see; InputError where a chosen layer or head does not exist."""
-    first = ids[:, : min(ids.shape[1], _PROBE)].to(device_of(model))
+    first = ids[:, : min(ids.shape[1], CHUNK)].to(device_of(model))
     where = ModelHooks(model)
     listener = SizeListener(where)
     noticed: dict[str, str] = {}
@@ -283,37 +289,63 @@ def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     with torch.inference_mode(), intercepted(where, listener.saw, missed):
         with where, listening(listener):
             _once(model, first[:, :2])
-        took = _seconds(lambda: _once(model, first), first.device)
-        step = _seconds(lambda: _once(model, first[:, :1]), first.device)
+
+        def read(count: int) -> float:
+            return _seconds(lambda: _once(model, first[:, :count]), first.device)
+
+        step = read(1)
+        call, token = _line(read, (1, step), _PROBE, first.shape[1])
     every = tuple(size for _, size in listener.sizes)
-    modules = missed_modules(model, where.ran, where.attended, noticed)
-    deaf = why_missed(model, modules, noticed, where.attended)[0] if modules else ()
+    modules = missed_modules(where, noticed)
+    deaf = why_missed(model, modules, where.attended)[0] if modules else ()
     chosen = listener.chosen(choice)
-    cell = _per_cell(every, min(ids.shape[1], _LAYER), first.device) if every else 0.0
-    return Estimate(every, chosen, took / first.shape[1], cell, step, tuple(deaf))
-
-
-def _per_cell(sizes: tuple[Size, ...], tokens: int, device: torch.device) -> float:
-    """Seconds of one query, key, head and dimension: one layer of the model's sizes, measured as
-    it is when it is recorded."""
-    one = max(sizes, key=lambda size: size.heads * size.dim)
-    kind = torch.float32 if one.itemsize == 4 else torch.bfloat16
-    query, key = (
-        torch.randn(1, heads, tokens, one.dim, device=device, dtype=kind)
-        for heads in (one.heads, one.key_heads)
+    layer, cell = _per_cell(every, ids.shape[1], first.device) if every else (0.0, 0.0)
+    return Estimate(
+        every, chosen, token, cell, step, per_chunk=call, per_layer=layer, unheard=tuple(deaf)
     )
-    marks = torch.arange(tokens, device=device)[None]
-    copies = Matching(marks, marks)
-    kept = CallMeasures(TOP, max(tokens // _CELLS, 1), duplicate=copies, prefix=copies)
-    summaries = kept.summaries()
 
-    def measure() -> None:
-        attend(query, key, key, mask=Causal(), summaries=summaries)
+
+def _line(
+    measure: Callable[[int], float], start: tuple[int, float], size: int, most: int, power: int = 1
+) -> tuple[float, float]:
+    """(seconds of any call, seconds of each token) through two measured sizes; with power=2 of each
+    cell, tokens · tokens / 2. The sizes grow while they take no time to speak of."""
+    (few, before), size = start, min(size, most)
+    took = measure(size) if size > few else before
+    while took < _BRIEF and size < most:
+        few, before, size = size, took, min(4 * size, most)
+        took = measure(size)
+    work = size**power - few**power
+    slope = max((took - before) / work, 0.0) if work else took / size**power
+    return max(took - slope * size**power, 0.0), slope * power
+
+
+def _per_cell(sizes: tuple[Size, ...], tokens: int, device: torch.device) -> tuple[float, float]:
+    """Seconds of any attention, and of one query, key, head and dimension: one layer of the model's
+    sizes, measured as it is when it is recorded."""
+    largest = max(sizes, key=lambda size: size.heads * size.dim)
+    kind = torch.float32 if largest.itemsize == 4 else torch.bfloat16
+
+    def measure(count: int) -> float:
+        query, key = (
+            torch.randn(1, heads, count, largest.dim, device=device, dtype=kind)
+            for heads in (largest.heads, largest.key_heads)
+        )
+        marks = torch.arange(count, device=device)[None]
+        copies = Matching(marks, marks)
+        kept = CallMeasures(TOP, max(count // _CELLS, 1), duplicate=copies, prefix=copies)
+        summaries = kept.summaries()
+
+        def run() -> None:
+            attend(query, key, key, mask=Causal(), summaries=summaries)
+
+        run()  # which compiles
+        return _seconds(run, device)
 
     with unheard():
-        measure()  # which compiles
-        took = _seconds(measure, device)
-    return took / (tokens * tokens / 2 * one.heads * one.dim)
+        few = min(tokens, _CELLS)
+        call, cell = _line(measure, (few, measure(few)), _LAYER, min(tokens, 4 * CHUNK), power=2)
+    return call, cell / (largest.heads * largest.dim)
 
 
 def _seconds(run: Callable[[], object], device: torch.device) -> float:

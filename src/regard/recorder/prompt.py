@@ -15,7 +15,7 @@ from regard.engine.call import Call
 from regard.errors import InputError
 from regard.hear.hooks import Caller, Pass
 from regard.hear.inputs import sequences
-from regard.hear.names import Spot
+from regard.hear.names import Spot, stream_of
 from regard.recorder.axes import NO_GRIDS, AxesReader, PlaceSize, sights_of
 from regard.recorder.background_writer import CountingStore, Store
 from regard.recorder.batch import BatchNumbers
@@ -27,7 +27,6 @@ from regard.recorder.call_slice import (
     laid_out,
     last_keys,
     real_parts,
-    stream_of,
     streams_of,
 )
 from regard.recorder.latents import step_facts

@@ -29,6 +29,7 @@ from regard.hear.names import LayerNames, has_parts, is_cross_module
 from regard.hear.packing import of_packed
 from regard.hear.unheard import HEARD, missed_modules, what_ran, why_missed
 from regard.hear.weights import check_weights
+from regard.hear.wrapped import check_module
 from regard.recorder.axes import AxesReader, Heard, declared_axes
 from regard.recorder.background_writer import BackgroundWriter, Store
 from regard.recorder.batch import batched
@@ -114,8 +115,7 @@ class Recorder:
         axes: Any = None,
         images: Any = None,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise InputError(f"model is a {type(model).__name__}; give a torch.nn.Module")
+        check_module(model)
         self.model, self.path, self.budget = model, path, budget
         self.heard_anything = False
         self.watcher: Callable[[], None] | None = None  # told of every attention taken down
@@ -187,11 +187,8 @@ class Recorder:
             )
         if kind is None and not self.heard_anything:
             ran, name = self._where.ran, type(self.model).__name__
-            what = (
-                what_ran(self.model, ran, self._by_hand)
-                if ran
-                else (f"{name} was not run inside the block")
-            )
+            was_run = what_ran(self._where, self._by_hand) if ran else ""
+            what = was_run or f"{name} was not run inside the block"
             raise InputError(f"no attention was heard: {what}; {HEARD}")
 
     def _open(self) -> Memory | Writer:
@@ -342,9 +339,9 @@ class Recorder:
     def _tell_missed(self) -> None:
         """Name what ran and was not heard, in a warning and in the recording."""
         where = self._where
-        missed = missed_modules(self.model, where.ran, where.attended, self._by_hand)
+        missed = missed_modules(where, self._by_hand)
         if missed and self.heard_anything:  # else the error says so
-            names, said = why_missed(self.model, missed, self._by_hand, where.attended)
+            names, said = why_missed(self.model, missed, where.attended)
             self._store.note({"made": json.dumps(self._made | {"not_recorded": names})})
             if self._kept_by is not None:
                 plan = replace(self._kept_by, unheard=tuple(names))

@@ -1,0 +1,376 @@
+"""Whatever mixes tokens and is not recorded is named, whatever it is called; nothing else is."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import transformers
+from torch import Tensor, nn
+
+import regard
+from regard.errors import RegardWarning
+from regard.hear.mixing import CallSamples
+
+DIM = 16
+
+
+class Own(nn.Module):
+    """A layer of somebody's, with a norm around what it is made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Linear(DIM, DIM)
+
+
+class Shift(Own):
+    """Each token takes from the one before it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w(x) + F.pad(x, (0, 0, 1, 0))[:, :-1]
+
+
+class Scan(Own):
+    """A recurrence, written into a buffer of its own on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(DIM))
+        self.calls = 0
+
+    def forward(self, x: Tensor, cache: Any = None) -> Tensor:
+        rows = []
+        state = torch.zeros_like(x[:, 0])
+        for row in self.w(x).unbind(1):
+            state = 0.5 * state + row
+            rows.append(state)
+        self.state.copy_(state[0].detach())
+        self.calls += 1
+        return torch.stack(rows, 1)
+
+
+class Mean(nn.Module):
+    """No parameter at all."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(1, keepdim=True)
+
+
+class Ahead(Own):
+    """Looks at the tokens behind it alone."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.w(hidden).flip(1).cumsum(1).flip(1)
+
+
+class Convolved(nn.Module):
+    """Of torch's parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(DIM, DIM, 3, padding=2, groups=DIM)
+        self.out = nn.Linear(DIM, DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.conv(x.mT)[..., : x.shape[1]].mT)
+
+
+class Mlp(Own):
+    """No mixer: a row of it is a row of its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.w(x))
+
+
+class Experts(Own):
+    """Nor is this: tokens choose, each for itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, DIM)
+        chosen = self.w(flat).softmax(-1)
+        weight, at = chosen.topk(2, -1)
+        return (flat * torch.zeros_like(flat).scatter(-1, at, weight)).view_as(x)
+
+
+class Noisy(Own):
+    """Nor this: dropout moves what it drops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(F.dropout(self.w(x), 0.5, self.training).mT).mT
+
+
+class Attends(Own):
+    """Observed."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).flatten(2)
+
+
+class Layer(nn.Module):
+    """One of a stack: attention, or something in its place, and an MLP."""
+
+    def __init__(self, mixer: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.inner, self.mlp = nn.LayerNorm(DIM), mixer, Mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.inner(self.norm(x))
+        return x + self.mlp(x)
+
+
+class Stack(nn.Module):
+    """Layers behind an embedding."""
+
+    def __init__(self, *mixers: nn.Module) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, DIM)
+        self.layers = nn.ModuleList(Layer(one) for one in mixers)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        x = self.embed(input_ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+MIXERS = [Shift, Scan, Mean, Ahead, Convolved]
+OTHERS = [Mlp, Experts, Noisy, nn.Identity]
+IDS = torch.randint(50, (2, 9), generator=torch.Generator().manual_seed(0))
+
+
+def listed(model: nn.Module, *given: Any) -> list[str]:
+    """What a recording names, in silence where that is nothing."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", RegardWarning)
+        with regard.record(model) as recorded:
+            model(*given)
+    names = list(recorded.unheard)
+    assert bool(names) == any(issubclass(one.category, RegardWarning) for one in warned)
+    return names
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_mixer_is_named(mixer, first):
+    torch.manual_seed(0)
+    order = (mixer(), Attends()) if first else (Attends(), mixer())
+    names = listed(Stack(*order), IDS)
+    assert len(names) == 1 and f"layers.*.inner ({mixer.__name__})" in names[0]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("training", [True, False])
+def test_what_does_not_mix_is_not(other, training):
+    torch.manual_seed(0)
+    model = Stack(Attends(), other(), Attends()).train(training)
+    assert listed(model, IDS) == []
+
+
+def test_layers_of_one_class_are_told_apart_by_what_they_hold():
+    torch.manual_seed(0)
+    names = listed(Stack(Attends(), Mlp(), Shift(), Mlp()), IDS)
+    assert len(names) == 1 and "(Shift)" in names[0]
+
+
+def test_torchs_own_layers_are_named_where_nothing_around_them_is():
+    class Hybrid(nn.Module):
+        """Attention and a recurrent layer side by side."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.GRU(DIM, DIM, batch_first=True)
+            self.near = nn.Conv1d(DIM, DIM, 3, padding=1)
+            self.point = nn.Conv1d(DIM, DIM, 1)
+            self.attention = Attends()
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.attention(x) + self.rnn(x)[0]
+            return x + self.point(self.near(x.mT)).mT
+
+    torch.manual_seed(0)
+    names = " ".join(listed(Hybrid(), torch.randn(2, 9, DIM)))
+    assert "rnn (GRU)" in names and "near (Conv1d)" in names and "point" not in names
+
+
+def test_monitor_and_knock_outs_name_the_same():
+    torch.manual_seed(0)
+    model = Stack(Attends(), Scan())
+    recorded = listed(model, IDS)
+    named = pytest.warns(RegardWarning, match=r"layers\.\*\.inner \(Scan\)")
+    with named, regard.Monitor(model, evaluation=True) as monitor:
+        model(IDS)
+        monitor.step()
+    assert list(monitor.unheard) == recorded
+
+    class Ours(Own):
+        """Attention of regard's."""
+
+        def forward(self, x: Tensor) -> Tensor:
+            q = self.w(x).unflatten(-1, (2, -1)).transpose(1, 2)
+            return regard.attend(q, q, q, mask=regard.Causal()).output.transpose(1, 2).flatten(2)
+
+    model = Stack(Ours(), Scan())
+    edge = regard.intervene.Edge(queries=5, keys=2)
+    named = pytest.warns(RegardWarning, match=r"tokens also pass .*inner \(Scan\)")
+    with named, regard.knock_out(model, edges=[edge]) as knocked:
+        model(IDS)
+    assert knocked.unheard and "inner (Scan)" in knocked.unheard[0]
+    with regard.knock_out(model, heads=["L0H1"]) as knocked:
+        model(IDS)
+    assert "inner (Scan)" in knocked.unheard[0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_as_it_was(training):
+    """Its buffers, counts, gradients, hooks, mode and random numbers; it is called as often as the
+    user calls it."""
+    torch.manual_seed(0)
+    model = Stack(Attends(), Scan(), Noisy()).train(training)
+    scan, calls = model.layers[1].inner, []
+    scan.register_forward_hook(lambda *_: calls.append(1))
+    plain = copy.deepcopy(model)
+    torch.manual_seed(1)
+    right = plain(IDS)
+    next_number = torch.rand(1)
+    calls.clear()
+    torch.manual_seed(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with regard.record(model):
+            output = model(IDS)
+    assert torch.equal(output, right) and torch.equal(torch.rand(1), next_number)
+    assert scan.calls == 1 and len(calls) == 1 and model.training is training
+    assert all(len(one._forward_hooks) == (one is scan) for one in model.modules())
+    for mine, right in zip(model.buffers(), plain.buffers(), strict=True):
+        assert torch.equal(mine, right)
+    assert all(p.grad is None for p in model.parameters())
+    output.sum().backward()
+    assert model.embed.weight.grad is not None
+
+
+def test_a_kind_is_measured_once(monkeypatch):
+    from regard.hear import mixing
+
+    count = []
+    real = mixing._mixes_tokens
+    monkeypatch.setattr(mixing, "_mixes_tokens", lambda *a: count.append(1) or real(*a))
+    model = Stack(Attends(), *(Shift() for _ in range(6)))
+    listed(model, IDS)
+    before = len(count)
+    assert before <= 6
+    listed(model, IDS)
+    assert len(count) == before
+
+
+def test_a_long_call_is_measured_by_a_few_of_its_tokens():
+    torch.manual_seed(0)
+    model = Stack(Shift(), Attends())
+    samples = CallSamples.of(model)
+    listed(model, torch.randint(50, (8, 4096)))
+    assert samples is CallSamples.of(model)
+    assert listed(model, IDS)
+
+
+def test_one_token_at_a_time_tells_nothing_and_the_prompt_does():
+    torch.manual_seed(0)
+    model = Stack(Shift(), Attends())
+    assert listed(model, IDS[:, :1]) == []
+    assert len(listed(model, IDS)) == 1
+
+
+def test_half_precision_and_autocast():
+    torch.manual_seed(0)
+    half = Stack(Shift(), Mlp(), Attends()).bfloat16()
+    assert len(listed(half, IDS)) == 1
+    model = Stack(Shift(), Mlp(), Attends())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert len(listed(model, IDS)) == 1
+
+
+def test_convolutions_that_read_the_input_are_not_named():
+    class Sound(nn.Module):
+        """Features of a sound, then attention."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            convolutions = (nn.Conv1d(1, DIM, 5, 2), nn.Conv1d(DIM, DIM, 3, 2, padding=1))
+            self.features = nn.ModuleList(nn.Sequential(one, nn.GELU()) for one in convolutions)
+            self.read = nn.Conv1d(8, DIM, 3, padding=1)
+            self.attention = Attends()
+
+        def forward(self, sound: Tensor, other: Tensor) -> Tensor:
+            for part in self.features:
+                sound = part(sound)
+            return self.attention(sound.mT), self.attention(self.read(other).mT)
+
+    assert listed(Sound(), torch.randn(1, 1, 100), torch.randn(1, 8, 24)) == []
+
+
+def test_a_module_that_cannot_be_run_alone_is_not_judged():
+    class Fussy(Own):
+        """Fails when it is called a second time."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.box: list[int] = []
+
+        def forward(self, x: Tensor) -> Tensor:
+            if not torch.is_grad_enabled():
+                raise RuntimeError("not like this")
+            return self.w(x)
+
+    assert listed(Stack(Attends(), Fussy()), IDS) == []
+
+
+_HYBRID = {
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2,
+}  # fmt: skip
+_MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 8}
+FAMILIES = {
+    "falcon_h1": _HYBRID | _MAMBA | {"mamba_d_ssm": 64, "head_dim": 8},
+    "bamba": _HYBRID | _MAMBA | {"attn_layer_indices": [1, 3]},
+    "granitemoehybrid": _HYBRID | _MAMBA | {
+        "layer_types": ["mamba", "attention"] * 2, "num_local_experts": 2,
+        "num_experts_per_tok": 1, "shared_intermediate_size": 32,
+    },
+    "jamba": _HYBRID | {
+        "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2,
+        "use_mamba_kernels": False, "mamba_d_state": 4, "mamba_dt_rank": 4,
+    },
+    "lfm2": _HYBRID | {
+        "layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False,
+    },
+    "recurrent_gemma": _HYBRID | {
+        "block_types": ["recurrent", "attention"], "lru_width": 32, "head_dim": 8,
+    },
+    "llama": _HYBRID,
+    "mixtral": _HYBRID | {"num_local_experts": 4},
+}  # fmt: skip
+NAMED = {"lfm2": "conv", "recurrent_gemma": "temporal_block", "llama": "", "mixtral": ""}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hybrids_of_transformers(family):
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    word = NAMED.get(family, "mamba")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with regard.record(model) as recorded:
+            model(torch.randint(3, 60, (2, 12)))  # with a cache, as it comes
+        with regard.Monitor(model, evaluation=True) as monitor:
+            model(torch.randint(3, 60, (2, 12)))
+            monitor.step()
+    assert len(recorded.unheard) == bool(word) and monitor.unheard == recorded.unheard
+    assert all(f".{word}" in name for name in recorded.unheard)
