@@ -356,14 +356,14 @@ class Rule(Mask):
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
         """The result of the function, (*batch, heads, len(i), len(j)) where it speaks of these."""
         places = [*self._places(i, extent), i, j]
-        lead = (*(size for place in places[:-2] for size in place.shape), len(i), len(j))
-        if 0 in lead:
-            return filled(i == i, (*(1 for _ in lead[:-2]), len(i), len(j)), 0)
-        return self._asked(places, lead)
+        return self._asked(places, tuple(size for place in places for size in place.shape))
 
-    def _asked(self, places: list[Any], lead: tuple[int, ...]) -> Any:
+    def _asked(self, places: list[Any], full: tuple[int, ...]) -> Any:
+        if 0 in full:
+            i = places[-2]
+            return filled(i == i, (*(1 for _ in full[:-2]), *full[-2:]), 0)
         if isinstance(places[-1], np.ndarray):
-            return _cell_by_cell(self.fn, places).reshape(lead)
+            return _cell_by_cell(self.fn, places).reshape(full)
         try:
             from regard.mask.places import by_vmap  # which needs torch, whose tensors these are
 
@@ -416,7 +416,7 @@ class TileRule(Rule):
 
     tag = "tile-rule/1"
 
-    def _asked(self, places: list[Any], lead: tuple[int, ...]) -> Any:
+    def _asked(self, places: list[Any], full: tuple[int, ...]) -> Any:
         seen = _checked_booleans(self.fn(*_spread(places)))
         i, j = places[-2:]
         return seen & (i == i)[:, None] & (j == j)[None, :]

@@ -167,7 +167,7 @@ def counting(asked: list[int]) -> regard.Rule:
         asked.append(len(i))
         return i >= j
 
-    return regard.Rule(fn)
+    return TileRule(fn)
 
 
 def test_a_mask_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
