@@ -29,7 +29,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
-from regard.arrays import brief, check_broadcast, is_bool, pick
+from regard.arrays import as_array, brief, check_broadcast, is_bool, is_traced, pick
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,6 +137,20 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
                 yield from value.arrays()
             elif value is not None:
                 yield value
+
+    def traceable(self) -> Self:
+        """The same value; while torch traces, with tensors in place of numpy's arrays."""
+        if not is_traced():
+            return self
+        made, same = {}, True
+        for name, kind, *_ in self._plan:
+            before = value = getattr(self, name)
+            if value is not None and kind == "part":
+                value = value.traceable()
+            elif value is not None and kind == "array":
+                value = as_array(value)
+            made[name], same = value, same and value is before
+        return self if same else type(self)(**made)
 
     def map(self, convert: Callable[[Any], Any]) -> Self:
         """The same value with each array replaced by convert(array)."""
@@ -282,6 +296,9 @@ def _number(fn: Callable[..., Any]) -> int:
         return _number_of[fn]
     except TypeError:  # not hashable, or not to be referred to weakly: known by identity
         return _number_by_identity(fn)
+
+
+_number._dynamo_marked_constant = True  # type: ignore[attr-defined]  # what traced code is given
 
 
 def _number_by_identity(fn: Callable[..., Any]) -> int:

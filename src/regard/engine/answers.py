@@ -128,9 +128,11 @@ class Swept:
             known.values.update(values)
         return state
 
-    def lse(self, call: Call) -> Tensor:
-        """By a row sweep that autograd sees."""
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
+        """By a row sweep that autograd sees; a known one as it is."""
         with torch.enable_grad():
+            if state is not None:
+                return self._attach(call, state, state.lse, what="scores")
             return self._through_operator(call.with_value(call.value[..., :0]), (), None)[1]
 
     # ── sweeps ───────────────────────────────────────────────────────────────────────────────

@@ -302,9 +302,7 @@ def replay_with(
             keep(alike, Settled.of(call, (), chosen))
     known = Known()
     state = given_state(lse, call) if lse is not None else chosen.state(call, along, known)
-    found = Attention(call, Answers(query.new_empty(0), state.lse, known, state), chosen)
-    found._output = None
-    return found
+    return Attention(call, Answers(None, None, known, state), chosen)
 
 
 def lightning_indexer(
@@ -335,10 +333,7 @@ def lightning_indexer(
     together = torch.cat([each, weights.mT.to(query.dtype)], -1).unsqueeze(-3)
     call = indexer_call(together, key, mask, LightningScores(float(scale), index_heads=heads))
     chosen = _choose(call, (), None, questions_only=True)
-    state = chosen.state(call)
-    found = Attention(call, Answers(together, state.lse, Known(), state), chosen)
-    found._output = None
-    return found
+    return Attention(call, Answers(None, None, Known(), chosen.state(call)), chosen)
 
 
 def scaled_dot_product_attention(
@@ -462,4 +457,5 @@ def _choose(
             "leading axes: give the whole batch at once"
         )
     chosen = choose(call.problem(summaries), implementation)
-    return Swept(None) if questions_only and chosen.name == "library" else chosen
+    # an lse that is given counts, and the definition has its own
+    return chosen if not questions_only or chosen.name in MEASURING else Swept(None)

@@ -203,6 +203,20 @@ class RowState(NamedTuple):
         return self.peak + self.log
 
 
+def gap_of(sink: Tensor, lse: Tensor) -> Tensor:
+    """(*batch, Hq, L): the sink's score − lse, of sinks (Hq,); −∞ where a row sees nothing and its
+    sink is −∞."""
+    nothing = lse == -torch.inf
+    return (sink.to(lse.dtype)[:, None] - lse.masked_fill(nothing, 0.0)).masked_fill(
+        nothing, -torch.inf
+    )
+
+
+def share_of(sink: Tensor, lse: Tensor) -> Tensor:
+    """(*batch, Hq, L): the weight of the sink in each row."""
+    return gap_of(sink, lse).exp()
+
+
 class Brought:
     """The mass (*batch, Hq, S) that each key received, once a backward has brought it. An attention
     must not be held by its own graph, nor the graph by what it brings, or neither would ever be let
@@ -231,7 +245,7 @@ class Known:
 class Answers(NamedTuple):
     """What one forward sweep brings back."""
 
-    output: Tensor  # (*batch, Hq, L, Dv)
+    output: Tensor | None  # (*batch, Hq, L, Dv); None: it is another kernel's
     lse: Tensor | None  # (*batch, Hq, L); None: to be swept for when it is asked for
     known: Known
     state: RowState | None = None  # for later sweeps, where the implementation keeps one

@@ -194,10 +194,11 @@ def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> 
 
 
 def _placed(array: Any, query: Tensor, name: str) -> Tensor:
-    """A tensor on the query's device; only what is no tensor yet moves there."""
+    """A tensor on the query's device; only what is no tensor yet moves there, and is copied: changes
+    in place are noticed of tensors alone."""
     if not isinstance(array, Tensor):
         try:
-            array = torch.as_tensor(array, device=query.device)
+            array = torch.tensor(array, device=query.device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise DTypeError(f"{name} is a {type(array).__name__}; give a torch.Tensor") from error
     if array.device != query.device:

@@ -184,8 +184,8 @@ def attach(
     keys: Tensor | None,
     spec: str,
 ) -> Tensor:
-    """A known entropy (no keys), known weights of top keys, the mass of all queries or the
-    statistic that the text names, with their gradient."""
+    """A known entropy (no keys), lse (of scores), weights of top keys, the mass of all queries or
+    the statistic that the text names, with their gradient."""
     return value.clone()
 
 
@@ -418,6 +418,8 @@ def _attached_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         told, kind = [grad.unsqueeze(-1), torch.ones_like(peak).unsqueeze(-1)], "product"
     elif said.asked:
         told, kind = [grad, value], "declared"
+    elif said.what == "scores":  # of which it is the lse
+        told, kind = [q.new_zeros((*q.shape[:-1], 0)), -grad, peak.new_empty(0)], "output"
     elif keys is None:
         nothing = q.new_zeros((*q.shape[:-1], 0))
         told, kind = [nothing, grad * value, peak.new_empty(0), grad], "output"

@@ -64,8 +64,9 @@ class Implementation(Protocol):
         sweep can measure is put into `known`."""
         ...
 
-    def lse(self, call: Call) -> Tensor:
-        """(*batch, Hq, L) with its graph, where the forward left it out."""
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
+        """(*batch, Hq, L) with its graph, where the forward left it out; that of a state where one is
+        known."""
         ...
 
     def measure(

@@ -116,9 +116,10 @@ class Packed(Mask):
 
     def __post_init__(self) -> None:
         check_parts(self, Mask)
-        whole_numbers(self.query_starts, "Packed(query_starts)")
-        if self.key_starts is not None:
-            whole_numbers(self.key_starts, "Packed(key_starts)")
+        for name in ("query_starts", "key_starts"):
+            starts = getattr(self, name)
+            if starts is not None:
+                object.__setattr__(self, name, whole_numbers(starts, f"Packed({name})"))
 
     @property
     def pack(self) -> Pack:

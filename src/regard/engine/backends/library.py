@@ -94,9 +94,9 @@ class Library:
         causal, scale = call.mask is not None, call.score.scale
         return lambda q, k, v: _flash(q, k, v, causal, scale)[0]
 
-    def lse(self, call: Call) -> Tensor:
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
         """By our own sweeps."""
-        return self._questions.lse(call)
+        return self._questions.lse(call, state)
 
     def state(
         self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
