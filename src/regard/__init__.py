@@ -7,6 +7,7 @@ still read recordings and run the lesson.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from regard.arrival import announce as _announce
@@ -138,10 +139,10 @@ _SUBMODULES = (
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF and name not in _SUBMODULES:
+    if name not in _HOME_OF and (name[:1] == "_" or find_spec(f"regard.{name}") is None):
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     try:
-        if name in _SUBMODULES:
+        if name not in _HOME_OF:
             return import_module(f"regard.{name}")
         value = getattr(import_module(_HOME_OF[name]), name)
     except ModuleNotFoundError as error:

@@ -1,5 +1,6 @@
-"""Problems drawn at random. Each other module of this folder is an area with `check(seed: int)`,
-which draws the problem that the seed names and raises where something is wrong.
+"""Problems drawn at random. Each other module of this folder whose name begins with a letter is
+an area with `check(seed: int)`, which draws the problem that the seed names and raises where
+something is wrong.
 
 The suite runs the first `SEEDS` of each area (20 where it does not say so); `python -m fuzz` draws
 new ones.
@@ -14,13 +15,13 @@ from pathlib import Path
 from types import ModuleType
 
 DEVICE = os.environ.get("REGARD_TEST_DEVICE", "cpu")
-_OTHERS = ("__init__", "__main__", "test_fuzz")
+_OTHERS = ("test_fuzz",)
 
 
 def areas() -> list[str]:
     """The names of all areas."""
     names = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
-    return [name for name in names if name not in _OTHERS]
+    return [name for name in names if name not in _OTHERS and name[0] != "_"]
 
 
 def load(area: str) -> ModuleType:

@@ -331,7 +331,7 @@ class Swept:
 
     def _spec(self, call: Call) -> Spec:
         rules = Spec.of(call.mask, call.score)
-        return Spec(rules.mask, rules.score, self.name, self._checked, place=call.place)
+        return Spec(rules.mask, rules.score, self.name, self._checked, place=call.place, learns=call.bias_learns())
 
 
 def _hold(call: Call, *made: Tensor | None) -> None:

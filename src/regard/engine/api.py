@@ -43,10 +43,12 @@ from regard.engine.packing import pack_of
 from regard.engine.paging import packed_lse, paged
 from regard.engine.plan import KEPT, MEASURING, Implementation, Settled, choose, keep, key_of
 from regard.engine.torch_state import (
+    NO_TRANSFORM,
     check_whole,
     has_tangent,
     in_autocast,
     is_batched,
+    is_transformed,
     unintercepted,
 )
 from regard.errors import DTypeError, GradientError, InputError, ShapeError
@@ -285,7 +287,7 @@ def replay_with(
 ) -> Attention:
     """`replay`, whose sweep for the lse brings along what it can measure on its way."""
     check_whole()
-    is_plain = isinstance(key, Tensor) and key.layout == torch.strided
+    is_plain = isinstance(key, Tensor) and key.layout == torch.strided and not key.is_nested
     nothing = key[..., :0] if is_plain else key
     if slots is not None:
         nothing = key.new_empty((key.shape[1], slots.shape[0], 0))
@@ -319,6 +321,7 @@ def lightning_indexer(
     operation is there, with gradients of all three: `top(k)` gives the keys it would select,
     `regard.divergence` trains it.
     """
+    check_tensors({"query": query, "key": key})
     check_inputs(query, key, key[..., :0])
     if key.ndim < 3 or key.shape[-3] != 1:
         raise ShapeError(f"key has shape {tuple(key.shape)}; its heads share one: (…, 1, S, D)")
@@ -451,6 +454,8 @@ def _choose(
             "forward-mode derivatives (torch.func.jvp, forward_ad) are asked for; only "
             "implementation='dense' has them, every other has gradients by backward()"
         )
+    if implementation != "dense" and is_transformed(call.tensors()):
+        raise GradientError(NO_TRANSFORM)
     if implementation != "dense" and is_batched(call.tensors()):
         raise InputError(
             "torch.vmap over regard needs implementation='dense'; attend takes any number of "

@@ -19,10 +19,11 @@ from regard.divergences import DivergenceOptions
 from regard.engine.call import Answers, Call, Known, RowState, What, map_parts, share_of
 from regard.engine.indexing import read_cells
 from regard.engine.tensor_like import TensorLike
-from regard.engine.torch_state import unwatched
+from regard.engine.torch_state import NO_TRANSFORM, is_transformed, unwatched
 from regard.errors import (
     DeviceError,
     DTypeError,
+    GradientError,
     InputError,
     ShapeError,
     StaleError,
@@ -229,6 +230,8 @@ class Attention(Asking, TensorLike):
                 x = torch.tensor(x, device=self.device)  # a copy, as of masks: see checks.py
             except (TypeError, ValueError, RuntimeError) as error:
                 raise DTypeError(f"a @ x: x is a {type(x).__name__}; give a tensor") from error
+        if self.implementation != "dense" and is_transformed([x]):
+            raise GradientError(NO_TRANSFORM)
         if x.device != self.device:
             raise DeviceError(f"a @ x: x is on {x.device}, the matrix on {self.device}")
         if x.is_complex():

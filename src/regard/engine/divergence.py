@@ -30,6 +30,7 @@ from regard.divergences import (
 from regard.engine.call import Call, Place, RowState
 from regard.engine.codec import Spec
 from regard.engine.gradients import ScoreGradients
+from regard.engine.ops import refuse_second
 from regard.engine.pairs import Native, natively
 from regard.engine.plan import MEASURING, sweeps_for
 from regard.engine.torch_state import unwatched
@@ -413,4 +414,5 @@ def _backward(ctx: Any, grads_in: list[Tensor]) -> tuple[Any, ...]:
     return grads[0], [None, None], None, grads[1], [None, None], None, None, None
 
 
+gradient_of.register_autograd(refuse_second)
 divergence_of.register_autograd(_backward, setup_context=_save)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from regard.engine.backend import RoundedBackward, Sweeps, is_rounded
 from regard.engine.call import Call, Place, RowState, gap_of
+from regard.engine.torch_state import recording
 from regard.mask import Extent
 from regard.score import Bias
 from regard.summary import RowStatistic
@@ -257,12 +258,15 @@ class BiasGradient:
         if not floats:  # places and counts have no gradient
             return
 
-        def tile(*learned: Tensor) -> Tensor:
-            given = dict(zip(floats, learned, strict=True))
-            place, bias = count(), cast(Bias, self.bias)
-            return bias.map(lambda array: given.get(next(place), array)).tile(i, j, self.extent)
-
-        # by torch.func, because autograd does not record below itself, where operators run
-        made, pull = torch.func.vjp(tile, *(arrays[n].detach() for n in floats))
-        for n, grad in zip(floats, pull(ds.sum_to_size(made.shape).to(made.dtype)), strict=True):
-            self.sums[n] += grad.to(self.sums[n].dtype)
+        with recording():
+            learned = {n: arrays[n].detach().requires_grad_() for n in floats}
+            place = count()
+            tile = self.bias.map(lambda array: learned.get(next(place), array)).tile(
+                i, j, self.extent
+            )
+            on_tile = ds.sum_to_size(tile.shape).to(tile.dtype)
+            given = list(learned.values())
+            grads = torch.autograd.grad(tile, given, on_tile, allow_unused=True)
+        for n, grad in zip(floats, grads, strict=True):
+            if grad is not None:
+                self.sums[n] += grad.to(self.sums[n].dtype)

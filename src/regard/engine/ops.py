@@ -80,7 +80,7 @@ def _rows_now(
 
 
 def _sweeps(call: Call, said: Spec) -> Sweeps:
-    return sweeps_for(call, said.implementation, said.checked)
+    return sweeps_for(call, said.implementation, said.checked, said.learns)
 
 
 rows = library.custom_op("regard::rows", _rows_now, mutates_args=())
@@ -445,6 +445,15 @@ def _refuse_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     raise GradientError(_no_gradient(ctx.what))
 
 
+def refuse_second(ctx: Any, *grads: Any) -> Any:
+    """The backward of a backward."""
+    raise GradientError(
+        "a second derivative is asked for (create_graph=True, then backward again); only "
+        "implementation='dense' has them, every other has first ones"
+    )
+
+
+gradient.register_autograd(refuse_second)
 rows.register_autograd(_rows_backward, setup_context=_save_rows)
 columns.register_autograd(_columns_backward, setup_context=_save_columns)
 cells.register_autograd(_cells_backward, setup_context=_save_cells)

@@ -333,6 +333,7 @@ def _fused_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     return (*found, None, None)
 
 
+fused_backward.register_autograd(ops.refuse_second)
 fused.register_autograd(_fused_backward, setup_context=_save_fused)
 
 LIBRARY = Library()
