@@ -140,17 +140,17 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
 
     def traceable(self) -> Self:
         """The same value; while torch traces, with tensors in place of numpy's arrays."""
-        if not is_traced():
+        if self.is_flat or not is_traced():
             return self
-        made, same = {}, True
+        made = {}
         for name, kind, *_ in self._plan:
-            before = value = getattr(self, name)
+            value = getattr(self, name)
             if value is not None and kind == "part":
                 value = value.traceable()
             elif value is not None and kind == "array":
                 value = as_array(value)
-            made[name], same = value, same and value is before
-        return self if same else type(self)(**made)
+            made[name] = value
+        return type(self)(**made)
 
     def map(self, convert: Callable[[Any], Any]) -> Self:
         """The same value with each array replaced by convert(array)."""

@@ -132,7 +132,11 @@ def check_answer(name: str, a: Any, matrix: Matrix, leaves: Sequence[Tensor], wo
     words = f"{words}: {name}"
     value, right = ask(a), definition(matrix)
     compare(value, right, words)
-    if not right.requires_grad or not right.numel() or (name == "sink mass" and not matrix.has_sink):
+    if (
+        not right.requires_grad
+        or not right.numel()
+        or (name == "sink mass" and not matrix.has_sink)
+    ):
         return
     if not value.requires_grad:
         raise AssertionError(f"{words} has no gradient, and does not say so")
@@ -159,6 +163,7 @@ def compare(value: Tensor, right: Tensor, words: str) -> None:
         raise AssertionError(f"{words}: shape {tuple(value.shape)} ≠ {tuple(right.shape)}")
     if value.isnan().any():
         raise AssertionError(f"{words}: NaN")
+    value, right = value.detach(), right.detach()
     gap = (value.double() - right.double()).masked_fill(value == right, 0.0).abs()
     largest = max(
         float(right[right.isfinite()].abs().max()) if right.isfinite().any() else 0.0, 1.0

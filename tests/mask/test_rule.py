@@ -111,11 +111,15 @@ def test_a_function_that_vmap_cannot_run_is_given_index_arrays():
     ids=["an axis", "both axes", "by the largest"],
 )
 def test_there_it_must_not_mix_cells(fn):
-    with pytest.raises(InputError, match=r"Rule\(fn\) mixes cells.*return one boolean per \(i, j\)"):
+    with pytest.raises(
+        InputError, match=r"Rule\(fn\) mixes cells.*return one boolean per \(i, j\)"
+    ):
         Rule(fn).allows(torch.arange(7), torch.arange(9), EXTENT)
 
 
 def test_a_function_that_fails_says_so_in_our_words():
     q = torch.randn(1, 1, 7, 4)
-    with pytest.raises(InputError, match=r"the function in Rule\(fn\) runs neither .* out of bounds"):
+    with pytest.raises(
+        InputError, match=r"the function in Rule\(fn\) runs neither .* out of bounds"
+    ):
         regard.attend(q, q, q, mask=Rule(lambda i, j: TABLE[i + 100, j]))

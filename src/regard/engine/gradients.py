@@ -264,6 +264,8 @@ class BiasGradient:
             tile = self.bias.map(lambda array: learned.get(next(place), array)).tile(
                 i, j, self.extent
             )
+            if not tile.requires_grad:  # as between packed sequences
+                return
             on_tile = ds.sum_to_size(tile.shape).to(tile.dtype)
             given = list(learned.values())
             grads = torch.autograd.grad(tile, given, on_tile, allow_unused=True)

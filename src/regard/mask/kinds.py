@@ -488,3 +488,6 @@ def _takes(fn: Callable[..., Any], count: int) -> bool:
     except ValueError:
         return count == 2
     return True
+
+
+_takes._dynamo_marked_constant = True  # type: ignore[attr-defined]  # what traced code is given

@@ -18,7 +18,9 @@ def by_vmap(fn: Callable[..., Any], places: list[Tensor]) -> Tensor:
         return fn(*at).reshape(())
 
     for axis in reversed(range(len(places))):
-        alone = torch.vmap(alone, in_dims=tuple(0 if n == axis else None for n in range(len(places))))
+        alone = torch.vmap(
+            alone, in_dims=tuple(0 if n == axis else None for n in range(len(places)))
+        )
     with _Indexing():
         seen: Tensor = alone(*(place.reshape(-1) for place in places))
     for axis in range(seen.ndim - 2):
@@ -44,7 +46,9 @@ class _Indexing(TorchFunctionMode):
                 isinstance(n, Tensor | int | slice) and n is not True and n is not False
                 for n in index
             ):
-                at = [torch.tensor(n, device=table.device) if isinstance(n, int) else n for n in index]
+                at = [
+                    torch.tensor(n, device=table.device) if isinstance(n, int) else n for n in index
+                ]
                 cut = table[tuple(slice(None) if isinstance(n, Tensor) else n for n in at)]
                 return torch.ops.aten.index(cut, [n if isinstance(n, Tensor) else None for n in at])
         return func(*args, **(kwargs or {}))
