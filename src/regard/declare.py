@@ -142,14 +142,10 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
         """The same value; while torch traces, with tensors in place of numpy's arrays."""
         if self.is_flat or not is_traced():
             return self
-        made = {}
+        made = {name: getattr(self, name) for name, *_ in self._plan}
         for name, kind, *_ in self._plan:
-            value = getattr(self, name)
-            if value is not None and kind == "part":
-                value = value.traceable()
-            elif value is not None and kind == "array":
-                value = as_array(value)
-            made[name] = value
+            if made[name] is not None and kind != "constant":
+                made[name] = made[name].traceable() if kind == "part" else as_array(made[name])
         return type(self)(**made)
 
     def map(self, convert: Callable[[Any], Any]) -> Self:

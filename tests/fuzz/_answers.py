@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-import regard
 from regard.errors import GradientError
 
 
@@ -77,10 +76,14 @@ def _by(m: Matrix) -> Tensor:
     return m.weights * ramp(m.weights.shape[-2], m.weights)[:, None]
 
 
+def _ends(matrix: Any) -> list[int]:
+    return [-1, 0][: matrix.shape[-2]]
+
+
 def _largest(values: Tensor, axis: int) -> Tensor:
     """−∞ of nothing."""
-    return torch.cat([values, torch.full_like(values.narrow(axis, 0, 0).sum(axis, True), -math.inf)],
-                     axis).amax(axis)  # fmt: skip
+    none = torch.full_like(values.sum(axis, keepdim=True), -math.inf)
+    return torch.cat([values, none], axis).amax(axis)
 
 
 Ask = Callable[[Any], Tensor]
@@ -94,7 +97,7 @@ ANSWERS: dict[str, tuple[Ask, Define]] = {
     "sink mass": (lambda a: a.sink_mass(), lambda m: m.sink),
     "top": (lambda a: a.top(3).weights, lambda m: _heaviest(m, 3)),
     "peak": (lambda a: a.peak().weights, lambda m: _heaviest(m, 1)[..., 0]),
-    "rows": (lambda a: a.rows([-1, 0][: a.shape[-2]]), lambda m: m.weights[..., [-1, 0][: m[0].shape[-2]], :]),
+    "rows": (lambda a: a.rows(_ends(a)), lambda m: m.weights[..., _ends(m.weights), :]),
     "a slice": (lambda a: a[..., 1:4, :5], lambda m: m.weights[..., 1:4, :5]),
     "dense": (lambda a: a.dense(), lambda m: m.weights),
     "scores": (lambda a: finite(a.scores[..., :2, :]), lambda m: finite(m.scores[..., :2, :])),

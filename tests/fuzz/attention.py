@@ -1,5 +1,5 @@
-"""Whatever fits together is right in every dtype, or refused beforehand in words: backends × masks ×
-biases × shapes × sinks, values and statistics, over fresh memory full of rubbish. Gradients are in
+"""Whatever fits together is right in every dtype, or refused beforehand in words: backends ×
+masks × biases × shapes × sinks, values and statistics, over fresh memory full of rubbish. Gradients are in
 `packed`, whose entry points have this one among them."""
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def check(seed: int) -> None:
             a = regard.attend(*tensors, implementation=name, **inputs.options)
             answers, share = a.summarize(*asked), a.sink_mass()
     except UnavailableError as error:
-        assert name in error.reasons and error.reasons[name], error
+        assert error.reasons.get(str(name)), error
         return
     words = f"{case} in {dtype} by {name}"
     right.budget(lambda steps: steps.weights @ steps.values).check(a.output, f"{words}: output")

@@ -70,7 +70,7 @@ class Draw:
         numbers: Any = [self.dice.randrange(30) for _ in range(sequences)]
         numbers = numbers or self.dice.randrange(30)  # of inputs without a batch
         kinds: list[Callable[[], Mask | None]] = [
-            lambda: None, Causal, lambda: Causal("start"), lambda: Window(n, self.dice.randrange(4)),
+            lambda: None, Causal, lambda: Causal("start"), lambda: Window(n, n // 2),
             lambda: Padding(numbers), lambda: Causal() & Padding(numbers), lambda: Prefix(n),
             lambda: Causal() | Prefix(numbers), lambda: ~Window(n),
             lambda: Rule(lambda i, j: (i + 2 * j) % 3 > 0),

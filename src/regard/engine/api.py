@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -169,7 +169,9 @@ def attended(
     else:
         answers = chosen.attend(call, summaries)
     if changing:
-        answers = answers._replace(output=edited_output(call, answers.output, changing))
+        answers = answers._replace(
+            output=edited_output(call, cast(Tensor, answers.output), changing)
+        )
     found = Attention(call, answers, chosen)
     for listener, request in zip(heard, requests, strict=True):
         listener.heard(found, request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -270,7 +270,7 @@ class Attention(Asking, TensorLike):
         if state is not None:
             state = RowState(*(part[..., here].contiguous() for part in state))
         answers = Answers(
-            cast(Tensor, None if output is None else output[..., here, :]),
+            None if output is None else output[..., here, :],
             None if self._row_lse is None else self._row_lse[..., here], Known(), state,
         )  # fmt: skip
         found = Attention(
@@ -302,7 +302,7 @@ class Attention(Asking, TensorLike):
         """The same with every tensor as it is to be kept; what carries a graph is left behind."""
         output = self._output if self._output is None else keep(self._output)
         state = None if self._state is None else map_parts(self._state, keep)
-        answers = Answers(cast(Tensor, output), keep(self._lse), self._known.map(keep), state)
+        answers = Answers(output, keep(self._lse), self._known.map(keep), state)
         found = Attention(call.map(keep), answers, self._implementation)
         found._rows_counted = None if self._rows_counted is None else keep(self._rows_counted)
         return found
@@ -354,9 +354,7 @@ class Attention(Asking, TensorLike):
         if self._twin is None:
             call, rows, state = self._call, self._rows_counted, self._state
             state = None if state is None else counting_state(state, rows)
-            answers = Answers(
-                cast(Tensor, self._output), counting_lse(self._lse, rows), Known(), state
-            )
+            answers = Answers(self._output, counting_lse(self._lse, rows), Known(), state)
             self._twin = Attention(counting_call(call, rows), answers, self._implementation)
         return self._twin
 

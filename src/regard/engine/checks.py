@@ -202,8 +202,8 @@ def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> 
 
 
 def _placed(array: Any, query: Tensor, name: str) -> Tensor:
-    """A tensor on the query's device; only what is no tensor yet moves there, and is copied: changes
-    in place are noticed of tensors alone."""
+    """A tensor on the query's device; what is no tensor yet moves there, and is copied, because
+    changes in place are noticed of tensors alone."""
     if not isinstance(array, Tensor):
         try:
             array = torch.tensor(array, device=query.device)

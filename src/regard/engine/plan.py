@@ -65,8 +65,8 @@ class Implementation(Protocol):
         ...
 
     def lse(self, call: Call, state: RowState | None = None) -> Tensor:
-        """(*batch, Hq, L) with its graph, where the forward left it out; that of a state where one is
-        known."""
+        """(*batch, Hq, L) with its graph, where the forward left it out; that of a state where
+        one is known."""
         ...
 
     def measure(

@@ -57,9 +57,9 @@ def recording() -> Iterator[None]:
     """Within the block autograd records, also below itself, where operators run."""
     guard: Any = torch._C
     none = guard._dispatch_tls_local_exclude_set() - guard._dispatch_tls_local_exclude_set()
-    with guard._ForceDispatchKeyGuard(guard._dispatch_tls_local_include_set(), none):
-        with torch.inference_mode(False), torch.enable_grad():
-            yield
+    here = guard._ForceDispatchKeyGuard(guard._dispatch_tls_local_include_set(), none)
+    with here, torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 def capturing(device: torch.device) -> bool:
@@ -79,13 +79,16 @@ def is_batched(tensors: Iterable[Tensor]) -> bool:
 
 
 NO_TRANSFORM = (
-    "torch.func.grad, vjp or jacrev over regard is asked for; only implementation='dense' has them, "
-    "every other has gradients by backward() and torch.autograd.grad"
+    "torch.func.grad, vjp or jacrev over regard is asked for; only implementation='dense' has "
+    "them, every other has gradients by backward() and torch.autograd.grad"
 )
 
 
 def is_transformed(tensors: Iterable[Tensor]) -> bool:
-    """Whether `torch.func.grad`, `vjp` or `jacrev` differentiates one of them."""
+    """Whether `torch.func.grad`, `vjp` or `jacrev` differentiates one of them; traced code cannot
+    ask."""
+    if torch.compiler.is_compiling():
+        return False
     return any(torch._C._functorch.is_gradtrackingtensor(t) for t in tensors)
 
 

@@ -17,8 +17,8 @@ from transformers import masking_utils
 
 from regard.huggingface.versions import build_mask
 from regard.mask import Causal, Documents, Mask, Padding, Table, Window
-from regard.mask.kinds import TileRule
 from regard.mask.base import Part
+from regard.mask.kinds import TileRule
 
 MaskFunction: TypeAlias = Callable[..., Any]
 

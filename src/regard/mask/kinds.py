@@ -443,13 +443,13 @@ def _cell_by_cell(fn: Callable[..., Any], places: list[Any]) -> Any:
 
 
 def _broadcast(fn: Callable[..., Any], places: list[Any], why: Exception) -> Any:
-    """The function of index arrays, where it gives each cell what it gives the cell among others."""
+    """The function of index arrays, where a cell is the same alone as among others."""
     spread = _spread(places)
     try:
         seen = _checked_booleans(fn(*spread))
     except DTypeError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         raise InputError(
             f"the function in Rule(fn) runs neither for one place at a time under torch.vmap "
             f"({why}) nor for index arrays that broadcast ({error})"

@@ -78,7 +78,7 @@ class Sharded:
         share.known.values.update(found.known.values)
         share.known.entropy = found.known.entropy
         output, lse = (
-            _rows(share.layout, part) for part in (found.output, cast(Tensor, found.lse))
+            _rows(share.layout, cast(Tensor, part)) for part in (found.output, found.lse)
         )
         return Answers(output, lse, Known(_several(share)), _whole_state(share.layout, found.state))
 
