@@ -139,13 +139,12 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
                 yield value
 
     def traceable(self) -> Self:
-        """The same value; while torch traces, with tensors in place of numpy's arrays."""
+        """While torch traces, the same value with tensors in place of numpy's arrays."""
         if self.is_flat or not is_traced():
             return self
-        made = {name: getattr(self, name) for name, *_ in self._plan}
-        for name, kind, *_ in self._plan:
-            if made[name] is not None and kind != "constant":
-                made[name] = made[name].traceable() if kind == "part" else as_array(made[name])
+        made = {plan[0]: getattr(self, plan[0]) for plan in self._plan}
+        for name in (n for n, kind, *_ in self._plan if kind != "constant" and made[n] is not None):
+            made[name] = getattr(made[name], "traceable", lambda n=name: as_array(made[n]))()
         return type(self)(**made)
 
     def map(self, convert: Callable[[Any], Any]) -> Self:
@@ -238,7 +237,7 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
 
 
 def check_parts(value: Declared, kind: type[Declared]) -> None:
-    """Raise InputError unless every part is of the kind; None only where that is the default."""
+    """Raise InputError unless every part is of the kind; None where that is the default."""
     for name, what, *_ in value._plan:
         inner = getattr(value, name)
         left_out = inner is None and getattr(type(value), name, MISSING) is None
@@ -294,7 +293,7 @@ def _number(fn: Callable[..., Any]) -> int:
         return _number_by_identity(fn)
 
 
-_number._dynamo_marked_constant = True  # type: ignore[attr-defined]  # what traced code is given
+_number._dynamo_marked_constant = True  # type: ignore[attr-defined]  # to traced code
 
 
 def _number_by_identity(fn: Callable[..., Any]) -> int:

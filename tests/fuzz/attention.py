@@ -1,6 +1,6 @@
 """Whatever fits together is right in every dtype, or refused beforehand in words: backends ×
-masks × biases × shapes × sinks, values and statistics, over fresh memory full of rubbish. Gradients are in
-`packed`, whose entry points have this one among them."""
+masks × biases × shapes × sinks, values and statistics, over fresh memory full of rubbish.
+Gradients are in `packed`, whose entry points have this one among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Rule's cell is what its function returns for this cell alone, however the function is shaped."""
+"""A Rule's cell is what its function returns for this cell alone, whatever shape it works on."""
 
 from __future__ import annotations
 

@@ -324,15 +324,16 @@ class Attention(Asking, TensorLike):
     @property
     def _lse(self) -> Tensor:
         """(*batch, Hq, L); swept for once where the forward did not leave it."""
-        if self._row_lse is None:
-            self._fresh()
-            call = self._call
-            if not any(t.requires_grad for t in call.tensors()):
-                self._row_lse = self._rows().lse
-            else:
-                self._row_lse = self._implementation.lse(call, self._state)
-            self._written = self._answered()
-        return self._row_lse
+        return self._sweep_lse() if self._row_lse is None else self._row_lse
+
+    def _sweep_lse(self) -> Tensor:
+        self._fresh()
+        call, rows = self._call, self._state
+        has_graph = any(t.requires_grad for t in call.tensors())
+        lse = self._implementation.lse(call, rows) if has_graph else self._rows().lse
+        self._row_lse = lse
+        self._written = self._answered()
+        return lse
 
     def _answered(self) -> tuple[int, ...]:
         """How often each answer that later ones come from was written to; callers have no copy."""

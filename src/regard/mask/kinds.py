@@ -368,7 +368,7 @@ class Rule(Mask):
             from regard.mask.places import by_vmap  # which needs torch, whose tensors these are
 
             seen = by_vmap(self.fn, places)
-        except Exception as error:  # noqa: BLE001 - whatever the function raises at what vmap gives it
+        except Exception as error:  # noqa: BLE001 - whatever a function of the caller raises
             return _broadcast(self.fn, places, error)
         return _checked_booleans(seen)
 
