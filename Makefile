@@ -11,7 +11,7 @@ RUN    := $(VENV)/.run
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: newest resolve matrix demo play lesson page test test-fast test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
+.PHONY: newest resolve matrix demo play lesson page test test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -58,6 +58,11 @@ test: $(READY) page  ## the whole test suite, in a real browser too
 test-fast: $(READY)  ## without browsers, real models and long sweeps: every folder of the package
 	@$(PYTEST) --fast $(ARGS)
 
+# on a GPU: make fuzz REGARD_TEST_DEVICE=cuda
+SECONDS ?= 60
+fuzz: $(READY)  ## problems drawn at random for SECONDS=60 seconds; ARGS="--area attention" for one area
+	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
+
 # about ten minutes on two idle cores; `make test` has forty of them
 test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md
 	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --page docs/families.md $(ARGS)
@@ -80,7 +85,7 @@ test-vllm: $(VENV)/vllm/.ready  ## the vLLM plug-in with vLLM itself on the CPU,
 # compiling the kernels takes longest, so many processes share the GPU
 test-gpu: $(READY)  ## every implementation over the shared matrix on a CUDA GPU, then what only a GPU shows
 	@REGARD_TEST_DEVICE=cuda $(BIN)/python -m pytest -n auto --maxprocesses 14 \
-	  tests/each tests/engine/backends/gpu/on_device $(ARGS)
+	  tests/each tests/fuzz tests/engine/backends/gpu/on_device $(ARGS)
 
 # once alone, so that kernels are compiled before the sanitizer makes everything slow; racecheck of
 # the Triton kernels alone: the byte by which Triton starts the Hopper kernel's warp groups stands

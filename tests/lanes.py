@@ -16,7 +16,7 @@ SLOW = (
     "browser", "examples", "testing/families/test_sample.py", "testing/families/test_pool.py",
     # the shared matrix; kernels that are interpreted or compiled
     "each/test_brought.py", "each/test_definition.py", "each/test_gradients.py",
-    "each/test_random.py", "each/test_stranger.py",
+    "each/test_stranger.py",
     "engine/backends/gpu/hopper/test_kernel.py", "engine/backends/gpu/test_again.py",
     "engine/backends/gpu/test_backward.py", "engine/backends/gpu/test_interpreted.py",
     "engine/backends/gpu/test_prune.py", "engine/backends/gpu/test_room.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -19,8 +20,28 @@ def like(values: Any, index: Any) -> Any:
 
 
 def as_array(given: Any) -> Any:
-    """An array as it is; numbers and lists as a numpy array."""
+    """An array as it is; numbers and lists as a numpy array. While torch traces, which knows no
+    dtype of numpy's arrays, these are tensors."""
+    if is_traced() and not _is_tensor(given):
+        import torch
+
+        return torch.as_tensor(given)
     return given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
+
+
+def is_traced() -> bool:
+    """Whether torch.compile or torch.export traces this very line."""
+    if "torch" not in sys.modules:
+        return False
+    import torch
+
+    return torch.compiler.is_compiling()
+
+
+def _is_tensor(given: Any) -> bool:
+    import torch
+
+    return isinstance(given, torch.Tensor)
 
 
 def host(array: Any) -> Any:

@@ -29,7 +29,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
-from regard.arrays import brief, check_broadcast, is_bool, pick
+from regard.arrays import as_array, brief, check_broadcast, is_bool, is_traced, pick
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,6 +138,15 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
             elif value is not None:
                 yield value
 
+    def traceable(self) -> Self:
+        """While torch traces, the same value with tensors in place of numpy's arrays."""
+        if self.is_flat or not is_traced():
+            return self
+        made = {plan[0]: getattr(self, plan[0]) for plan in self._plan}
+        for name in (n for n, kind, *_ in self._plan if kind != "constant" and made[n] is not None):
+            made[name] = getattr(made[name], "traceable", lambda n=name: as_array(made[n]))()
+        return type(self)(**made)
+
     def map(self, convert: Callable[[Any], Any]) -> Self:
         """The same value with each array replaced by convert(array)."""
         return self._with(lambda inner: inner.map(convert), lambda value, *_: convert(value))
@@ -228,7 +237,7 @@ class Declared(ABC):  # noqa: B024 - subclasses say what is abstract
 
 
 def check_parts(value: Declared, kind: type[Declared]) -> None:
-    """Raise InputError unless every part is of the kind; None only where that is the default."""
+    """Raise InputError unless every part is of the kind; None where that is the default."""
     for name, what, *_ in value._plan:
         inner = getattr(value, name)
         left_out = inner is None and getattr(type(value), name, MISSING) is None
@@ -282,6 +291,9 @@ def _number(fn: Callable[..., Any]) -> int:
         return _number_of[fn]
     except TypeError:  # not hashable, or not to be referred to weakly: known by identity
         return _number_by_identity(fn)
+
+
+_number._dynamo_marked_constant = True  # type: ignore[attr-defined]  # to traced code
 
 
 def _number_by_identity(fn: Callable[..., Any]) -> int:

@@ -349,8 +349,9 @@ def as_bias(given: Any) -> Bias | None:
     """A bias as it is, an array as a BiasTable, None as None."""
     if isinstance(given, Bias):
         given.check_fields()
-    if given is None or isinstance(given, Bias):
-        return given
+        return given.traceable()
+    if given is None:
+        return None
     if hasattr(given, "shape") and hasattr(given, "dtype"):
         return BiasTable(given)
     raise DTypeError(

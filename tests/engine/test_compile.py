@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial as bind
 from typing import Any
 
+import numpy as np
 import pytest
 import setuptools  # noqa: F401 - inductor imports it late, when others may have touched distutils
 import torch
@@ -529,3 +530,42 @@ def test_vmap_works_on_the_definition_and_is_refused_by_the_others(implementatio
     else:
         with pytest.raises(InputError, match=r"torch\.vmap over regard needs"):
             torch.vmap(one)(q, k, v)
+
+
+_NUMBERS = {
+    "a number": lambda: {"mask": regard.Prefix(10)},
+    "numbers": lambda: {"mask": regard.Causal() | regard.Prefix([3, 9])},
+    "lengths": lambda: {"mask": regard.Padding([3, 9], [4, 40])},
+    "numpy's booleans": lambda: {"mask": np.tri(40, dtype=bool)},
+    "numpy's ids": lambda: {"mask": regard.Documents(np.arange(40) // 7)},
+    "packed": lambda: {"mask": regard.mask.Packed([0, 10, 40], None, regard.Causal())},
+    "a rule": lambda: {"mask": regard.Rule(lambda i, j: (i + j) % 3 > 0)},
+    "slopes": lambda: {"bias": regard.ALiBi([0.5, 0.25])},
+    "numpy's bias": lambda: {"bias": np.eye(40, dtype=np.float32)},
+}
+
+
+@pytest.mark.parametrize("kind", _NUMBERS)
+def test_rules_of_numbers_and_numpy_compile(kind):
+    torch._dynamo.reset()
+    options = _NUMBERS[kind]()
+    q = torch.randn(2, 2, 40, 8)
+
+    def run(q):
+        a = regard.attend(q, q, q, **options)
+        return a.output, a.entropy()
+
+    compiled = torch.compile(run, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q), run(q))
+
+
+def test_a_bias_that_learns_has_its_gradient_in_compiled_code():
+    torch._dynamo.reset()
+    q, slopes = torch.randn(1, 2, 40, 8), torch.rand(2, requires_grad=True)
+
+    def run(q, slopes):
+        return regard.attend(q, q, q, bias=regard.ALiBi(slopes)).output.square().sum()
+
+    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+    right = torch.autograd.grad(run(q, slopes), slopes)
+    torch.testing.assert_close(torch.autograd.grad(compiled(q, slopes), slopes), right)

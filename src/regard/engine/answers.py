@@ -128,9 +128,11 @@ class Swept:
             known.values.update(values)
         return state
 
-    def lse(self, call: Call) -> Tensor:
-        """By a row sweep that autograd sees."""
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
+        """By a row sweep that autograd sees; a known one as it is."""
         with torch.enable_grad():
+            if state is not None:
+                return self._attach(call, state, state.lse, what="scores")
             return self._through_operator(call.with_value(call.value[..., :0]), (), None)[1]
 
     # ── sweeps ───────────────────────────────────────────────────────────────────────────────
@@ -282,7 +284,7 @@ class Swept:
         if first.queries is not None:
             chosen = _chosen(first.queries, call.shape.queries, call.query.device)
         if asked.by is not None:
-            by = torch.as_tensor(asked.by).to(state.peak).expand(state.peak.shape)
+            by = owned(asked.by).to(state.peak).expand(state.peak.shape)
             asked = asked._replace(by=by)
         found = self._columns(call, state, chosen, None, asked)
         for summary, sums in columns.items():
@@ -329,7 +331,19 @@ class Swept:
 
     def _spec(self, call: Call) -> Spec:
         rules = Spec.of(call.mask, call.score)
-        return Spec(rules.mask, rules.score, self.name, self._checked, place=call.place)
+        return Spec(
+            rules.mask,
+            rules.score,
+            self.name,
+            self._checked,
+            place=call.place,
+            learns=call.bias_learns(),
+        )
+
+
+def owned(given: Any) -> Tensor:
+    """A tensor as it is; of anything else a copy, since its changes are not noticed."""
+    return given if isinstance(given, Tensor) else torch.tensor(given)
 
 
 def _hold(call: Call, *made: Tensor | None) -> None:

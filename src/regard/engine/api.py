@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -43,10 +43,12 @@ from regard.engine.packing import pack_of
 from regard.engine.paging import packed_lse, paged
 from regard.engine.plan import KEPT, MEASURING, Implementation, Settled, choose, keep, key_of
 from regard.engine.torch_state import (
+    NO_TRANSFORM,
     check_whole,
     has_tangent,
     in_autocast,
     is_batched,
+    is_transformed,
     unintercepted,
 )
 from regard.errors import DTypeError, GradientError, InputError, ShapeError
@@ -167,7 +169,9 @@ def attended(
     else:
         answers = chosen.attend(call, summaries)
     if changing:
-        answers = answers._replace(output=edited_output(call, answers.output, changing))
+        answers = answers._replace(
+            output=edited_output(call, cast(Tensor, answers.output), changing)
+        )
     found = Attention(call, answers, chosen)
     for listener, request in zip(heard, requests, strict=True):
         listener.heard(found, request)
@@ -285,7 +289,7 @@ def replay_with(
 ) -> Attention:
     """`replay`, whose sweep for the lse brings along what it can measure on its way."""
     check_whole()
-    is_plain = isinstance(key, Tensor) and key.layout == torch.strided
+    is_plain = isinstance(key, Tensor) and key.layout == torch.strided and not key.is_nested
     nothing = key[..., :0] if is_plain else key
     if slots is not None:
         nothing = key.new_empty((key.shape[1], slots.shape[0], 0))
@@ -302,9 +306,7 @@ def replay_with(
             keep(alike, Settled.of(call, (), chosen))
     known = Known()
     state = given_state(lse, call) if lse is not None else chosen.state(call, along, known)
-    found = Attention(call, Answers(query.new_empty(0), state.lse, known, state), chosen)
-    found._output = None
-    return found
+    return Attention(call, Answers(None, None, known, state), chosen)
 
 
 def lightning_indexer(
@@ -321,6 +323,7 @@ def lightning_indexer(
     operation is there, with gradients of all three: `top(k)` gives the keys it would select,
     `regard.divergence` trains it.
     """
+    check_tensors({"query": query, "key": key})
     check_inputs(query, key, key[..., :0])
     if key.ndim < 3 or key.shape[-3] != 1:
         raise ShapeError(f"key has shape {tuple(key.shape)}; its heads share one: (…, 1, S, D)")
@@ -335,10 +338,7 @@ def lightning_indexer(
     together = torch.cat([each, weights.mT.to(query.dtype)], -1).unsqueeze(-3)
     call = indexer_call(together, key, mask, LightningScores(float(scale), index_heads=heads))
     chosen = _choose(call, (), None, questions_only=True)
-    state = chosen.state(call)
-    found = Attention(call, Answers(together, state.lse, Known(), state), chosen)
-    found._output = None
-    return found
+    return Attention(call, Answers(None, None, Known(), chosen.state(call)), chosen)
 
 
 def scaled_dot_product_attention(
@@ -456,10 +456,13 @@ def _choose(
             "forward-mode derivatives (torch.func.jvp, forward_ad) are asked for; only "
             "implementation='dense' has them, every other has gradients by backward()"
         )
+    if implementation != "dense" and is_transformed(call.tensors()):
+        raise GradientError(NO_TRANSFORM)
     if implementation != "dense" and is_batched(call.tensors()):
         raise InputError(
             "torch.vmap over regard needs implementation='dense'; attend takes any number of "
             "leading axes: give the whole batch at once"
         )
     chosen = choose(call.problem(summaries), implementation)
-    return Swept(None) if questions_only and chosen.name == "library" else chosen
+    # an lse that is given counts, and the definition has its own
+    return chosen if not questions_only or chosen.name in MEASURING else Swept(None)

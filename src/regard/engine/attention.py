@@ -9,20 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.display import as_html, ask
 from regard.divergences import DivergenceOptions
-from regard.engine.call import Answers, Call, Known, RowState, What, map_parts
+from regard.engine.call import Answers, Call, Known, RowState, What, map_parts, share_of
 from regard.engine.indexing import read_cells
 from regard.engine.tensor_like import TensorLike
-from regard.engine.torch_state import unwatched
+from regard.engine.torch_state import NO_TRANSFORM, is_transformed, unwatched
 from regard.errors import (
     DeviceError,
     DTypeError,
+    GradientError,
     InputError,
     ShapeError,
     StaleError,
@@ -71,9 +72,9 @@ class Attention(Asking, TensorLike):
         self._output: Tensor | None = answers.output
         self._row_lse = answers.lse
         self._known = answers.known
-        self._state = answers.state
-        self._versions = _versions(call)
-        self._written = _written(self._known) if self._known.values else ()
+        self._state = self._given = answers.state
+        self._versions = _versions(call, answers.state)
+        self._written = self._answered()
         self._headless = call.shape.headless
         self._tokens_first = call.pack is not None  # as packed inputs have them
         self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
@@ -83,8 +84,8 @@ class Attention(Asking, TensorLike):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy, or one from a file: its tensors are new, and count from now."""
         self.__dict__.update(state)
-        self._versions = () if self._held is None else _versions(self._held)
-        self._written = _written(self._known)
+        self._versions = () if self._held is None else _versions(self._held, self._given)
+        self._written = self._answered()
 
     # ── what the forward gave ────────────────────────────────────────────────────────────────
 
@@ -174,10 +175,11 @@ class Attention(Asking, TensorLike):
 
     def sink_mass(self) -> Tensor:
         """(…, Hq, L): the weight of the sink in each row; 0 without a sink."""
+        self._fresh()
         sink = self._sink()
         if sink is None:
             return torch.zeros_like(self.lse)
-        return self._public(torch.exp(sink.to(self._lse.dtype)[:, None] - self._lse))
+        return self._public(share_of(sink, self._lse))
 
     def _sink(self) -> Tensor | None:
         """(Hq,), where there is one."""
@@ -226,9 +228,11 @@ class Attention(Asking, TensorLike):
         """Numbers to multiply with, as a tensor beside the query."""
         if not isinstance(x, Tensor):
             try:
-                x = torch.as_tensor(x, device=self.device)
+                x = torch.tensor(x, device=self.device)  # a copy, as of masks: see checks.py
             except (TypeError, ValueError, RuntimeError) as error:
                 raise DTypeError(f"a @ x: x is a {type(x).__name__}; give a tensor") from error
+        if self.implementation != "dense" and is_transformed([x]):
+            raise GradientError(NO_TRANSFORM)
         if x.device != self.device:
             raise DeviceError(f"a @ x: x is on {x.device}, the matrix on {self.device}")
         if x.is_complex():
@@ -267,7 +271,7 @@ class Attention(Asking, TensorLike):
         if state is not None:
             state = RowState(*(part[..., here].contiguous() for part in state))
         answers = Answers(
-            cast(Tensor, None if output is None else output[..., here, :]),
+            None if output is None else output[..., here, :],
             None if self._row_lse is None else self._row_lse[..., here], Known(), state,
         )  # fmt: skip
         found = Attention(
@@ -291,27 +295,28 @@ class Attention(Asking, TensorLike):
     def release(self) -> None:
         """Free q, k, v and all results but output and lse."""
         self._row_lse = self._lse
-        self._held, self._state, self._known, self._twin = None, None, Known(), None
+        self._held, self._known, self._twin = None, Known(), None
+        self._state = self._given = None
         self._parts = {}
 
     def _over(self, keep: Callable[[Tensor], Tensor], call: Call) -> Attention:
         """The same with every tensor as it is to be kept; what carries a graph is left behind."""
         output = self._output if self._output is None else keep(self._output)
         state = None if self._state is None else map_parts(self._state, keep)
-        answers = Answers(cast(Tensor, output), keep(self._lse), self._known.map(keep), state)
+        answers = Answers(output, keep(self._lse), self._known.map(keep), state)
         found = Attention(call.map(keep), answers, self._implementation)
         found._rows_counted = None if self._rows_counted is None else keep(self._rows_counted)
         return found
 
     def _fresh(self) -> None:
         """Raise StaleError where q, k, mask or bias changed in place since the forward."""
-        if self._versions and self._versions != _versions(self._call):
+        if self._versions and self._versions != _versions(self._call, self._given):
             raise StaleError(
-                "query, key, mask or bias was changed in place after this attention was "
+                "query, key, lse, mask or bias was changed in place after this attention was "
                 "computed, so its weights can no longer be recovered; ask before the change, "
                 "or pass clones to attend"
             )
-        if self._written and self._written != _written(self._known):
+        if self._written and self._written != self._answered():
             raise StaleError(
                 "an answer of this attention was changed in place, and later answers come from it; "
                 "change a copy: a.received().clone()"
@@ -320,12 +325,20 @@ class Attention(Asking, TensorLike):
     @property
     def _lse(self) -> Tensor:
         """(*batch, Hq, L); swept for once where the forward did not leave it."""
-        if self._row_lse is None:
-            self._fresh()
-            call = self._call
-            has_graph = any(t.requires_grad for t in call.tensors())
-            self._row_lse = self._implementation.lse(call) if has_graph else self._rows().lse
-        return self._row_lse
+        return self._sweep_lse() if self._row_lse is None else self._row_lse
+
+    def _sweep_lse(self) -> Tensor:
+        self._fresh()
+        call, rows = self._call, self._state
+        has_graph = any(t.requires_grad for t in call.tensors())
+        lse = self._implementation.lse(call, rows) if has_graph else self._rows().lse
+        self._row_lse = lse
+        self._written = self._answered()
+        return lse
+
+    def _answered(self) -> tuple[int, ...]:
+        """How often each answer that later ones come from was written to; callers have no copy."""
+        return _written(self._known, self._row_lse)
 
     def _rows(self, along: tuple[Summary, ...] = ()) -> RowState:
         """What later sweeps start from; swept for once where the forward did not leave it, together
@@ -343,9 +356,7 @@ class Attention(Asking, TensorLike):
         if self._twin is None:
             call, rows, state = self._call, self._rows_counted, self._state
             state = None if state is None else counting_state(state, rows)
-            answers = Answers(
-                cast(Tensor, self._output), counting_lse(self._lse, rows), Known(), state
-            )
+            answers = Answers(self._output, counting_lse(self._lse, rows), Known(), state)
             self._twin = Attention(counting_call(call, rows), answers, self._implementation)
         return self._twin
 
@@ -364,7 +375,7 @@ class Attention(Asking, TensorLike):
             return few
         state = self._rows() if self._state is None else self._state
         found = self._implementation.measure(call, state, rest, self._known)
-        self._written = _written(self._known)
+        self._written = self._answered()
         if self._headless:
             found = {summary: map_parts(found[summary], self._public) for summary in rest}
         return found if not few else {s: few[s] if s in few else found[s] for s in summaries}
@@ -472,20 +483,21 @@ class Transposed(TensorLike):
         return self._attention._product(y, transposed=True)
 
 
-def _versions(call: Call) -> tuple[int, ...]:
-    """How often each tensor that defines the matrix was written to; values do not define it.
-    Inference tensors do not count; compiled code does not count at all."""
+def _versions(call: Call, state: RowState | None) -> tuple[int, ...]:
+    """How often each tensor that defines the matrix was written to, the lse that a replay was given
+    among them; values do not define it. Inference tensors do not count; compiled code does not
+    count at all."""
     if torch.compiler.is_compiling():
         return ()
-    watched = (call.query, call.key, *call.arrays)
+    watched = (call.query, call.key, *call.arrays, *(state or ()))
     return tuple([-1 if t.is_inference() else t._version for t in watched])
 
 
-def _written(known: Known) -> tuple[int, ...]:
-    """The same of everything measured, which callers are given without a copy."""
+def _written(known: Known, lse: Tensor | None) -> tuple[int, ...]:
+    """The same of everything measured, and of the lse."""
     if torch.compiler.is_compiling():
         return ()
-    counts = []
+    counts = [] if lse is None or lse.is_inference() else [lse._version]
     for value in known.values.values():
         for part in (value,) if isinstance(value, Tensor) else value:
             if part is not None and not part.is_inference():

@@ -155,8 +155,8 @@ class Call:
             slots=slots,
         )  # fmt: skip
 
-    def problem(self, summaries: tuple[Summary, ...] = ()) -> Problem:
-        """The call without its tensors."""
+    def problem(self, summaries: tuple[Summary, ...] = (), learns: bool = False) -> Problem:
+        """The call without its tensors. `learns`: its bias does, whatever autograd says here."""
         return Problem(
             shape=self.shape,
             dtype=self.query.dtype,
@@ -167,14 +167,17 @@ class Call:
             sink=self.score.sink is not None,
             dropout=self.dropout > 0,
             gradients=self.gradients,
-            bias_gradient=torch.is_grad_enabled() and self._bias_learns(),
+            bias_gradient=learns or self.bias_learns(),
             summaries=frozenset(summaries),
             dot=self.score.is_dot,
         )
 
-    def _bias_learns(self) -> bool:
+    def bias_learns(self) -> bool:
+        """Whether a gradient may flow into the bias."""
         bias = self.score.bias
-        return bias is not None and any(array.requires_grad for array in bias.arrays())
+        if bias is None or not torch.is_grad_enabled():
+            return False
+        return any(array.requires_grad for array in bias.arrays())
 
 
 def position_of(
@@ -201,6 +204,20 @@ class RowState(NamedTuple):
     def lse(self) -> Tensor:
         """(*batch, Hq, L)."""
         return self.peak + self.log
+
+
+def gap_of(sink: Tensor, lse: Tensor) -> Tensor:
+    """(*batch, Hq, L): the sink's score − lse, of sinks (Hq,); −∞ where a row sees nothing and its
+    sink is −∞."""
+    nothing = lse == -torch.inf
+    return (sink.to(lse.dtype)[:, None] - lse.masked_fill(nothing, 0.0)).masked_fill(
+        nothing, -torch.inf
+    )
+
+
+def share_of(sink: Tensor, lse: Tensor) -> Tensor:
+    """(*batch, Hq, L): the weight of the sink in each row."""
+    return gap_of(sink, lse).exp()
 
 
 class Brought:
@@ -231,7 +248,7 @@ class Known:
 class Answers(NamedTuple):
     """What one forward sweep brings back."""
 
-    output: Tensor  # (*batch, Hq, L, Dv)
+    output: Tensor | None  # (*batch, Hq, L, Dv); None: it is another kernel's
     lse: Tensor | None  # (*batch, Hq, L); None: to be swept for when it is asked for
     known: Known
     state: RowState | None = None  # for later sweeps, where the implementation keeps one

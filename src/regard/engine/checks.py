@@ -49,6 +49,12 @@ def check_tensors(given: dict[str, Any]) -> None:
     for name, tensor in given.items():
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{name} is a {type(tensor).__name__}; give a torch.Tensor")
+        if tensor.is_nested:
+            raise DTypeError(
+                f"{name} is a nested tensor; give its sequences one behind the other with "
+                "cu_seqlens_q, which of layout jagged are .values() and .offsets(), or "
+                ".to_padded_tensor(0) and mask=regard.Padding(lengths)"
+            )
         if tensor.layout is not torch.strided:
             layout = str(tensor.layout).removeprefix("torch.")
             raise DTypeError(f"{name} is a tensor of layout {layout}; give {name}.to_dense()")
@@ -122,6 +128,8 @@ def call_of(
     """The call that `attend` makes of its arguments, settled: rules hold tensors of the query's
     device, and nothing has a gradient that is none."""
     shape = check_inputs(query, key, value, slots)
+    rules = {"mask": mask, "bias": bias, "sink": sink}
+    check_tensors({name: rule for name, rule in rules.items() if isinstance(rule, Tensor)})
     if shape.headless:
         query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
     rule = _score_rule(query, shape, scale, bias, softcap, sink, pack)
@@ -194,10 +202,11 @@ def _beside(array: Any, query: Tensor, name: str, dtype: torch.dtype | None) -> 
 
 
 def _placed(array: Any, query: Tensor, name: str) -> Tensor:
-    """A tensor on the query's device; only what is no tensor yet moves there."""
+    """A tensor on the query's device; what is no tensor yet moves there, and is copied, because
+    changes in place are noticed of tensors alone."""
     if not isinstance(array, Tensor):
         try:
-            array = torch.as_tensor(array, device=query.device)
+            array = torch.tensor(array, device=query.device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise DTypeError(f"{name} is a {type(array).__name__}; give a torch.Tensor") from error
     if array.device != query.device:

@@ -1,7 +1,7 @@
 """A call without its tensors, as one line of text: what torch's operators carry along.
 
 mask | score rule | implementation | checked? | output? | measures | what | dropout | place |
-seen? | offsets? | aside? | mass? | largest?
+seen? | offsets? | aside? | mass? | largest? | learns?
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Spec:
     aside: bool = False  # entropy is measured for a listener and takes no part in the graph
     mass: bool = False  # the backward brings the mass of all queries; an attached value is that
     largest: bool = False  # a column sweep brings the largest weight of each key
+    learns: bool = False  # a gradient of the bias may be asked for
 
     @classmethod
     def of(cls, mask: Mask | None, score: ScoreRule) -> Spec:
@@ -54,7 +55,7 @@ class Spec:
 
     def text(self) -> str:
         """One line."""
-        flags = (self.seen, self.offsets, self.aside, self.mass, self.largest)
+        flags = (self.seen, self.offsets, self.aside, self.mass, self.largest, self.learns)
         return "|".join(
             [
                 self.mask, self.score, self.implementation, f"{int(self.checked)}",

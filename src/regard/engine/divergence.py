@@ -30,6 +30,7 @@ from regard.divergences import (
 from regard.engine.call import Call, Place, RowState
 from regard.engine.codec import Spec
 from regard.engine.gradients import ScoreGradients
+from regard.engine.ops import refuse_second
 from regard.engine.pairs import Native, natively
 from regard.engine.plan import MEASURING, sweeps_for
 from regard.engine.torch_state import unwatched
@@ -116,7 +117,7 @@ class Question:
         """Back from text."""
         how, *sides, flags = text.split("|")
         one, other = (
-            tuple(tuple(map(int, of.split(","))) for of in side.split(";")) for side in sides
+            tuple(tuple(map(int, of.split(","))) for of in side.split(";") if of) for side in sides
         )
         over_keys, *learns = (flag == "1" for flag in flags)
         return cls(cast(How, how), Pairing(one, other, over_keys), (learns[0], learns[1]))
@@ -158,7 +159,7 @@ def _strip(side: Side, rows: Tensor, cols: range, has_sink: bool, dtype: torch.d
     units = torch.arange(prod(call.shape.batch) * call.shape.query_heads, device=rows.device)
     place = Place(units, rows, torch.arange(cols.start, cols.stop, device=rows.device))
     scores = _scores(call, side.state, place, name).to(dtype)
-    scores = scores.reshape(-1, call.shape.query_heads, len(rows), len(cols))
+    scores = scores.reshape(prod(call.shape.batch), call.shape.query_heads, len(rows), len(cols))
     if has_sink:
         column = scores.new_full((*scores.shape[:-1], 1), -torch.inf)
         if call.score.sink is not None:
@@ -248,7 +249,7 @@ def _gradients(
     """q, k and the rule's arrays of each side that learns; `kept` is what `_sums` brought beside
     the value."""
     teacher, student, over_keys = question.pairing
-    grad = grad.reshape(-1, *grad.shape[-2:])  # (B, G, n)
+    grad = grad.reshape(prod(grad.shape[:-2]), *grad.shape[-2:])  # (B, G, n)
     native = _native(sides, rows, question) if kept[0].numel() else None
     if native is not None:
         own = kept[0].reshape(grad.shape), kept[1].reshape(*grad.shape, -1)
@@ -413,4 +414,5 @@ def _backward(ctx: Any, grads_in: list[Tensor]) -> tuple[Any, ...]:
     return grads[0], [None, None], None, grads[1], [None, None], None, None, None
 
 
+gradient_of.register_autograd(refuse_second)
 divergence_of.register_autograd(_backward, setup_context=_save)

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from regard.engine.backend import RoundedBackward, Sweeps, is_rounded
-from regard.engine.call import Call, Place, RowState
+from regard.engine.call import Call, Place, RowState, gap_of
+from regard.engine.torch_state import recording
 from regard.mask import Extent
 from regard.score import Bias
 from regard.summary import RowStatistic
@@ -60,7 +61,7 @@ def by_output(
 
 def _sink_gradient(sink: Tensor, state: RowState, shift: Tensor, slope: Tensor | None) -> Tensor:
     """The sink is a key whose value is zero: dP = 0. (Hq,)"""
-    gap = sink.detach().to(shift.dtype)[:, None] - state.lse
+    gap = gap_of(sink.detach(), state.lse)
     p = gap.exp()
     inner = shift if slope is None else shift + slope * torch.where(p > 0, gap, 0.0)
     return -(p * inner).flatten(0, -3).sum((0, -1)) if p.ndim > 2 else -(p * inner).sum(-1)
@@ -252,17 +253,22 @@ class BiasGradient:
         """dS of rows i (R,) and keys j (C,), for every batch entry and head: (*batch, Hq, R, C)."""
         if self.bias is None or self.bias.add_gradient(self.sums, i, j, ds, self.extent):
             return
-        floats = [(n, t) for n, t in enumerate(self.bias.arrays()) if t.is_floating_point()]
+        arrays = list(self.bias.arrays())
+        floats = [n for n, array in enumerate(arrays) if array.is_floating_point()]
         if not floats:  # places and counts have no gradient
             return
-        with torch.enable_grad():
-            arrays = {n: array.detach().requires_grad_() for n, array in floats}
+
+        with recording():
+            learned = {n: arrays[n].detach().requires_grad_() for n in floats}
             place = count()
-            tile = self.bias.map(lambda array: arrays.get(next(place), array)).tile(
+            tile = self.bias.map(lambda array: learned.get(next(place), array)).tile(
                 i, j, self.extent
             )
+            if not tile.requires_grad:  # as between packed sequences
+                return
             on_tile = ds.sum_to_size(tile.shape).to(tile.dtype)
-            grads = torch.autograd.grad(tile, list(arrays.values()), on_tile, allow_unused=True)
-        for n, grad in zip(arrays, grads, strict=True):
+            given = list(learned.values())
+            grads = torch.autograd.grad(tile, given, on_tile, allow_unused=True)
+        for n, grad in zip(floats, grads, strict=True):
             if grad is not None:
                 self.sums[n] += grad.to(self.sums[n].dtype)

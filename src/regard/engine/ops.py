@@ -80,7 +80,7 @@ def _rows_now(
 
 
 def _sweeps(call: Call, said: Spec) -> Sweeps:
-    return sweeps_for(call, said.implementation, said.checked)
+    return sweeps_for(call, said.implementation, said.checked, said.learns)
 
 
 rows = library.custom_op("regard::rows", _rows_now, mutates_args=())
@@ -184,8 +184,8 @@ def attach(
     keys: Tensor | None,
     spec: str,
 ) -> Tensor:
-    """A known entropy (no keys), known weights of top keys, the mass of all queries or the
-    statistic that the text names, with their gradient."""
+    """A known entropy (no keys), lse (of scores), weights of top keys, the mass of all queries or
+    the statistic that the text names, with their gradient."""
     return value.clone()
 
 
@@ -418,6 +418,8 @@ def _attached_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         told, kind = [grad.unsqueeze(-1), torch.ones_like(peak).unsqueeze(-1)], "product"
     elif said.asked:
         told, kind = [grad, value], "declared"
+    elif said.what == "scores":  # of which it is the lse
+        told, kind = [q.new_zeros((*q.shape[:-1], 0)), -grad, peak.new_empty(0)], "output"
     elif keys is None:
         nothing = q.new_zeros((*q.shape[:-1], 0))
         told, kind = [nothing, grad * value, peak.new_empty(0), grad], "output"
@@ -443,6 +445,15 @@ def _refuse_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     raise GradientError(_no_gradient(ctx.what))
 
 
+def refuse_second(ctx: Any, *grads: Any) -> Any:
+    """The backward of a backward."""
+    raise GradientError(
+        "a second derivative is asked for (create_graph=True, then backward again); only "
+        "implementation='dense' has them, every other has first ones"
+    )
+
+
+gradient.register_autograd(refuse_second)
 rows.register_autograd(_rows_backward, setup_context=_save_rows)
 columns.register_autograd(_columns_backward, setup_context=_save_columns)
 cells.register_autograd(_cells_backward, setup_context=_save_cells)

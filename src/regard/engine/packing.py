@@ -101,7 +101,7 @@ def vector(given: Any, name: str, query: Tensor) -> Tensor:
     """A vector of whole numbers beside the query; numbers typed in by hand move there."""
     if not isinstance(given, Tensor):
         try:
-            given = torch.as_tensor(given, device=query.device)
+            given = torch.tensor(given, device=query.device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise DTypeError(f"{name} is a {type(given).__name__}; give a torch.Tensor") from error
     if given.dtype not in (torch.int32, torch.int64):

@@ -64,8 +64,9 @@ class Implementation(Protocol):
         sweep can measure is put into `known`."""
         ...
 
-    def lse(self, call: Call) -> Tensor:
-        """(*batch, Hq, L) with its graph, where the forward left it out."""
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
+        """(*batch, Hq, L) with its graph, where the forward left it out; that of a state where
+        one is known."""
         ...
 
     def measure(
@@ -153,19 +154,19 @@ def _order(problem: Problem) -> tuple[str, ...]:
     return (*fast, *slow)
 
 
-def sweeps_for(call: Call, name: str, checked: bool = True) -> Sweeps:
+def sweeps_for(call: Call, name: str, checked: bool = True, learns: bool = False) -> Sweeps:
     """The named sweeps, or the first that can serve the call. A name that was asked for while torch
-    traced is not checked yet."""
+    traced is not checked yet. `learns`: the bias does, which nobody sees inside an operator."""
     if name:
         if not checked:
-            choose(call.problem(), name)
+            choose(call.problem(learns=learns), name)
         return sweeps_called(name)
     if call.query.device.type != "cuda":
-        return _first_sweeps(call)
+        return _first_sweeps(call, learns)
     kind = _kind(call)
     found = _SERVING.get(kind) if kind is not None else None
     if found is None:
-        found = _first_sweeps(call)
+        found = _first_sweeps(call, learns)
         if len(_SERVING) >= _MANY:
             _SERVING.clear()
         if kind is not None:
@@ -186,10 +187,10 @@ def _kind(call: Call) -> Any:
     return call.shape, query.dtype, query.device, mask, *flags
 
 
-def _first_sweeps(call: Call) -> Sweeps:
+def _first_sweeps(call: Call, learns: bool) -> Sweeps:
     for candidate in ("hopper", "triton") if call.query.device.type == "cuda" else ("cpu",):
         found = sweeps_called(candidate)
-        if not (found.unavailable() or found.reasons(call.problem())):
+        if not (found.unavailable() or found.reasons(call.problem(learns=learns))):
             return found
     return sweeps_called("tiled")
 

@@ -36,7 +36,9 @@ def unwatched(tensors: Iterable[Tensor]) -> bool:
         return False
     graph = torch.is_grad_enabled()
     for t in tensors:
-        if type(t) is not Tensor or t.layout is not _STRIDED or (graph and t.requires_grad):
+        if type(t) is not Tensor or t.layout is not _STRIDED or t.is_nested:
+            return False
+        if graph and t.requires_grad:
             return False
     return True
 
@@ -48,6 +50,16 @@ def unintercepted() -> AbstractContextManager[None]:
     """Within the block no mode of torch's functions is told of them."""
     quiet: AbstractContextManager[None] = torch._C.DisableTorchFunction()
     return quiet
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Within the block autograd records, also below itself, where operators run."""
+    guard: Any = torch._C
+    none = guard._dispatch_tls_local_exclude_set() - guard._dispatch_tls_local_exclude_set()
+    here = guard._ForceDispatchKeyGuard(guard._dispatch_tls_local_include_set(), none)
+    with here, torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 def capturing(device: torch.device) -> bool:
@@ -64,6 +76,20 @@ def has_tangent(tensors: Iterable[Tensor]) -> bool:
 def is_batched(tensors: Iterable[Tensor]) -> bool:
     """Whether one of them stands for many, inside `torch.vmap`."""
     return any(torch._C._functorch.is_batchedtensor(t) for t in tensors)
+
+
+NO_TRANSFORM = (
+    "torch.func.grad, vjp or jacrev over regard is asked for; only implementation='dense' has "
+    "them, every other has gradients by backward() and torch.autograd.grad"
+)
+
+
+def is_transformed(tensors: Iterable[Tensor]) -> bool:
+    """Whether `torch.func.grad`, `vjp` or `jacrev` differentiates one of them; traced code cannot
+    ask."""
+    if torch.compiler.is_compiling():
+        return False
+    return any(torch._C._functorch.is_gradtrackingtensor(t) for t in tensors)
 
 
 def _somebody() -> bool:

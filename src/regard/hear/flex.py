@@ -27,7 +27,8 @@ from regard.declare import array
 from regard.engine.api import attend
 from regard.hear.holders import inside, is_inside, tell
 from regard.hear.packing import HeardCall, UnreadableError
-from regard.mask import Extent, Intervals, Mask, Rule
+from regard.mask import Extent, Intervals, Mask
+from regard.mask.kinds import TileRule
 from regard.mask.spans import runs_of
 from regard.score import ALiBi, Bias, BiasTable
 
@@ -223,8 +224,8 @@ def _as_mask(fn: _Function, blocks: Sequence[int], extent: Extent, device: torch
         return found.reshape(*batch.shape[:-3], *found.shape[1:])
 
     if tuple(blocks) != (1, 1):
-        return Rule(each)
-    one = Rule(whole)
+        return TileRule(each)
+    one = TileRule(whole)
     runs = runs_of(one, extent, lambda start, stop: torch.arange(start, stop, device=device))
     if runs is None:
         return one

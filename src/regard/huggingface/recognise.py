@@ -16,8 +16,9 @@ from torch import Tensor
 from transformers import masking_utils
 
 from regard.huggingface.versions import build_mask
-from regard.mask import Causal, Documents, Mask, Padding, Rule, Table, Window
+from regard.mask import Causal, Documents, Mask, Padding, Table, Window
 from regard.mask.base import Part
+from regard.mask.kinds import TileRule
 
 MaskFunction: TypeAlias = Callable[..., Any]
 
@@ -241,7 +242,7 @@ def _opaque(function: MaskFunction, at: Stand) -> Mask:
     """One row is asked at once, more of them tile by tile."""
     if at.queries == 1:
         return Padding(at.ask(function)[:, 0, 0])  # (batch, keys)
-    return Rule(_Predicate(function, at))
+    return TileRule(_Predicate(function, at))
 
 
 class _Predicate:

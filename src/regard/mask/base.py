@@ -284,7 +284,7 @@ def as_mask(given: Any) -> Mask:
     """A mask as it is; a boolean array as a Table; anything else is an error that says so."""
     if isinstance(given, Mask):
         given.check_fields()
-        return given
+        return given.traceable()
     if hasattr(given, "shape") and hasattr(given, "dtype"):
         from regard.mask.kinds import Table
 

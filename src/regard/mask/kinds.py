@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -15,8 +16,10 @@ from regard.arrays import (
     check_broadcast,
     counts,
     counts_or_flags,
+    filled,
     host,
     is_bool,
+    library,
     like,
     real,
     whole_numbers,
@@ -331,10 +334,13 @@ class Table(Mask):
 
 
 class Rule(Mask):
-    """Any predicate on index arrays: fn(i, j) or fn(batch, head, i, j), evaluated per tile.
+    """Any predicate on places: fn(i, j) or fn(batch, head, i, j), as FlexAttention's mask_mod.
 
-    The arguments broadcast against each other, as in `Rule(lambda i, j: (i - j) % 2 == 0)`. Hidden
-    tiles are skipped on a GPU, where the function is evaluated for all tiles beforehand.
+    A cell is what the function returns for this cell alone, whatever it does with its arguments:
+    torch's vmap asks for a tile at a time. A function that vmap cannot run, since it looks at
+    shapes or leaves torch, is given index arrays that broadcast against each other, as in
+    `Rule(lambda i, j: (i - j) % 2 == 0)`, and refused if it mixes cells. It has to return the same
+    whenever it is asked. Hidden tiles are skipped on a GPU, where it is evaluated beforehand.
     """
 
     tag = "rule/1"
@@ -348,24 +354,36 @@ class Rule(Mask):
             raise InputError("the function in Rule(fn) must take (i, j) or (batch, head, i, j)")
 
     def allows(self, i: Any, j: Any, extent: Extent) -> Any:
-        """The result of the function."""
-        seen = self.fn(*self._places(i, extent), i[:, None], j[None, :])
-        if not hasattr(seen, "shape") or not is_bool(seen):
-            raise DTypeError("the function in Rule(fn) must return booleans, one per (i, j)")
-        return seen & (i == i)[:, None] & (j == j)[None, :]
+        """The result of the function, (*batch, heads, len(i), len(j)) where it speaks of these."""
+        places = [*self._places(i, extent), i, j]
+        return self._asked(places, tuple(size for place in places for size in place.shape))
+
+    def _asked(self, places: list[Any], full: tuple[int, ...]) -> Any:
+        if 0 in full:
+            i = places[-2]
+            return filled(i == i, (*(1 for _ in full[:-2]), *full[-2:]), 0)
+        if isinstance(places[-1], np.ndarray):
+            return _cell_by_cell(self.fn, places).reshape(full)
+        try:
+            from regard.mask.places import by_vmap  # which needs torch, whose tensors these are
+
+            seen = by_vmap(self.fn, places)
+        except Exception as error:  # noqa: BLE001 - whatever a function of the caller raises
+            return _broadcast(self.fn, places, error)
+        return _checked_booleans(seen)
 
     def _places(self, i: Any, extent: Extent) -> tuple[Any, ...]:
-        """Index arrays of batch (*batch, 1, 1, 1) and head (heads, 1, 1), where fn wants them."""
+        """Index arrays of batch (*batch,) and head (heads,), where fn wants them."""
         if _takes(self.fn, 2):
             return ()
         entries = np.arange(int(np.prod(extent.batch, dtype=np.int64))).reshape(extent.batch)
         if self.entry is None:
-            here = entries[..., None, None, None]
+            here = entries
         elif len(self.entry) != 1 or extent.batch:
             here = entries[self.entry]
         else:  # an entry that is looked at alone has left its batch, of one axis, behind
             here = np.asarray(self.entry[0])
-        return like(here, i), like(np.arange(extent.heads)[:, None, None], i)
+        return like(here, i), like(np.arange(extent.heads), i)
 
     def select(self, batch: tuple[int, ...]) -> Rule:
         """The same function with its batch index fixed."""
@@ -389,7 +407,76 @@ class Rule(Mask):
         def there(batch: Any, head: Any, i: Any, j: Any) -> Any:
             return fn(like(mine, batch)[batch], head + first, i, j)
 
-        return Rule(there)
+        return type(self)(there)
+
+
+class TileRule(Rule):
+    """A rule whose function is given index arrays that broadcast against each other, and answers
+    for every cell by itself."""
+
+    tag = "tile-rule/1"
+
+    def _asked(self, places: list[Any], full: tuple[int, ...]) -> Any:
+        seen = _checked_booleans(self.fn(*_spread(places)))
+        i, j = places[-2:]
+        return seen & (i == i)[:, None] & (j == j)[None, :]
+
+
+def _spread(places: list[Any]) -> list[Any]:
+    """Each with an axis for all that follow: batch (*batch, 1, 1, 1), head (heads, 1, 1), i (R, 1),
+    j (1, C)."""
+    *lead, last = places
+    return [*(p[(..., *(None,) * (len(lead) - n))] for n, p in enumerate(lead)), last[None]]
+
+
+def _checked_booleans(seen: Any) -> Any:
+    if not hasattr(seen, "shape") or not is_bool(seen):
+        raise DTypeError("the function in Rule(fn) must return booleans, one per (i, j)")
+    return seen
+
+
+def _cell_by_cell(fn: Callable[..., Any], places: list[Any]) -> Any:
+    """Of numpy's indices: one call a cell."""
+    cells = itertools.product(*(place.reshape(-1) for place in places))
+    seen = [_checked_booleans(fn(*map(np.asarray, cell))).reshape(()) for cell in cells]
+    return np.array(seen, dtype=bool)
+
+
+def _broadcast(fn: Callable[..., Any], places: list[Any], why: Exception) -> Any:
+    """The function of index arrays, where a cell is the same alone as among others."""
+    spread = _spread(places)
+    try:
+        seen = _checked_booleans(fn(*spread))
+    except DTypeError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        raise InputError(
+            f"the function in Rule(fn) runs neither for one place at a time under torch.vmap "
+            f"({why}) nor for index arrays that broadcast ({error})"
+        ) from why
+    *_, i, j = places
+    for axis, index in ((-2, i), (-1, j)):
+        for at in {0, len(index) // 2, len(index) - 1}:
+            some = [p.narrow(axis, at, 1) if n - len(places) == axis else p
+                    for n, p in enumerate(spread)]  # fmt: skip
+            alone = fn(*some)
+            if not _is_part(alone, seen, axis, at, (len(i), len(j))):
+                raise InputError(
+                    "the function in Rule(fn) mixes cells: given index arrays it returns "
+                    f"{tuple(seen.shape)} booleans for {len(i)} queries and {len(j)} keys, others "
+                    f"than for some of them alone, and torch.vmap cannot run it ({why}); return "
+                    "one boolean per (i, j) that depends on this i and j alone"
+                )
+    return seen & (i == i)[:, None] & (j == j)[None, :]
+
+
+def _is_part(alone: Any, seen: Any, axis: int, at: int, size: tuple[int, int]) -> bool:
+    """Whether what was returned for one query, or key, is that part of what was for all."""
+    if seen.ndim < 2 or any(n not in (1, m) for n, m in zip(seen.shape[-2:], size, strict=True)):
+        return False
+    part = seen if seen.shape[axis] == 1 else seen.narrow(axis, at, 1)
+    wide = library(alone).broadcast_tensors(alone, part)
+    return bool((wide[0] == wide[1]).all())
 
 
 def _takes(fn: Callable[..., Any], count: int) -> bool:
@@ -401,3 +488,6 @@ def _takes(fn: Callable[..., Any], count: int) -> bool:
     except ValueError:
         return count == 2
     return True
+
+
+_takes._dynamo_marked_constant = True  # type: ignore[attr-defined]  # what traced code is given

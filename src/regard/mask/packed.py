@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.arrays import cast, filled, host, library, where, whole_numbers
+from regard.arrays import cast, filled, host, is_traced, library, where, whole_numbers
 from regard.declare import Declared, array, check_parts, part
 from regard.errors import ShapeError
 from regard.mask.base import Extent, Mask, Verdict
@@ -92,8 +92,8 @@ class Pack(NamedTuple):
                     f"{name} has shape {tuple(starts.shape)}; give (sequences + 1,), for queries "
                     f"and keys alike, here {tuple(self.query_starts.shape)}"
                 )
-        if inner is None or not any(True for _ in inner.arrays()):
-            return
+        if inner is None or is_traced() or not any(True for _ in inner.arrays()):
+            return  # starts that are traced have no numbers yet
         there = self.on_host()
         for n in range(self.sequences):
             queries, keys = there.of(n)
@@ -116,9 +116,10 @@ class Packed(Mask):
 
     def __post_init__(self) -> None:
         check_parts(self, Mask)
-        whole_numbers(self.query_starts, "Packed(query_starts)")
-        if self.key_starts is not None:
-            whole_numbers(self.key_starts, "Packed(key_starts)")
+        for name in ("query_starts", "key_starts"):
+            starts = getattr(self, name)
+            if starts is not None:
+                object.__setattr__(self, name, whole_numbers(starts, f"Packed({name})"))
 
     @property
     def pack(self) -> Pack:

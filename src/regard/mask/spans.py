@@ -38,6 +38,8 @@ def of_flags(given: NDArray[np.generic]) -> Spans | None:
     """(*batch,): where the one run of True begins and ends; None where there are several."""
     if not is_bool(given):
         return Spans(np.zeros(given.shape, np.int64), given.astype(np.int64))
+    if given.shape[-1] == 0:  # nothing, of which there is no first
+        return Spans(*(np.zeros(given.shape[:-1], np.int64) for _ in range(2)))
     starts = np.diff(given.astype(np.int8), axis=-1, prepend=0) == 1
     if np.any(starts.sum(-1) > 1):
         return None

@@ -23,7 +23,7 @@ from torch import Tensor
 from regard.arrays import host
 from regard.declare import encode
 from regard.engine.api import attend_partial
-from regard.engine.call import Call
+from regard.engine.call import Call, share_of
 from regard.engine.codec import Spec
 from regard.engine.observers import editors
 from regard.engine.plan import MEASURING, choose, sweeps_for
@@ -428,7 +428,7 @@ class ParallelAttention(Asking):
         sink = self._sink()
         if sink is None:
             return torch.zeros_like(self.lse)
-        return torch.exp(sink.to(self.lse.dtype)[:, None] - self.lse)
+        return share_of(sink, self.lse)
 
     def _error(self, summaries: tuple[Summary, ...]) -> RegardError | None:
         """Why this rank cannot answer these."""

@@ -71,7 +71,7 @@ class Dense:
     def alone(self, call: Call) -> None:
         """By `attend`."""
 
-    def lse(self, call: Call) -> Tensor:
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
         """By the definition."""
         return self.steps(call).lse
 

@@ -94,9 +94,9 @@ class Library:
         causal, scale = call.mask is not None, call.score.scale
         return lambda q, k, v: _flash(q, k, v, causal, scale)[0]
 
-    def lse(self, call: Call) -> Tensor:
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
         """By our own sweeps."""
-        return self._questions.lse(call)
+        return self._questions.lse(call, state)
 
     def state(
         self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None
@@ -333,6 +333,7 @@ def _fused_backward(ctx: Any, grads: list[Tensor | None]) -> tuple[Any, ...]:
     return (*found, None, None)
 
 
+fused_backward.register_autograd(ops.refuse_second)
 fused.register_autograd(_fused_backward, setup_context=_save_fused)
 
 LIBRARY = Library()

@@ -26,6 +26,7 @@ from regard.engine.backends.gpu.spelt import (
     too_many_bytes,
 )
 from regard.mask import Extent, Mask
+from regard.mask.kinds import TileRule
 
 CPU = torch.device("cpu")
 
@@ -50,9 +51,9 @@ def some(size: tuple[int, ...], seed: int) -> Tensor:
 def rule(table: Tensor) -> regard.Rule:
     """The same as a function."""
     if table.ndim == 2:
-        return regard.Rule(lambda i, j: table[i, j])
+        return TileRule(lambda i, j: table[i, j])
     heads = table.shape[1]
-    return regard.Rule(lambda b, h, i, j: table[b, h[:heads], i, j])
+    return TileRule(lambda b, h, i, j: table[b, h[:heads], i, j])
 
 
 @pytest.fixture(autouse=True)

@@ -78,16 +78,19 @@ class Sharded:
         share.known.values.update(found.known.values)
         share.known.entropy = found.known.entropy
         output, lse = (
-            _rows(share.layout, part) for part in (found.output, cast(Tensor, found.lse))
+            _rows(share.layout, cast(Tensor, part)) for part in (found.output, found.lse)
         )
         return Answers(output, lse, Known(_several(share)), _whole_state(share.layout, found.state))
 
     def alone(self, call: Call) -> None:
         """By `attend`."""
 
-    def lse(self, call: Call) -> Tensor:
-        """As the forward has it."""
-        return cast(Tensor, self.attend(call, ()).lse)
+    def lse(self, call: Call, state: RowState | None = None) -> Tensor:
+        """As the forward has it, or of a known state."""
+        if state is None:
+            return cast(Tensor, self.attend(call, ()).lse)
+        share = self._share(call)
+        return _rows(share.layout, share.implementation.lse(share.call, share.state(state)))
 
     def state(
         self, call: Call, along: tuple[Summary, ...] = (), known: Known | None = None

@@ -218,7 +218,8 @@ static void FN(join_sink)(FN(RowState) *w, int64_t n, T sink) {
     T now = w->largest[n] > sink ? w->largest[n] : sink;
     if (now == -INFINITY) return;
     T shift = w->largest[n] - now, a = w->total[n] > 0 ? EXP(shift) : 0, p = EXP(sink - now);
-    w->centred[n] = (a > 0 ? a * (w->centred[n] + shift * w->total[n]) : 0) + p * (sink - now);
+    w->centred[n] = (a > 0 ? a * (w->centred[n] + shift * w->total[n]) : 0)
+                  + (p > 0 ? p * (sink - now) : 0); /* a sink of −∞ weighs nothing */
     w->total[n] = a * w->total[n] + p;
     w->squares[n] *= a * a, w->away[n] *= a;
     for (int64_t m = 0; m < MOST_MATCHES; m++) w->matched[m][n] *= a;
