@@ -67,11 +67,11 @@ def listeners() -> tuple[Listener[Any], ...]:
 @contextmanager
 def listening(listener: Listener[Any]) -> Iterator[None]:
     """Within the block, the listener hears of every attention."""
-    token = LISTENERS.set((*LISTENERS.get(), listener))
+    LISTENERS.set((*LISTENERS.get(), listener))
     try:
         yield
-    finally:
-        LISTENERS.reset(token)
+    finally:  # in whatever order blocks end
+        LISTENERS.set(_without(LISTENERS.get(), listener))
 
 
 @contextmanager
@@ -126,13 +126,28 @@ def _refuse() -> None:
 @contextmanager
 def editing(editor: Editor) -> Iterator[None]:
     """Within the block, the editor is asked about every attention, after those before it."""
-    token = EDITORS.set((*EDITORS.get(), editor))
+    EDITORS.set((*EDITORS.get(), editor))
+    try:
+        with uncompiled():
+            yield
+    finally:
+        EDITORS.set(_without(EDITORS.get(), editor))
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Within the block, attention that is traced by torch.compile is an error: it is edited."""
     _count(1)
     try:
         yield
     finally:
         _count(-1)
-        EDITORS.reset(token)
+
+
+def _without(those: tuple[Any, ...], other: Any) -> tuple[Any, ...]:
+    """Less the last that is the other."""
+    last = max((n for n, each in enumerate(those) if each is other), default=len(those))
+    return (*those[:last], *those[last + 1 :])
 
 
 def edited_call(call: Call, by: tuple[Editor, ...]) -> Call:

@@ -11,8 +11,10 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import DTypeError, RegardWarning, UnavailableError
-from regard.huggingface.families import AttentionModules, refusal, sight
-from regard.huggingface.reference import standing_for
+from regard.hear.attached import Substitutes
+from regard.hear.intercept import is_hugging_face
+from regard.huggingface.families import AttentionModules, calls_torch, refusal, sight
+from regard.huggingface.reference import IMPLEMENTATION, standing_for
 from regard.huggingface.registry import NAME, register
 
 
@@ -21,37 +23,40 @@ def using(model: nn.Module) -> Iterator[AttentionModules]:
     """Let a model compute its attention with regard; afterwards everything is as it was.
 
     Gives the attention modules by name, those that are seen and those that are not. A model of
-    which nothing can be seen is an error; parts that cannot be seen are a warning.
+    which nothing can be seen is an error; parts that cannot be seen are a warning. Unlike while it
+    is recorded, the model itself is switched: for all threads, and copies made inside as well.
     """
-    found = _check(model)
-    with switched(model, found):
-        yield found
-
-
-@contextmanager
-def switched(
-    model: nn.Module, found: AttentionModules, leave: tuple[str, ...] = ()
-) -> Iterator[None]:
-    """Within the block, the modules that are seen ask for our attention, except those that ask for
-    one of `leave`."""
     register()
-    every = [(config, config._attn_implementation) for config in _configs(model, found)]
-    before = [(config, name) for config, name in every if name not in leave]
+    modules = _check(model)
     with ExitStack() as stack:
-        for config, name in before:
-            stack.enter_context(standing_for(config, name))
-        try:
-            for config, _ in before:
-                _set(config, NAME)
-            yield
-        finally:
-            for config, name in before:
-                _set(config, name)
+        for config in _configs(model, modules):
+            stack.enter_context(standing_for(config, vars(config).get(IMPLEMENTATION)))
+        yield modules
 
 
-def _set(config: PreTrainedConfig, name: str | None) -> None:
-    """Of this configuration alone: its property sets those inside it, or those inside these."""
-    config._attn_implementation_internal = name
+def substituted(model: nn.Module) -> Substitutes:
+    """The same for a follower of the model: in its scope alone."""
+    return _asking_for_regard(model, _check(model), ())
+
+
+def substituted_where_heard(model: nn.Module, leave: tuple[str, ...]) -> Substitutes:
+    """The same, for the modules that are seen and do not ask for one of `leave`. An error where
+    nothing would be heard of a model of transformers."""
+    modules = sight(model)
+    if not modules.seen and is_hugging_face(model) and not calls_torch(model):
+        _check(model)  # which refuses it
+    return _asking_for_regard(model, modules, leave) if modules.seen else {}
+
+
+def _asking_for_regard(
+    model: nn.Module, modules: AttentionModules, leave: tuple[str, ...]
+) -> Substitutes:
+    register()
+
+    def stands(name: str | None) -> str | None:
+        return name if name in leave else NAME
+
+    return {(id(config), IMPLEMENTATION): (config, stands) for config in _configs(model, modules)}
 
 
 def _check(model: nn.Module) -> AttentionModules:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 from torch import nn
 
 from regard.engine.call import Call
+from regard.engine.observers import Editor, editing
 from regard.errors import UnavailableError
+from regard.hear.attached import Substitutes
 from regard.hear.hooks import Caller, ModelHooks
 from regard.hear.inputs import sequences
 from regard.hear.names import LayerNames, Spot, has_parts, is_cross
@@ -14,17 +19,32 @@ from regard.hear.names import LayerNames, Spot, has_parts, is_cross
 class Here(ModelHooks):
     """Follows a model and names its places as a recorder does."""
 
-    def __init__(self, model: nn.Module) -> None:
+    alone = "a knock-out"
+
+    def __init__(self, model: nn.Module, editor: Editor | None = None) -> None:
         super().__init__(model)
+        self._editor = editor
         self._names = LayerNames(named=has_parts(model))
         self._grows = is_hugging_face(model)  # transformers says how much its cache holds
         self._heard: set[Caller] = set()
 
+    def prepared(self) -> Substitutes:
+        """Modules that ask transformers for their attention get regard's."""
+        if not is_hugging_face(self.model):
+            return {}
+        from regard.huggingface.switch import substituted
+
+        return substituted(self.model)
+
+    def around(self, again: bool) -> AbstractContextManager[Any]:
+        """Every pass is edited, also where checkpointing runs a part of it again."""
+        return nullcontext() if self._editor is None else editing(self._editor)
+
     def caller(self) -> Caller | None:
         """Who calls attention now, also where a part of the model is run alone."""
-        if not self._stack:
+        if not self._at.stack or not self.attached:
             return None
-        path = self._stack[-1]
+        path = self._at.stack[-1]
         if self._is_layer_alone() and Caller(path, 1) in self._heard:
             raise UnavailableError(
                 f"{path} serves several layers, and run alone it does not say which one it is; "
@@ -52,7 +72,7 @@ class Here(ModelHooks):
     def check_heads(self, call: Call) -> None:
         """Raise where what looks like heads (H, L, D) may be heads of several sequences."""
         if self.now is not None and not call.shape.batch and call.shape.query_heads > 1:
-            sequences(self.now.given, call, self.now.batch, self._stack[-1], ours=True)
+            sequences(self.now.given, call, self.now.batch, self._at.stack[-1], ours=True)
 
     def starts(self, call: Call) -> tuple[int, int]:
         """Where the call's first query and first key stand in their whole sequences."""
