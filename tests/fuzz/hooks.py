@@ -59,8 +59,8 @@ class Tiny(nn.Module):
         if reentrant is None:
             y: Tensor = self.blocks[1](x, ends)
             return y
-        y = checkpoint(self.blocks[1], x, ends, use_reentrant=reentrant)
-        return y
+        z: Tensor = checkpoint(self.blocks[1], x, ends, use_reentrant=reentrant)
+        return z
 
 
 def llama() -> nn.Module:

@@ -43,7 +43,7 @@ class Follower:
     everywhere = False  # in all threads
     hears = False  # what others compute too; then compiled code is run as it was written
     attached = False
-    elsewhere = False  # the model was also run where this follower is not in scope
+    elsewhere: str | None = None  # the thread that ran the model where this is not in scope
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -59,6 +59,17 @@ class Follower:
         """What stands for attributes while this follower is in scope; whatever is to be replaced
         for the process is replaced here."""
         return {}
+
+    def not_run(self) -> str:
+        """In words: the model was not run in this follower's scope."""
+        name = type(self.model).__name__
+        if self.elsewhere is None:
+            return f"{name} was not run inside the block"
+        return (
+            f"{name} was run by another thread or task ({self.elsewhere}), which the block does "
+            "not reach; run it where the block was opened, or in a copy of its context "
+            "(asyncio.to_thread, contextvars.copy_context().run)"
+        )
 
     def see(self, call: HeardCall) -> None:
         """An attention that others computed, where the follower hears."""
@@ -144,7 +155,7 @@ def _followed(real: Callable[..., Any], module: nn.Module, args: Any, kwargs: An
             continue
         if handle not in scope:
             if not (follower.everywhere or _is_autograds_thread()):
-                follower.elsewhere = True
+                follower.elsewhere = threading.current_thread().name
                 continue
             joined = (*joined, handle)
         entered.append((follower, path))

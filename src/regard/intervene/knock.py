@@ -137,9 +137,9 @@ class KnockOut:
         missed = sorted(h.label for h in asked if not any(map(h.stand_at, self._met)))
         if not self._met and (asked or self.edges or self.region is not None):
             raise InputError(
-                f"nothing was knocked out: {type(self.model).__name__} was not run inside the "
-                "block, was compiled before it, or computes its attention by other means than "
-                "transformers' attention interface, regard's layers and regard.attend"
+                f"nothing was knocked out: {self._here.not_run()}, was compiled before it, or "
+                "computes its attention by other means than transformers' attention interface, "
+                "regard's layers and regard.attend"
             )
         if self.region is not None and not self.region.hidden:
             raise InputError(

@@ -184,12 +184,8 @@ class Recorder:
                 "layers= names layers that were not run"
             )
         if kind is None and not self.heard_anything:
-            ran, name = self._where.ran, type(self.model).__name__
-            what = (
-                what_ran(self.model, ran, self._by_hand)
-                if ran
-                else (f"{name} was not run inside the block")
-            )
+            ran, not_run = self._where.ran, self._where.not_run()
+            what = what_ran(self.model, ran, self._by_hand) if ran else not_run
             raise InputError(f"no attention was heard: {what}; {HEARD}")
 
     def _open(self) -> Memory | Writer:
