@@ -403,7 +403,8 @@ def test_changes_inside(model: nn.Module) -> None:
 
 
 def test_adapters_added_and_merged_inside() -> None:
-    peft = pytest.importorskip("peft")
+    import peft
+
     model = tiny("llama", attn_implementation="sdpa")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -233,11 +233,6 @@ def _substitute(owner: Any, name: str, value: Any) -> Any:
 _NOTHING: tuple[Any, Callable[[Any], Any]] = (None, lambda value: value)
 
 
-def is_substituted(owner: Any, name: str) -> bool:
-    """Whether an attribute reads as another value here and now."""
-    return any((id(owner), name) in follower.substitutes for follower in following())
-
-
 # ── globals ──────────────────────────────────────────────────────────────────────────────────
 
 _REPLACED: dict[tuple[int, str], tuple[Any, str, Any, Any]] = {}  # owner, name, before, ours

@@ -74,9 +74,14 @@ class AttentionHooks(ModelHooks):
         of transformers of which nothing would be heard is an error."""
         stands: dict[tuple[int, str], Any] = {}
         if any(map(is_hugging_face, self.model.modules())):
-            from regard.huggingface.switch import substituted_where_heard
+            from regard.huggingface.families import calls_torch, sight
+            from regard.huggingface.switch import asking_for_regard, substituted
 
-            stands |= substituted_where_heard(self.model, self._leave)
+            modules = sight(self.model)
+            if modules.seen:
+                stands |= asking_for_regard(self.model, modules, self._leave)
+            elif is_hugging_face(self.model) and not calls_torch(self.model):
+                substituted(self.model)  # which refuses it
             stands |= _seeing_within_the_call(self.model)
         flex_by_regard()
         return {**stands, **by_torch(self.model), **substituted_functions(self.model)}

@@ -24,8 +24,6 @@ from typing import Any, Literal, TypeAlias
 import torch
 from transformers import PreTrainedModel
 
-from regard.hear.attached import is_substituted
-
 Reference: TypeAlias = Literal["eager", "sdpa", "flash"]
 
 IMPLEMENTATION = "_attn_implementation_internal"  # where a configuration keeps its choice
@@ -42,9 +40,10 @@ def stands_for(part: Any) -> Reference | None:
         held: dict[str, Any] = object.__getattribute__(config, "__dict__")
     except AttributeError:
         return None
-    if _MARK in held or not is_substituted(config, IMPLEMENTATION):
+    if IMPLEMENTATION not in held or _MARK in held:
         return held.get(_MARK)
-    return _as_reference(held.get(IMPLEMENTATION))
+    own, shown = held[IMPLEMENTATION], object.__getattribute__(config, IMPLEMENTATION)
+    return None if shown == own else _as_reference(own)  # a follower is in scope
 
 
 def _as_reference(implementation: str | None) -> Reference | None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import DTypeError, RegardWarning, UnavailableError
-from regard.hear.attached import Substitutes
-from regard.hear.intercept import is_hugging_face
-from regard.huggingface.families import AttentionModules, calls_torch, refusal, sight
+from regard.huggingface.families import AttentionModules, refusal, sight
 from regard.huggingface.reference import IMPLEMENTATION, standing_for
 from regard.huggingface.registry import NAME, register
+
+_Substitutes: TypeAlias = dict[tuple[int, str], tuple[Any, Callable[[Any], Any]]]
 
 
 @contextmanager
@@ -34,23 +34,16 @@ def using(model: nn.Module) -> Iterator[AttentionModules]:
         yield modules
 
 
-def substituted(model: nn.Module) -> Substitutes:
-    """The same for a follower of the model: in its scope alone."""
-    return _asking_for_regard(model, _check(model), ())
+def substituted(model: nn.Module) -> _Substitutes:
+    """The same for a follower of the model, in its scope alone: what stands for the choice of each
+    configuration."""
+    return asking_for_regard(model, _check(model))
 
 
-def substituted_where_heard(model: nn.Module, leave: tuple[str, ...]) -> Substitutes:
-    """The same, for the modules that are seen and do not ask for one of `leave`. An error where
-    nothing would be heard of a model of transformers."""
-    modules = sight(model)
-    if not modules.seen and is_hugging_face(model) and not calls_torch(model):
-        _check(model)  # which refuses it
-    return _asking_for_regard(model, modules, leave) if modules.seen else {}
-
-
-def _asking_for_regard(
-    model: nn.Module, modules: AttentionModules, leave: tuple[str, ...]
-) -> Substitutes:
+def asking_for_regard(
+    model: nn.Module, modules: AttentionModules, leave: tuple[str, ...] = ()
+) -> _Substitutes:
+    """The same for modules that are seen, except those that ask for one of `leave`."""
     register()
 
     def stands(name: str | None) -> str | None:

@@ -101,6 +101,7 @@ class StepListener:
             self.tally.settle()
 
     def missed(self, why: str) -> None:
+        """Attention of the model that cannot be measured."""
         caller = self._where.caller()
         if caller is not None:
             self._by_hand[caller.path] = self._by_hand.get(caller.path) or why
