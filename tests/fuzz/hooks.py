@@ -239,10 +239,11 @@ class Program:
         assert shape_of(self.model) == self.shape
         assert nn.Module._call_impl is PLAIN[0] and nn.Module.__call__ is PLAIN[1]
         self.check(self.output(self.model), frozenset(), exact=True)
-        alive = weakref.ref(self.model)
-        del self.model
-        gc.collect()
-        assert alive() is None
+        if self.random.random() < 0.1:  # which takes as long as the rest
+            alive = weakref.ref(self.model)
+            del self.model
+            gc.collect()
+            assert alive() is None
 
 
 PLAIN = (nn.Module._call_impl, nn.Module.__call__)

@@ -178,6 +178,24 @@ def test_what_was_never_left_is_freed_with_its_owner(kind: str) -> None:
     assert alive() is None
 
 
+def test_the_collector_may_run_at_any_moment() -> None:
+    model = Stack().eval()
+    plain, threshold = run(model), gc.get_threshold()
+    gc.set_threshold(5, 1, 1)
+    try:
+        for _ in range(40):
+            abandoned = regard.knock_out(Stack(), "L0H1")
+            abandoned.__enter__()
+            abandoned.me = abandoned  # type: ignore[attr-defined]
+            del abandoned
+            with regard.knock_out(model, "L0H1"):
+                assert not torch.equal(run(model), plain)
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    assert (nn.Module._call_impl, nn.Module.__call__) == PLAIN
+
+
 # ── copies ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -271,10 +289,7 @@ def test_threads_with_knock_outs_of_their_own(model: nn.Module) -> None:
         return True
 
     made: dict[int, bool] = {}
-    threads = [
-        threading.Thread(target=lambda n=n: made.update({n: repeated(n)}))  # type: ignore[misc]
-        for n in range(3)
-    ]
+    threads = [threading.Thread(target=lambda n=n: made.update({n: repeated(n)})) for n in range(3)]
     try:
         for thread in threads:
             thread.start()
@@ -447,4 +462,4 @@ def test_functions_of_packages_are_theirs_again(monkeypatch: pytest.MonkeyPatch)
     two.model(x)
     two.__exit__(None, None, None)
     assert one.stacks == two.stacks == {"": (1, 2)}
-    assert package.flash_attn_func is flash_attn_func is late.attend  # type: ignore[attr-defined]
+    assert package.flash_attn_func is flash_attn_func is late.attend

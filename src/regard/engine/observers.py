@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
@@ -101,7 +101,7 @@ EDITORS: ContextVar[tuple[Editor, ...]] = ContextVar("regard_editors", default=(
 # How many edit, in whatever thread. Traced code cannot read a context variable; it reads this,
 # and is traced again when the number changes.
 _active = 0
-_LOCK = Lock()
+_LOCK = RLock()  # the collector may end a block in the middle
 
 
 def editors() -> tuple[Editor, ...]:

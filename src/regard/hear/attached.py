@@ -81,14 +81,20 @@ class Follower:
         """Follow the model."""
         handle: _Handle = weakref.ref(self, _forgotten)
         with _LOCK:
-            self.substitutes = self.prepared()
-            for (_, name), (owner, _) in self.substitutes.items():
-                replace(type(owner), name, _Substituted(type(owner), name))
-            _ATTACHED.append(handle)
-            for path, module in self.model.named_modules():
-                _CALLS[module] = (*_CALLS.get(module, ()), (handle, path))
+            # first: the collector may call `_forgotten` anywhere below
             self.attached = True
-            _settle()
+            _ATTACHED.append(handle)
+            try:
+                self.substitutes = self.prepared()
+                for (_, name), (owner, _) in self.substitutes.items():
+                    replace(type(owner), name, _Substituted(type(owner), name))
+                for path, module in self.model.named_modules():
+                    _CALLS[module] = (*_CALLS.get(module, ()), (handle, path))
+                _settle()
+            except BaseException:
+                self.attached = False
+                _settle()
+                raise
         if not self.everywhere:
             _SCOPE.set((*_SCOPE.get(), handle))
 
@@ -126,7 +132,8 @@ def in_backward() -> bool:
 
 # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
-_CALL, _CALL_IMPL = nn.Module.__call__, nn.Module._call_impl
+_CALL: Callable[..., Any] = nn.Module.__call__
+_CALL_IMPL: Callable[..., Any] = nn.Module._call_impl
 
 
 def _call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +166,7 @@ def _followed(real: Callable[..., Any], module: nn.Module, args: Any, kwargs: An
                 continue
             joined = (*joined, handle)
         entered.append((follower, path))
-    call = lambda: real(module, *args, **kwargs)  # noqa: E731
+    call: Callable[[], Any] = lambda: real(module, *args, **kwargs)  # noqa: E731
     for follower, path in reversed(entered):
         call = _within(follower, path, module, args, kwargs, call)
     if joined is scope:
@@ -236,7 +243,7 @@ _NOTHING: tuple[Any, Callable[[Any], Any]] = (None, lambda value: value)
 # ── globals ──────────────────────────────────────────────────────────────────────────────────
 
 _REPLACED: dict[tuple[int, str], tuple[Any, str, Any, Any]] = {}  # owner, name, before, ours
-_KNOWN: set[str] = set()  # modules that were there when the first was followed
+_LOADED: list[int] = []  # how many Python modules there were when the first was followed
 _STANCE: list[AbstractContextManager[Any]] = []  # what holds compiled code back
 _COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 
@@ -257,20 +264,27 @@ def loaded_modules() -> Iterator[ModuleType]:
 
 
 def _settle() -> None:
-    """As those who follow now need it."""
-    _ATTACHED[:] = [handle for handle in _ATTACHED if _live(handle)]
-    for module, calls in list(_CALLS.items()):
-        left = tuple(call for call in calls if _live(call[0]))
-        if not left:
-            del _CALLS[module]
-        elif len(left) < len(calls):
-            _CALLS[module] = left
-    live = [follower for handle in _ATTACHED if (follower := handle()) is not None]
+    """As those who follow now need it. The collector may call `_forgotten` in the middle, which
+    does the same: nothing is iterated over but copies."""
+    _ATTACHED[:] = [handle for handle in tuple(_ATTACHED) if _live(handle)]
+    compiled = False
+    for reference in _CALLS.keyrefs():
+        module = reference()
+        if module is not None:
+            calls = _CALLS.get(module, ())
+            left = tuple(call for call in calls if _live(call[0]))
+            compiled = compiled or (bool(left) and module._compiled_call_impl is not None)
+            if not left:
+                _CALLS.pop(module, None)
+            elif len(left) < len(calls):
+                _CALLS[module] = left
+    live = [follower for handle in tuple(_ATTACHED) if (follower := handle()) is not None]
     _hold_compiled(any(follower.hears for follower in live))
     if live:
-        _KNOWN.update(() if _KNOWN else sys.modules)
-        replace(nn.Module, "__call__", _call)
+        _LOADED[:] = _LOADED or [len(sys.modules)]
         replace(nn.Module, "_call_impl", _call_impl)
+        if compiled:
+            replace(nn.Module, "__call__", _call)  # a slot, which takes long with many subclasses
     else:
         _restore()
 
@@ -285,17 +299,18 @@ def _hold_compiled(held: bool) -> None:
 
 
 def _restore() -> None:
-    ours = {id(put): before for _, _, before, put in _REPLACED.values()}
-    for owner, name, before, put in _REPLACED.values():
+    replaced = list(_REPLACED.values())
+    ours = {id(put): before for _, _, before, put in replaced}
+    for owner, name, before, put in replaced:
         if vars(owner).get(name) is put:  # else it was exchanged once more, by others
             delattr(owner, name) if before is _NONE else setattr(owner, name, before)
-    for module in loaded_modules() if ours else ():  # that imported what was exchanged
-        if module.__name__ not in _KNOWN:
-            for name, value in list(vars(module).items()):
-                if id(value) in ours:
-                    setattr(module, name, ours[id(value)])
+    grown = bool(_LOADED) and len(sys.modules) != _LOADED[0]
+    for module in loaded_modules() if grown else ():  # that imported what was exchanged
+        for name, value in list(vars(module).items()):
+            if id(value) in ours and module.__name__ != __name__:
+                setattr(module, name, ours[id(value)])
     _REPLACED.clear()
-    _KNOWN.clear()
+    _LOADED.clear()
 
 
 def _forgotten(_: _Handle) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from inspect import signature
@@ -86,14 +86,9 @@ class AttentionHooks(ModelHooks):
         flex_by_regard()
         return {**stands, **by_torch(self.model), **substituted_functions(self.model)}
 
-    @contextmanager
-    def around(self, again: bool) -> Iterator[None]:
+    def around(self, again: bool) -> AbstractContextManager[None]:
         """A pass is listened to, not those that checkpointing runs again."""
-        if again or self._listener is None:
-            yield
-            return
-        with listening(self._listener), _intercepted():
-            yield
+        return nullcontext() if again or self._listener is None else _heard_by(self._listener)
 
     def see(self, call: HeardCall) -> None:
         """Replay a call of the model, and tell of it."""
@@ -142,17 +137,18 @@ _MODE: ContextVar[bool] = ContextVar("regard_intercepts", default=False)
 
 
 @contextmanager
-def _intercepted() -> Iterator[None]:
-    """Within the block followers get what torch is asked for, each call once."""
-    if _MODE.get():
-        yield
-        return
-    token = _MODE.set(True)
-    try:
-        with _TorchCalls():
+def _heard_by(listener: Listener[Any]) -> Iterator[None]:
+    """Within the block there is a listener, and followers get what torch is asked for, once."""
+    with listening(listener):
+        if _MODE.get():
             yield
-    finally:
-        _MODE.reset(token)
+            return
+        token = _MODE.set(True)
+        try:
+            with _TorchCalls():
+                yield
+        finally:
+            _MODE.reset(token)
 
 
 class _TorchCalls(TorchFunctionMode):

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import RLock
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -59,7 +59,7 @@ def reference_of(part: Any) -> Reference:
     return stands_for(part) or _default(kind)
 
 
-_LOCK = Lock()
+_LOCK = RLock()  # the collector may end a block in the middle
 _SWITCHED: dict[int, list[Any]] = {}  # by id: a configuration, its own choice, in how many blocks
 
 

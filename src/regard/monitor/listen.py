@@ -67,7 +67,6 @@ class StepListener:
         self._model, self._evaluation, self._snapshots = model, evaluation, snapshots
         self._takes_maps = False
         self._names = LayerNames(named=_has_parts(model))
-        self._lock = threading.Lock()  # a model may be run in several threads
         self._padding: dict[str, RealTokens | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
         self._by_hand: dict[str, str] = {}  # modules that attended by other means, and why
@@ -97,7 +96,7 @@ class StepListener:
             return
         with hearing:
             yield
-        with torch.no_grad(), self._lock:
+        with torch.no_grad(), self._where.lock:
             self.tally.settle()
 
     def missed(self, why: str) -> None:
@@ -133,7 +132,7 @@ class StepListener:
 
     def heard(self, attention: Attention, request: Request[None]) -> None:
         """Measure an attention of the model."""
-        with self._lock:
+        with self._where.lock:
             self._measure(attention, ours=True)
 
     def _measure(self, attention: Attention, ours: bool) -> None:
@@ -160,7 +159,7 @@ class StepListener:
 
     def from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
         """The same, of one that others computed."""
-        with self._lock:
+        with self._where.lock:
             self._measure(attention, ours=False)
 
     def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
@@ -198,6 +197,7 @@ class _StepHooks(AttentionHooks):
             model, listener, listener.from_torch, listener.missed, measured, _HEARD_AS_THEY_ARE
         )
         self._step = listener
+        self.lock = threading.Lock()  # the model may be run in several threads
 
     def around(self, again: bool) -> AbstractContextManager[None]:
         """A pass that counts is listened to."""
