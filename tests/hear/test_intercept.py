@@ -15,15 +15,26 @@ from transformers import FalconConfig, FalconForCausalLM
 
 import regard
 from huggingface.zoo import BLIND, FAMILIES, answer_of, build, enliven, inputs_of
+from regard.engine.observers import Request
 from regard.errors import InputError, RegardWarning, UnavailableError
-from regard.hear.hooks import ModelHooks
-from regard.hear.intercept import intercepted, is_hugging_face
+from regard.hear.intercept import AttentionHooks, is_hugging_face
 
 SHAPES: dict[str, dict[str, Any]] = {
     "one key head": {},
     "a key head each": {"multi_query": False},
     "groups": {"new_decoder_architecture": True, "num_kv_heads": 2},
 }
+
+
+class Deaf:
+    """A listener that leaves attention computed by regard alone."""
+
+    def wants(self, call: Any) -> Request[None]:
+        """Nothing."""
+        return Request()
+
+    def heard(self, attention: regard.Attention, request: Request[None]) -> None:
+        """Nothing."""
 
 
 class Wrapped(nn.Module):
@@ -122,7 +133,7 @@ def test_who_wrote_the_model() -> None:
 @torch.no_grad()
 def test_each_call_of_torchs_function_is_told_once_and_none_afterwards() -> None:
     model, heard = build(BLIND["falcon"], "sdpa"), []
-    with intercepted(ModelHooks(model), lambda attention, *_: heard.append(attention.shape)):
+    with AttentionHooks(model, Deaf(), lambda attention, *_: heard.append(attention.shape)):
         model(**inputs_of("decoder"))
     model(**inputs_of("decoder"))
     assert heard == [(2, 4, 11, 11)]

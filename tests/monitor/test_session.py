@@ -38,12 +38,17 @@ def test_one_step_is_the_matrix(model):
     assert all(value.shape == (2, 4) for value in sample.values.values())
 
 
+PLAIN = nn.Module._call_impl
+
+
 def test_there_are_no_hooks_between_samples(model):
     assert hooks(model) == 0
     with regard.Monitor(model, every=3) as monitor:
         found = []
         for step in range(7):
-            assert (hooks(model) > 0) == (step % 3 == 0)
+            assert hooks(model) == 0  # nor while it is sampled: nothing is put on the model
+            assert monitor.is_sampling == (step % 3 == 0)
+            assert (nn.Module._call_impl is PLAIN) == (step % 3 != 0)
             train(model, batch(step))
             assert listeners() == ()  # only within the forward
             found.append(monitor.step())

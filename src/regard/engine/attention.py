@@ -341,10 +341,10 @@ class Attention(Asking, TensorLike):
         return _written(self._known, self._row_lse)
 
     def _rows(self, along: tuple[Summary, ...] = ()) -> RowState:
-        """What later sweeps start from; swept for once where the forward did not leave it, together
-        with what is asked `along` with it."""
+        """What later sweeps start from; swept for once, with what is asked `along` with it."""
         if self._state is None:
             self._state = self._implementation.state(self._call, along, self._known)
+            self._written = self._answered()
         return self._state
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────

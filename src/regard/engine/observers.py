@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
@@ -67,11 +67,11 @@ def listeners() -> tuple[Listener[Any], ...]:
 @contextmanager
 def listening(listener: Listener[Any]) -> Iterator[None]:
     """Within the block, the listener hears of every attention."""
-    token = LISTENERS.set((*LISTENERS.get(), listener))
+    LISTENERS.set((*LISTENERS.get(), listener))
     try:
         yield
-    finally:
-        LISTENERS.reset(token)
+    finally:  # in whatever order blocks end
+        LISTENERS.set(_without(LISTENERS.get(), listener))
 
 
 @contextmanager
@@ -101,7 +101,7 @@ EDITORS: ContextVar[tuple[Editor, ...]] = ContextVar("regard_editors", default=(
 # How many edit, in whatever thread. Traced code cannot read a context variable; it reads this,
 # and is traced again when the number changes.
 _active = 0
-_LOCK = Lock()
+_LOCK = RLock()  # the collector may end a block in the middle
 
 
 def editors() -> tuple[Editor, ...]:
@@ -126,13 +126,28 @@ def _refuse() -> None:
 @contextmanager
 def editing(editor: Editor) -> Iterator[None]:
     """Within the block, the editor is asked about every attention, after those before it."""
-    token = EDITORS.set((*EDITORS.get(), editor))
+    EDITORS.set((*EDITORS.get(), editor))
+    try:
+        with uncompiled():
+            yield
+    finally:
+        EDITORS.set(_without(EDITORS.get(), editor))
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Within the block, attention that is traced by torch.compile is an error: it is edited."""
     _count(1)
     try:
         yield
     finally:
         _count(-1)
-        EDITORS.reset(token)
+
+
+def _without(those: tuple[Any, ...], other: Any) -> tuple[Any, ...]:
+    """Less the last that is the other."""
+    last = max((n for n, each in enumerate(those) if each is other), default=len(those))
+    return (*those[:last], *those[last + 1 :])
 
 
 def edited_call(call: Call, by: tuple[Editor, ...]) -> Call:

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
 from regard.declare import array
 from regard.engine.api import attend
-from regard.hear.holders import inside, is_inside, tell
+from regard.hear.attached import replace as replace_for_now
+from regard.hear.holders import inside, is_heard, is_inside, tell
 from regard.hear.packing import HeardCall, UnreadableError
 from regard.mask import Extent, Intervals, Mask
 from regard.mask.kinds import TileRule
@@ -54,16 +53,14 @@ class FlexRules:
 _HOME = "torch.nn.attention.flex_attention"
 
 
-@contextmanager
-def flex_by_regard() -> Iterator[None]:
-    """Within the block, FlexAttention's operator is computed by `attend`, which tells those who
-    listen; where it cannot be, by torch, and whoever listens to functions is told."""
+def flex_by_regard() -> None:
+    """Until nothing is followed, FlexAttention's operator is computed by `attend` where a follower
+    is in scope, which tells those who listen; where it cannot be, by torch, and followers get the
+    call."""
     home = sys.modules.get(_HOME)
-    if home is None:
-        yield
-        return
-    with patch.object(home, "flex_attention_hop", partial(_computed, home.flex_attention_hop)):
-        yield
+    if home is not None:
+        real = home.flex_attention_hop
+        replace_for_now(home, "flex_attention_hop", partial(_computed, real))
 
 
 def _computed(
@@ -79,7 +76,7 @@ def _computed(
 ) -> Any:
     """The output, the lse in powers of two and, in newer versions, the largest scores."""
     given = (query, key, value, score_mod, block_mask, scale, options, *buffers)
-    if is_inside():
+    if is_inside() or not is_heard():
         return real(*given)
     told: FlexRules | UnreadableError
     try:

@@ -6,13 +6,14 @@ diffusers   processors without weights, which have a twin that calls torch's fun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import cache
 from inspect import getattr_static
 from sys import modules
 from typing import Any
 
 from torch import nn
+
+from regard.hear.attached import Substitutes
 
 _TWINS = {
     "AttnProcessor": "AttnProcessor2_0",
@@ -25,34 +26,31 @@ _TWINS = {
 _DIFFUSERS = "diffusers.models.attention_processor"
 
 
-@contextmanager
-def through_torch(model: nn.Module) -> Iterator[None]:
-    """Within the block, these modules go their other way, which computes the same."""
-    changed = list(_changes(model))
-    try:
-        for owner, name, _, other in changed:
-            setattr(owner, name, other)
-        yield
-    finally:
-        for owner, name, before, _ in changed:
-            setattr(owner, name, before)
+def by_torch(model: nn.Module) -> Substitutes:
+    """What these modules hold while they go their other way, which computes the same."""
+    return {
+        (id(module), name): (module, stands)
+        for module in model.modules()
+        for name, stands in (("fused_attn", _fused), ("processor", _twin))
+        if name in vars(module) and (name == "processor" or _knows_torch(type(module)))
+        if stands(vars(module)[name]) is not vars(module)[name]
+    }
 
 
-def _changes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Any, Any]]:
-    """Which module, which attribute, what it is, and what it is to be."""
-    for module in model.modules():
-        fused = vars(module).get("fused_attn")
-        if fused is not None and not fused and _knows_torch(type(module)):
-            yield module, "fused_attn", fused, True
-        processor = vars(module).get("processor")
-        kind = type(processor)
-        if kind.__module__ == _DIFFUSERS and kind.__name__ in _TWINS:
-            yield (
-                module,
-                "processor",
-                processor,
-                getattr(modules[_DIFFUSERS], _TWINS[kind.__name__])(),
-            )
+def _fused(held: Any) -> Any:
+    return held if held is None else True
+
+
+def _twin(held: Any) -> Any:
+    kind = type(held)
+    if kind.__module__ != _DIFFUSERS or kind.__name__ not in _TWINS:
+        return held
+    return _made(_TWINS[kind.__name__])
+
+
+@cache
+def _made(name: str) -> Any:
+    return getattr(modules[_DIFFUSERS], name)()
 
 
 def _knows_torch(kind: type[nn.Module]) -> bool:

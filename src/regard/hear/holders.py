@@ -1,7 +1,7 @@
 """Functions of other packages, and whoever holds them: modules that imported them, the model.
 
-Nothing is imported: packages that are there already are looked through, and for as long as a block
-lasts their functions are held by others that tell of each call.
+Nothing is imported: packages that are there already are looked through, and for as long as a model
+is followed their functions are held by others that tell of each call, to followers in scope.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 
-from regard.hear.functions import FUNCTIONS, Reader
-from regard.hear.packing import HeardCall, read_by
+from regard.hear.attached import Substitutes, following, loaded_modules, replace
+from regard.hear.functions import FUNCTIONS, Reader, dot_product_attention
+from regard.hear.packing import HeardCall, UnreadableError, read_by
 
-Tell = Callable[[Callable[[], HeardCall]], None]
 _REAL = "__regard_stands_for__"
-_TELL: ContextVar[tuple[Tell, ...]] = ContextVar("regard_told_of_functions", default=())
 _INSIDE: ContextVar[bool] = ContextVar("regard_inside_a_heard_function", default=False)
+_ENGINE = "transformer_engine."
+_TELLING: dict[int, tuple[Any, Any]] = {}  # by id: a function and what tells of its calls
 
 
 def is_inside() -> bool:
@@ -40,69 +41,82 @@ def inside() -> Iterator[None]:
         _INSIDE.reset(token)
 
 
-@contextmanager
-def told_of_functions(tell: Tell) -> Iterator[None]:
-    """Within the block, `tell` gets every call of a function that `functions_around` found, as
-    something that says what was computed, or raises UnreadableError."""
-    token = _TELL.set((*_TELL.get(), tell))
-    try:
-        yield
-    finally:
-        _TELL.reset(token)
-
-
-@contextmanager
-def functions_around(model: nn.Module) -> Iterator[None]:
-    """Within the block, whoever holds one of the functions holds one that tells of its calls."""
+def substituted_functions(model: nn.Module) -> Substitutes:
+    """What modules of the model hold, for as long as they are followed; whoever else holds one of
+    the functions holds one that tells of its calls until nothing is followed."""
+    kinds = {id(kind): kind for module in model.modules() for kind in type(module).__mro__[:-1]}
+    for kind in kinds.values():
+        forward = vars(kind).get("forward")
+        if kind.__name__ == "DotProductAttention" and kind.__module__.startswith(_ENGINE):
+            replace(kind, "forward", _telling(forward, _of_engine))
     around: dict[int, Any] = {}
     for home, readers in FUNCTIONS.items():
         there = sys.modules.get(home)
         for name, reader in readers.items():
             real = getattr(there, name, None)
-            real = getattr(real, _REAL, real)  # where somebody else listens too
+            real = getattr(real, _REAL, real)  # where a model is followed already
             if callable(real):
                 around.setdefault(id(real), _telling(real, reader))
-    held = list(_holders(model, around)) if around else []
-    try:
-        for owner, name, _, telling in held:
-            setattr(owner, name, telling)
-        yield
-    finally:
-        for owner, name, real, _ in held:
-            setattr(owner, name, real)
+    if not around:
+        return {}
+    for owner in (*loaded_modules(), *kinds.values()):
+        for name, value in list(vars(owner).items()):
+            if id(value) in around:
+                replace(owner, name, around[id(value)])
+            elif type(value) is staticmethod and id(value.__func__) in around:
+                replace(owner, name, staticmethod(around[id(value.__func__)]))
+    return {
+        (id(module), name): (module, lambda held: around.get(id(held), held))
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if id(value) in around
+    }
+
+
+def is_heard() -> bool:
+    """Whether a follower in scope hears what functions compute."""
+    return any(follower.hears for follower in following())
 
 
 def tell(call: Callable[[], HeardCall]) -> None:
-    """Whoever listens is told of a call that was made."""
-    for one in _TELL.get():
-        one(call)
+    """Followers get a call that was made, as what says what was computed, or raises
+    UnreadableError."""
+    hearing = [follower for follower in following() if follower.hears]
+    if not hearing:
+        return
+    with torch.no_grad():
+        try:
+            heard = call()
+        except UnreadableError as why:
+            miss(str(why))
+            return
+        for follower in hearing:
+            follower.see(heard)
+
+
+def miss(why: str) -> None:
+    """Followers learn that attention was computed and cannot be said."""
+    for follower in following():
+        follower.miss(why)
+
+
+def _of_engine(returned: Any, module: Any, *args: Any, **kwargs: Any) -> HeardCall:
+    return read_by(dot_product_attention, module, returned, *args, **kwargs)
 
 
 def _telling(real: Any, reader: Reader) -> Any:
+    if id(real) in _TELLING:
+        return _TELLING[id(real)][1]
+
     @wraps(real)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if is_inside() or not _TELL.get():
+        if is_inside() or not is_heard():
             return real(*args, **kwargs)
         with inside():
-            found = real(*args, **kwargs)
-        tell(lambda: read_by(reader, found, *args, **kwargs))
-        return found
+            returned = real(*args, **kwargs)
+        tell(lambda: read_by(reader, returned, *args, **kwargs))
+        return returned
 
     setattr(function, _REAL, real)
+    _TELLING[id(real)] = (real, function)
     return function
-
-
-def _holders(model: nn.Module, around: dict[int, Any]) -> Iterator[tuple[Any, str, Any, Any]]:
-    """Who holds a function, by what name, what is held, and what is to be held instead."""
-    # by their type alone: some objects that stand there for modules warn when they are looked at
-    there = [one for one in list(sys.modules.values()) if issubclass(type(one), ModuleType)]
-    owners: dict[int, Any] = {id(one): one for one in there}
-    for module in model.modules():
-        owners[id(module)] = module
-        owners |= {id(kind): kind for kind in type(module).__mro__[:-1]}
-    for owner in owners.values():
-        for name, value in list(vars(owner).items()):
-            if id(value) in around:
-                yield owner, name, value, around[id(value)]
-            elif type(value) is staticmethod and id(value.__func__) in around:
-                yield owner, name, value, staticmethod(around[id(value.__func__)])

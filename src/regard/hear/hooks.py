@@ -1,4 +1,4 @@
-"""Hooks on every module of a model: which one is at work, with which tokens, and what its place
+"""The calls of every module of a model: which one is at work, with which tokens, and what its place
 is called.
 
 The name of the calling module is the name of the place, whoever calls `attend` from inside it:
@@ -7,17 +7,20 @@ a Hugging Face layer, a layer of regard's own, or somebody's module around torch
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from regard.engine.call import Call
+from regard.errors import UnavailableError
+from regard.hear.attached import Follower, in_backward
 from regard.hear.inputs import (
     IDS,
     MASK,
@@ -33,6 +36,7 @@ from regard.hear.mixing import CallSamples
 
 _COLOURS = 4  # channels of a picture at most
 _SHRINK = (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d)  # may make a picture coarser
+_BUSY = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -90,51 +94,64 @@ class Pass:
         return apart and takes_up and not self.failed
 
 
-class ModelHooks:
-    """Follows a model while it runs; `now` is the pass that is under way, within `around()`."""
+class _WorkPlace(threading.local):
+    """Where a model is at work in one thread."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        self.model, self._around = model, around
-        self._during = ExitStack()  # of the pass that is under way
-        self._last: Pass | None = None  # which the next one may go on with
-        self._stack: list[str] = []
-        self._handles: list[Any] = []
+    def __init__(self) -> None:
+        self.stack: list[str] = []  # modules that were called and have not returned
+        self.now: Pass | None = None  # the pass that is under way
+        self.last: Pass | None = None  # which the next one may go on with
+        self.given: dict[str, tuple[int, ...]] = {}  # by path, the shape of what is mixed there
+
+
+class ModelHooks(Follower):
+    """Follows a model while it runs; `now` is the pass that is under way, within `around()`.
+
+    alone  what follows one pass at a time, for the error where two threads run the model at once
+    """
+
+    alone = "what follows it"
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self._at = _WorkPlace()
+        self._busy: int | None = None  # the thread of the pass that is under way
         self._twofold: list[str] = []  # paths of models that read one text and write another
-        self.now: Pass | None = None
+        self._traits: dict[str, _Traits] = {}
         self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
-        self._given: dict[str, tuple[int, ...]] = {}  # by path, the shape of what is mixed there
         self._over_channels: set[str] = set()
         self.samples = CallSamples.of(model)  # by which modules that mix tokens are known
 
-    def __enter__(self) -> ModelHooks:
+    def __enter__(self) -> Self:
         for path, module in self.model.named_modules():
-            enter = module.register_forward_pre_hook(self._entering(path, module), with_kwargs=True)
-            leave = module.register_forward_hook(self._leaving(path, module), always_call=True)
-            self._handles += [enter, leave]
             if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
                 self._twofold.append(path)
+        self.attach()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles, self._stack, self.now, self._last = [], [], None, None
-        self._during.close()
+        self.detach()
+
+    def around(self, again: bool) -> AbstractContextManager[Any]:
+        """What lasts as long as a pass; `again`: checkpointing runs a part for its gradients."""
+        return nullcontext()
+
+    @property
+    def now(self) -> Pass | None:
+        """The pass that is under way in this thread."""
+        return self._at.now if self.attached else None
 
     def caller(self) -> Caller | None:
         """Who calls attention now; None outside the model, or where a part of it is run again for
         its gradients (checkpointing)."""
-        if self.now is None or not self._stack:
+        now = self.now
+        if now is None:
             return None
-        path = self._stack[-1]
-        return Caller(path, self.now.calls[path])
+        path = self._at.stack[-1]
+        return Caller(path, now.calls[path])
 
     def called(self, caller: Caller) -> None:
         """The attention of this caller is done; its next one in this pass is another."""
@@ -145,58 +162,94 @@ class ModelHooks:
 
     def note_channels(self, caller: Caller, call: Call) -> bool:
         """Remember a module whose queries are channels of what it was given; whether it is one."""
-        if is_over_channels(self._given.get(caller.path, ()), call):
+        if is_over_channels(self._at.given.get(caller.path, ()), call):
             self._over_channels.add(caller.path)
             return True
         return False
 
-    def _entering(self, path: str, module: nn.Module) -> Callable[..., None]:
-        names: tuple[str, ...] = ()
-        may_read, divides = _may_read(module), hasattr(module, "shift_size")
+    def run(
+        self, path: str, module: nn.Module, args: Any, kwargs: Any, call: Callable[[], Any]
+    ) -> Any:
+        """Follow one call of a module."""
+        stack, traits = self._at.stack, self._traits.get(path)
+        if traits is None:
+            traits = self._traits[path] = _Traits(module)
+        self._at.given[path] = _mixed(args, kwargs)
+        if stack:
+            self._enter(path, module, traits, args, kwargs)
+            return self._through(path, traits, call)
+        if in_backward():
+            with self.around(True):
+                return self._through(path, traits, call)
+        with self._alone():
+            at, given = self._at, by_name(traits.names, args, kwargs)
+            at.now = self._begun(path, ModelInputs.of(module, given))
+            result = None
+            try:
+                self._read(at.now, path, module, traits, args, kwargs)
+                with self.around(False):
+                    result = self._through(path, traits, call)
+                return result
+            finally:
+                at.now.failed = result is None
+                at.now.left, at.last, at.now = _shape(result), at.now, None
 
-        def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            nonlocal names
-            names = names or argument_names(module)
-            if not self._stack and not in_backward():
-                self.now = self._begun(path, ModelInputs.of(module, by_name(names, args, kwargs)))
-                self._during.enter_context(self._around())
-            elif self.now is not None and self._stack and self._may_be_given(names, kwargs):
-                self._note(path, module, by_name(names, args, kwargs))
-            if self.now is not None:
-                self.samples.note(module, args, kwargs, first=not self.attended)
-                if divides and (size := _size_in((*args, *kwargs.values()))) is not None:
-                    self.now.windowed[path] = size
-                if may_read:
-                    self._reads(self.now, path, args)
-                elif self.now.reads_again and self.now.calls[path]:
-                    self._next_text(self.now)
-            self._given[path] = _mixed(args, kwargs)
-            self._stack.append(path)
+    def _through(self, path: str, traits: _Traits, call: Callable[[], Any]) -> Any:
+        """The call itself, with this module at work."""
+        at, depth = self._at, len(self._at.stack)
+        at.stack.append(path)
+        try:
+            result = call()
+        finally:
+            del at.stack[depth:]
+        if at.now is not None and result is not None:
+            self.ran.add(path)
+            if traits.sees and isinstance(result, Tensor) and result.ndim in (4, 5):
+                at.now.laid_out[path] = tuple(result.shape)
+            if traits.shrinks and isinstance(result, Tensor) and result.ndim == 4:
+                at.now.coarser.add((result.shape[2], result.shape[3]))
+        return result
 
-        return enter
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Within the block no other thread begins a pass."""
+        thread = threading.get_ident()
+        with _BUSY:
+            if self.alone and self._busy not in (None, thread):
+                raise UnavailableError(
+                    f"{type(self.model).__name__} is run in two threads at once, and {self.alone} "
+                    "follows one call at a time; run it in one thread after the other, or give "
+                    "each a copy of its own (copy.deepcopy)"
+                )
+            self._busy = thread
+        try:
+            yield
+        finally:
+            self._busy = None
 
-    def _leaving(self, path: str, module: nn.Module) -> Callable[..., None]:
-        sees, shrinks = _sees(module), isinstance(module, _SHRINK)
+    def _enter(self, path: str, module: nn.Module, traits: _Traits, args: Any, kwargs: Any) -> None:
+        """A module inside the one that was called from outside."""
+        now = self._at.now
+        if now is None:
+            return
+        if self._may_be_given(traits.names, kwargs):
+            self._note(path, module, by_name(traits.names, args, kwargs))
+        self._read(self._at.now or now, path, module, traits, args, kwargs)
 
-        def leave(_: nn.Module, __: Any, result: Any) -> None:
-            if self.now is not None and result is not None:  # else it was ended by an exception
-                self.ran.add(path)
-                if sees and isinstance(result, Tensor) and result.ndim in (4, 5):
-                    self.now.laid_out[path] = tuple(result.shape)
-                if shrinks and isinstance(result, Tensor) and result.ndim == 4:
-                    self.now.coarser.add((result.shape[2], result.shape[3]))
-            while self._stack and self._stack.pop() != path:
-                pass  # modules that ended by an exception have left no word
-            if not self._stack and self.now is not None:
-                self.now.failed = result is None  # what torch hands on after an exception
-                self.now.left, self._last, self.now = _shape(result), self.now, None
-                self._during.close()
-
-        return leave
+    def _read(
+        self, now: Pass, path: str, module: nn.Module, traits: _Traits, args: Any, kwargs: Any
+    ) -> None:
+        self.samples.note(module, args, kwargs, first=not self.attended)
+        if traits.divides and (size := _size_in((*args, *kwargs.values()))) is not None:
+            now.windowed[path] = size
+        if traits.may_read:
+            self._reads(now, path, args)
+        elif now.reads_again and now.calls[path]:
+            self._next_text(now)
 
     def _begun(self, path: str, given: ModelInputs) -> Pass:
         """A call with the tokens, the padding and the cache that came with it."""
-        last = self._last
+        last = self._at.last
         if last is not None and last.goes_on_with(path, given):
             last.parts.append(path)
             return last
@@ -209,19 +262,19 @@ class ModelHooks:
 
     def _note(self, path: str, module: nn.Module, arguments: dict[str, Any]) -> None:
         """Tokens as a module inside the model is given them."""
-        now, stream = self.now, self._stream_of(path)
+        now, stream = self._at.now, self._stream_of(path)
         ids = self._ids(path, module, arguments) if stream else None
         if now is None or ids is None:
             return
         known, reader, mask = now.streams.get(stream), now.readers.get(stream), arguments.get(MASK)
         same = known is not None and (known is ids or torch.equal(known.cpu(), ids.cpu()))
-        left = reader not in self._stack  # it is done with what it was given
+        left = reader not in self._at.stack  # it is done with what it was given
         other = not same and (left or any(ids is one for one in now.given.whole))
         if known is not None and (other or (left and reader == path)):
             # another text within one call of the model, as siamese towers read them
             given = ModelInputs.of(module, arguments)
             given.whole = now.given.whole
-            self.now = now = Pass(now.path, given, cached=given.cached or 0, batch=given.batch)
+            self._at.now = now = Pass(now.path, given, cached=given.cached or 0, batch=given.batch)
         elif same:
             ids, mask = None, None if stream in now.padding else mask
         elif known is not None and (now.calls or known.shape == ids.shape):
@@ -245,7 +298,7 @@ class ModelHooks:
     def _next_text(self, now: Pass) -> None:
         """Siamese towers, several crops of a picture, texts of different lengths one by one."""
         given = replace(now.given, ids=None, mask=None, batch=None)
-        self.now = Pass(now.path, given, entrance=now.entrance, parts=now.parts)
+        self._at.now = Pass(now.path, given, entrance=now.entrance, parts=now.parts)
 
     def _may_be_given(self, names: tuple[str, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a module inside the model can be given tokens: most cannot, and are many."""
@@ -269,6 +322,16 @@ class ModelHooks:
         if not any(_is_inside(path, one) or _is_inside(one, path) for one in self._twofold):
             return "tokens"
         return {"encoder": "encoder", "decoder": "tokens"}.get(last, "")
+
+
+class _Traits:
+    """What is asked about a module once: whether it reads the input, makes a picture of it, makes
+    that coarser, or divides it into windows; and how its arguments are called."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.names = argument_names(module)
+        self.may_read, self.sees = _may_read(module), _sees(module)
+        self.shrinks, self.divides = isinstance(module, _SHRINK), hasattr(module, "shift_size")
 
 
 def _may_read(module: nn.Module) -> bool:
@@ -305,8 +368,3 @@ def _shape(result: Any) -> tuple[int, ...] | None:
     while isinstance(result, Mapping | list | tuple) and result:
         result = next(iter(result.values())) if isinstance(result, Mapping) else result[0]
     return tuple(result.shape) if isinstance(result, Tensor) else None
-
-
-def in_backward() -> bool:
-    """Whether autograd is running: then a forward is a recomputation by checkpointing."""
-    return torch._C._current_graph_task_id() != -1

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from inspect import signature
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Literal, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -27,68 +27,15 @@ from torch.overrides import TorchFunctionMode
 
 from regard.engine.api import replay_with
 from regard.engine.attention import Attention
+from regard.engine.observers import Listener, listeners, listening
+from regard.hear.attached import Substitutes, following
 from regard.hear.flex import flex_by_regard
-from regard.hear.functions import dot_product_attention
-from regard.hear.handwritten import through_torch
-from regard.hear.holders import functions_around, inside, is_inside, told_of_functions
-from regard.hear.hooks import ModelHooks, Pass
-from regard.hear.packing import HeardCall, UnreadableError, read_by, unpacked
+from regard.hear.handwritten import by_torch
+from regard.hear.holders import is_inside, miss, substituted_functions, tell
+from regard.hear.hooks import ModelHooks
+from regard.hear.packing import HeardCall, unpacked
 from regard.mask import Causal, Padding
 from regard.summary import Summary
-
-_COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
-_ENGINE = "transformer_engine."
-
-
-@contextmanager
-def prepared(model: nn.Module, leave: tuple[str, ...] = ()) -> Iterator[None]:
-    """Within the block, everything in the model that attends can be heard: compiled code is run as
-    it was written, modules that ask transformers for their attention get regard's, except those
-    that ask for one of `leave`, and functions of other packages tell of their calls.
-
-    A model of transformers of which nothing would be heard is an error.
-    """
-    with ExitStack() as stack:
-        if any(name in sys.modules for name in _COMPILERS):
-            # compiled code says nothing of what it computes; without it, the import takes a second
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        if any(map(is_hugging_face, model.modules())):
-            from regard.huggingface.families import calls_torch, sight
-            from regard.huggingface.switch import switched, using
-
-            found = sight(model)
-            if found.seen:
-                stack.enter_context(switched(model, found, leave))
-            elif is_hugging_face(model) and not calls_torch(model):
-                stack.enter_context(using(model))  # which refuses it
-            stack.enter_context(_seeing_within_the_call(model))
-        stack.enter_context(through_torch(model))
-        stack.enter_context(functions_around(model))
-        stack.enter_context(flex_by_regard())
-        yield
-
-
-@contextmanager
-def _seeing_within_the_call(model: nn.Module) -> Iterator[None]:
-    """`generate` has the model read its pictures with its words, in one call. From transformers
-    5.2x on it may encode pictures before, by calls of their own, which would be further prompts."""
-    name = "_supports_mm_encoder_outputs"
-    with ExitStack() as stack:
-        for module in model.modules():
-            if hasattr(module, name):
-                stack.enter_context(patch.object(module, name, lambda: False))
-        yield
-
-
-@contextmanager
-def intercepted(
-    where: ModelHooks,
-    saw: Callable[[Attention, Tensor, Tensor], None],
-    missed: Callable[[str], None] | None = None,
-) -> Iterator[AttentionIntercept]:
-    """A model `prepared`, and what others than regard compute in it heard."""
-    with prepared(where.model), AttentionIntercept(where, saw, missed) as heard:
-        yield heard
 
 
 def is_hugging_face(model: nn.Module) -> bool:
@@ -96,49 +43,123 @@ def is_hugging_face(model: nn.Module) -> bool:
     return any(kind.__module__.startswith("transformers.") for kind in type(model).__mro__)
 
 
-class AttentionIntercept(TorchFunctionMode):
-    """Within the block, `heard` gets every attention that others compute, with its output; `missed`
-    is called where attention is computed and cannot be heard, with the reason where it is known.
+class AttentionHooks(ModelHooks):
+    """Follows a model with a listener, which hears its passes; `heard` gets every attention that
+    others than regard compute, with its output and values; `missed` is called where attention is
+    computed that cannot be heard, with the reason where it is known.
 
     The output is the function's own, bit for bit; the attention is replayed beside it. The sweep
     that replays it measures `along(whether there is a bias)` on its way.
+
+    leave  implementations of transformers that modules keep: those that are heard as they are
     """
+
+    hears, alone = True, "a recording"
 
     def __init__(
         self,
-        where: ModelHooks,
-        heard: Callable[[Attention, Tensor, Tensor], None],
-        missed: Callable[[str], None] | None = None,
+        model: nn.Module,
+        listener: Listener[Any] | None,
+        heard: Callable[[Attention, Tensor, Tensor], None] = lambda *_: None,
+        missed: Callable[[str], None] = lambda _: None,
         along: Callable[[bool], tuple[Summary, ...]] = lambda biased: (),
+        leave: tuple[str, ...] = (),
     ) -> None:
+        super().__init__(model)
+        self._listener, self._heard, self._missed = listener, heard, missed
+        self._along, self._leave = along, leave
+
+    def prepared(self) -> Substitutes:
+        """Everything in the model that attends can be heard: modules that ask transformers for
+        their attention get regard's, and functions of other packages tell of their calls. A model
+        of transformers of which nothing would be heard is an error."""
+        stands: dict[tuple[int, str], Any] = {}
+        if any(map(is_hugging_face, self.model.modules())):
+            from regard.huggingface.families import calls_torch, sight
+            from regard.huggingface.switch import asking_for_regard, substituted
+
+            modules = sight(self.model)
+            if modules.seen:
+                stands |= asking_for_regard(self.model, modules, self._leave)
+            elif is_hugging_face(self.model) and not calls_torch(self.model):
+                substituted(self.model)  # which refuses it
+            stands |= _seeing_within_the_call(self.model)
+        flex_by_regard()
+        return {**stands, **by_torch(self.model), **substituted_functions(self.model)}
+
+    def around(self, again: bool) -> AbstractContextManager[None]:
+        """A pass is listened to, not those that checkpointing runs again."""
+        return nullcontext() if again or self._listener is None else _heard_by(self._listener)
+
+    def see(self, call: HeardCall) -> None:
+        """Replay a call of the model, and tell of it."""
+        now = self.now
+        if now is None:
+            return
+        if call.starts is not None:
+            call = unpacked(call, now.batch, now.padding.get("tokens"))
+        q, k = call.query.detach(), call.key.detach()
+        lead = np.broadcast_shapes(q.shape[:-3], k.shape[:-3])
+        q, k = (t.expand(*lead, *t.shape[-3:]) for t in (q, k))
+        bias = call.bias.detach() if isinstance(call.bias, Tensor) else call.bias
+        seen = replay_with(
+            self._along(bias is not None), q, k, None, call.mask, call.scale, bias, call.softcap,
+            call.sink,
+        )  # fmt: skip
+        value = call.value.detach().expand(*lead, *call.value.shape[-3:])
+        self._heard(seen, call.output.detach(), value)
+
+    def miss(self, why: str) -> None:
+        """Attention that cannot be heard, in a pass of the model."""
+        if self.now is not None and self._listener in listeners():
+            self._missed(why)
+
+
+@contextmanager
+def prepared(model: nn.Module) -> Iterator[None]:
+    """Within the block, everything in the model that attends can be heard by listeners."""
+    hooks = AttentionHooks(model, None)
+    with hooks:
+        yield
+
+
+def _seeing_within_the_call(model: nn.Module) -> Substitutes:
+    """`generate` has the model read its pictures with its words, in one call. From transformers
+    5.2x on it may encode pictures before, by calls of their own, which would be further prompts."""
+    name = "_supports_mm_encoder_outputs"
+    return {
+        (id(module), name): (module, lambda _: lambda: False)
+        for module in model.modules()
+        if hasattr(module, name)
+    }
+
+
+_MODE: ContextVar[bool] = ContextVar("regard_intercepts", default=False)
+
+
+@contextmanager
+def _heard_by(listener: Listener[Any]) -> Iterator[None]:
+    """Within the block there is a listener, and followers get what torch is asked for, once."""
+    with listening(listener):
+        if _MODE.get():
+            yield
+            return
+        token = _MODE.set(True)
+        try:
+            with _TorchCalls():
+                yield
+        finally:
+            _MODE.reset(token)
+
+
+class _TorchCalls(TorchFunctionMode):
+    """Sees attention among the functions of torch that a pass calls."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self._where, self._heard, self._missed, self._along = where, heard, missed, along
         self._weights: tuple[int, ...] = ()  # the shape of the last softmax
         self._raised: tuple[int, ...] = ()  # of the last exponential, which a sum may divide
-        self._others = self._within = ExitStack()
-        self._padded_in: Pass | None = None
         self._padded: dict[str, Tensor | None] = {}  # in this pass, by what is around a module
-
-    def __enter__(self) -> AttentionIntercept:
-        with ExitStack() as stack:
-            stack.enter_context(told_of_functions(self._tell))
-            for module in self._where.model.modules():
-                kind = type(module)
-                if kind.__name__ == "DotProductAttention" and kind.__module__.startswith(_ENGINE):
-                    before = module.register_forward_pre_hook(self._before_module)
-                    # before the hook that says that the module has been left
-                    after = module.register_forward_hook(
-                        self._after_module, with_kwargs=True, prepend=True, always_call=True
-                    )
-                    stack.callback(before.remove)
-                    stack.callback(after.remove)
-            super().__enter__()  # type: ignore[no-untyped-call]
-            self._others = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._others.close()
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -153,48 +174,10 @@ class AttentionIntercept(TorchFunctionMode):
         found = func(*args, **given)
         if kind == "torch":
             if not _is_our_own(sys._getframe(1)):  # which tells those who listen itself
-                self._tell(lambda: _of_torch(found, *args, **given))
-        elif self._missed is not None:
+                tell(lambda: _of_torch(found, *args, **given))
+        else:
             self._notice(kind, args, found)
         return found
-
-    def _tell(self, call: Callable[[], HeardCall]) -> None:
-        """What a function computed, where that can be said."""
-        with torch.no_grad():
-            try:
-                self.see(call())
-            except UnreadableError as why:
-                self._miss(str(why))
-
-    def _miss(self, why: str) -> None:
-        if self._missed is not None:
-            self._missed(why)
-
-    def see(self, call: HeardCall) -> None:
-        """Replay a call, and tell of it."""
-        now = self._where.now
-        if call.starts is not None and now is not None:
-            call = unpacked(call, now.batch, now.padding.get("tokens"))
-        q, k = call.query.detach(), call.key.detach()
-        lead = np.broadcast_shapes(q.shape[:-3], k.shape[:-3])
-        q, k = (t.expand(*lead, *t.shape[-3:]) for t in (q, k))
-        bias = call.bias.detach() if isinstance(call.bias, Tensor) else call.bias
-        seen = replay_with(
-            self._along(bias is not None), q, k, None, call.mask, call.scale, bias, call.softcap,
-            call.sink,
-        )  # fmt: skip
-        value = call.value.detach().expand(*lead, *call.value.shape[-3:])
-        self._heard(seen, call.output.detach(), value)
-
-    def _before_module(self, module: nn.Module, args: Any) -> None:
-        """A module of Transformer Engine's; what it calls is its own business."""
-        self._within = ExitStack()
-        self._within.enter_context(inside())
-
-    def _after_module(self, module: nn.Module, args: Any, kwargs: Any, found: Any) -> None:
-        self._within.close()
-        if not is_inside() and found is not None:  # what torch hands on after an exception
-            self._tell(lambda: read_by(dot_product_attention, module, found, *args, **kwargs))
 
     def _notice(self, kind: _Kind, args: tuple[Any, ...], found: Any) -> None:
         """Attention by other means: a function of that name, or softmax, then a product."""
@@ -209,7 +192,7 @@ class AttentionIntercept(TorchFunctionMode):
         elif kind == "attention" or any(_are_weights(one, self._weights) for one in factors):
             self._weights = ()
             if not _is_our_own(sys._getframe(2)):
-                self._miss("")
+                miss("")
 
     def _projected(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """nn.MultiheadAttention, whose inner call no mode gets to see. Where it is asked for its
@@ -218,21 +201,19 @@ class AttentionIntercept(TorchFunctionMode):
         given.apply_defaults()
         padding = self._padding_of(given.arguments)
         if not given.arguments["need_weights"]:
-            with self._inside(padding):
-                return func(*args, **kwargs)
+            return _with_seen_attention(func, padding)(*args, **kwargs)
         found = func(*args, **kwargs)
         again = given.arguments | {"need_weights": False, "training": False}
-        with torch.no_grad(), self._inside(padding):
-            func(**again)
+        with torch.no_grad():
+            _with_seen_attention(func, padding)(**again)
         return found
 
     def _padding_of(self, given: dict[str, Any]) -> TokenPadding:
         """Which keys and which queries of nn.MultiheadAttention are real. In self-attention they
         are the same tokens; of attention to another sequence, the module beside it that attends to
         its own has them, as in nn.TransformerDecoderLayer."""
-        caller, now = self._where.caller(), self._where.now
-        if now is not self._padded_in:
-            self._padded_in, self._padded = now, {}
+        callers = (hooks.caller() for hooks in following() if isinstance(hooks, ModelHooks))
+        caller = next(filter(None, callers), None)
         beside = "" if caller is None else caller.path.rpartition(".")[0]
         query, key, hidden = given["query"], given["key"], given["key_padding_mask"]
         keys = None if hidden is None else _is_real(hidden)
@@ -247,18 +228,23 @@ class AttentionIntercept(TorchFunctionMode):
         merged = given["attn_mask"] is None and hidden is not None
         return TokenPadding(keys, queries, merged and bool(_says_no_more(hidden)))
 
-    @contextmanager
-    def _inside(self, padding: TokenPadding) -> Iterator[None]:
-        """Torch's function, as its own module calls it, is seen."""
-        real = F.scaled_dot_product_attention
 
-        def seen(*args: Any, **kwargs: Any) -> Tensor:
-            found: Tensor = real(*args, **kwargs)
-            self._tell(lambda: padding.told(_of_torch(found, *args, **kwargs)))
-            return found
+def _with_seen_attention(function: Any, padding: TokenPadding) -> Callable[..., Any]:
+    """A function of torch's whose own call of torch's attention is told: its code over other
+    globals, as those of torch are every thread's."""
+    real = F.scaled_dot_product_attention
 
-        with patch.object(F, "scaled_dot_product_attention", seen):
-            yield
+    def seen(*args: Any, **kwargs: Any) -> Tensor:
+        output: Tensor = real(*args, **kwargs)
+        tell(lambda: padding.told(_of_torch(output, *args, **kwargs)))
+        return output
+
+    names = {**function.__globals__, "scaled_dot_product_attention": seen}
+    own = FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return own
 
 
 class TokenPadding(NamedTuple):
@@ -389,7 +375,10 @@ def _tensors(args: tuple[Any, ...]) -> Iterator[Tensor]:
 
 
 def _is_our_own(frame: FrameType | None) -> bool:
-    """Whether regard itself called torch."""
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("torch."):
+    """Whether regard itself called torch, not by running a module that it follows."""
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_BETWEEN):
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__")).startswith("regard.")
+
+
+_BETWEEN = ("torch.", "regard.hear.attached", "regard.hear.hooks")

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -25,7 +26,8 @@ from transformers import PreTrainedModel
 
 Reference: TypeAlias = Literal["eager", "sdpa", "flash"]
 
-_MARK = "_regard_stands_for"  # on a configuration, as long as regard stands for another
+IMPLEMENTATION = "_attn_implementation_internal"  # where a configuration keeps its choice
+_MARK = "_regard_stands_for"  # on a configuration that `using` has switched
 
 
 def stands_for(part: Any) -> Reference | None:
@@ -38,7 +40,17 @@ def stands_for(part: Any) -> Reference | None:
         held: dict[str, Any] = object.__getattribute__(config, "__dict__")
     except AttributeError:
         return None
-    return held.get(_MARK)
+    if IMPLEMENTATION not in held or _MARK in held:
+        return held.get(_MARK)
+    own, shown = held[IMPLEMENTATION], object.__getattribute__(config, IMPLEMENTATION)
+    return None if shown == own else _as_reference(own)  # a follower is in scope
+
+
+def _as_reference(implementation: str | None) -> Reference | None:
+    if implementation in (None, "regard"):
+        return None
+    fused: Reference = "flash" if "flash" in implementation else "sdpa"
+    return "eager" if "eager" in implementation else fused
 
 
 def reference_of(part: Any) -> Reference:
@@ -47,19 +59,29 @@ def reference_of(part: Any) -> Reference:
     return stands_for(part) or _default(kind)
 
 
+_LOCK = RLock()  # the collector may end a block in the middle
+_SWITCHED: dict[int, list[Any]] = {}  # by id: a configuration, its own choice, in how many blocks
+
+
 @contextmanager
 def standing_for(config: Any, implementation: str | None) -> Iterator[None]:
-    """Within the block regard stands for an implementation of transformers; where it stands for
-    another already, or none was chosen, nothing changes."""
-    if implementation in (None, "regard"):
-        yield
-        return
-    fused: Reference = "flash" if "flash" in implementation else "sdpa"
-    setattr(config, _MARK, "eager" if "eager" in implementation else fused)
+    """Within the block, and others around or across it, a configuration asks for regard, which
+    stands for an implementation of transformers; for none where none was chosen."""
+    held = vars(config)
+    with _LOCK:
+        block = _SWITCHED.setdefault(id(config), [config, held.get(IMPLEMENTATION), 0])
+        block[2] += 1
+        if block[2] == 1 and (reference := _as_reference(implementation)):
+            held[_MARK] = reference
+        held[IMPLEMENTATION] = "regard"  # not by its property, which sets those inside it too
     try:
         yield
     finally:
-        delattr(config, _MARK)
+        with _LOCK:
+            block[2] -= 1
+            if not block[2]:
+                held.pop(_MARK, None)
+                held[IMPLEMENTATION] = _SWITCHED.pop(id(config))[1]
 
 
 @cache

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import DTypeError, RegardWarning, UnavailableError
 from regard.huggingface.families import AttentionModules, refusal, sight
-from regard.huggingface.reference import standing_for
+from regard.huggingface.reference import IMPLEMENTATION, standing_for
 from regard.huggingface.registry import NAME, register
+
+_Substitutes: TypeAlias = dict[tuple[int, str], tuple[Any, Callable[[Any], Any]]]
 
 
 @contextmanager
@@ -21,37 +23,33 @@ def using(model: nn.Module) -> Iterator[AttentionModules]:
     """Let a model compute its attention with regard; afterwards everything is as it was.
 
     Gives the attention modules by name, those that are seen and those that are not. A model of
-    which nothing can be seen is an error; parts that cannot be seen are a warning.
+    which nothing can be seen is an error; parts that cannot be seen are a warning. Unlike while it
+    is recorded, the model itself is switched: for all threads, and copies made inside as well.
     """
-    found = _check(model)
-    with switched(model, found):
-        yield found
-
-
-@contextmanager
-def switched(
-    model: nn.Module, found: AttentionModules, leave: tuple[str, ...] = ()
-) -> Iterator[None]:
-    """Within the block, the modules that are seen ask for our attention, except those that ask for
-    one of `leave`."""
     register()
-    every = [(config, config._attn_implementation) for config in _configs(model, found)]
-    before = [(config, name) for config, name in every if name not in leave]
+    modules = _check(model)
     with ExitStack() as stack:
-        for config, name in before:
-            stack.enter_context(standing_for(config, name))
-        try:
-            for config, _ in before:
-                _set(config, NAME)
-            yield
-        finally:
-            for config, name in before:
-                _set(config, name)
+        for config in _configs(model, modules):
+            stack.enter_context(standing_for(config, vars(config).get(IMPLEMENTATION)))
+        yield modules
 
 
-def _set(config: PreTrainedConfig, name: str | None) -> None:
-    """Of this configuration alone: its property sets those inside it, or those inside these."""
-    config._attn_implementation_internal = name
+def substituted(model: nn.Module) -> _Substitutes:
+    """The same for a follower of the model, in its scope alone: what stands for the choice of each
+    configuration."""
+    return asking_for_regard(model, _check(model))
+
+
+def asking_for_regard(
+    model: nn.Module, modules: AttentionModules, leave: tuple[str, ...] = ()
+) -> _Substitutes:
+    """The same for modules that are seen, except those that ask for one of `leave`."""
+    register()
+
+    def stands(name: str | None) -> str | None:
+        return name if name in leave else NAME
+
+    return {(id(config), IMPLEMENTATION): (config, stands) for config in _configs(model, modules)}
 
 
 def _check(model: nn.Module) -> AttentionModules:

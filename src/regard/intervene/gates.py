@@ -7,16 +7,14 @@ knock-out changes in s, exactly where s is linear in g.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.engine.call import Call
-from regard.engine.observers import editing
 from regard.hear.names import Spot
-from regard.intervene.here import Here, is_hugging_face
+from regard.intervene.here import Here
 from regard.intervene.names import Heads
 from regard.intervene.prompts import as_ids
 from regard.mask import Mask
@@ -25,8 +23,8 @@ from regard.mask import Mask
 class _Gates:
     """An editor: outputs times gates, which keep a gradient."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, model: nn.Module) -> None:
+        self.here = Here(model, self)
         self.gates: dict[Spot, Tensor] = {}
 
     def mask(self, call: Call) -> Mask | None:
@@ -35,10 +33,10 @@ class _Gates:
 
     def output(self, call: Call, output: Tensor) -> Tensor:
         """output · g, g = 1 for each head."""
-        spot = self._here.spot()
+        spot = self.here.spot()
         if spot is None:
             return output
-        self._here.done()
+        self.here.done()
         heads = call.shape.query_heads
         gate = torch.ones(heads, 1, 1, dtype=output.dtype, device=output.device, requires_grad=True)
         self.gates[spot] = gate
@@ -51,15 +49,8 @@ def estimated_effects(
     """Label → about how much the knock-out of each head changes log p of the next token `target`,
     by default the likeliest one. Negative: without the head it is less likely."""
     tokens = as_ids(ids, model)
-    here = Here(model)
-    gates = _Gates(here)
-    with ExitStack() as stack, torch.enable_grad():
-        stack.enter_context(here)
-        if is_hugging_face(model):
-            from regard.huggingface import using
-
-            stack.enter_context(using(model))
-        stack.enter_context(editing(gates))
+    gates = _Gates(model)
+    with gates.here, torch.enable_grad():
         found: Any = model(tokens)
         logs = (found if isinstance(found, Tensor) else found.logits)[0, -1].float().log_softmax(-1)
         chosen = logs[int(logs.argmax()) if target is None else target]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from regard.engine.call import Call
+from regard.engine.observers import Editor, editing
 from regard.errors import UnavailableError
+from regard.hear.attached import Substitutes
 from regard.hear.hooks import Caller, ModelHooks, Pass
 from regard.hear.inputs import sequences
 from regard.hear.names import LayerNames, Spot, has_parts, is_cross, is_cross_module
@@ -22,19 +25,34 @@ _Places: TypeAlias = NDArray[np.int64]
 class Here(ModelHooks):
     """Follows a model and names its places as a recorder does."""
 
-    def __init__(self, model: nn.Module) -> None:
+    alone = "a knock-out"
+
+    def __init__(self, model: nn.Module, editor: Editor | None = None) -> None:
         super().__init__(model)
+        self._editor = editor
         self._names = LayerNames(named=has_parts(model))
         self._grows = is_hugging_face(model)  # transformers says how much its cache holds
         self._heard: set[Caller] = set()
-        self._at: dict[Caller, tuple[_Places, _Places]] = {}  # of each place's last call
+        self._placed: dict[Caller, tuple[_Places, _Places]] = {}  # of each place's last call
         self._padding: dict[str, _Places] = {}  # by path: (E, 1) tokens before the first real one
+
+    def prepared(self) -> Substitutes:
+        """Modules that ask transformers for their attention get regard's."""
+        if not is_hugging_face(self.model):
+            return {}
+        from regard.huggingface.switch import substituted
+
+        return substituted(self.model)
+
+    def around(self, again: bool) -> AbstractContextManager[Any]:
+        """Every pass is edited, also where checkpointing runs a part of it again."""
+        return nullcontext() if self._editor is None else editing(self._editor)
 
     def caller(self) -> Caller | None:
         """Who calls attention now, also where a part of the model is run alone."""
-        if not self._stack:
+        if not self._at.stack or not self.attached:
             return None
-        path = self._stack[-1]
+        path = self._at.stack[-1]
         if self._is_layer_alone() and Caller(path, 1) in self._heard:
             raise UnavailableError(
                 f"{path} serves several layers, and run alone it does not say which one it is; "
@@ -62,7 +80,7 @@ class Here(ModelHooks):
     def check_heads(self, call: Call) -> None:
         """Raise where what looks like heads (H, L, D) may be heads of several sequences."""
         if self.now is not None and not call.shape.batch and call.shape.query_heads > 1:
-            sequences(self.now.given, call, self.now.batch, self._stack[-1], ours=True)
+            sequences(self.now.given, call, self.now.batch, self._at.stack[-1], ours=True)
 
     def starts(self, call: Call) -> tuple[int, int]:
         """Where the call's first query and first key stand in their whole sequences, padding
@@ -82,14 +100,14 @@ class Here(ModelHooks):
         (1, …) where nothing is known of entries."""
         caller = self.caller()
         if caller is None or self.now is None:  # run once more for its gradients
-            known = None if caller is None else self._at.get(caller)
+            known = None if caller is None else self._placed.get(caller)
             if known is not None and known[0].shape[1] == call.shape.queries:
                 return known
             i, j = np.arange(call.shape.queries)[None], np.arange(call.shape.keys)[None]
             query_start, key_start = self.starts(call)
             return i + query_start, j + key_start
-        self._at[caller] = self._counted(call, self.now, caller)
-        return self._at[caller]
+        self._placed[caller] = self._counted(call, self.now, caller)
+        return self._placed[caller]
 
     def _counted(self, call: Call, now: Pass, caller: Caller) -> tuple[_Places, _Places]:
         (query_start, key_start), entries = self.starts(call), math.prod(call.shape.batch)

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from regard.axes import Region
 from regard.engine.call import Call
-from regard.engine.observers import editing
+from regard.engine.observers import uncompiled
 from regard.errors import InputError, RegardWarning
 from regard.hear.names import Spot
 from regard.hear.unheard import missed_modules, why_missed
 from regard.intervene.edges import Edge, without
-from regard.intervene.here import Here, is_hugging_face
+from regard.intervene.here import Here
 from regard.intervene.names import HeadNames, Heads, read_heads
 from regard.intervene.region import HiddenRegion
 from regard.intervene.survey import Survey, check_model, listed
@@ -86,15 +86,11 @@ class KnockOut:
     def __enter__(self) -> KnockOut:
         if self._inside:
             raise InputError("this knock-out is at work already; make another to put inside it")
-        self._here = Here(self.model)
+        self._here = Here(self.model, self)
         self._met: set[Spot] = set()  # places that were at work
         with ExitStack() as stack:
             stack.enter_context(self._here)
-            if is_hugging_face(self.model):
-                from regard.huggingface import using
-
-                stack.enter_context(using(self.model))
-            stack.enter_context(editing(self))
+            stack.enter_context(uncompiled())
             self._stack = stack.pop_all()
         self._inside = True
         return self
@@ -159,9 +155,9 @@ class KnockOut:
         missed = sorted(h.label for h in asked if not any(map(h.stand_at, self._met)))
         if not self._met and (asked or self.edges or self.region is not None):
             raise InputError(
-                f"nothing was knocked out: {type(self.model).__name__} was not run inside the "
-                "block, was compiled before it, or computes its attention by other means than "
-                "transformers' attention interface, regard's layers and regard.attend"
+                f"nothing was knocked out: {self._here.not_run()}, was compiled before it, or "
+                "computes its attention by other means than transformers' attention interface, "
+                "regard's layers and regard.attend"
             )
         if self.region is not None and not self.region.hidden:
             raise InputError(

@@ -12,7 +12,6 @@ l + 1 is always hidden state l + attention + mlp.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,6 +24,8 @@ from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request, listening
 from regard.errors import InputError, ShapeError, UnavailableError
+from regard.hear.attached import Substitutes
+from regard.hear.hooks import ModelHooks
 from regard.intervene.edges import Places
 from regard.intervene.prompts import as_ids, as_rows
 
@@ -77,23 +78,45 @@ def observe_residual(
     ids   (N,) or (1, N)
     rows  positions whose attention weights are kept, to say by whom they were changed
     """
-    from regard.huggingface import using
-
     tokens = as_ids(ids, model)
     if len(tokens) != 1:
         raise ShapeError(f"ids have shape {tuple(tokens.shape)}; give one prompt: (tokens,)")
-    layers, hooks = _layers(model)
+    layers, look = _layers(model)
     kept = [] if rows is None else as_rows(rows, tokens.shape[1])
     watch = _Watch(kept, len(layers))
-    with ExitStack() as stack, torch.no_grad():
-        stack.enter_context(using(model))
-        stack.enter_context(listening(watch))
-        for number, layer in enumerate(layers):
-            for handle in hooks(layer, watch.of(number)):
-                stack.callback(handle.remove)
+    looks: _Looks = {}
+    for number, layer in enumerate(layers):
+        looks |= look(layer, watch.of(number))
+    with torch.no_grad(), _LayerHooks(model, looks), listening(watch):
         model(tokens)
     watch.check()
     return watch.finish([_w_o(layer, watch.heads) for layer in layers] if kept else [])
+
+
+class _LayerHooks(ModelHooks):
+    """Looks at what modules are given and return."""
+
+    def __init__(self, model: nn.Module, looks: _Looks) -> None:
+        super().__init__(model)
+        self._looks = looks
+
+    def prepared(self) -> Substitutes:
+        """Modules that ask transformers for their attention get regard's."""
+        from regard.huggingface.switch import substituted
+
+        return substituted(self.model)
+
+    def run(
+        self, path: str, module: nn.Module, args: Any, kwargs: Any, call: Callable[[], Any]
+    ) -> Any:
+        """One call of a module."""
+        before, after = self._looks.get(module, (None, None))
+        if before is not None:
+            before(args, kwargs)
+        output = super().run(path, module, args, kwargs, call)
+        if after is not None:
+            after(output)
+        return output
 
 
 class _Layer:
@@ -103,24 +126,24 @@ class _Layer:
         self._watch, self._number = watch, number
         self.seen: dict[str, Tensor] = {}
 
-    def before(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The layer begins."""
         self._watch.now = self._number
         self.seen["before"] = args[0] if args else kwargs["hidden_states"]
 
-    def between_in(self, _: nn.Module, args: tuple[Any, ...]) -> None:
+    def between_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What a norm between the halves is given."""
         self.seen["between"] = args[0]
 
-    def between_out(self, _: nn.Module, args: Any, output: Any) -> None:
+    def between_out(self, output: Any) -> None:
         """What the first half gives."""
         self.seen["between"] = _first(output)
 
-    def branch(self, _: nn.Module, args: Any, output: Any) -> None:
+    def branch(self, output: Any) -> None:
         """What the second half adds."""
         self.seen["branch"] = _first(output)
 
-    def after(self, _: nn.Module, args: Any, output: Any) -> None:
+    def after(self, output: Any) -> None:
         """The layer ends."""
         self.seen["after"] = _first(output)
 
@@ -180,12 +203,15 @@ class _Watch:
 
 # ── families ─────────────────────────────────────────────────────────────────────────────────
 
-_Hooks: TypeAlias = Callable[[Any, _Layer], list[Any]]
+_Looks: TypeAlias = dict[nn.Module, tuple[Any, Any]]
+"""By module: what gets its arguments, and what gets its output."""
+
+_Look: TypeAlias = Callable[[Any, _Layer], _Looks]
 
 
-def _layers(model: nn.Module) -> tuple[list[Any], _Hooks]:
+def _layers(model: nn.Module) -> tuple[list[Any], _Look]:
     """The stack of layers, and how to look into one."""
-    kinds: dict[_Hooks, Callable[[Any], bool]] = {
+    kinds: dict[_Look, Callable[[Any], bool]] = {
         _look_llama_like: _is_llama_like,
         _look_bert_like: _is_bert_like,
     }
@@ -214,23 +240,18 @@ def _is_bert_like(layer: Any) -> bool:
     return both and hasattr(layer.attention, "output") and hasattr(layer, "output")
 
 
-def _look_llama_like(layer: Any, watch: _Layer) -> list[Any]:
+def _look_llama_like(layer: Any, watch: _Layer) -> _Looks:
     norm = next(getattr(layer, name) for name in _BETWEEN if hasattr(layer, name))
     branch = getattr(layer, "post_feedforward_layernorm", layer.mlp)
-    return [
-        layer.register_forward_pre_hook(watch.before, with_kwargs=True),
-        norm.register_forward_pre_hook(watch.between_in),
-        branch.register_forward_hook(watch.branch),
-        layer.register_forward_hook(watch.after),
-    ]
+    return {
+        layer: (watch.before, watch.after),
+        norm: (watch.between_in, None),
+        branch: (None, watch.branch),
+    }
 
 
-def _look_bert_like(layer: Any, watch: _Layer) -> list[Any]:
-    return [
-        layer.register_forward_pre_hook(watch.before, with_kwargs=True),
-        layer.attention.register_forward_hook(watch.between_out),
-        layer.register_forward_hook(watch.after),
-    ]
+def _look_bert_like(layer: Any, watch: _Layer) -> _Looks:
+    return {layer: (watch.before, watch.after), layer.attention: (None, watch.between_out)}
 
 
 def _check_sum(seen: dict[str, Tensor], number: int) -> None:

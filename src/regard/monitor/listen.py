@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +14,12 @@ from torch import Tensor, nn
 
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import Request, listening, unheard
+from regard.engine.observers import Request, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
-from regard.hear.hooks import Caller, ModelHooks, Pass
+from regard.hear.hooks import Caller, Pass
 from regard.hear.inputs import is_empty, sequences
-from regard.hear.intercept import AttentionIntercept, prepared
+from regard.hear.intercept import AttentionHooks
 from regard.hear.names import LayerNames, stream_of
 from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
@@ -65,7 +66,6 @@ class StepListener:
         self._model, self._evaluation, self._snapshots = model, evaluation, snapshots
         self._takes_maps = False
         self._names = LayerNames(named=_has_parts(model))
-        self._hooks = ExitStack()
         self._padding: dict[str, Tensor | None] = {}  # of the current pass, by stream
         self._pass: Pass | None = None
         self._by_hand: dict[str, str] = {}  # modules that attended by other means, and why
@@ -74,33 +74,32 @@ class StepListener:
         """Install the hooks, and begin a new tally."""
         self.tally, self.maps, self._by_hand = Tally(), {}, {}
         self._takes_maps = self._snapshots is not None and step % self._snapshots.every == 0
-        with ExitStack() as stack:
-            # until the step is closed: checkpointing runs the same forward again in its backward
-            stack.enter_context(prepared(self._model, leave=_HEARD_AS_THEY_ARE))
-            self._where = stack.enter_context(ModelHooks(self._model, around=self._hearing))
-            self._hooks = stack.pop_all()
+        # until the step is closed: checkpointing runs the same forward again in its backward
+        self._where = _StepHooks(self._model, self)
+        self._where.attach()
         self.is_open = True
 
     def close(self) -> None:
         """Remove the hooks."""
-        self.is_open = False
-        self._hooks.close()
+        if self.is_open:
+            self.is_open = False
+            self._where.detach()
 
     @contextmanager
-    def _hearing(self) -> Iterator[None]:
-        """During a pass of the model."""
+    def around(self, hearing: AbstractContextManager[None]) -> Iterator[None]:
+        """During a pass of the model, which is heard within `hearing`."""
         if not (self._evaluation or torch.is_grad_enabled()):
             before = set(self._where.ran)
             yield
             self._where.ran = before
             return
-        heard = AttentionIntercept(self._where, self._from_torch, self._missed, along=measured)
-        with listening(self), heard:
+        with hearing:
             yield
-        with torch.no_grad():
+        with torch.no_grad(), self._where.lock:
             self.tally.settle()
 
-    def _missed(self, why: str) -> None:
+    def missed(self, why: str) -> None:
+        """Attention of the model that cannot be measured."""
         caller = self._where.caller()
         if caller is not None:
             self._by_hand[caller.path] = self._by_hand.get(caller.path) or why
@@ -132,7 +131,8 @@ class StepListener:
 
     def heard(self, attention: Attention, request: Request[None]) -> None:
         """Measure an attention of the model."""
-        self._measure(attention, ours=True)
+        with self._where.lock:
+            self._measure(attention, ours=True)
 
     def _measure(self, attention: Attention, ours: bool) -> None:
         """`ours`: regard computed it."""
@@ -156,8 +156,10 @@ class StepListener:
                 self._take_maps(place, attention, self._snapshots)
         self._where.called(caller)
 
-    def _from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
-        self._measure(attention, ours=False)
+    def from_torch(self, attention: Attention, _: Tensor, __: Tensor) -> None:
+        """The same, of one that others computed."""
+        with self._where.lock:
+            self._measure(attention, ours=False)
 
     def _real(self, now: Pass, caller: Caller, attention: Attention) -> Tensor | None:
         """Which rows are not padding, where the model was given a padding mask."""
@@ -182,6 +184,24 @@ class StepListener:
         pooled = attention.pooled(-(-max(attention.shape[-2:]) // snapshots.cells)).detach()
         first = pooled.reshape(-1, place.heads, *pooled.shape[-2:])[0].float().cpu().numpy()
         self.maps |= {label: first[n] for n, label in chosen.items()}
+
+
+class _StepHooks(AttentionHooks):
+    """Follows the model wherever it is run."""
+
+    everywhere, alone = True, ""
+
+    def __init__(self, model: nn.Module, listener: StepListener) -> None:
+        super().__init__(
+            model, listener, listener.from_torch, listener.missed, measured, _HEARD_AS_THEY_ARE
+        )
+        self._step = listener
+        self.lock = threading.Lock()  # the model may be run in several threads
+
+    def around(self, again: bool) -> AbstractContextManager[None]:
+        """A pass that counts is listened to."""
+        hearing = super().around(again)
+        return hearing if again else self._step.around(hearing)
 
 
 def _real_tokens(flags: Tensor) -> Tensor | None:

@@ -32,7 +32,7 @@ class Monitor:
                 optimizer.step()
                 optimizer.zero_grad()
 
-    every        every n-th step is sampled; between samples the model has no hooks
+    every        every n-th step is sampled; between samples it runs as without a monitor
     log          a path (.csv, .regard), a function of (numbers, step), a log of regard.monitor, or
                  several of these
     optimizer    the step closes whenever this optimiser is about to step

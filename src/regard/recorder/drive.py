@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.engine.api import attend
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import Request, listening, unheard
+from regard.engine.observers import Request, unheard
 from regard.errors import InputError, TooLargeError
-from regard.hear.hooks import ModelHooks
-from regard.hear.intercept import intercepted
+from regard.hear.intercept import AttentionHooks, prepared
 from regard.hear.names import LayerNames
 from regard.hear.unheard import missed_modules, why_missed
 from regard.hear.weights import device_of
@@ -239,8 +238,10 @@ class Estimate:
 class SizeListener:
     """Hears how large each attention is, and in which layer."""
 
-    def __init__(self, where: ModelHooks) -> None:
-        self._where, self._names = where, LayerNames(named=True)
+    def __init__(self, model: nn.Module) -> None:
+        self.where = AttentionHooks(model, self, self.saw, self._miss)
+        self._names = LayerNames(named=True)
+        self.missed: dict[str, str] = {}  # modules that attended by other means, and why
         self.sizes: list[tuple[int, Size]] = []  # with the layer of each, in order
 
     def wants(self, call: Call) -> Request[None]:
@@ -255,15 +256,19 @@ class SizeListener:
         """One more place, of torch's function."""
         self._count(attention._call)
 
+    def _miss(self, why: str) -> None:
+        if (caller := self.where.caller()) is not None:
+            self.missed[caller.path] = self.missed.get(caller.path) or why
+
     def _count(self, call: Call) -> None:
-        s, caller = call.shape, self._where.caller()
+        s, caller = call.shape, self.where.caller()
         if caller is not None:
             size = Size(
                 s.query_heads, s.key_heads, s.dim, s.queries, s.keys,
                 itemsize=call.query.element_size(),
             )  # fmt: skip
             self.sizes.append((self._names.spot(caller).layer, size))
-            self._where.called(caller)
+            self.where.called(caller)
 
     def chosen(self, choice: Choice) -> tuple[Size, ...]:
         """Those of the chosen layers with the chosen heads; InputError where one does not exist."""
@@ -278,16 +283,10 @@ class SizeListener:
 def estimate(model: Any, ids: Tensor, choice: Choice) -> Estimate:
     """Run the first tokens and see; InputError where a chosen layer or head does not exist."""
     first = ids[:, : min(ids.shape[1], CHUNK)].to(device_of(model))
-    where = ModelHooks(model)
-    listener = SizeListener(where)
-    noticed: dict[str, str] = {}
-
-    def missed(why: str) -> None:
-        if (caller := where.caller()) is not None:
-            noticed[caller.path] = noticed.get(caller.path) or why
-
-    with torch.inference_mode(), intercepted(where, listener.saw, missed):
-        with where, listening(listener):
+    listener = SizeListener(model)
+    where, noticed = listener.where, listener.missed
+    with torch.inference_mode(), prepared(model):
+        with where:
             _once(model, first[:, :2])
 
         def read(count: int) -> float:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,10 +22,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from regard.engine.observers import listening
 from regard.errors import FileError, InputError, RegardError
 from regard.files import reason, shown
-from regard.hear.hooks import ModelHooks
 from regard.hear.intercept import is_hugging_face
 from regard.hear.weights import device_of
 from regard.parallel import Peers
@@ -210,14 +207,7 @@ def _is_causal(model: nn.Module) -> bool:
 def _sizes(model: nn.Module, ids: Tensor) -> SizeListener:
     """The attentions of a model."""
     first = ids[:, :_PROBE].to(device_of(model))
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode())
-        if is_hugging_face(model):
-            from regard.huggingface import using
-
-            stack.enter_context(using(model))
-        where = stack.enter_context(ModelHooks(model))
-        listener = SizeListener(where)
-        stack.enter_context(listening(listener))
+    listener = SizeListener(model)
+    with torch.inference_mode(), listener.where:
         model(first)
     return listener

@@ -20,11 +20,11 @@ from regard import recording
 from regard.display import as_html
 from regard.engine.attention import Attention
 from regard.engine.call import Call
-from regard.engine.observers import Request, listeners, listening, unheard
+from regard.engine.observers import Request, unheard
 from regard.errors import FileError, InputError, RegardWarning
-from regard.hear.hooks import Caller, ModelHooks
+from regard.hear.hooks import Caller
 from regard.hear.inputs import is_empty
-from regard.hear.intercept import intercepted
+from regard.hear.intercept import AttentionHooks
 from regard.hear.names import LayerNames, has_parts, is_cross_module
 from regard.hear.packing import of_packed
 from regard.hear.unheard import HEARD, missed_modules, what_ran, why_missed
@@ -143,10 +143,9 @@ class Recorder:
         check_weights(self.model)
         self._entered = True
         with ExitStack() as stack:
-            self._where = stack.enter_context(ModelHooks(self.model))
             # before the file: where nothing can be heard, none is made
-            heard = intercepted(self._where, self._saw, self._missed)
-            self._others = stack.enter_context(heard)
+            hooks = AttentionHooks(self.model, self, self._saw, self._missed)
+            self._where = stack.enter_context(hooks)
             self._made = made_now()
             config = getattr(self.model, "config", None)
             facts = first_notes(self.model, config, self.name, self._made, self._statistics)
@@ -157,7 +156,6 @@ class Recorder:
             self._prompts = Prompts(self._store, self.tokenizer, self._axes, self._pictures)
             stack.callback(self._close)
             self._store.note(facts)
-            stack.enter_context(listening(self))
             self._stack = stack.pop_all()
         return self
 
@@ -186,9 +184,8 @@ class Recorder:
                 "layers= names layers that were not run"
             )
         if kind is None and not self.heard_anything:
-            ran, name = self._where.ran, type(self.model).__name__
-            was_run = what_ran(self._where, self._by_hand) if ran else ""
-            what = was_run or f"{name} was not run inside the block"
+            ran, not_run = self._where.ran, self._where.not_run()
+            what = what_ran(self._where, self._by_hand) if ran else not_run
             raise InputError(f"no attention was heard: {what}; {HEARD}")
 
     def _open(self) -> Memory | Writer:
@@ -320,7 +317,7 @@ class Recorder:
         """An attention of the model."""
         if attention._call.pack is not None:  # sequences that have no batch: replayed as one
             with unheard(), torch.no_grad():
-                self._others.see(of_packed(attention))
+                self._where.see(of_packed(attention))
             return
         with _unwatched():
             self._take(attention, attention._call, attention.output, request.plan)
@@ -331,9 +328,9 @@ class Recorder:
         self._take(attention, call, output, self._decided(call, ours=False))
 
     def _missed(self, why: str) -> None:
-        """An attention that was computed by other means, while somebody listens."""
+        """An attention that was computed by other means."""
         caller = self._where.caller()
-        if caller is not None and self in listeners():
+        if caller is not None:
             self._by_hand[caller.path] = self._by_hand.get(caller.path) or why
 
     def _tell_missed(self) -> None:

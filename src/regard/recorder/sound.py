@@ -14,11 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.engine.observers import listening
 from regard.errors import FileError, InputError, MissingExtraError
 from regard.files import open_file, reason, shown
-from regard.hear.hooks import ModelHooks
-from regard.hear.intercept import intercepted
 from regard.hear.weights import device_of
 from regard.models import Loaded
 from regard.recorder.axes import Heard
@@ -185,15 +182,13 @@ def plans_for(
     model: Any, parts: Sequence[Clip], choice: Choice, budget: int, generate: int
 ) -> list[Plan]:
     """What is kept of each clip; InputError where a chosen layer or head does not exist."""
-    where = ModelHooks(model)
-    listener = SizeListener(where)
+    listener = SizeListener(model)
     inputs = dict(parts[0].inputs)
     if is_encoder_decoder(model):
         inputs["decoder_input_ids"] = torch.zeros(
             (1, 1), dtype=torch.int64, device=device_of(model)
         )
-    hears = intercepted(where, listener.saw, lambda _: None)
-    with torch.inference_mode(), hears, where, listening(listener):
+    with torch.inference_mode(), listener.where:
         model(**inputs)
     most = generate or int(getattr(model.config, "max_target_positions", None) or 1)
     sizes = [_after(size, most) for size in listener.chosen(choice)]

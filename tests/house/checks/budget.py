@@ -10,7 +10,7 @@ from pathlib import Path
 from house.checks.source import decorators, function_nodes, modules
 
 COLUMNS = 100
-FILE_MEDIAN, FILE_MOST = 150, 500
+FILE_MEDIAN, FILE_MOST = 150, 600
 FUNCTION_MEDIAN, FUNCTION_P90 = 10, 45
 KERNEL_MOST = 160
 KERNEL_FOLDERS = ("engine/backends/gpu",)  # and every function that Triton compiles, anywhere
