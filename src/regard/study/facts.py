@@ -137,6 +137,15 @@ class PlaceFacts:
         return found.ids[: self.place.keys]
 
     @cached_property
+    def row_tokens(self) -> Array | None:
+        """(R, 2): the token before each row's own (−1 of the first), and its own; None where they
+        are not known, or not all of them words."""
+        if self.ids is None or self.patches is not None or self.rows.stop > self.ids.size:
+            return None
+        pairs = np.stack([np.append(-1, self.ids[:-1]), self.ids], -1)
+        return pairs[self.rows.start : self.rows.stop]
+
+    @cached_property
     def texts(self) -> list[str] | None:
         """The texts of the keys' tokens."""
         found = self.stream(self.place.key_tokens, self.place.keys)
@@ -200,6 +209,21 @@ class HeadFacts:
     def reach(self) -> VisibleSpans | None:
         """What its rows may see."""
         return self.place.reach(self.slot)
+
+    @property
+    def lifts(self) -> Array | None:
+        """(keys, 2) float64: what each key received, and what an even spread over the visible keys
+        would give it; None where single keys were not kept."""
+        if self.received is None or self.place.place.key_bin > 1:
+            return None
+        even: Array = self.once("even shares", self._even)
+        return np.stack([self.received, even], -1)
+
+    def _even(self) -> Array:
+        keys, reach = self.place.place.keys, self.reach
+        if reach is None:
+            return np.full(keys, len(self.place.rows) / keys)
+        return reach.even(keys)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What is the same for heads that see the same, made for the first of them."""
