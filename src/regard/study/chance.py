@@ -33,7 +33,8 @@ LEAST_TOKENS: Final = 16  # a shorter text shows nothing
 LEAST_ROWS: Final = 8  # that could have done otherwise
 LEAST_P: Final = 1e-6  # what is below is said to be below
 HOEFFDING: Final = "Hoeffding's bound over rows"
-_LEAST_LIFT: Final = 1e-3  # a token that gets less counts as much: logarithms have no end
+_LEAST_EVEN: Final = 0.5  # rows: tokens to which an even spread gives less are noise
+_LEAST_LIFT: Final = 0.05  # a token that gets less counts as much: logarithms have no end
 _LEAST_SPREAD: Final = 0.1  # of the logarithms: tokens that are alike make no noise news
 _STICK: Final = math.pi**2 / 3 - 3  # × 1/n: the variance of a broken stick's entropy, about
 
@@ -90,7 +91,8 @@ def tokens_apart(lifts: Array, ids: Array, some: Array, others: Array) -> float:
     logs = []
     for keys in (some, others):
         got, even = (np.bincount(at[keys], part[keys], names.size) for part in lifts.T)
-        logs.append(np.log(np.maximum(got[even > 0] / even[even > 0], _LEAST_LIFT)))
+        known = even > (_LEAST_EVEN if keys is others else 0)
+        logs.append(np.log(np.maximum(got[known] / even[known], _LEAST_LIFT)))
     few, many = logs
     if not few.size or many.size < 2:
         return 1.0

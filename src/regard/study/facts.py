@@ -25,6 +25,7 @@ from regard.recording.sinks import (
 )
 from regard.recording.stores import Array
 from regard.recording.visibility import Sight, VisibleSpans, seen_cells, visible_spans
+from regard.study.chance import tokens_apart
 from regard.study.patches import PatchFacts
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
@@ -209,6 +210,14 @@ class HeadFacts:
     def reach(self) -> VisibleSpans | None:
         """What its rows may see."""
         return self.place.reach(self.slot)
+
+    def tokens_apart(self, marks: Array, others: Array) -> float:
+        """The probability that the marked keys (keys,) get so much more than others by chance: 0
+        where single keys were not kept, or there are no others."""
+        if self.lifts is None or not others.any() or self.place.place.keys != marks.size:
+            return 0.0
+        ids = np.arange(marks.size) if self.place.ids is None else self.place.ids
+        return tokens_apart(self.lifts, ids, marks, others)
 
     @property
     def lifts(self) -> Array | None:

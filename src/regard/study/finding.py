@@ -60,6 +60,7 @@ class Finding:
     test: str = ""  # which test says so
     undecided: bool = False  # whether the label is not known, for the reason `why_not`
     is_shape: bool = False  # of rows, wherever they look
+    by_tokens: float = 0.0  # the probability that tokens are preferred so far by chance
     is_exact: bool = False  # to rounding, which no weights are by chance
 
     @property

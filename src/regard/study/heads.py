@@ -76,7 +76,8 @@ def _leaves_chance(heads: Sequence[HeadStudy]) -> bool:
     """Whether a head looks somewhere, by more than the best of so many heads does by chance; or
     its rows are even, or single, to rounding, which no scores are by chance."""
     return any(
-        one.is_exact or (not one.is_shape and beyond_many(one.p_value, len(heads)))
+        one.is_exact
+        or (not one.is_shape and beyond_many(max(one.p_value, one.by_tokens), len(heads)))
         for head in heads
         for one in head
         if one.holds and "forced" not in one.detail
@@ -142,7 +143,7 @@ def _finding(
         pattern.name, measure.score, measure.chance, pattern.threshold,
         _conditional(head, measure), why_not, measure.detail, rows, counter, compared, causal,
         *(measure.trial or Trial(0, float("nan"), ""))[:3], pattern.undecided(head, measure),
-        pattern.is_shape, measure.is_exact,
+        pattern.is_shape, measure.by_tokens, measure.is_exact,
     )  # fmt: skip
 
 

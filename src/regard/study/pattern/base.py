@@ -32,6 +32,7 @@ class Measure:
     compared: float | None = None  # what is compared with other heads; None: the score
     objection: str = ""  # why no label is given, whatever the score
     unknown: str = ""  # why there is no score
+    by_tokens: float = 0.0  # the probability that tokens are preferred so far by chance
     is_exact: bool = False  # to rounding, which no weights are by chance
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from regard.recording.stores import Array
-from regard.study.chance import Trial, tokens_apart
+from regard.study.chance import Trial
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
@@ -53,13 +53,9 @@ class Delimiter(MassPattern):
     def _held_against_tokens(self, head: HeadFacts, plain: Array, trial: Trial) -> Trial:
         """A head may prefer some tokens to others by chance, in all of its rows alike: the
         delimiters have to lie apart from what its other tokens get, too."""
-        marks, lifts, ids = head.place.delimiters, head.lifts, head.place.ids
-        if marks is None or lifts is None or ids is None:
-            return trial
-        others = ~marks & ~head.sinks.among(np.arange(marks.size))
-        if not others.any():
-            return trial
-        p = tokens_apart(lifts, ids, plain, others)
+        marks = head.place.delimiters
+        assert marks is not None  # `measure` has said so
+        p = head.tokens_apart(plain, ~marks & ~head.sinks.among(np.arange(marks.size)))
         return trial if p <= trial.p else Trial(trial.rows, p, "Student's t over tokens")
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:

@@ -174,14 +174,14 @@ def _plain(head: HeadFacts, first: Array, last: Array, values: Array) -> RowValu
 
 def _is_exact(head: HeadFacts, mean: float) -> bool:
     """Whether the rows are even, or single, to rounding."""
-    if min(mean, 1 - mean) < _EXACT:
+    if min(abs(mean), abs(1 - mean)) < _EXACT:
         return True
     found, reach = head.numbers("entropy"), head.reach
     if found is None or reach is None or not np.array_equal(found.first, found.last):
         return False
     visible = reach.visible[found.first - head.place.rows.start]
     share = found.values[visible > 1] / np.log(visible[visible > 1])
-    return bool((np.minimum(share, 1 - share) < _EXACT_ROW).all())
+    return bool((np.minimum(abs(share), abs(1 - share)) < _EXACT_ROW).all())
 
 
 def _enough(head: HeadFacts, rows: Array, least: int) -> Array:
