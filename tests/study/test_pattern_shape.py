@@ -52,7 +52,7 @@ def test_rows_of_an_even_head() -> None:
     weights = mixed(targets(ids)["uniform"], noise=0.1)
     weights[120] = 0
     weights[120, 8] = 1
-    (head,) = study.patterns(record_planted(weights[None, None], ids))
+    (head,) = study.patterns(record_planted(weights[None, None], ids), evidence="all")
     assert head["uniform"].counter.row == 120 and head["uniform"].counter.key == 8
     assert head["uniform"].rows[0].value > 0.98
     assert math.isnan(head["uniform"].chance)

@@ -129,6 +129,15 @@ class VisibleSpans(NamedTuple):
         found: Array = summed[self.high] - summed[self.low]
         return found
 
+    def even(self, keys: int) -> Array:
+        """(keys,): what each key gets if every row spreads evenly over what it sees."""
+        share, steps = 1 / np.maximum(self.visible, 1), np.zeros(keys + 1)
+        seeing = self.visible > 0
+        np.add.at(steps, self.low[seeing], share[seeing])
+        np.subtract.at(steps, self.high[seeing], share[seeing])
+        even: Array = np.maximum(np.cumsum(steps)[:-1], 0)
+        return even
+
 
 def visible_spans(held: Held, head: int) -> VisibleSpans | None:
     """Of the recorded rows of a head; None where a mask is not known, or not made of intervals."""

@@ -4,7 +4,14 @@ keeps.
 The hypothesis is that a row's weights fall on its visible keys without a preference. Of n rows,
 whose shares lie in [0, 1] and are `chance` on average, a mean of `score` or more then has at most
 the probability exp(−n·KL(score ‖ chance)), KL being that of two coins: Hoeffding 1963, theorem 1.
-It holds for any distribution of weights and any number of rows. Rows are taken as independent.
+It holds for any distribution of weights and any number of independent rows.
+
+Rows of one head are not independent. A head without a pattern scores tokens, so its rows of one
+token after one token are one sample (`distinct`; of patterns of copies, rows of one token), and so
+are the keys of one token: whether some tokens get more than others is held against how far the
+other tokens of the same head lie apart (`tokens_apart`).
+What a head of a model without training has whatever it reads, even or sharp rows, is no evidence of
+anything learnt: `beyond_many` asks for one head that leaves its chance, of all that were recorded.
 
 Whatever speaks of a row's shape (`uniform`, `sharp`) is tested against weights drawn evenly from
 all that a row could have: a stick of length 1 broken at random places into one piece for each key.
@@ -26,6 +33,9 @@ LEAST_TOKENS: Final = 16  # a shorter text shows nothing
 LEAST_ROWS: Final = 8  # that could have done otherwise
 LEAST_P: Final = 1e-6  # what is below is said to be below
 HOEFFDING: Final = "Hoeffding's bound over rows"
+_LEAST_EVEN: Final = 0.5  # rows: tokens to which an even spread gives less are noise
+_LEAST_LIFT: Final = 0.05  # a token that gets less counts as much: logarithms have no end
+_LEAST_SPREAD: Final = 0.1  # of the logarithms: tokens that are alike make no noise news
 _STICK: Final = math.pi**2 / 3 - 3  # × 1/n: the variance of a broken stick's entropy, about
 
 
@@ -54,10 +64,51 @@ class Trial(NamedTuple):
         return ""
 
 
-def hoeffding(score: float, chance: float, rows: int, choices: int = 1) -> Trial:
-    """Of so many rows; the number is the best of `choices` (Bonferroni)."""
-    log_p = math.log(max(choices, 1)) - rows * _divergence(score, chance)
+def hoeffding(
+    score: float, chance: float, rows: int, choices: int = 1, samples: int | None = None
+) -> Trial:
+    """Of so many rows, of which `samples` are independent; the number is the best of `choices`
+    (Bonferroni)."""
+    count = rows if samples is None else samples
+    log_p = math.log(max(choices, 1)) - count * _divergence(score, chance)
     return Trial(rows, math.exp(min(log_p, 0.0)))
+
+
+def distinct(tokens: Array | None, some: Array) -> int:
+    """How many of the marked rows (R,) are independent: rows of the same `tokens` (R, n) are one;
+    all of them where tokens are not known."""
+    return int(np.count_nonzero(some) if tokens is None else len(np.unique(tokens[some], axis=0)))
+
+
+def tokens_apart(lifts: Array, ids: Array, some: Array, others: Array) -> float:
+    """The probability that tokens drawn from those of the keys `others` get as much as those of
+    the keys `some`: Student's t of ln(received ÷ even share), a token being one sample.
+
+    lifts   (keys, 2): what each key received, and what an even spread would give it
+    ids     (keys,)
+    """
+    names, at = np.unique(ids, return_inverse=True)
+    logs = []
+    for keys in (some, others):
+        got, even = (np.bincount(at[keys], part[keys], names.size) for part in lifts.T)
+        known = even > (_LEAST_EVEN if keys is others else 0)
+        logs.append(np.log(np.maximum(got[known] / even[known], _LEAST_LIFT)))
+    few, many = logs
+    if not few.size or many.size < 2:
+        return 1.0
+    spread = max(float(many.std(ddof=1)), _LEAST_SPREAD) * math.sqrt(1 / few.size + 1 / many.size)
+    return _student(float(few.mean() - many.mean()) / spread, many.size - 1)
+
+
+def _student(t: float, freedom: int) -> float:
+    """P(T > t), by the normal deviate that is nearest (Wallace 1959)."""
+    z = (8 * freedom + 1) / (8 * freedom + 3) * math.sqrt(freedom * math.log1p(t * t / freedom))
+    return 0.5 * math.erfc(math.copysign(z, t) / math.sqrt(2))
+
+
+def beyond_many(p: float, heads: int) -> bool:
+    """Whether the best of so many heads leaves its chance (Bonferroni)."""
+    return p * max(heads, 1) <= ALPHA
 
 
 def _divergence(score: float, chance: float) -> float:

@@ -25,6 +25,7 @@ from regard.recording.sinks import (
 )
 from regard.recording.stores import Array
 from regard.recording.visibility import Sight, VisibleSpans, seen_cells, visible_spans
+from regard.study.chance import tokens_apart
 from regard.study.patches import PatchFacts
 
 _MOST_CELLS: Final = 2**28  # of a mask that has to be looked at cell by cell
@@ -137,6 +138,15 @@ class PlaceFacts:
         return found.ids[: self.place.keys]
 
     @cached_property
+    def row_tokens(self) -> Array | None:
+        """(R, 2): the token before each row's own (−1 of the first), and its own; None where they
+        are not known, or not all of them words."""
+        if self.ids is None or self.patches is not None or self.rows.stop > self.ids.size:
+            return None
+        pairs = np.stack([np.append(-1, self.ids[:-1]), self.ids], -1)
+        return pairs[self.rows.start : self.rows.stop]
+
+    @cached_property
     def texts(self) -> list[str] | None:
         """The texts of the keys' tokens."""
         found = self.stream(self.place.key_tokens, self.place.keys)
@@ -200,6 +210,29 @@ class HeadFacts:
     def reach(self) -> VisibleSpans | None:
         """What its rows may see."""
         return self.place.reach(self.slot)
+
+    def tokens_apart(self, marks: Array, others: Array) -> float:
+        """The probability that the marked keys (keys,) get so much more than others by chance: 0
+        where single keys were not kept, or there are no others."""
+        if self.lifts is None or not others.any() or self.place.place.keys != marks.size:
+            return 0.0
+        ids = np.arange(marks.size) if self.place.ids is None else self.place.ids
+        return tokens_apart(self.lifts, ids, marks, others)
+
+    @property
+    def lifts(self) -> Array | None:
+        """(keys, 2) float64: what each key received, and what an even spread over the visible keys
+        would give it; None where single keys were not kept."""
+        if self.received is None or self.place.place.key_bin > 1:
+            return None
+        even: Array = self.once("even shares", self._even)
+        return np.stack([self.received, even], -1)
+
+    def _even(self) -> Array:
+        keys, reach = self.place.place.keys, self.reach
+        if reach is None:
+            return np.full(keys, len(self.place.rows) / keys)
+        return reach.even(keys)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What is the same for heads that see the same, made for the first of them."""

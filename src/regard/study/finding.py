@@ -59,6 +59,9 @@ class Finding:
     p_value: float = math.nan  # of such a score by chance, at most
     test: str = ""  # which test says so
     undecided: bool = False  # whether the label is not known, for the reason `why_not`
+    is_shape: bool = False  # of rows, wherever they look
+    by_tokens: float = 0.0  # the probability that tokens are preferred so far by chance
+    is_exact: bool = False  # to rounding, which no weights are by chance
 
     @property
     def holds(self) -> bool:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import replace
+from typing import Final, Literal, Protocol, TypeAlias
 
 from regard.errors import InputError
 from regard.recording import PromptView, Recording
-from regard.study.chance import LEAST_TOKENS, Trial
+from regard.study.chance import LEAST_TOKENS, Trial, beyond_many
 from regard.study.evidence import rows_that_show
 from regard.study.facts import HeadFacts, PlaceFacts
 from regard.study.finding import Finding, HeadStudy, SeenAt
 from regard.study.pattern import Measure, Needle, Pattern, every_pattern, patterns_of
 
 Evidence: TypeAlias = Literal["labels", "all", "none"]
+WITHHELD: Final = (
+    "no head of this recording leaves its chance, as in a model that has not been trained: "
+    "labels are withheld"
+)
 
 
 class Recorded(Protocol):
@@ -64,7 +69,29 @@ def patterns(
         table = patterns_of(place, wanted)
         for head in place.heads():
             found.append(_study(head, table, (causal or {}).get(head.label), evidence))
-    return found
+    return found if _leaves_chance(found) else [_without_labels(head, evidence) for head in found]
+
+
+def _leaves_chance(heads: Sequence[HeadStudy]) -> bool:
+    """Whether a head looks somewhere, by more than the best of so many heads does by chance; or
+    its rows are even, or single, to rounding, which no scores are by chance."""
+    return any(
+        one.is_exact
+        or (not one.is_shape and beyond_many(max(one.p_value, one.by_tokens), len(heads)))
+        for head in heads
+        for one in head
+        if one.holds and "forced" not in one.detail
+    )
+
+
+def _without_labels(head: HeadStudy, evidence: Evidence) -> HeadStudy:
+    """The same numbers; what the mask forces still is so."""
+    shown = {} if evidence == "all" else {"rows": (), "counter": None}
+    findings = [
+        replace(one, why_not=WITHHELD, **shown) if one.holds and "forced" not in one.detail else one
+        for one in head
+    ]
+    return replace(head, findings=tuple(findings))
 
 
 def shown_by(
@@ -116,6 +143,7 @@ def _finding(
         pattern.name, measure.score, measure.chance, pattern.threshold,
         _conditional(head, measure), why_not, measure.detail, rows, counter, compared, causal,
         *(measure.trial or Trial(0, float("nan"), ""))[:3], pattern.undecided(head, measure),
+        pattern.is_shape, measure.by_tokens, measure.is_exact,
     )  # fmt: skip
 
 

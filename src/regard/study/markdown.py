@@ -26,7 +26,8 @@ def report_markdown(report: Report) -> str:
         if one.head.label in report.knocked:
             lines.append(f"   {knock_out_sentence(report.knocked[one.head.label])}.")
     if not report.told:
-        lines.append("None." if not report.found else "None asked for.")
+        why = f"None: {report.withheld}." if report.withheld else "None."
+        lines.append(why if not report.found else "None asked for.")
     missing = report.unknown()
     if missing:
         lines += ["", "## Not known, or not looked for", ""]

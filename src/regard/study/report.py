@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard.recording import Recording
 from regard.study.chance import LEAST_TOKENS
 from regard.study.finding import Finding, HeadStudy, as_number
-from regard.study.heads import Recorded, opened, patterns, prompt_of, shown_by
+from regard.study.heads import WITHHELD, Recorded, opened, patterns, prompt_of, shown_by
 from regard.study.surprise import surprises
 from regard.study.words import CAVEAT, KNOCK_OUT, sentence
 
@@ -113,6 +113,12 @@ class Report:
     def discoveries(self) -> int:
         """How many labels say more than that attention is parked on the first token."""
         return sum(one.holds and not is_first_sink(one) for head in self.heads for one in head)
+
+    @property
+    def withheld(self) -> str:
+        """Why labels that heads would have are not given; "" where they are."""
+        is_withheld = any(one.why_not == WITHHELD for head in self.heads for one in head)
+        return WITHHELD if is_withheld else ""
 
     def counts(self) -> dict[str, int]:
         """How many heads have each label, most frequent first; `unclear` last."""

@@ -18,15 +18,23 @@ STAND_OUT: Final = 5  # findings on an overview
 
 def stands_out(recording: Recording, prompt: int = 0) -> list[Ranked]:
     """The first findings, for an overview."""
+    return first_findings(recording, prompt)[0]
+
+
+def first_findings(recording: Recording, prompt: int = 0) -> tuple[list[Ranked], str]:
+    """The same, and why there are none; "" where there are."""
     if not recording.prompts:
-        return []
-    told = make_report(recording, prompt, top=STAND_OUT).told
-    return [one for one in told if not one.is_first_sink]
+        return [], ""
+    report = make_report(recording, prompt, top=STAND_OUT)
+    first = [one for one in report.told if not one.is_first_sink]
+    return first, "" if first else why_nobody(report.tokens, len(report.found), report.withheld)
 
 
-def why_nobody(tokens: int, labels: int = 0) -> str:
+def why_nobody(tokens: int, labels: int = 0, withheld: str = "") -> str:
     """Said where no head stands out in a text of so many tokens, of whose labels all are about
-    the first one."""
+    the first one; `withheld` is why they are withheld."""
+    if withheld:
+        return withheld
     if tokens < LEAST_TOKENS:
         return f"{count(tokens, 'token')} show no pattern; labels need {LEAST_TOKENS}"
     words = "no head shows a pattern beyond chance"
@@ -39,7 +47,7 @@ def report_answer(report: Report, **told: Any) -> ReportAnswer:
     """The findings that are told, and the scores of all heads; `told` stands instead of what the
     report says itself."""
     apart = min(STAND_OUT, report.discoveries)
-    nobody = "" if apart else why_nobody(report.tokens, len(report.found))
+    nobody = "" if apart else why_nobody(report.tokens, len(report.found), report.withheld)
     own = {"stand_out": apart, "why_nobody": nobody}
     return cast(ReportAnswer, report.as_dict() | own | told)
 

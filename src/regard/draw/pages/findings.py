@@ -26,6 +26,8 @@ def report_lines(found: Report, paper: Paper) -> list[StyledLine]:
     some = f" ({shown} of {every}; --top tells more)" if shown < every else ""
     lines += [[(f"findings, most surprising first{some}", "bold")]]
     lines += wrapped(f"{CAVEAT}. {KNOCK_OUT}", paper, "dim")
+    if found.withheld:
+        lines += [[], *wrapped(found.withheld, paper)]
     for one in found.told:
         head = f"{one.finding.name}, {one.surprise:.1f} deviations from its layer"
         lines += [[], [(head, "")], *finding_lines(one, paper, indent=2)]

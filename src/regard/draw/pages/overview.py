@@ -19,7 +19,7 @@ from regard.recording import Merged, Recording, Statistic
 from regard.recording.statistics import find_statistic
 from regard.study.outliers import outliers
 from regard.views.defaults import telling_statistic
-from regard.views.findings import STAND_OUT, stands_out, why_nobody
+from regard.views.findings import STAND_OUT, first_findings
 from regard.views.overview import is_share, tried
 from regard.views.text import count, why_unknown
 
@@ -45,9 +45,9 @@ def overview_lines(
         lines += [[], *_grid_lines(statistic, kinds[statistic], name, grid, paper)]
     lines += wrapped(why_unknown(view, statistic), paper, "dim", indent=2)
     problems: list[str] = []
-    found = tried(problems, stands_out, recording, prompt)
-    lines += _apart([line for one in found or () for line in finding_lines(one, paper)])
-    lines += [[], *wrapped(why_nobody(view.length), paper, "dim")] if found == [] else []
+    found, why = tried(problems, first_findings, recording, prompt) or ([], "")
+    lines += _apart([line for one in found for line in finding_lines(one, paper)])
+    lines += [[], *wrapped(why, paper, "dim")] if why else []
     for one in problems:
         lines += wrapped(f"which heads stand out is not known: {one}", paper, "dim", indent=2)
     return lines + about_run

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from regard.recording.stores import Array
-from regard.study.chance import Trial, hoeffding
+from regard.study.chance import Trial, distinct, hoeffding
 from regard.study.facts import HeadFacts, RowNumbers
 
 LEAST_NON_SINK: Final = 0.1  # renormalising what is left of a sink head invents patterns
@@ -32,6 +32,8 @@ class Measure:
     compared: float | None = None  # what is compared with other heads; None: the score
     objection: str = ""  # why no label is given, whatever the score
     unknown: str = ""  # why there is no score
+    by_tokens: float = 0.0  # the probability that tokens are preferred so far by chance
+    is_exact: bool = False  # to rounding, which no weights are by chance
 
     @property
     def apart(self) -> float:
@@ -63,6 +65,7 @@ class _Odds(NamedTuple):
     sure: int  # rows that see keys of the pattern only
     free: int  # rows that see keys of the pattern and others
     free_chance: float  # the mean over these
+    samples: int  # … of which so many are independent
 
 
 class Pattern(ABC):
@@ -74,6 +77,7 @@ class Pattern(ABC):
     # … and sinks to be known; not where so high a number cannot come from a few keys
     needs_sinks: ClassVar[bool] = True
     lower: ClassVar[bool] = False  # whether a low number is the finding
+    is_shape: ClassVar[bool] = False  # of rows, wherever they look: no evidence of anything learnt
 
     @abstractmethod
     def measure(self, head: HeadFacts) -> Measure:
@@ -158,6 +162,8 @@ class OfWhatIsLeft(Pattern):
 class MassPattern(Pattern):
     """A pattern that is mass on some of the keys of each row."""
 
+    row_context: ClassVar[int] = 2  # rows are one sample where so many tokens up to theirs agree
+
     @abstractmethod
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """(R,): how many of its keys each row sees; None where masks do not tell."""
@@ -197,7 +203,7 @@ class MassPattern(Pattern):
         odds = self._odds(head, detail, among)
         mean = (score * odds.rows - odds.sure) / max(odds.free, 1)
         share = min(max(mean, 0.0), 1.0)
-        return hoeffding(share, odds.free_chance, odds.free, choices)
+        return hoeffding(share, odds.free_chance, odds.free, choices, odds.samples)
 
     def _odds(self, head: HeadFacts, detail: Mapping[str, Any], among: Array | None) -> _Odds:
         if among is not None:
@@ -213,12 +219,17 @@ class MassPattern(Pattern):
         some = some if among is None else some & among
         if chances is None:
             count = int(np.count_nonzero(some))
-            return _Odds(count, math.nan, 0, count, 0.5)
+            return _Odds(count, math.nan, 0, count, 0.5, self._samples(head, some))
         some = some & np.isfinite(chances)
         free = some & (chances > 0) & (chances < 1)
         rows, sure, count = (int(np.count_nonzero(m)) for m in (some, some & (chances == 1), free))
         means = [float(chances[m].mean()) if m.any() else math.nan for m in (some, free)]
-        return _Odds(rows, means[0], sure, count, means[1])
+        samples = self._samples(head, free)
+        return _Odds(rows, means[0], sure, count, means[1], samples)
+
+    def _samples(self, head: HeadFacts, some: Array) -> int:
+        tokens, count = head.place.row_tokens, self.row_context
+        return distinct(tokens[:, -count:] if count and tokens is not None else None, some)
 
     def members(self, head: HeadFacts, measure: Measure, row: int) -> Array | None:
         """Those that match."""

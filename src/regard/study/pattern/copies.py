@@ -19,6 +19,7 @@ class Copies(MassPattern):
     """Over rows that have such a key j < i: mean mass on the keys j with t(j − lag) = t(i)."""
 
     needs_sinks: ClassVar[bool] = False
+    row_context: ClassVar[int] = 1  # copies of one token are looked at alike
     threshold = 0.3  # on repeated random tokens the median head of a real model is at 0.01
 
     def __init__(self, name: str, statistic: str, lag: int) -> None:

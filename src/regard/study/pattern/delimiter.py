@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from regard.recording.stores import Array
+from regard.study.chance import Trial
 from regard.study.facts import HeadFacts
 from regard.study.pattern.base import MassPattern, Measure, unknown
 
@@ -45,8 +46,17 @@ class Delimiter(MassPattern):
         share = left / head.rows / head.non_sink if head.non_sink > 0 else math.nan
         return Measure(
             score / head.rows, self.chance(head, {}), rest, conditional=min(share, 1.0),
-            trial=self.trial(head, {}, rest, among=seen), objection=few,
+            trial=self._held_against_tokens(head, plain, self.trial(head, {}, rest, among=seen)),
+            objection=few,
         )  # fmt: skip
+
+    def _held_against_tokens(self, head: HeadFacts, plain: Array, trial: Trial) -> Trial:
+        """A head may prefer some tokens to others by chance, in all of its rows alike: the
+        delimiters have to lie apart from what its other tokens get, too."""
+        marks = head.place.delimiters
+        assert marks is not None  # `measure` has said so
+        p = head.tokens_apart(plain, ~marks & ~head.sinks.among(np.arange(marks.size)))
+        return trial if p <= trial.p else Trial(trial.rows, p, "Student's t over tokens")
 
     def counts(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array | None:
         """Delimiters that each row sees."""

@@ -30,6 +30,7 @@ class AtDistance(MassPattern):
 
     threshold = _SINGLE
     needs_sinks: ClassVar[bool] = False
+    row_context: ClassVar[int] = 0  # a head that scores tokens spreads over copies of the key
 
     def __init__(self, name: str, offset: int) -> None:
         self.name, self._offset = name, offset

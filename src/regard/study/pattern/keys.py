@@ -77,6 +77,7 @@ class Register(OnKeys):
         return Measure(
             score, self.chance(head, {}), conditional=math.nan, trial=self.trial(head, {}, score),
             detail={"keys": np.flatnonzero(marks).tolist()},
+            by_tokens=head.tokens_apart(marks, ~marks),
         )  # fmt: skip
 
     def marks(self, head: HeadFacts) -> Array:
@@ -111,6 +112,7 @@ class SinkPatch(OnKeys):
             score, self.chance(head, {"keys": keys}) if keys else 0.0, conditional=math.nan,
             trial=self._held_against_chance(head, keys, score),
             detail={"keys": keys, "tokens": [names[key] for key in keys]},
+            by_tokens=marks.size * head.tokens_apart(marks, ~marks),
         )  # fmt: skip
 
     def _held_against_chance(self, head: HeadFacts, keys: list[int], score: float) -> Trial:

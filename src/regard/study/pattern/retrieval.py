@@ -73,7 +73,8 @@ class Retrieval(Pattern):
         self._found[head.label] = rows, hits, weights
         score = np.unique(keys[hits]).size / len(span)
         detail = {"needle": [span.start, span.stop], "rows": int(rows.size)}
-        trial = hoeffding(float(hits.mean()), self._chance(head, rows, written), int(rows.size))
+        chance, samples = self._chance(head, rows, written), int(np.unique(written).size)
+        trial = hoeffding(float(hits.mean()), chance, int(rows.size), samples=samples)
         return Measure(score, conditional=float("nan"), detail=detail, trial=trial)
 
     def _chance(self, head: HeadFacts, rows: Array, written: Array) -> float:

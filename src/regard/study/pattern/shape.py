@@ -24,11 +24,19 @@ _PEAK: Final = 0.99
 _IMPURITY: Final = 0.01  # 1 − Σp²: gradients of a softmax are of its size
 _PURE: Final = 1 - _IMPURITY / 2  # the peak of such a row
 _HAZARD: Final = 100.0  # the score at which QK-clip steps in
+_EXACT: Final = 1e-8  # of the entropy ÷ its largest, in sums of all rows
+_EXACT_ROW: Final = 1e-6  # … of one, in float32
 _ENOUGH: Final = 16  # keys: a row that sees fewer is even, or sharp, by itself
 _NO_TOPS: Final = "the heaviest keys were not kept"
 
 
-class Uniform(Pattern):
+class OfShape(Pattern):
+    """Whatever a head looks at: weights before any training have a shape, too."""
+
+    is_shape: ClassVar[bool] = True
+
+
+class Uniform(OfShape):
     """Mean entropy as a share of the largest possible, log(visible keys). A head that stays within
     a neighbourhood is even there, which says less."""
 
@@ -47,7 +55,10 @@ class Uniform(Pattern):
         is_local = score >= self.threshold and any(one.holds(head) for one in self._near)
         trial = broken_stick(score, _several(head), int(head.total("normalized_rows")))
         better = "a sharper label says it" if is_local else ""
-        return Measure(score, conditional=float("nan"), trial=trial, objection=better)
+        return Measure(
+            score, conditional=float("nan"), trial=trial, objection=better,
+            is_exact=_is_exact(head, score),
+        )  # fmt: skip
 
     def rows(self, head: HeadFacts, measure: Measure) -> RowValues | None:
         """Entropy ÷ log(visible keys)."""
@@ -59,7 +70,7 @@ class Uniform(Pattern):
         return _plain(head, found.first, found.last, values)
 
 
-class Sharp(Pattern):
+class Sharp(OfShape):
     """The share of rows with one weight above 0.99. Sinks and previous-token heads do this in
     good health; rows on a sink, or on the first token, do not count towards the label."""
 
@@ -74,6 +85,7 @@ class Sharp(Pattern):
         return Measure(
             score, rest=_share_off_sinks(head), conditional=_share_elsewhere(head),
             trial=hoeffding(score, self._chance(head), int(head.rows)),
+            is_exact=_is_exact(head, head.statistic("normalized_entropy")),
         )  # fmt: skip
 
     def _chance(self, head: HeadFacts) -> float:
@@ -86,7 +98,7 @@ class Sharp(Pattern):
         return None if found is None else _plain(head, *found)
 
 
-class Saturated(Pattern):
+class Saturated(OfShape):
     """The share of rows with 1 − Σp² < 0.01 whose heaviest key is no sink. With scores beyond 100
     it is a hazard in training: nothing learns through such a row."""
 
@@ -123,7 +135,7 @@ class Saturated(Pattern):
         return None if tops is None else _plain(head, tops.rows, tops.rows, _purity(tops))
 
 
-class Inactive(Pattern):
+class Inactive(OfShape):
     """Mean ‖o‖ of the head, over the mean of its layer's heads."""
 
     name = "inactive"
@@ -158,6 +170,18 @@ def _plain(head: HeadFacts, first: Array, last: Array, values: Array) -> RowValu
     if not telling.any():
         telling = np.ones(len(first), bool)
     return RowValues(first, last, values, telling, np.ones(len(first), bool), values)
+
+
+def _is_exact(head: HeadFacts, mean: float) -> bool:
+    """Whether the rows are even, or single, to rounding."""
+    if min(abs(mean), abs(1 - mean)) < _EXACT:
+        return True
+    found, reach = head.numbers("entropy"), head.reach
+    if found is None or reach is None or not np.array_equal(found.first, found.last):
+        return False
+    visible = reach.visible[found.first - head.place.rows.start]
+    share = found.values[visible > 1] / np.log(visible[visible > 1])
+    return bool((np.minimum(abs(share), abs(1 - share)) < _EXACT_ROW).all())
 
 
 def _enough(head: HeadFacts, rows: Array, least: int) -> Array:

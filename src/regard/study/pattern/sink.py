@@ -33,7 +33,7 @@ class Sink(MassPattern):
         score = self._score(head, detail)
         return Measure(
             score, chance, conditional=float("nan"), detail=detail, compared=highest,
-            trial=self._held_against_chance(head, detail, score),
+            trial=self._held_against_chance(head, detail, score), by_tokens=self._by_tokens(head),
         )  # fmt: skip
 
     def _score(self, head: HeadFacts, detail: Mapping[str, Any]) -> float:
@@ -50,8 +50,18 @@ class Sink(MassPattern):
         """The sinks are the best of all keys; what goes to a learned one goes to no key at all."""
         keys, candidates = len(detail["keys"]), int(head.sinks.marks.size)
         if head.learned_sink > SINK or not keys:
-            return hoeffding(score, 0.0, int(head.rows))
+            seen = None if head.reach is None else head.reach.visible
+            beside = 0.0 if seen is None else float((1 / (seen[seen > 0] + 1)).mean())
+            return hoeffding(score, beside, int(head.rows))
         return self.trial(head, detail, score, choices=candidates**keys)
+
+    def _by_tokens(self, head: HeadFacts) -> float:
+        """All rows may share a preference by chance, most easily of a key that is not the first:
+        deep layers of random weights rest on any."""
+        marks = head.sinks.marks
+        if head.learned_sink > SINK or not marks.any():
+            return 0.0
+        return head.tokens_apart(marks, ~marks) if marks[0] else 1.0
 
     def eligible(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array:
         """Rows that see a sink, where masks tell."""
