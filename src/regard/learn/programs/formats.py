@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from regard.learn.programs.grade import GradedCode
-from regard.learn.programs.mistake import STEPS
+from regard.learn.programs.mistakes import STEPS
 
 FORMATS: Final = ("gradescope", "otter", "nbgrader")
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from regard.errors import InputError
 from regard.files import real
 from regard.learn.programs.diagnose import Finding
-from regard.learn.programs.mistake import STEPS
+from regard.learn.programs.mistakes import STEPS
 from regard.learn.text import StyledLine, printable, prose
 
 _MEMORY: Final = 2 << 30  # bytes beyond what the libraries take
