@@ -8,10 +8,16 @@ from regard.errors import InputError
 from regard.kv import Eviction
 from regard.mask import Causal, Mask, Padding, Window
 from regard.nn.block import DecoderBlock
-from regard.nn.cache import Cache, KeyValueCache, StackCache, StaticCache, WindowCache
+from regard.nn.cache import (
+    Cache,
+    EvictingCache,
+    KeyValueCache,
+    StackCache,
+    StaticCache,
+    WindowCache,
+)
 from regard.nn.config import StackConfig
 from regard.nn.embedding import Embedding
-from regard.nn.evicting import EvictingCache
 from regard.nn.norm import last_norm
 from regard.nn.padding import count_positions, read_padding
 
