@@ -155,8 +155,7 @@ class Head(Questions[Array]):
                 f"{self.label}: the dense matrix {(len(self.recorded), self.shape[1])} would take "
                 f"{size / 2**30:.1f} GiB; ask for rows, a slice or pooled(), or dense(force=True)"
             )
-        found: Array = self[...]
-        return found
+        return self[...]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The full matrix."""
@@ -258,16 +257,14 @@ class Head(Questions[Array]):
 
     def _has_sink(self) -> Array:
         """(rows,)"""
-        has: Array = self._answers.sinks() > -np.inf
-        return has
+        return self._answers.sinks() > -np.inf
 
     def _per_query(self, given: Any) -> Array:
         return np.asarray(given)
 
     def _collect(self, collector: Products | TransposedProducts) -> Array:
         sweep(self._replay, [collector])
-        found: Array = collector.answer()
-        return found
+        return collector.answer()
 
     _repr_html_ = as_html
 
