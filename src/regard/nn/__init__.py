@@ -10,7 +10,7 @@ cache           keys and values of earlier tokens; shared prefixes (prefix), sin
 steps           every step of a layer or block by name, printed as the lesson
 block           attention and a feed-forward layer with norms (norm, feed_forward)
 config          sizes and options of blocks and models, as values
-language_model  a decoder with an output projection (decoder, padding)
+language_model  a decoder with an output projection (decoder)
 encoder         a bidirectional model
 seq2seq         an encoder and a decoder with cross-attention
 generation      greedy decoding and sampling

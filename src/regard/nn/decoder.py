@@ -18,8 +18,8 @@ from regard.nn.cache import (
 )
 from regard.nn.config import StackConfig
 from regard.nn.embedding import Embedding
+from regard.nn.inputs import count_positions, read_padding
 from regard.nn.norm import last_norm
-from regard.nn.padding import count_positions, read_padding
 
 
 class Decoder(nn.Module):
@@ -69,8 +69,7 @@ class Decoder(nn.Module):
                 cache=None if cache is None else cache.layers[n],
                 context_cache=None if cache is None else cache.cross[n],
             )  # fmt: skip
-        found: Tensor = self.norm(x)
-        return found
+        return self.norm(x)
 
     def new_cache(self, tokens: int | None = None, evict: Eviction | None = None) -> StackCache:
         """An empty cache: of fixed room for `tokens` tokens where given, growing otherwise; with a
