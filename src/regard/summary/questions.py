@@ -55,8 +55,7 @@ class Questions(ABC, Generic[_Numbers]):
         if not normalized:
             return self._ask(Entropy())
         found = self.summarize(Entropy(), Visible())
-        even: _Numbers = normalize(found[Entropy()], found[Visible()], self._has_sink())
-        return even
+        return normalize(found[Entropy()], found[Visible()], self._has_sink())
 
     def max_score(self) -> _Numbers:
         """(…, Hq, L): the largest scale·q·k over visible keys, before cap and bias."""
