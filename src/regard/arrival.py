@@ -54,8 +54,7 @@ class _Told:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """As the loader does it."""
-        found: ModuleType | None = self._loader.create_module(spec)
-        return found
+        return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         """As the loader does it; then the registries exist."""

@@ -131,7 +131,6 @@ class Summed(Protocol):
 
     def running_sums(self) -> tuple[RunningSum, ...]:
         """What a sweep has to bring."""
-        ...
 
 
 def sums_for(statistics: Sequence[Summed]) -> tuple[RunningSum, ...]:

@@ -337,9 +337,7 @@ class PackedBias(Bias):
         keys: range | None = None,
     ) -> PackedBias:
         """Of some heads; the batch of the bias inside are the sequences."""
-        count = self.pack.sequences
-        inside = Extent(extent.queries, extent.keys, (count,), extent.heads)
-        return replace(self, bias=self.bias.cut(inside, (range(count),), heads))
+        return replace(self, bias=self.pack.cut(self.bias, extent, heads))
 
     def check(self, extent: Extent) -> None:
         self.pack.check(self.bias, extent)

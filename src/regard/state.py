@@ -119,8 +119,7 @@ class Finished:
         return TopKeys(best.weights[..., :k], best.keys[..., :k])
 
     def _tensor(self, summary: Summary) -> Tensor:
-        found: Tensor = self[summary]
-        return found
+        return self[summary]
 
 
 def merge(*partials: Partial) -> Partial:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli import app, hazard, probe
+from regard.cli import app, probe
 
 FINE = (sys.executable, "-c", "pass")
 DYING = (  # the way such a CPU kills: unless the variable is set
@@ -24,8 +24,8 @@ DYING = (  # the way such a CPU kills: unless the variable is set
 @pytest.fixture
 def healthy(monkeypatch):
     """No real torch child: bf16 works at once."""
-    monkeypatch.setattr(hazard, "COMMAND", FINE)
-    monkeypatch.delenv(hazard.VARIABLE, raising=False)
+    monkeypatch.setattr(probe, "COMMAND", FINE)
+    monkeypatch.delenv(probe.VARIABLE, raising=False)
 
 
 def doctor(*arguments: str):
@@ -45,7 +45,7 @@ def machine(**changes) -> probe.Machine:
         remarks={"dense": "slowly"},
         extras={"torch": probe.Extra({"torch": "2.12.0"}, [])},
         compiler="/usr/bin/cc",
-        bf16=hazard.Bf16(hazard.WORKS, hazard.LIMIT, is_set=False),
+        bf16=probe.Bf16(probe.WORKS, probe.LIMIT, is_set=False),
     )
     return replace(whole, **changes)
 
@@ -166,8 +166,8 @@ def test_a_partly_installed_extra_shows_both_halves(show):
 
 
 def test_the_hazard_needs_action_unless_the_variable_is_set(monkeypatch):
-    monkeypatch.setattr(hazard, "COMMAND", DYING)
-    monkeypatch.delenv(hazard.VARIABLE, raising=False)
+    monkeypatch.setattr(probe, "COMMAND", DYING)
+    monkeypatch.delenv(probe.VARIABLE, raising=False)
     said = doctor("--json")
     assert said.exit_code == 1
     (finding,) = json.loads(said.output)["findings"]
@@ -175,7 +175,7 @@ def test_the_hazard_needs_action_unless_the_variable_is_set(monkeypatch):
         "bf16 matmul on this CPU dies with SIGILL; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 "
         "before torch is imported; with it: works"
     )
-    monkeypatch.setenv(hazard.VARIABLE, "AVX2")
+    monkeypatch.setenv(probe.VARIABLE, "AVX2")
     said = doctor("--json")
     assert said.exit_code == 0
     assert json.loads(said.output)["bf16"] == {

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from regard.cli import hazard
+from regard.cli import probe
 
 FINE = (sys.executable, "-c", "pass")
 
@@ -20,27 +20,27 @@ def dying(death: str = "SIGILL", unless: str = "os.environ.get('ONEDNN_MAX_CPU_I
 
 
 def test_a_child_that_lives():
-    tried = hazard.try_bf16(FINE, {})
+    tried = probe.try_bf16(FINE, {})
     assert (tried.plain, tried.limited, tried.needs_action) == ("works", None, False)
     assert tried.sentence == "works"
 
 
 def test_the_first_try_is_without_the_variable():
-    tried = hazard.try_bf16(dying(), {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
-    assert tried == hazard.Bf16("dies with SIGILL", "AVX512_CORE", is_set=True, limited="works")
+    tried = probe.try_bf16(dying(), {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
+    assert tried == probe.Bf16("dies with SIGILL", "AVX512_CORE", is_set=True, limited="works")
     assert not tried.needs_action
     assert "with ONEDNN_MAX_CPU_ISA=AVX512_CORE, as it is set here: works" in tried.sentence
 
 
 def test_a_variable_that_does_not_help_needs_action():
     for given in ({}, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"}):
-        tried = hazard.try_bf16(dying("SIGSEGV", unless="False"), given)
+        tried = probe.try_bf16(dying("SIGSEGV", unless="False"), given)
         assert tried.limited == "dies with SIGSEGV"
         assert tried.needs_action
 
 
 def test_no_answer_is_no_alarm():
-    tried = hazard.try_bf16((sys.executable, "-c", "import time; time.sleep(9)"), {}, patience=0.2)
+    tried = probe.try_bf16((sys.executable, "-c", "import time; time.sleep(9)"), {}, patience=0.2)
     assert tried.plain == "gives no answer within 0.2 s"
     assert not tried.needs_action
 
@@ -54,15 +54,15 @@ def test_no_answer_is_no_alarm():
     ],
 )
 def test_other_failures_are_told_in_their_own_words(command, words):
-    tried = hazard.try_bf16(command, {})
+    tried = probe.try_bf16(command, {})
     assert tried.plain.startswith(words)
     assert tried.limited is None and tried.needs_action
 
 
 def test_the_real_program_works_where_the_variable_is_set():
     """The program itself is sound: with the limit it runs on every machine."""
-    environment = os.environ | {hazard.VARIABLE: hazard.LIMIT}
-    assert hazard.try_command(hazard.COMMAND, environment, 60) == "works"
+    environment = os.environ | {probe.VARIABLE: probe.LIMIT}
+    assert probe.try_command(probe.COMMAND, environment, 60) == "works"
 
 
 def test_windows_names_the_death_differently(monkeypatch):
@@ -70,4 +70,4 @@ def test_windows_names_the_death_differently(monkeypatch):
         returncode = 0xC000001D
 
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: Done)
-    assert hazard.try_command(("x",), {}, 1) == "dies with SIGILL"
+    assert probe.try_command(("x",), {}, 1) == "dies with SIGILL"

@@ -148,7 +148,7 @@ def test_stacks(plot, fails, tmp_path):
 
 
 def test_a_long_computation_is_announced(plot, file, monkeypatch):
-    monkeypatch.setattr("regard.cli.plot._SLOW", 10)
+    monkeypatch.setattr("regard.cli.terminal._SLOW", 10)
     status, _, err = plot(file, "L0H1", "--max")
     assert status == 0 and err.startswith("computing the map of L0H1")
     assert plot(file, "L0H1", "--cell", 16, "--overwrite")[2] == ""  # it was kept

@@ -322,7 +322,7 @@ def test_maps_that_do_not_fit_name_what_does(fails, tmp_path):
 
 
 def test_a_map_that_takes_long_is_announced(show, file, monkeypatch):
-    monkeypatch.setattr("regard.cli.show._SLOW", 0)
+    monkeypatch.setattr("regard.cli.terminal._SLOW", 0)
     status, out, err = show(file, "L0H1", "--max", "--cell", 4)
     assert (status, err) == (0, "computing the map of L0H1; a while for so long a text\n")
     assert "max of 4×4" in out

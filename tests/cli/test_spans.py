@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.cli.spans import parse_span, pick_prompt
+from regard.cli.spans import parse_span
 from regard.errors import InputError
 from regard.recording import Memory, Recording
 from regard.testing.recordings import in_memory
@@ -54,7 +54,7 @@ def test_rows_count_as_the_model_does():
 @pytest.mark.parametrize(("number", "meant"), [(0, 0), (1, 1), (-1, 1), (-2, 0)])
 def test_prompts(number, meant):
     rec, _ = in_memory(prompts=2, layers=1)
-    assert pick_prompt(rec, number).number == meant
+    assert rec.prompt(number).number == meant
 
 
 @pytest.mark.parametrize(("count", "have"), [(1, "0"), (2, "0–1")])
@@ -62,11 +62,11 @@ def test_prompts_that_do_not_exist(count, have):
     rec, _ = in_memory(prompts=count, layers=1)
     for number in (count, -count - 1):
         with pytest.raises(InputError, match=f"does not exist; this recording has {have}$"):
-            pick_prompt(rec, number)
+            rec.prompt(number)
 
 
 def test_no_prompt_at_all():
     store = Memory()
     store.note({"contents": "attention/1"})
     with pytest.raises(InputError, match="nothing was recorded yet"):
-        pick_prompt(Recording(store), 0)
+        Recording(store).prompt(0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.models.stamp import STAMP, damage, write_stamp
+from regard.models.cache import STAMP, damage, write_stamp
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from nn.small import SIZES, language_model
 from regard import kv
 from regard.errors import InputError
 from regard.nn import multi_head
-from regard.nn.evicting import EvictingCache
+from regard.nn.cache import EvictingCache
 
 PROMPT = 40
 SOME = kv.Eviction("observed", 12, sinks=2, recent=4)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from regard.play.requests import ReadRequest
-from regard.play.state import CutEdge, PromptState
+from regard.play.requests import CutEdge, PromptState, ReadRequest
 from regard.viewer.questions import UnreadableError
 
 

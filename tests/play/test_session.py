@@ -10,9 +10,8 @@ import regard
 from play.tiny import TEXT, make_session
 from regard.errors import InputError, ShapeError
 from regard.play import session as sessions
-from regard.play.requests import ReadRequest
+from regard.play.requests import CutEdge, ReadRequest
 from regard.play.session import ForgottenError
-from regard.play.state import CutEdge
 
 
 def _read(session, **asked):

@@ -8,7 +8,7 @@ import pytest
 from plot.pictures import ABOUT, axes_names, covered, outside, ticks
 from regard.plot import CAVEAT, entropy
 from regard.plot.curves import spread
-from regard.plot.theme import DARK, LIGHT
+from regard.plot.sheet import DARK, LIGHT
 from regard.testing.recordings import in_memory
 
 RNG = np.random.default_rng(5)

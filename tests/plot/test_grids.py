@@ -9,7 +9,7 @@ from plot.pictures import ABOUT, axes_names, covered, image, outside, texts, tic
 from regard.colour.shades import codes, is_light, palette
 from regard.errors import InputError
 from regard.plot import CAVEAT, grid
-from regard.plot.theme import LIGHT
+from regard.plot.sheet import LIGHT
 from regard.recording import STATISTICS
 from regard.testing.recordings import in_memory
 

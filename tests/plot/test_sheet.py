@@ -11,8 +11,7 @@ import pytest
 
 from plot.pictures import ABOUT, axes_names, covered, outside, texts
 from regard.errors import InputError, MissingExtraError
-from regard.plot.sheet import About, Box, opened, settings
-from regard.plot.theme import DARK, LIGHT
+from regard.plot.sheet import DARK, LIGHT, About, Box, opened, settings
 from regard.views.text import CAVEAT
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.colour import palette
-from regard.plot.theme import DARK, LIGHT, Theme
+from regard.plot.sheet import DARK, LIGHT, Theme
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 

@@ -10,9 +10,8 @@ import transformers
 import regard
 from regard.axes import Axis, Grid, Other, Tokens
 from regard.testing.families.build import _enliven, build
-from regard.testing.families.catalogue import model_class
 from regard.testing.families.inputs import accepted
-from regard.testing.families.shrink import tiny_config
+from regard.testing.families.shrink import model_class, tiny_config
 
 
 def small(family, cls=None, **changes):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from regard.errors import InputError, UnavailableError
-from regard.viewer import desktop
+from regard.viewer import loopback
 from regard.viewer.one_page import serve_page
 
 _SCRIPT = """
@@ -66,10 +66,10 @@ def test_a_port_that_cannot_be_had(process):
 
 def test_no_desktop_no_browser(monkeypatch):
     opened = []
-    monkeypatch.setattr(desktop.webbrowser, "open", lambda one: opened.append(one) or True)
-    monkeypatch.setattr(desktop.sys, "platform", "linux")
+    monkeypatch.setattr(loopback.webbrowser, "open", lambda one: opened.append(one) or True)
+    monkeypatch.setattr(loopback.sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    assert not desktop.open_in_browser("http://127.0.0.1:1/") and not opened
+    assert not loopback.open_in_browser("http://127.0.0.1:1/") and not opened
     monkeypatch.setitem(os.environ, "DISPLAY", ":0")
-    assert desktop.open_in_browser("http://127.0.0.1:1/") and len(opened) == 1
+    assert loopback.open_in_browser("http://127.0.0.1:1/") and len(opened) == 1

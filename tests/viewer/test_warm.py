@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.viewer import answers
-from regard.viewer.warm import warm_up
+from regard.viewer.serve import warm_up
 from regard.viewer.work import Pool
 from viewer.served import make_empty, make_opened
 

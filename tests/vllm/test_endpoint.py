@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 import regard
-from regard.vllm import answer
+from regard.vllm import endpoint
 from regard.vllm.endpoint import SECRET_HEADER, RegardEndpoint
 from serving import Engine
 
@@ -123,7 +123,7 @@ def test_an_ask_that_cannot_be_read_has_its_reason(
 
 
 def test_json_has_a_limit(web: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "_MOST", 100)
+    monkeypatch.setattr(endpoint, "_MOST", 100)
     reply = get(web, "/regard/cmpl-a")
     assert reply.status_code == 413
     assert "?as=recording" in reply.json()["message"]

@@ -34,8 +34,7 @@ def measure(name: str, tokens: int, seconds: float = 2.0) -> list[Result]:
     ids = _random_ids(model, 1, tokens)
 
     def plain() -> Tensor:
-        found: Tensor = model(ids, use_cache=False, logits_to_keep=1).logits
-        return found
+        return model(ids, use_cache=False, logits_to_keep=1).logits
 
     taken = _timed(model, plain, seconds)
     return [_result(model, f"record {name}", tokens, what, taken) for what in taken]

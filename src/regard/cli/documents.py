@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.terminal import again, show_lines, status, write, write_json
+from regard.cli.terminal import again, recording_bar, show_lines, status, write, write_json
 from regard.errors import FileError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -113,18 +113,10 @@ def duration(seconds: float) -> str:
 
 def _carry_out(run: Run, asked: CorpusRequest, workers: Workers[ShardRecorder]) -> None:
     """With a bar of tokens and files."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from regard.recorder.documents import carry_out
 
-    console, done = status(), run.done
-    columns = (
-        TextColumn("recording"),
-        BarColumn(),
-        TextColumn("{task.fields[files]} · {task.completed:.0f}/{task.total} tokens"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    done = run.done
+    with recording_bar("{task.fields[files]} · {task.completed:.0f}/{task.total} tokens") as bar:
         task = bar.add_task("", total=run.tokens, files=f"{done}/{run.files} files")
         for _ in carry_out(run, asked, workers, lambda tokens: bar.update(task, advance=tokens)):
             done += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from regard.cli.terminal import status, write, write_json
+from regard.cli.terminal import status, tell_if_slow, write, write_json
 from regard.errors import InputError
 from regard.files import check_output, real
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from regard.recording import Recording
 
 _STATISTIC = "off sinks"
-_SLOW = 2**27  # cells of a map that has to be computed
 _SIZE = re.compile(r"\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*[x×]\s*([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*")
 
 
@@ -272,10 +271,9 @@ def _tell_if_slow(recording: Recording, label: str, wish: _Wish) -> None:
     if not _has_prompt(recording, wish):
         return
     head = recording.prompts[wish.prompt][label]
-    own, size = head.place.pool_cell, len(head.recorded) * head.shape[1]
-    is_kept = own > 0 and not wish.largest and (wish.cell or own) % own == 0
-    if head.exact and not is_kept and size > _SLOW:
-        status().print(f"computing the map of {head.label}; a while for so long a text")
+    own = head.place.pool_cell
+    if wish.largest or not own or (wish.cell or own) % own:
+        tell_if_slow(head)
 
 
 def _has_prompt(recording: Recording, wish: _Wish) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,7 +17,7 @@ from regard.cli.documents import Many, duration, record_documents
 from regard.cli.models import known_names
 from regard.cli.ranks import Ranks, record_over_ranks
 from regard.cli.seen import effects, films_of, parse_boxes, pictures_of
-from regard.cli.terminal import again, show_lines, status, write, write_json
+from regard.cli.terminal import again, recording_bar, show_lines, status, write, write_json
 from regard.errors import FileError, InputError, TooLargeError
 from regard.files import check_regular, open_file, reason, shown
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from regard.recorder.plan import Plan
     from regard.recorder.shards import ModelSpec, RecordOptions
     from regard.recorder.tokens import Encoded
-    from regard.recording import Recording
 
 
 def record(
@@ -136,6 +135,7 @@ def record(
     room = parse_budget(budget)
     options = RecordOptions(chat, generate, layers, heads, queries, room, truncate=truncate)
     spec = ModelSpec(model, options, dtype, device)
+    run = _Run(spec, output or Path("run.regard"), overwrite, plan_only, as_json)
     if audio:
         words = text or file or stdin or chat or truncate or documents
         if words or Ranks.here() is not None:
@@ -143,7 +143,7 @@ def record(
                 "--audio is recorded alone, by one process: leave out --text, --file, --stdin, "
                 "--chat, --truncate, --documents and torchrun"
             )
-        _record_sounds(spec, audio, output or Path("run.regard"), overwrite, plan_only, as_json)
+        _record_sounds(run, audio)
         return
     if image or video:
         if file or stdin or truncate or documents or plan_only or Ranks.here() is not None:
@@ -153,9 +153,9 @@ def record(
             )
         if image and video:
             raise InputError("--image and --video are recorded apart; give one of them")
-        where, boxes = output or Path("run.regard"), parse_boxes(without)
+        boxes = parse_boxes(without)
         seen = pictures_of(image, text) if image else films_of(video, text)
-        _record_pictures(spec, seen, where, boxes, overwrite=overwrite, as_json=as_json)
+        _record_pictures(run, seen, boxes)
         return
     if without:
         raise InputError("--without hides a region of a picture; give --image FILE as well")
@@ -177,141 +177,141 @@ def record(
         folder = output or Path("run")
         record_over_ranks(ranks, spec, read, folder, overwrite, plan_only, as_json)
         return
-    words = _prompts(text, file, stdin)
-    _record_prompts(spec, words, output or Path("run.regard"), overwrite, plan_only, as_json)
+    _record_prompts(run, _prompts(text, file, stdin))
 
 
-def _record_prompts(
-    spec: ModelSpec,
-    prompts: list[str],
-    output: Path,
-    overwrite: bool,
-    plan_only: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class _Run:
+    """One file: what is loaded for it, where it goes, and how it is told of."""
+
+    spec: ModelSpec
+    output: Path
+    overwrite: bool
+    plan_only: bool
+    as_json: bool
+
+    def load(self) -> Any:
+        """The model, once it is known that the file can be made."""
+        if not self.plan_only:
+            _check_output(self.output, self.overwrite)
+        with status().status(f"loading {self.spec.model}"):
+            return self.spec.load()
+
+    @contextmanager
+    def recorder(self, loaded: Any) -> Iterator[Recorder]:
+        """What records; where it is stopped, or finds no memory, what is left is told."""
+        from regard.recorder import record as recorder_for
+
+        options = self.spec.options
+        recorder = recorder_for(
+            loaded.model, self.output, tokenizer=loaded.processor or loaded.tokenizer,
+            layers=options.layers, heads=options.heads, queries=options.queries,
+            budget=options.budget, overwrite=self.overwrite,
+        )  # fmt: skip
+        recorder.name = loaded.name
+        try:
+            with recorder:
+                yield recorder
+        except KeyboardInterrupt:
+            write(f"regard: stopped; {_what_is_left(recorder.left, self.output)}", error=True)
+            raise
+        except TooLargeError as error:
+            if recorder.left == self.output:  # else the error has such a note
+                error.add_note(_what_is_left(self.output, self.output))
+            raise
+
+    def finish(self, recorder: Recorder, agreement: Agreement | None = None, **more: Any) -> None:
+        """What the model would say, how well replay agrees, all heads at a glance, where to go."""
+        from regard.draw.pages import overview_lines
+        from regard.views.overview import first_head, whole_overview
+
+        with recorder.recording as found:
+            if self.as_json:
+                facts = {"file": str(self.output), "bytes": self.output.stat().st_size}
+                check = None if agreement is None else asdict(agreement)
+                write_json({**facts, **whole_overview(found), "check": check, **more})
+                return
+            show_lines(lambda paper: overview_lines(found, 0, None, paper))
+            if agreement is not None:
+                write(agreement.line())
+            closer = f"{again('regard show')} {self.output} {first_head(found)}"
+            write(f"written: {self.output}; look closer: {closer}")
+
+
+def _record_prompts(run: _Run, prompts: list[str]) -> None:
     """A few prompts into one file."""
     from regard.recorder.drive import check_writes, drive
     from regard.recorder.tokens import check_reads_text
 
-    if not plan_only:
-        _check_output(output, overwrite)
-    options = spec.options
-    with status().status(f"loading {spec.model}"):
-        loaded = spec.load()
-    check_reads_text(loaded.model, spec.model)
+    name, options = run.spec.model, run.spec.options
+    loaded = run.load()
+    check_reads_text(loaded.model, name)
     encoded = [options.encode(loaded, one) for one in prompts]
     plans, seconds = _plans(loaded.model, encoded, options)
-    check_writes(loaded.model, spec.model, options.generate)
-    _tell_plan(spec.model, encoded, plans, seconds)
-    if plan_only:
-        _print_plan(plans, seconds, as_json)
+    check_writes(loaded.model, name, options.generate)
+    _tell_plan(name, encoded, plans, seconds)
+    if run.plan_only:
+        _print_plan(plans, seconds, run.as_json)
         return
-    recorder = _recorder(loaded, options, output, overwrite)
     total = sum(one.tokens + options.generate for one in encoded)
-    progress = _progress(total, lambda: recorder.written_bytes)
-    with _telling_what_is_left(recorder, output), progress as advanced, recorder:
+    with (
+        run.recorder(loaded) as recorder,
+        _progress(total, lambda: recorder.written_bytes) as advanced,
+    ):
         for one, plan in zip(encoded, plans, strict=True):
             drive(recorder, one, generate=options.generate, plan=plan, advanced=advanced)
         recorder.finish()
         agreement = _compare(recorder, encoded)
-    with recorder.recording as found:
-        _finish(found, output, agreement, as_json)
+    run.finish(recorder, agreement)
 
 
-def _record_sounds(
-    spec: ModelSpec,
-    files: list[Path],
-    output: Path,
-    overwrite: bool,
-    plan_only: bool,
-    as_json: bool,
-) -> None:
+def _record_sounds(run: _Run, files: list[Path]) -> None:
     """Sound files into one file, a prompt for each clip; what was understood is printed."""
     from regard.recorder.sound import check_reads_sound, clips, drive_clip, plans_for
 
-    if not plan_only:
-        _check_output(output, overwrite)
-    options = spec.options
-    with status().status(f"loading {spec.model}"):
-        loaded = spec.load()
-    check_reads_sound(loaded, spec.model)
+    name, options = run.spec.model, run.spec.options
+    loaded = run.load()
+    check_reads_sound(loaded, name)
     parts = [clip for path in files for clip in clips(loaded, path)]
     plans = plans_for(loaded.model, parts, options.choice(), options.budget, options.generate)
     seconds = sum(clip.seconds for clip in parts)
     several = "" if len(parts) == 1 else f" in {len(parts)} clips"
-    write(f"{spec.model}: {seconds:.1f} seconds of sound{several}", error=True)
+    write(f"{name}: {seconds:.1f} seconds of sound{several}", error=True)
     _tell_bytes(plans)
-    if plan_only:
-        _print_plan(plans, None, as_json)
+    if run.plan_only:
+        _print_plan(plans, None, run.as_json)
         return
-    recorder = _recorder(loaded, options, output, overwrite)
-    with _telling_what_is_left(recorder, output), recorder:
+    with run.recorder(loaded) as recorder:
         for clip, plan in zip(parts, plans, strict=True):
-            with status().status(f"recording {clip.title}"):
-                words = drive_clip(recorder, clip, options.generate, plan)
-            write(f"{clip.title}: {words}" if words else clip.title, error=True)
-    with recorder.recording as found:
-        _finish(found, output, None, as_json)
+            _told(clip.title, partial(drive_clip, recorder, clip, options.generate, plan))
+    run.finish(recorder)
 
 
-def _record_pictures(
-    spec: ModelSpec,
-    see: Sightings,
-    output: Path,
-    boxes: list[Box],
-    *,
-    overwrite: bool,
-    as_json: bool,
-) -> None:
+def _record_pictures(run: _Run, see: Sightings, boxes: list[Box]) -> None:
     """Pictures or films into one file; what the model wrote is printed, and what it says without
     these regions."""
     from regard.recorder.drive import check_writes
     from regard.recorder.sight import drive_sighting
 
-    _check_output(output, overwrite)
-    options = spec.options
-    with status().status(f"loading {spec.model}"):
-        loaded = spec.load()
-    seen = see(loaded, spec)
-    check_writes(loaded.model, spec.model, options.generate)
-    recorder = _recorder(loaded, options, output, overwrite)
-    with _telling_what_is_left(recorder, output), recorder:
+    options, loaded = run.spec.options, run.load()
+    seen = see(loaded, run.spec)
+    check_writes(loaded.model, run.spec.model, options.generate)
+    with run.recorder(loaded) as recorder:
         for one in seen:
-            with status().status(f"recording {one.title}"):
-                words = drive_sighting(recorder, one, options.generate)
-            write(f"{one.title}: {words}" if words else one.title, error=True)
-    told = effects(loaded, seen, boxes)
-    with recorder.recording as found:
-        more = {"without": [{"title": title, **numbers} for title, _, numbers in told]}
-        _finish(found, output, None, as_json, more if boxes else {})
-    if not as_json:
-        for title, sentence, _ in told:
+            _told(one.title, partial(drive_sighting, recorder, one, options.generate))
+    changed = effects(loaded, seen, boxes)
+    without = [{"title": title, **numbers} for title, _, numbers in changed]
+    run.finish(recorder, None, **({"without": without} if boxes else {}))
+    if not run.as_json:
+        for title, sentence, _ in changed:
             write(f"{title}: {sentence}")
 
 
-def _recorder(loaded: Any, options: RecordOptions, output: Path, overwrite: bool) -> Recorder:
-    from regard.recorder import record as recorder_for
-
-    recorder = recorder_for(
-        loaded.model, output, tokenizer=loaded.processor or loaded.tokenizer, layers=options.layers,
-        heads=options.heads, queries=options.queries, budget=options.budget, overwrite=overwrite,
-    )  # fmt: skip
-    recorder.name = loaded.name
-    return recorder
-
-
-@contextmanager
-def _telling_what_is_left(recorder: Recorder, output: Path) -> Iterator[None]:
-    """Of a recording that is stopped, or finds no memory."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        write(f"regard: stopped; {_what_is_left(recorder.left, output)}", error=True)
-        raise
-    except TooLargeError as error:
-        if recorder.left == output:  # else the error has such a note
-            error.add_note(_what_is_left(output, output))
-        raise
+def _told(title: str, drive: Callable[[], str]) -> None:
+    """A sound or picture is read, and what the model made of it printed."""
+    with status().status(f"recording {title}"):
+        words = drive()
+    write(f"{title}: {words}" if words else title, error=True)
 
 
 def _what_is_left(left: Path | None, output: Path) -> str:
@@ -418,20 +418,10 @@ def _print_plan(plans: list[Plan], seconds: float | None, as_json: bool) -> None
 @contextmanager
 def _progress(total: int, written: Callable[[], int]) -> Iterator[Callable[[float], None]]:
     """A bar with tokens a second, bytes and the time left; nothing where nobody looks."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from regard.recorder.plan import human
 
-    console = status()
-    columns = (
-        TextColumn("recording"),
-        BarColumn(),
-        TextColumn(
-            "{task.completed:.0f}/{task.total} tokens · {task.fields[rate]} · {task.fields[size]}"
-        ),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    told = "{task.completed:.0f}/{task.total} tokens · {task.fields[rate]} · {task.fields[size]}"
+    with recording_bar(told) as bar:
         task = bar.add_task("", total=total, rate="", size="")
 
         def advanced(tokens: float) -> None:
@@ -443,13 +433,8 @@ def _progress(total: int, written: Callable[[], int]) -> Iterator[Callable[[floa
         yield advanced
 
 
-# ── the first screen ─────────────────────────────────────────────────────────────────────────
-
-
 def _compare(recorder: Recorder, encoded: list[Encoded]) -> Agreement | None:
     """Replayed weights against eager ones, noted in the recording."""
-    from dataclasses import asdict
-
     from regard.recorder.drive import compare_with_eager
 
     with recorder.so_far() as found:
@@ -457,27 +442,3 @@ def _compare(recorder: Recorder, encoded: list[Encoded]) -> Agreement | None:
     if agreement is not None:
         recorder.note(check=asdict(agreement))
     return agreement
-
-
-def _finish(
-    found: Recording,
-    output: Path,
-    agreement: Agreement | None,
-    as_json: bool,
-    more: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
-    """What the model would say, how well replay agrees, all heads at a glance, where to go on."""
-    from dataclasses import asdict
-
-    from regard.draw.pages import overview_lines
-    from regard.views.overview import first_head, whole_overview
-
-    if as_json:
-        facts = {"file": str(output), "bytes": output.stat().st_size}
-        check = None if agreement is None else asdict(agreement)
-        write_json({**facts, **whole_overview(found), "check": check, **more})
-        return
-    show_lines(lambda paper: overview_lines(found, 0, None, paper))
-    if agreement is not None:
-        write(agreement.line())
-    write(f"written: {output}; look closer: {again('regard show')} {output} {first_head(found)}")

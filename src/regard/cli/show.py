@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from regard.cli.spans import parse_span, pick_prompt
-from regard.cli.terminal import show_lines, status, write_json
+from regard.cli.spans import parse_span
+from regard.cli.terminal import show_lines, status, tell_if_slow, write_json
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from regard.views.uniform import Look
 
 _MOST_CELLS = 512  # a side of a map in JSON
-_SLOW = 2**27  # cells of a map that has to be computed
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _show(
     if head is None and asked is None and recording.files:
         _show_many(recording, stat, wish)
     elif head is not None:
-        prompt = pick_prompt(recording, asked or 0)
+        prompt = recording.prompt(asked or 0)
         _show_head(prompt, prompt[head], wish)
     else:
         _show_overview(recording, asked or 0, stat, wish)
@@ -171,7 +170,7 @@ def _show_words(recording: Recording, asked: int | None, as_json: bool) -> None:
     from regard.study import word_times
     from regard.views.timing import sound_answer
 
-    prompts = recording.prompts if asked is None else [pick_prompt(recording, asked)]
+    prompts = recording.prompts if asked is None else [recording.prompt(asked)]
     timed = [(one, word_times(one)) for one in prompts]
     if as_json:
         write_json([sound_answer(one, words) for one, words in timed])
@@ -189,7 +188,7 @@ def _show_overview(recording: Recording, number: int, stat: str | None, wish: _W
     if stat is not None:
         find_statistic(stat, recording.statistic_kinds)
     if number:  # else an empty recording has an overview too
-        pick_prompt(recording, number)
+        recording.prompt(number)
         number %= len(recording.prompts)
     if wish.as_json:
         write_json(whole_overview(recording, number))
@@ -276,11 +275,7 @@ def _cell(head: Head, wish: _Wish, paper: Paper | None = None) -> int | None:
     if wish.cell is None and paper is None:
         return None
     cell = wish.cell or (paper and fitting_cell(head, largest_side(paper), wish.look.how)) or 1
-    if head.exact and len(head.recorded) * head.shape[1] > _SLOW and _is_computed(head, cell, wish):
-        status().print(f"computing the map of {head.label}; a while for so long a text")
-    return cell
-
-
-def _is_computed(head: Head, cell: int, wish: _Wish) -> bool:
     own = head.place.pool_cell
-    return wish.look.how == "max" or not own or bool(cell % own)
+    if wish.look.how == "max" or not own or cell % own:
+        tell_if_slow(head)
+    return cell

@@ -1,15 +1,11 @@
 """What the command line names inside a recording: ranges (10:20, :40, -40: and 7, as Python would
-slice) and texts."""
+slice)."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from regard.errors import InputError
-
-if TYPE_CHECKING:
-    from regard.recording import PromptView, Recording
 
 _SPAN = re.compile(r"\s*(-?[0-9]{1,12})?\s*(?:(:)\s*(-?[0-9]{1,12})?)?\s*")
 
@@ -30,8 +26,3 @@ def parse_span(option: str, text: str | None, known: range, count: int | None = 
     from regard.views.parts import part_of
 
     return part_of(option, read_span(option, text), known, count)
-
-
-def pick_prompt(recording: Recording, number: int) -> PromptView:
-    """One of the recorded texts; InputError says which there are."""
-    return recording.prompt(number)

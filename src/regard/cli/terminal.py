@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from regard.draw import Paper
     from regard.learn.text import StyledLine
+    from regard.recording import Head
 
+_SLOW = 2**27  # cells of a map
 _HANDLER = "regard-ascii"
 _SIGNS = str.maketrans(
     {
@@ -164,6 +167,16 @@ def advancing(words: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def recording_bar(told: str) -> Progress:
+    """A bar on stderr while something is recorded, with the time left; nothing where nobody
+    looks. `told` is what stands behind it."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = status()
+    columns = TextColumn("recording"), BarColumn(), TextColumn(told), TimeRemainingColumn()
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
 def print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
     """Write the lines; nothing in them is taken for markup."""
     from rich.text import Text
@@ -184,6 +197,12 @@ def show_lines(draw: Callable[[Paper], list[StyledLine]]) -> None:
     console = results()
     paper = paper_of(console, is_ascii=ascii_only(console))
     print_lines(console, finished(draw(paper), paper))
+
+
+def tell_if_slow(head: Head) -> None:
+    """A map that has to be computed takes a while where the text is long."""
+    if head.exact and len(head.recorded) * head.shape[1] > _SLOW:
+        status().print(f"computing the map of {head.label}; a while for so long a text")
 
 
 def write(text: str, *, error: bool = False) -> None:

@@ -9,8 +9,7 @@ over       patches over the picture they are parts of
 values     a small region in figures
 grid       one number a head, layers by heads
 passage    a row as shaded text
-spark      bars and profiles inside a line
-table      columns that line up
+table      columns that line up; bars and profiles inside a line
 finish     lines cut to the paper, and made safe
 pages      whole answers about a recording, as lines and as JSON
 """
@@ -23,8 +22,7 @@ from regard.draw.heat import Axis, heat_map, largest_side, widest_side
 from regard.draw.paper import Paper, StyledLine, paper_of, plain
 from regard.draw.passage import Passage, shaded_text
 from regard.draw.scale import scale_lines
-from regard.draw.spark import bar, binned, spark
-from regard.draw.table import Column, aligned, weight_table
+from regard.draw.table import Column, aligned, bar, binned, spark, weight_table
 from regard.draw.values import value_table
 
 __all__ = [

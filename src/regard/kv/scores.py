@@ -24,7 +24,6 @@ class Receiving(Protocol):
 
     def received(self, queries: Any = ..., *, groups: Any = ..., how: Any = ...) -> Any:
         """(…, Hq, S), or (…, Hkv, S) with `groups`."""
-        ...
 
 
 def h2o(a: Receiving) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from regard.declare import Declared, array, check_parts, part
 from regard.errors import ShapeError
 from regard.mask.base import Extent, Mask, Verdict
 from regard.mask.spans import Spans, both_of
+
+_Rule = TypeVar("_Rule", bound=Declared)
 
 
 class Pack(NamedTuple):
@@ -83,6 +85,11 @@ class Pack(NamedTuple):
             cells = library(told).broadcast_to(told, full)
             made[(..., rows[:, None], cols[None, :])] = cells
         return made
+
+    def cut(self, inner: _Rule, extent: Extent, heads: range) -> _Rule:
+        """A rule of some heads; the sequences are its batch."""
+        inside = Extent(extent.queries, extent.keys, (self.sequences,), extent.heads)
+        return inner.cut(inside, (range(self.sequences),), heads)
 
     def check(self, inner: Declared | None, extent: Extent) -> None:
         """Starts are vectors of one size; a rule with arrays fits every sequence."""
@@ -236,9 +243,7 @@ class Packed(Mask):
         """Of some heads; the batch of the mask inside are the sequences."""
         if self.mask is None:
             return self
-        count = self.pack.sequences
-        inside = Extent(extent.queries, extent.keys, (count,), extent.heads)
-        return replace(self, mask=self.mask.cut(inside, (range(count),), heads))
+        return replace(self, mask=self.pack.cut(self.mask, extent, heads))
 
     def check(self, extent: Extent) -> None:
         self.pack.check(self.mask, extent)

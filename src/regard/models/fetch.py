@@ -9,10 +9,9 @@ from pathlib import Path
 
 from regard.errors import FileError
 from regard.models import wheels
-from regard.models.cache import place, publish, readable, workplace
+from regard.models.cache import damage, place, publish, readable, workplace, write_stamp
 from regard.models.convert import convert
 from regard.models.extra import require
-from regard.models.stamp import damage, write_stamp
 from regard.models.table import KnownModel, find
 
 _Progress = Callable[[str], None]

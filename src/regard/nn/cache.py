@@ -3,7 +3,7 @@
     KeyValueCache   grows by concatenation; gradients flow through it
     StaticCache     room for so many tokens, written in place: for decoding
     WindowCache     only as many tokens as a sliding window looks back at
-    EvictingCache   what the prompt's attention shows to matter (evicting)
+    EvictingCache   what the prompt's attention shows to matter
     ContextCache    the projected other sequence of cross-attention
     SharedPrefix    one beginning for many continuations; attention to it is a Partial (prefix)
 
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from regard.engine.attention import Attention
 from regard.errors import InputError, ShapeError
+from regard.kv import Eviction, take
 
 
 class Cache(ABC):
@@ -131,36 +132,72 @@ class StaticCache(Cache):
         self._length = key.shape[-2]
 
 
-class WindowCache(Cache):
+class _ForgettingCache(Cache):
+    """Counts every token and holds some of them, one behind the other."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._held = KeyValueCache()
+
+    @property
+    def length(self) -> int:
+        """The number of tokens so far, including those dropped."""
+        return self._seen
+
+    def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """What is held followed by these."""
+        return self._held.extended(key, value)
+
+    def reach(self, tokens: int) -> int:
+        """Held and new tokens."""
+        return self._held.length + tokens
+
+    def keep(self, key: Tensor, value: Tensor) -> None:
+        """All of them."""
+        self._seen += key.shape[-2] - self._held.length
+        self._held.keep(key, value)
+
+
+class WindowCache(_ForgettingCache):
     """Holds the last `window` tokens: all that a layer with `regard.Window(window − 1)` can see
     from the next token on, however long the text."""
 
     def __init__(self, window: int) -> None:
         if window < 1:
             raise InputError(f"WindowCache(window={window}); a token sees itself: at least 1")
+        super().__init__()
         self.window = window
-        self._seen = 0
-        self._held = KeyValueCache()
-
-    @property
-    def length(self) -> int:
-        """The number of tokens so far, including those dropped from the window."""
-        return self._seen
-
-    def extended(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """The window's keys and values followed by these."""
-        return self._held.extended(key, value)
-
-    def reach(self, tokens: int) -> int:
-        """Stored and new tokens."""
-        return self._held.length + tokens
 
     def keep(self, key: Tensor, value: Tensor) -> None:
         """Drop what no later token can see."""
-        self._seen += key.shape[-2] - self._held.length
-        left = self.window - 1
-        first = max(key.shape[-2] - left, 0)
+        super().keep(key, value)
+        first = max(key.shape[-2] - (self.window - 1), 0)
         self._held.keep(key[..., first:, :], value[..., first:, :])
+
+
+class EvictingCache(_ForgettingCache):
+    """Once the first tokens (the prompt) are read, keeps of each key head what the eviction says,
+    and all later tokens. Positions go on counting what was dropped."""
+
+    evicts = True
+
+    def __init__(self, eviction: Eviction) -> None:
+        super().__init__()
+        self.eviction = eviction
+        self.kept: Tensor | None = None  # (…, Hkv, n): the prompt's keys that stayed; None: all
+
+    @property
+    def asks(self) -> bool:
+        """Until the prompt is read."""
+        return self._seen == 0
+
+    def keep_after(self, key: Tensor, value: Tensor, attention: Attention) -> None:
+        """Of the prompt what the eviction says; of later tokens all."""
+        is_prompt = self.asks
+        self.keep(key, value)
+        self.kept = self.eviction.keep(attention, key.shape[-2]) if is_prompt else self.kept
+        if is_prompt and self.kept is not None:
+            self._held.keep(*take(self.kept, key, value))
 
 
 class ContextCache(Cache):

@@ -8,12 +8,18 @@ from regard.errors import InputError
 from regard.kv import Eviction
 from regard.mask import Causal, Mask, Padding, Window
 from regard.nn.block import DecoderBlock
-from regard.nn.cache import Cache, KeyValueCache, StackCache, StaticCache, WindowCache
+from regard.nn.cache import (
+    Cache,
+    EvictingCache,
+    KeyValueCache,
+    StackCache,
+    StaticCache,
+    WindowCache,
+)
 from regard.nn.config import StackConfig
 from regard.nn.embedding import Embedding
-from regard.nn.evicting import EvictingCache
+from regard.nn.inputs import count_positions, read_padding
 from regard.nn.norm import last_norm
-from regard.nn.padding import count_positions, read_padding
 
 
 class Decoder(nn.Module):
@@ -63,8 +69,7 @@ class Decoder(nn.Module):
                 cache=None if cache is None else cache.layers[n],
                 context_cache=None if cache is None else cache.cross[n],
             )  # fmt: skip
-        found: Tensor = self.norm(x)
-        return found
+        return self.norm(x)
 
     def new_cache(self, tokens: int | None = None, evict: Eviction | None = None) -> StackCache:
         """An empty cache: of fixed room for `tokens` tokens where given, growing otherwise; with a

@@ -8,8 +8,8 @@ from regard.mask import Padding
 from regard.nn.block import EncoderBlock
 from regard.nn.config import EncoderConfig
 from regard.nn.embedding import Embedding
+from regard.nn.inputs import count_positions, read_padding
 from regard.nn.norm import last_norm
-from regard.nn.padding import count_positions, read_padding
 
 
 class Encoder(nn.Module):
@@ -35,5 +35,4 @@ class Encoder(nn.Module):
         turn, bias = places.turn(x, 0, positions), places.bias(x)
         for block in self.blocks:
             x = block(x, mask=mask, bias=bias, turn=turn)
-        found: Tensor = self.norm(x)
-        return found
+        return self.norm(x)

@@ -37,8 +37,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(…, tokens, dim) → the same shape."""
         check_input(x, self.w_in, "x")
-        found: Tensor = self.w_out(ACTIVATIONS[self.activation](self.w_in(x)))
-        return found
+        return self.w_out(ACTIVATIONS[self.activation](self.w_in(x)))
 
     def stages(self, x: Tensor, name: str) -> Iterator[tuple[str, str, Tensor]]:
         """What is computed on the way, x by its name: name, formula and rows of each step."""
@@ -62,8 +61,7 @@ class SwiGLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(…, tokens, dim) → the same shape."""
         check_input(x, self.w_in, "x")
-        found: Tensor = self.w_out(F.silu(self.w_gate(x)) * self.w_in(x))
-        return found
+        return self.w_out(F.silu(self.w_gate(x)) * self.w_in(x))
 
     def stages(self, x: Tensor, name: str) -> Iterator[tuple[str, str, Tensor]]:
         """As `MLP.stages`."""

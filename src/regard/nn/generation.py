@@ -26,11 +26,9 @@ class Writer(Protocol):
         last_only: bool = ...,
     ) -> Tensor:
         """Logits (batch, tokens, vocabulary)."""
-        ...
 
     def new_cache(self, tokens: int | None = ..., evict: Eviction | None = ...) -> StackCache:
         """An empty cache."""
-        ...
 
 
 def generate(

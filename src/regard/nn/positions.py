@@ -104,8 +104,7 @@ class Positions(nn.Module):
         """x (…, tokens, dim) with positions added, where they are of a kind that is added."""
         if self.table is None:
             return x
-        found: Tensor = self.table(x, start, positions)
-        return found
+        return self.table(x, start, positions)
 
     def turn(self, x: Tensor, start: int, positions: Tensor | None) -> Turn | None:
         """For queries and keys of all layers; None where nothing turns."""

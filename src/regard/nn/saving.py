@@ -163,5 +163,4 @@ def _scaling(given: Any) -> rotary_scaling.RotaryScaling | None:
     if not isinstance(given, dict) or given.get("kind") not in _SCALINGS:
         raise InputError(f"rotary_scaling={given!r}; a kind is one of {', '.join(_SCALINGS)}")
     numbers = {name: value for name, value in given.items() if name != "kind"}
-    found: rotary_scaling.RotaryScaling = getattr(rotary_scaling, given["kind"])(**numbers)
-    return found
+    return getattr(rotary_scaling, given["kind"])(**numbers)

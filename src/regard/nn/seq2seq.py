@@ -14,7 +14,7 @@ from regard.nn.config import Seq2SeqConfig
 from regard.nn.decoder import Decoder
 from regard.nn.encoder import Encoder
 from regard.nn.generation import choose_token, write_on
-from regard.nn.padding import read_padding
+from regard.nn.inputs import read_padding
 
 
 class Seq2Seq(nn.Module):

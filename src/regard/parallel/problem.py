@@ -456,5 +456,4 @@ class ParallelAttention(Asking):
         return self._known[summary]
 
     def _sink(self) -> Tensor | None:
-        sink: Tensor | None = self._problem.score.sink
-        return sink
+        return self._problem.score.sink

@@ -136,8 +136,7 @@ class HeadwiseAttention(ParallelAttention):
         return summary.answer({source: divided}, self._problem.shape)
 
     def _sink(self) -> Tensor | None:
-        sink: Tensor | None = self._score.sink
-        return sink
+        return self._score.sink
 
     def __repr__(self) -> str:
         mine = self._layout.query[self.rank]
@@ -222,25 +221,22 @@ def to_heads(
 ) -> tuple[Tensor, ...]:
     """Query, key and value of this rank's heads over all tokens; then the arrays as they are,
     whose gradients become sums over all ranks."""
-    tensors: tuple[Tensor, ...] = _ToHeads.apply(  # type: ignore[no-untyped-call]
+    return _ToHeads.apply(  # type: ignore[no-untyped-call]
         layout, query, key, value, *arrays
     )
-    return tensors
 
 
 def to_tokens(layout: Repartition, axes: Sequence[int], *tensors: Tensor) -> tuple[Tensor, ...]:
     """All tokens of this rank's query heads → all heads of this rank's tokens. `axes` are the
     tokens' axes, counted from the end; heads stand right before."""
-    parts: tuple[Tensor, ...] = _ToTokens.apply(  # type: ignore[no-untyped-call]
+    return _ToTokens.apply(  # type: ignore[no-untyped-call]
         layout, tuple(axes), *tensors
     )
-    return parts
 
 
 def to_all_ranks(layout: Repartition, axis: int, value: Tensor, what: str) -> Tensor:
     """(…, h along `axis`, …) of this rank's query heads → all heads, on every rank."""
-    whole: Tensor = _ToAllRanks.apply(layout, axis, value, what)  # type: ignore[no-untyped-call]
-    return whole
+    return _ToAllRanks.apply(layout, axis, value, what)  # type: ignore[no-untyped-call]
 
 
 class _ToHeads(torch.autograd.Function):

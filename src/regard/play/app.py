@@ -194,16 +194,20 @@ def _likely(session: Session, reading: Reading) -> list[dict[str, Any]] | None:
     return [{"id": int(n), "text": text} for n, text in zip(order, texts, strict=True)]
 
 
-def _sound(session: Session, pool: Pool) -> Callable[..., Any]:
+def _posted(pool: Pool, most: int, work: Callable[[bytes, Job], Response]) -> Callable[..., Any]:
+    """An answer to what was sent, made in a thread."""
+
     async def endpoint(request: Request) -> Response:
-        body = await _body(request, MOST_SOUND)
+        body = await _body(request, most)
         if isinstance(body, Response):
             return body
-        return await said_in(
-            pool, "tiles", lambda _: sent({"sound": session.add_sound(body)}), Job()
-        )
+        return await said_in(pool, "tiles", lambda job: work(body, job), Job())
 
     return endpoint
+
+
+def _sound(session: Session, pool: Pool) -> Callable[..., Any]:
+    return _posted(pool, MOST_SOUND, lambda body, _: sent({"sound": session.add_sound(body)}))
 
 
 # ── what a reading answers ───────────────────────────────────────────────────────────────────
@@ -305,24 +309,16 @@ def _about(session: Session, pool: Pool, script: Sequence[Any]) -> Callable[...,
 def _open(session: Session, opened: _Room, pool: Pool) -> Callable[..., Any]:
     """The recording of a reading joins those of the engineer's room."""
 
-    async def endpoint(request: Request) -> Response:
-        body = await _body(request, MOST_BYTES)
-        if isinstance(body, Response):
-            return body
+    def work(body: bytes, job: Job) -> Response:
+        given = read_json(body)
+        if not isinstance(given, dict) or not isinstance(given.get("id"), str):
+            raise UnreadableError("give an object with the id of a reading")
+        try:
+            reading = session.get(given["id"])
+        except ForgottenError as error:
+            return error_response(410, error.message)
+        recording = session.recording(reading, job.go_on)
+        recording.name = " ".join("".join(reading.texts).split())[:40] or session.name
+        return sent({"number": opened.number(reading.key, lambda: Opened(recording))})
 
-        def work(job: Job) -> Response:
-            given = read_json(body)
-            if not isinstance(given, dict) or not isinstance(given.get("id"), str):
-                raise UnreadableError("give an object with the id of a reading")
-            try:
-                reading = session.get(given["id"])
-            except ForgottenError as error:
-                return error_response(410, error.message)
-            recording = session.recording(reading, job.go_on)
-            title = " ".join("".join(reading.texts).split())[:40] or session.name
-            recording.name = title
-            return sent({"number": opened.number(reading.key, lambda: Opened(recording))})
-
-        return await said_in(pool, "tiles", work, Job())
-
-    return endpoint
+    return _posted(pool, MOST_BYTES, work)

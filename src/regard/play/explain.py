@@ -63,5 +63,4 @@ def _weights(q: Any, k: Any, scale: float, causal: bool) -> Any:
 
 
 def _rounded(numbers: Any) -> list[list[float]]:
-    found: list[list[float]] = np.round(np.asarray(numbers, np.float64), _DECIMALS).tolist()
-    return found
+    return np.round(np.asarray(numbers, np.float64), _DECIMALS).tolist()

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from regard.errors import InputError
-from regard.play.state import PromptState
+from regard.play.requests import PromptState
 from regard.recording import PromptView, Recording
 from regard.recording.stores import Array
 

@@ -24,9 +24,8 @@ from regard.intervene import Probe, estimated_effects, knock_out
 from regard.models import Loaded
 from regard.play.follow import Advanced, LayerFollower, nothing
 from regard.play.reading import FRAMES, Part, Reading
-from regard.play.requests import ReadRequest
+from regard.play.requests import PromptState, ReadRequest
 from regard.play.sound import one_clip
-from regard.play.state import PromptState
 from regard.recorder import record
 from regard.recorder.drive import guesses, is_causal_model, keeps_last_logits
 from regard.recorder.sound import Clip, drive_clip
@@ -413,8 +412,7 @@ def _rows(state: PromptState, given: dict[str, Any]) -> range:
 
 def _last_logits(found: Any) -> Array:
     """(vocabulary,) float32 of the next token."""
-    logits: Array = found.logits[0, -1].float().cpu().numpy().copy()
-    return logits
+    return found.logits[0, -1].float().cpu().numpy().copy()
 
 
 def _kind_of(loaded: Loaded) -> Kind:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard.colour.scale import steps
 from regard.display import Style
 from regard.plot.lettering import flowing
-from regard.plot.sheet import About, Box, Sheet, opened
+from regard.plot.sheet import About, Sheet, opened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,11 +50,8 @@ def spread(values: _Numbers) -> _Numbers:
 
 
 def _axes(sheet: Sheet, last: int) -> Axes:
-    size = sheet.base - 1
-    room = sheet.widest(["1.0"], size) + 0.12, size / 72 + 0.1
-    name, legend = sheet.base * 1.3 / 72, sheet.base * 2 / 72
-    free, left, low = sheet.free, name + room[0], name + room[1]
-    box = Box(free.left + left, free.bottom + low, free.width - left, free.height - low - legend)
+    box, room = sheet.inside(sheet.free, "1.0")
+    box = box._replace(height=box.height - sheet.base * 2 / 72)  # the legend's
     axes = sheet.axes(box)
     axes.set_xlim(-0.5, last + 0.5)
     axes.set_ylim(0, 1)

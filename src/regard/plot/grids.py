@@ -46,7 +46,10 @@ def grid(
     hidden = "not recorded" if np.isnan(given).any() else ""
     with opened(style, _SIZE) as sheet:
         sheet.write_words(about, f"{stack}, {name}" if stack else name, notes)
-        box, room = _frame(sheet, given.shape, bar_width(sheet, scale, hidden))
+        bar = bar_width(sheet, scale, hidden)
+        free = sheet.free._replace(width=sheet.free.width - bar)
+        box, room = sheet.inside(free, f"L{len(given) - 1}")
+        box = box._replace(width=max(box.width, 0.5), height=max(box.height, 0.5))
         axes = _draw(sheet, box, scale.shares(given))
         if max(given.shape) <= _NUMBERED:
             _write_numbers(axes, box, given, scale, is_share)
@@ -64,15 +67,6 @@ def _draw(sheet: Sheet, box: Box, shares: NDArray[np.float64]) -> Axes:
     _part_cells(sheet, axes, box, shares.shape)
     _name_cells(sheet, axes, box, shares.shape)
     return axes
-
-
-def _frame(sheet: Sheet, shape: tuple[int, ...], bar: float) -> tuple[Box, tuple[float, float]]:
-    size = sheet.base - 1
-    name = sheet.base * 1.3 / 72
-    room = sheet.widest([f"L{shape[0] - 1}"], size) + 0.12, size / 72 + 0.1
-    free, left, low = sheet.free, name + room[0], name + room[1]
-    wide, high = max(free.width - bar - left, 0.5), max(free.height - low, 0.5)
-    return Box(free.left + left, free.bottom + low, wide, high), room
 
 
 def _part_cells(sheet: Sheet, axes: Axes, box: Box, shape: tuple[int, ...]) -> None:

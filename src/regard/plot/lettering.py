@@ -40,8 +40,7 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(family=list(families()), size=size, weight="bold" if bold else "normal")
-    wide: float = text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
-    return wide
+    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
 
 
 def safe(text: str) -> str:

@@ -18,7 +18,6 @@ from regard.views.row import RowView, make_row
 from regard.views.text import count
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _Numbers: TypeAlias = NDArray[np.float64]
@@ -91,7 +90,8 @@ def _draw_curve(sheet: Sheet, data: RowView, weights: _Numbers, place: Box, raw:
     even = 1 / max(data.visible, 1)
     high = max(float(np.nan_to_num(points).max()), even) if raw else 1.0
     low = 0.0 if raw else even / _BELOW_EVEN
-    box = _inner(sheet, place, "0.0001")
+    box, room = sheet.inside(place, "0.0001")
+    box = box._replace(width=box.width - 0.1, height=max(box.height, 0.3))
     axes = sheet.axes(box)
     at = (np.arange(points.size) + 0.5) * cell
     axes.fill_between(
@@ -106,15 +106,12 @@ def _draw_curve(sheet: Sheet, data: RowView, weights: _Numbers, place: Box, raw:
     axes.plot(*dots.T, "o", color=sheet.theme.lines[1], markersize=3.5, clip_on=False)
     axes.set(xlim=(0, weights.size), yscale="linear" if raw else "log")
     axes.set_ylim(low, high * (1.05 if raw else 1.3))
-    _number_axes(sheet, axes, box, steps(low, high, 4) if raw else _decades(low, high))
-
-
-def _number_axes(sheet: Sheet, axes: Axes, box: Box, values: list[float]) -> None:
-    ticks = tick_positions(0, int(axes.get_xlim()[1]), box.width, sheet)
+    values = steps(low, high, 4) if raw else _decades(low, high)
+    ticks = tick_positions(0, weights.size, box.width, sheet)
     axes.set_xticks(ticks.places, ticks.texts)
     axes.set_yticks(values, [short(value) for value in values])
     axes.tick_params(which="minor", left=False)
-    sheet.name_axes(box, ["key"], ["weight"], _room(sheet, "0.0001"))
+    sheet.name_axes(box, ["key"], ["weight"], room)
 
 
 def _decades(low: float, high: float) -> list[float]:
@@ -163,21 +160,3 @@ def _name(head: Head, key: int, size: float) -> str:
     if key >= len(tokens):
         return f"key {key}"
     return f"{cut(visible(tokens[key]), 72 * _LONGEST, size)} ({key})"
-
-
-def _room(sheet: Sheet, longest: str) -> tuple[float, float]:
-    """What ticks take: left, below."""
-    size = sheet.base - 1
-    return sheet.widest([longest], size) + 0.12, size / 72 + 0.1
-
-
-def _inner(sheet: Sheet, place: Box, longest: str) -> Box:
-    """The place without what its ticks and names take."""
-    name = sheet.base * 1.3 / 72
-    left, low = (side + name for side in _room(sheet, longest))
-    return Box(
-        place.left + left,
-        place.bottom + low,
-        place.width - left - 0.1,
-        max(place.height - low, 0.3),
-    )

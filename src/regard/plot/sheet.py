@@ -1,4 +1,5 @@
-"""The sheet that every picture stands on: a title above, what the picture means below.
+"""The sheet that every picture stands on: a title above, what the picture means below, its colours,
+and the file it ends in; the same figure gives the same bytes.
 
 Lengths are inches. matplotlib is loaded when a sheet is opened, and none of its global state is
 touched: no pyplot, no backend, and the settings are back as they were when the sheet is done.
@@ -11,17 +12,39 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from regard.display import Style
 from regard.errors import InputError, MissingExtraError
 from regard.plot.lettering import cut, families, first_fitting, flowing, safe, width, wrapped
-from regard.plot.theme import DARK, LIGHT
 from regard.views.text import CAVEAT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours around the picture. `lines` are Okabe and Ito's, which everybody tells apart."""
+
+    paper: str
+    ink: str
+    dim: str  # remarks and ticks
+    rule: str  # frames and grid lines
+    hidden: str  # cells that are masked, or were not recorded
+    lines: tuple[str, ...]
+
+
+LIGHT = Theme(
+    "#ffffff", "#16171a", "#5c5f66", "#b4b7bd", "#e2e3e6",
+    ("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+)  # fmt: skip
+DARK = Theme(
+    "#15161a", "#eceef2", "#a6a9b0", "#565961", "#3c3c3e",
+    ("#56b4e9", "#e69f00", "#2dc79b", "#e39ac3"),
+)  # fmt: skip
 
 _INCHES: Final = (2.5, 60.0)
 _DPI: Final = (30, 1200)
@@ -180,6 +203,15 @@ class Sheet:
             upwards, box.left - room[0], middle[1], ha="right", va="center", rotation=90, **look
         )
 
+    def inside(self, place: Box, longest: str) -> tuple[Box, tuple[float, float]]:
+        """The place without what names of axes and their ticks take, left and below; and what the
+        ticks alone take. `longest` is the widest tick at the left."""
+        size = self.base - 1
+        name, room = self.base * 1.3 / 72, (self.widest([longest], size) + 0.12, size / 72 + 0.1)
+        left, low = name + room[0], name + room[1]
+        wide, high = place.width - left, place.height - low
+        return Box(place.left + left, place.bottom + low, wide, high), room
+
     def widest(self, texts: Sequence[str], size: float) -> float:
         """The inches that the longest of the texts takes."""
         return max((width(text, size) for text in texts), default=0.0) / 72
@@ -194,3 +226,25 @@ def _check_size(size: tuple[float, float], dpi: int) -> None:
         raise InputError(f"{given}; give {_DPI[0]}–{_DPI[1]} dpi")
     if max(size) * dpi > _MOST_PIXELS:
         raise InputError(f"{given}; a side may have {_MOST_PIXELS:,} pixels: give fewer dpi")
+
+
+FORMATS: Final = ("png", "svg")
+
+
+def format_of(path: Path) -> str:
+    """By the end of the name; InputError where it is no format of ours."""
+    found = path.suffix.lower().removeprefix(".")
+    if found not in FORMATS:
+        names = " or ".join(f"{path.stem or 'picture'}.{one}" for one in FORMATS)
+        raise InputError(f"{path.name!r} is not the name of a picture; give {names}")
+    return found
+
+
+def write_picture(figure: Figure, path: Path, kind: str) -> None:
+    """Write it, whatever the file is called. What it says at its foot is in it as text, too."""
+    title, _, meaning = str(figure.get_label()).partition("\n")
+    words = {"Title": title, "Description": meaning}
+    # nothing of when and with which version: that would differ from run to run
+    unsaid = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+    with settings():
+        figure.savefig(path, format=kind, dpi="figure", metadata={**words, **unsaid})

@@ -65,5 +65,4 @@ def _log_weights(head: Head, rows: Array, has_sink: bool) -> Array:
     if has_sink:
         share = head.sink_mass()[rows - head.recorded.start]
         scores = np.c_[scores, np.log(share.astype(np.float64)) + np.where(lse == -np.inf, 0, lse)]
-    found: Array = np.where((lse == -np.inf)[:, None], -np.inf, scores - lse[:, None])
-    return found
+    return np.where((lse == -np.inf)[:, None], -np.inf, scores - lse[:, None])

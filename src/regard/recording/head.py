@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -22,31 +22,14 @@ from regard.recording.replay import Replay
 from regard.recording.schema import Place
 from regard.recording.stores import Array
 from regard.recording.visibility import Sight
-from regard.summary import (
-    Concentration,
-    Distance,
-    Entropy,
-    Matching,
-    MaxLogit,
-    MaxScore,
-    Offsets,
-    Peak,
-    Pooled,
-    Received,
-    Summary,
-    Top,
-    TopKeys,
-    Visible,
-    Weighted,
-    as_summaries,
-    normalize,
-)
+from regard.summary import Matching, Offsets, Summary, Visible, as_summaries
 from regard.summary.columns import over_group
+from regard.summary.questions import Questions
 
 _LARGEST_DENSE = 2**30  # bytes
 
 
-class Head:
+class Head(Questions[Array]):
     """One head. Rows are numbered as the model counted them, whichever were recorded.
 
     `shape` is that of the whole matrix and `recorded` the rows that are here. A slice gives the
@@ -172,8 +155,7 @@ class Head:
                 f"{self.label}: the dense matrix {(len(self.recorded), self.shape[1])} would take "
                 f"{size / 2**30:.1f} GiB; ask for rows, a slice or pooled(), or dense(force=True)"
             )
-        found: Array = self[...]
-        return found
+        return self[...]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The full matrix."""
@@ -187,43 +169,9 @@ class Head:
         """(rows,): log Σ exp(score), natural log; −∞ where a row sees no key."""
         return self._answers.lse()
 
-    def entropy(self, normalized: bool = False) -> Array:
-        """(rows,): in nats; normalized divides by log(visible keys), 0 where one is visible."""
-        if not normalized:
-            return self._numbers(Entropy())
-        entropy, visible = self._answers(Entropy(), Visible())
-        found: Array = normalize(entropy, visible, self._answers.sinks() > -np.inf)
-        return found
-
-    def max_score(self) -> Array:
-        """(rows,): the largest scale·q·k over visible keys, before cap and bias."""
-        return self._numbers(MaxScore())
-
-    def max_logit(self) -> Array:
-        """(rows,): the largest final score over visible keys, the sink excluded."""
-        return self._numbers(MaxLogit())
-
-    def top(self, k: int) -> TopKeys:
-        """(rows, k): .weights and .keys of the k heaviest keys of each row."""
-        found: TopKeys = self._answers(Top(k))[0]
-        return found
-
-    def peak(self) -> TopKeys:
-        """(rows,): .weights and .keys of the heaviest key of each row."""
-        found: TopKeys = self._answers(Peak())[0]
-        return found
-
-    def distance(self) -> Array:
-        """(rows,): mean distance |i − j| under the weights."""
-        return self._numbers(Distance())
-
-    def concentration(self) -> Array:
-        """(rows,): Σ p²; 1 over it is the number of keys effectively used."""
-        return self._numbers(Concentration())
-
     def visible(self) -> Array:
         """(rows,) int64: how many keys each row may see."""
-        return self._numbers(Visible())
+        return self._ask(Visible())
 
     def sink_mass(self) -> Array:
         """(rows,): the weight of the sink in each row; 0 without a sink."""
@@ -242,30 +190,9 @@ class Head:
 
     # ── statistics of columns and regions ────────────────────────────────────────────────────
 
-    def received(
-        self,
-        queries: Any = None,
-        per: Literal["sum", "visible"] = "sum",
-        groups: Literal["sum", "mean", "max"] | None = None,
-        *,
-        how: Literal["sum", "mean", "max"] = "sum",
-        weighted_by: Any = None,
-    ) -> Array:
-        """(keys,): the mass each key received.
-
-        queries      None for all recorded rows; a slice, range or indices; a number n: the last n
-        how          "sum"; "mean" over those of the queries that may see the key; or "max"
-        per          "visible" is another spelling of how="mean"
-        groups       None, or "sum"/"mean"/"max" over the query heads that share the key head
-        weighted_by  (queries,): each query's weights are multiplied by its number
-        """
-        plain = Received(queries, per, groups, how)
-        asked = plain if weighted_by is None else Weighted(plain, np.asarray(weighted_by))
-        return self._numbers(asked) if groups is None else self._shared(asked)
-
     def _shared(self, asked: Any) -> Array:
         """Over the query heads that share this head's key head."""
-        every: Array = np.stack([one._numbers(asked.source()) for one in self._group()])
+        every: Array = np.stack([one._ask(asked.source()) for one in self._group()])
         return np.asarray(over_group(every, asked.groups))
 
     def _group(self) -> list[Head]:
@@ -274,16 +201,9 @@ class Head:
         first = self.head // size * size
         return [self._sibling(head) for head in range(first, first + size)]
 
-    def pooled(self, cell: int | None = None, how: Literal["mean", "max"] = "mean") -> Array:
-        """(⌈queries/cell⌉, ⌈keys/cell⌉): the matrix at a glance, at most 512 cells a side.
-
-        Rows that were not recorded count as 0, like what is masked.
-        """
-        return self._numbers(Pooled(cell, how))
-
     def offsets(self) -> Array:
         """(queries + keys − 1,): the mass on each diagonal; entry e: j − i = e − (queries − 1)."""
-        return self._numbers(Offsets())
+        return self._ask(Offsets())
 
     def summarize(self, *summaries: Summary) -> dict[Summary, Any]:
         """The values of `regard.summary` (Entropy(), Top(8) …), or of a class of one's own, in as
@@ -296,7 +216,7 @@ class Head:
     def matching(self, query_marks: Array, key_marks: Array) -> Array:
         """(rows,): Σ p_ij over earlier keys j whose mark equals the query's."""
         marks: list[Any] = [np.asarray(query_marks), np.asarray(key_marks)]
-        return self._numbers(Matching(*marks))
+        return self._ask(Matching(*marks))
 
     # ── products ─────────────────────────────────────────────────────────────────────────────
 
@@ -335,14 +255,16 @@ class Head:
     def _replay(self) -> Replay:
         return self._answers.replay
 
-    def _numbers(self, summary: Summary) -> Array:
-        found: Array = self._answers(summary)[0]
-        return found
+    def _has_sink(self) -> Array:
+        """(rows,)"""
+        return self._answers.sinks() > -np.inf
+
+    def _per_query(self, given: Any) -> Array:
+        return np.asarray(given)
 
     def _collect(self, collector: Products | TransposedProducts) -> Array:
         sweep(self._replay, [collector])
-        found: Array = collector.answer()
-        return found
+        return collector.answer()
 
     _repr_html_ = as_html
 

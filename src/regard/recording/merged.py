@@ -143,8 +143,7 @@ class Merged:
 
     def table(self, *, heads: str | Sequence[str] | None = None) -> TidyTable:
         """One line a head, as `Recording.table("merged")`."""
-        found: TidyTable = ask("table", self, heads=heads)
-        return found
+        return ask("table", self, heads=heads)
 
     def _laid_out(self, stack: str | None, of: Any, empty: float) -> Array:
         name = self._stack(stack)

@@ -19,6 +19,7 @@ from regard.recording.schema import (
     READS,
     Place,
     Prompt,
+    read_json,
     version_of,
 )
 from regard.recording.stores import Folder, Store
@@ -171,10 +172,7 @@ def write_knocked(found: Knocked) -> str:
 
 def read_knocked(text: str) -> dict[str, dict[str, Any]]:
     """Read back; FileError where a number is missing or is none."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FileError("knock-outs whose note is no JSON") from None
+    value = read_json(text, "knock-outs")
     if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
         raise FileError("knock-outs whose note is no JSON object of heads")
     for label, one in value.items():

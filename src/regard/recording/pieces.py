@@ -199,8 +199,7 @@ class Stream:
     def first_seen(self) -> Array:
         """(tokens,) int64: where each token stood first."""
         _, first, name = np.unique(self.ids, return_index=True, return_inverse=True)
-        found: Array = first[name]
-        return found
+        return first[name]
 
     @cached_property
     def flags(self) -> Array:

@@ -201,8 +201,7 @@ class Recording:
         top     heaviest keys of a row
         """
         options = {"heads": heads, "prompt": prompt, "rows": rows, "keys": keys, "top": top}
-        found: TidyTable = ask("table", self, what, **options)
-        return found
+        return ask("table", self, what, **options)
 
     # ── pictures ─────────────────────────────────────────────────────────────────────────────
 
@@ -221,16 +220,13 @@ class Recording:
         `cell` tokens stand in a cell, by default as few as can be seen; `how` pools them. Every
         picture takes `dark`, `size` (width and height in inches) and `dpi`.
         """
-        options = {"prompt": prompt, "cell": cell, "how": how, "raw": raw}
-        found: Figure = ask("plot_head", self, label, **options, **style)
-        return found
+        return ask("plot_head", self, label, prompt=prompt, cell=cell, how=how, raw=raw, **style)
 
     def plot_row(
         self, label: str, row: int, *, prompt: int = 0, raw: bool = False, **style: Unpack[Style]
     ) -> Figure:
         """A row's heaviest keys as bars, and a long row as a curve; -1 is the last row."""
-        found: Figure = ask("plot_row", self, label, row, prompt=prompt, raw=raw, **style)
-        return found
+        return ask("plot_row", self, label, row, prompt=prompt, raw=raw, **style)
 
     def plot_grid(
         self,
@@ -241,13 +237,11 @@ class Recording:
         **style: Unpack[Style],
     ) -> Figure:
         """One of `statistic_kinds`, layers by heads."""
-        found: Figure = ask("plot_grid", self, statistic, stack=stack, prompt=prompt, **style)
-        return found
+        return ask("plot_grid", self, statistic, stack=stack, prompt=prompt, **style)
 
     def plot_entropy(self, *, prompt: int = 0, **style: Unpack[Style]) -> Figure:
         """Normalised entropy of the heads of each layer, from 0 to 1."""
-        found: Figure = ask("plot_entropy", self, prompt=prompt, **style)
-        return found
+        return ask("plot_entropy", self, prompt=prompt, **style)
 
     def plot_picture(
         self,
@@ -261,8 +255,7 @@ class Recording:
     ) -> Figure:
         """What a query looks at, or who looks at a key, over the picture that it is a part of."""
         options = {"query": query, "key": key, "prompt": prompt, "raw": raw}
-        found: Figure = ask("plot_picture", self, label, **options, **style)
-        return found
+        return ask("plot_picture", self, label, **options, **style)
 
     def plot_heads_over_picture(
         self,
@@ -275,8 +268,7 @@ class Recording:
     ) -> Figure:
         """What a query looks at in every head, or in those that are named as in `table`."""
         options = {"heads": heads, "prompt": prompt, "raw": raw}
-        found: Figure = ask("plot_heads_over_picture", self, query, **options, **style)
-        return found
+        return ask("plot_heads_over_picture", self, query, **options, **style)
 
     def view(self, head: str | None = None, *, prompt: int = 0, height: int = 720) -> object:
         """The page in a notebook, as the last line of a cell; it opens at a head, where one is
@@ -285,8 +277,7 @@ class Recording:
 
         height   pixels
         """
-        found: object = ask("view", self, head, prompt=prompt, height=height)
-        return found
+        return ask("view", self, head, prompt=prompt, height=height)
 
     # ── lifetime ─────────────────────────────────────────────────────────────────────────────
 

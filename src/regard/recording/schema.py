@@ -124,7 +124,7 @@ class Place:
     @classmethod
     def from_json(cls, text: str) -> Place:
         """Read back; FileError where a field is missing or of another kind."""
-        value = _object(text, "a place")
+        value = read_object(text, "a place")
         segments = value.pop("segments", [])
         if not isinstance(segments, list):
             raise FileError("a place whose segments are no list")
@@ -158,7 +158,7 @@ class Prompt:
     @classmethod
     def from_json(cls, text: str) -> Prompt:
         """Read back; FileError where a field is missing or of another kind."""
-        value = _object(text, "a prompt")
+        value = read_object(text, "a prompt")
         pairs = value.get("next", [])
         if not isinstance(pairs, list) or not all(map(_is_guess, pairs)):
             raise FileError("a prompt whose next tokens are no pairs of text and probability")
@@ -203,7 +203,7 @@ def statistics_in(metadata: Mapping[str, str]) -> dict[str, Kind]:
     if STATISTICS_NOTE not in metadata:
         return {}
     is_first, found = version_of(metadata) <= 1, {}
-    for name, facts in _object(metadata[STATISTICS_NOTE], "declared statistics").items():
+    for name, facts in read_object(metadata[STATISTICS_NOTE], "declared statistics").items():
         is_ours = name in KINDS and not is_first
         fine = re.fullmatch(STATISTIC_NAME, name) and (is_ours or name not in TAKEN)
         given = facts if isinstance(facts, dict) else {}
@@ -247,11 +247,17 @@ def split_name(name: str) -> tuple[int, str, str, int | None] | None:
 _Note = TypeVar("_Note", Segment, Place, Prompt)
 
 
-def _object(text: str, what: str) -> dict[str, Any]:
+def read_json(text: str, what: str) -> Any:
+    """A note; FileError where it is no JSON."""
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         raise FileError(f"{what} whose note is no JSON") from None
+
+
+def read_object(text: str, what: str) -> dict[str, Any]:
+    """The same of one that is an object."""
+    value = read_json(text, what)
     if not isinstance(value, dict):
         raise FileError(f"{what} whose note is no JSON object")
     return value

@@ -103,8 +103,7 @@ class Sinks(NamedTuple):
         """Which of the keys (−1: none) are sinks."""
         if not self.marks.size:
             return np.zeros(keys.shape, bool)
-        found: Array = self.marks[np.maximum(keys, 0)] & (keys >= 0)
-        return found
+        return self.marks[np.maximum(keys, 0)] & (keys >= 0)
 
     @property
     def keys(self) -> Array:

@@ -3,6 +3,7 @@ alike: everything is listed at once, data is mapped and checked when asked for."
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from abc import ABC, abstractmethod
@@ -31,33 +32,19 @@ from regard.recording.format.write import (
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class Listed(Protocol):
+@dataclass(frozen=True)
+class Listed:
     """One tensor, known without its data."""
 
-    @property
-    def name(self) -> str:
-        """Unique in its store."""
-        ...
-
-    @property
-    def dtype(self) -> str:
-        """As SPEC.md names it."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
-        ...
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """What was said about it."""
-        ...
+    name: str  # unique in its store
+    dtype: str  # as SPEC.md names it; BF16 is read as float32
+    shape: tuple[int, ...]
+    metadata: Mapping[str, str]
 
     @property
     def nbytes(self) -> int:
         """Bytes of data as stored."""
-        ...
+        return math.prod(self.shape) * DTYPES[self.dtype].itemsize
 
 
 class Store(Protocol):
@@ -66,38 +53,30 @@ class Store(Protocol):
     @property
     def entries(self) -> Mapping[str, Listed]:
         """Every tensor, without its data."""
-        ...
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """The notes."""
-        ...
 
     @property
     def damage(self) -> tuple[Damage, ...]:
         """What could not be read."""
-        ...
 
     @property
     def is_live(self) -> bool:
         """Whether somebody is still writing."""
-        ...
 
     def array(self, which: str) -> Array:
         """The tensor, read-only; bf16 as float32."""
-        ...
 
     def words(self, which: str) -> Array:
         """The tensor as it is stored, read-only; bf16 as its 16-bit words."""
-        ...
 
     def refresh(self) -> Sequence[Listed]:
         """Look at what was added since; the new entries."""
-        ...
 
     def close(self) -> None:
         """Let go of what is held."""
-        ...
 
 
 class Shelf(ABC):
@@ -108,6 +87,11 @@ class Shelf(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of what is held."""
+
+    def _missing(self, name: str, whose: str) -> InputError:
+        """Why there is no tensor of that name, and some that there are."""
+        some = ", ".join(map(repr, list(self.entries)[:5])) or "no tensor at all"
+        return InputError(f"{whose} holds no {name!r}; it holds {some}")
 
     def __contains__(self, name: object) -> bool:
         return name in self.entries
@@ -137,20 +121,11 @@ def decoded(words: Array, dtype: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One tensor of a recording, known without its data."""
+class Entry(Listed):
+    """One tensor of a recording, and where it lies."""
 
-    name: str
-    dtype: str  # as SPEC.md names it; BF16 is read as float32
-    shape: tuple[int, ...]
-    metadata: Mapping[str, str]
     frame: Frame
     span: tuple[int, int]  # its bytes, among the data of the frame
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of data in the file."""
-        return self.span[1] - self.span[0]
 
 
 class Reader(Shelf):
@@ -241,8 +216,7 @@ class Reader(Shelf):
         entry = self.entries.get(which.name if isinstance(which, Entry) else which)
         if entry is None or (isinstance(which, Entry) and which != entry):
             name = which.name if isinstance(which, Entry) else which
-            some = ", ".join(map(repr, list(self.entries)[:5])) or "no tensor at all"
-            raise InputError(f"{self._source.name} holds no {name!r}; it holds {some}")
+            raise self._missing(name, self._source.name)
         return entry
 
     def _check_size(self) -> None:
@@ -357,8 +331,7 @@ class Folder(Shelf):
         name = which.name if isinstance(which, FolderEntry) else which
         entry = self.entries.get(name)
         if entry is None:
-            some = ", ".join(map(repr, list(self.entries)[:5])) or "no tensor at all"
-            raise InputError(f"{shown(self.path)} holds no {name!r}; it holds {some}")
+            raise self._missing(name, shown(self.path))
         return entry
 
     def close(self) -> None:
@@ -384,22 +357,11 @@ def open_recording(path: str | os.PathLike[str]) -> Reader | Folder:
     return Folder(path) if is_folder(Path(path)) else Reader(path)
 
 
-@dataclass(frozen=True)
-class MemoryEntry:
-    """One tensor in memory."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    metadata: Mapping[str, str]
-    nbytes: int
-
-
 class Memory(Shelf):
     """Takes what a `Writer` takes, and gives back what a `Reader` of the file would."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, MemoryEntry] = {}
+        self.entries: dict[str, Listed] = {}
         self.metadata: dict[str, str] = {}
         self.damage: tuple[Damage, ...] = ()
         self._words: dict[str, Array] = {}
@@ -428,7 +390,7 @@ class Memory(Shelf):
         kept = np.array(words)
         kept.flags.writeable = False
         self._words[name] = kept
-        self.entries[name] = MemoryEntry(name, kind, kept.shape, facts, kept.nbytes)
+        self.entries[name] = Listed(name, kind, kept.shape, facts)
 
     def add_many(self, series: Sequence[Series], metadata: Mapping[str, str] | None = None) -> None:
         """Tensors under new names, as `Writer.add_many` takes them."""
@@ -441,9 +403,9 @@ class Memory(Shelf):
         self._check_open()
         self.metadata |= check_facts(metadata)
 
-    def array(self, which: str | MemoryEntry) -> Array:
+    def array(self, which: str | Listed) -> Array:
         """The tensor, read-only; bf16 as a float32 copy."""
-        name = which.name if isinstance(which, MemoryEntry) else which
+        name = which.name if isinstance(which, Listed) else which
         words = self.words(name)
         if self.entries[name].dtype != "BF16":
             return words
@@ -451,15 +413,14 @@ class Memory(Shelf):
         numbers.flags.writeable = False
         return numbers
 
-    def words(self, which: str | MemoryEntry) -> Array:
+    def words(self, which: str | Listed) -> Array:
         """The tensor as it was given, read-only; bf16 as its 16-bit words."""
-        name = which.name if isinstance(which, MemoryEntry) else which
+        name = which.name if isinstance(which, Listed) else which
         if name not in self._words:
-            some = ", ".join(map(repr, list(self.entries)[:5])) or "no tensor at all"
-            raise InputError(f"this recording holds no {name!r}; it holds {some}")
+            raise self._missing(name, "this recording")
         return self._words[name]
 
-    def refresh(self) -> list[MemoryEntry]:
+    def refresh(self) -> list[Listed]:
         """The entries that are new since the last time."""
         new = list(self.entries.values())[self._seen :]
         self._seen = len(self.entries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from regard.errors import FileError, InputError
+from regard.recording.schema import read_json, read_object
 from regard.recording.stores import Array, Listed, Store
 
 TRAINING_NOTE: Final = "training"
@@ -87,7 +87,7 @@ class Training:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        said = _object(store.metadata.get(TRAINING_NOTE, "{}"))
+        said = read_object(store.metadata.get(TRAINING_NOTE, "{}"), "training")
         self.places = _texts(said.get("places", []))
         self.words = _words(said.get("statistics", {}))  # what each statistic means, by name
         self.limits = _limits(said.get("limits"))
@@ -209,20 +209,6 @@ def _agree(group: Mapping[str, Listed]) -> bool:
     )
 
 
-def _object(text: str) -> dict[str, Any]:
-    value = _json(text)
-    if not isinstance(value, dict):
-        raise FileError("training whose note is no JSON object")
-    return value
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise FileError("training whose note is no JSON") from None
-
-
 def _texts(value: Any) -> tuple[str, ...]:
     fine = isinstance(value, list) and all(isinstance(one, str) for one in value)
     if not fine or len(value) > _MOST_PLACES:
@@ -265,7 +251,7 @@ def _number(value: Any) -> float | None:
 
 
 def _alarms(text: str) -> tuple[Alarm, ...]:
-    value = _json(text)
+    value = read_json(text, "training")
     if not isinstance(value, list):
         raise FileError("training whose alarms are no list")
     return tuple(_alarm(one) for one in value)

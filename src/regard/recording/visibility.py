@@ -126,8 +126,7 @@ class VisibleSpans(NamedTuple):
     def among(self, marks: Array) -> Array:
         """(R,): how many of the marked keys each row sees; marks is (keys,) of booleans."""
         summed = np.concatenate([[0], np.cumsum(marks, dtype=np.int64)])
-        found: Array = summed[self.high] - summed[self.low]
-        return found
+        return summed[self.high] - summed[self.low]
 
     def even(self, keys: int) -> Array:
         """(keys,): what each key gets if every row spreads evenly over what it sees."""

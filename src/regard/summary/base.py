@@ -35,37 +35,30 @@ class Matrix(Protocol):
     @property
     def position(self) -> int | Tensor:
         """Query i stands at key i + position: one number, or one a query (L,)."""
-        ...
 
     @property
     def scaled(self) -> Tensor:
         """scale·q·k, (…, Hq, L, S)."""
-        ...
 
     @property
     def visible(self) -> Tensor:
         """Which cells may be seen."""
-        ...
 
     @property
     def masked(self) -> Tensor:
         """The final scores, −∞ where hidden."""
-        ...
 
     @property
     def weights(self) -> Tensor:
         """After the softmax."""
-        ...
 
     @property
     def lse(self) -> Tensor:
         """(…, Hq, L)."""
-        ...
 
     @property
     def sink(self) -> Tensor:
         """The sink's share of each row, (…, Hq, L)."""
-        ...
 
 
 class MergePart(NamedTuple):
@@ -231,15 +224,12 @@ class InBlocks(Protocol):
     @property
     def asked(self) -> Summary:
         """What is measured of each block."""
-        ...
 
     def add(self, row: int, col: int, found: Tensor, shape: AttentionShape) -> None:
         """What was found in a block of that shape, which begins at this row and this column."""
-        ...
 
     def close(self, cells: Tensor) -> Tensor:
         """The value, from the cells of all queries joined."""
-        ...
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -341,8 +331,7 @@ class ColumnStatistic(Summary):
 
     def joined(self, a: Tensor, b: Tensor) -> Tensor:
         """The terms of two sets of queries together."""
-        made: Tensor = a + b if self.join == "sum" else library(a).maximum(a, b)
-        return made
+        return a + b if self.join == "sum" else library(a).maximum(a, b)
 
     def answer(self, known: Mapping[Summary, Measured], shape: AttentionShape) -> Any:
         found = known.get(self)

@@ -52,8 +52,7 @@ def sum_of(terms: Sequence[Tensor]) -> Tensor:
 def _surprise(p: Tensor) -> Tensor:
     """−p log p, with 0·log 0 = 0 and no NaN in its derivative."""
     some = p != 0  # NaN stays NaN
-    surprise: Tensor = where(some, -p * where(some, p, 1.0).log(), 0.0)
-    return surprise
+    return where(some, -p * where(some, p, 1.0).log(), 0.0)
 
 
 class Visible(RowStatistic):
@@ -101,8 +100,7 @@ class _Largest(RowStatistic):
         return largest
 
     def of_nothing(self, like: Tensor) -> Tensor:
-        nothing: Tensor = filled(like, like.shape, -inf)
-        return nothing
+        return filled(like, like.shape, -inf)
 
 
 class MaxScore(_Largest):

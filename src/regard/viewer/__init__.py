@@ -1,29 +1,21 @@
 """The page's server: recordings on loopback, for one browser, read-only.
 
-cache       what was computed lately, bounded by bytes
-pixels      weights pooled into pixels, and their codes
-tiles       a head's map as tiles
-thumbnails  small pictures of all heads
-tracks      curves along a map's sides
 opened      a recording that is served: its lock, its revisions, its report
-comparison  two prompts side by side
-training    a training run: facts, strips, stored maps
 answers     what is answered, as JSON and as plain numbers
 questions   what can be asked, one table
 replies     answers as status, bytes and headers
 work        a pool of threads, newest request first
-warm        what the first page will ask for, computed ahead
 files       the page itself, as bytes
 guard       who may ask
 app         addresses → answers; needs starlette
-serve       the process; needs uvicorn
+serve       the process, which computes ahead what the first page asks for; needs uvicorn
 
 and the page without a server, as one file or in a notebook's frame:
 
-packing sightlines pyramid            numbers, masks and maps as few bytes
+packing                               numbers as few bytes
 carried …_heads …_tracks …_training   a recording → what such a page carries
 selfcontained                         data → one HTML file
-notebook download                     that file in a frame; that file from the server
+notebook                              that file in a frame; from the server by replies
 
 and as a widget of a notebook:
 

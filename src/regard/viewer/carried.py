@@ -1,21 +1,21 @@
-"""A recording as a page carries it: what the server would answer, for some of its heads."""
+"""A recording as a page carries it: what the server would answer, for some of its heads, with as
+many of its pictures as there is room for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from regard.errors import InputError
+from regard.errors import FileError, InputError
 from regard.recording import PromptView, Recording
 from regard.recording.visibility import Sight
 from regard.study import Report, make_report
 from regard.viewer import answers
 from regard.viewer.carried_heads import Carrying, Source, carry, fits_whole
-from regard.viewer.carried_pictures import carry_pictures
 from regard.viewer.carried_training import carry_training
 from regard.viewer.opened import Opened
 from regard.viewer.packing import deflated
@@ -24,6 +24,48 @@ from regard.views.encoding import as_text
 from regard.views.findings import report_answer
 from regard.views.sightlines import Sightlines
 from regard.views.text import count
+
+
+@dataclass(frozen=True)
+class CarriedPictures:
+    """Blobs, and by picture which of them it is; None where it is not carried."""
+
+    blobs: list[bytes]
+    places: list[int | None]
+
+    def numbered(self, first: int) -> list[int | None]:
+        """Numbers of blobs that begin at `first`."""
+        return [None if one is None else first + one for one in self.places]
+
+    @property
+    def words(self) -> list[str]:
+        """What a reader must know."""
+        missing = sum(one is None for one in self.places)
+        if not missing:
+            return []
+        return [f"{count(missing, 'picture')} did not fit; patches are drawn without."]
+
+
+def carry_pictures(view: PromptView, room: int) -> CarriedPictures:
+    """The first ones that fit into so many bytes; one that cannot be read is left out."""
+    blobs: list[bytes] = []
+    places: list[int | None] = []
+    for number in range(len(view.pictures)):
+        blob = _blob(view, number)
+        fits = blob is not None and len(blob) <= room
+        places.append(len(blobs) if fits else None)
+        if blob is not None and fits:
+            blobs.append(blob)
+            room -= len(blob)
+    return CarriedPictures(blobs, places)
+
+
+def _blob(view: PromptView, number: int) -> bytes | None:
+    try:
+        return deflated(view.picture(number))
+    except FileError:
+        return None
+
 
 LIMIT: Final = 2_000_000  # bytes of what is carried, in base64
 _TOLD: Final = 12  # findings

@@ -1,11 +1,24 @@
-"""A socket that only this machine reaches."""
+"""A socket that only this machine reaches, and the reader's browser, where a desktop has one."""
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
+import webbrowser
 from typing import Final
 
 from regard.errors import InputError, UnavailableError
+
+
+def open_in_browser(address: str) -> bool:
+    """Whether it was opened. Without a desktop nothing is tried: what `webbrowser` finds then is a
+    browser for terminals, which would take over the one that shows the address."""
+    has_desktop = sys.platform in ("win32", "darwin") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    return has_desktop and webbrowser.open(address)
+
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from regard.viewer.desktop import open_in_browser
 from regard.viewer.guard import HEADERS, make_token
-from regard.viewer.loopback import LOOPBACK, bound
+from regard.viewer.loopback import LOOPBACK, bound, open_in_browser
 
 _NAMES: Final = (LOOPBACK, "localhost")
 _OWN_POLICY: Final = "content-security-policy"  # the page brings its own, with its hashes

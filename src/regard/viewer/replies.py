@@ -5,17 +5,33 @@ HTTP (`app`), a notebook's kernel as messages of a widget (`kernel`).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from regard.errors import InputError, RegardError, UnavailableError
 from regard.viewer import answers
-from regard.viewer.download import download
+from regard.viewer.carried import LIMIT
+from regard.viewer.notebook import recording_page
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Asked, Binary, Question, UnreadableError
 from regard.viewer.work import GivenUpError, Job
 from regard.views.encoding import as_text
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def download(opened: Opened, asked: Asked) -> Binary:
+    """One head; or without a name all of them, or those that the findings name."""
+    prompt, head = asked.prompt, asked.name("head")
+    opened.prompt(prompt)
+    page = recording_page(opened.snapshot(), prompt=prompt, head=head or None, limit=LIMIT)
+    parts = [opened.name.removesuffix(".regard"), head]
+    name = _UNSAFE.sub("-", "-".join(part for part in parts if part))
+    headers = {"content-disposition": f'attachment; filename="{name}.html"'}
+    return Binary(page.encode(), kind="text/html", headers=headers)
+
 
 JSON: Final = "application/json"
 _LOG: Final = logging.getLogger(__name__)

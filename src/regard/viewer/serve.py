@@ -7,18 +7,30 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final
 
 from regard.errors import InputError, MissingExtraError
 from regard.recording import open as open_recording
-from regard.viewer.desktop import open_in_browser
+from regard.viewer import answers
 from regard.viewer.guard import Guard, make_token
-from regard.viewer.loopback import LOOPBACK, bound
+from regard.viewer.loopback import LOOPBACK, bound, open_in_browser
 from regard.viewer.opened import CACHE_BYTES, Opened
-from regard.viewer.warm import warm_up
 from regard.viewer.work import Pool
 from regard.views.cache import Cache
+
+
+def warm_up(opened: Sequence[Opened], pool: Pool) -> Future[None]:
+    """The overview and the small pictures of the first recording's first prompt. What goes wrong
+    is said when it is asked for."""
+    return pool.submit(lambda: _first_page(opened[0]), "long")  # whoever asks may wait for it
+
+
+def _first_page(one: Opened) -> None:
+    for stack in answers.overview(one)["stacks"]:
+        answers.thumbnails(one, 0, stack["name"])
+
 
 _PATIENCE: Final = 1  # seconds for answers under way at the end
 

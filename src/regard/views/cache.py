@@ -30,8 +30,7 @@ class Cache:
             with self._lock:
                 if key in self._kept:
                     self._kept.move_to_end(key)
-                    found: _Made = self._kept[key][0]
-                    return found
+                    return self._kept[key][0]
             made = make()
             self._keep(key, made, size(made))
             return made

@@ -186,8 +186,7 @@ def _taken(way: Callable[[], _Array], where: slice) -> _Array:
 
 
 def _asked(head: Head, one: RowStatistic, every: Sequence[RowStatistic]) -> _Array:
-    made: _Array = head.summarize(*every)[one]
-    return made
+    return head.summarize(*every)[one]
 
 
 def summaries(prompt: PromptView, label: str) -> dict[str, RowStatistic]:

@@ -94,6 +94,5 @@ class Pixels:
             down = pool(np.add, each, self.level, (first[0], 0))
             ones = np.ones((1, scores.shape[1]), scores.dtype)
             widths = pool(np.add, ones, self.level, (0, first[1]))
-            whole: _Array = down * widths
-            return whole
+            return down * widths
         return pool(np.add, (scores != -np.inf) * each, self.level, first)

@@ -304,11 +304,11 @@ def _lines(
     return {
         "prompt": np.full(size, prompt.number), "place": [head.place.label] * size,
         "side": [side] * size, "window": np.full(size, window), "position": np.arange(size),
-        "kind": kinds, "name": [_text(name) for name in (*names, *[""] * size)[:size]],
+        "kind": kinds, "name": [whole_text(name) for name in (*names, *[""] * size)[:size]],
         **where._asdict(),
     }  # fmt: skip
 
 
-def _text(text: str) -> str:
+def whole_text(text: str) -> str:
     """Half of a character, which is no text, becomes a mark."""
     return text.encode("utf-8", "replace").decode()

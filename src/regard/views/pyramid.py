@@ -66,8 +66,7 @@ def _level(tokens: int, sums: _Array, even: _Array, largest: NDArray[np.uint8] |
 
 def _halved(reduce: np.ufunc, cells: _Array) -> _Array:
     down, across = (np.arange(0, n, 2) for n in cells.shape)
-    found: _Array = reduce.reduceat(reduce.reduceat(cells, down, axis=0), across, axis=1)
-    return found
+    return reduce.reduceat(reduce.reduceat(cells, down, axis=0), across, axis=1)
 
 
 def _largest(head_map: HeadMap, level: int) -> NDArray[np.uint8]:

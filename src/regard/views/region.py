@@ -88,8 +88,7 @@ def make_region(prompt: PromptView, head: Head, *, rows: range, keys: range) -> 
 
 def _reduced(how: How, values: _Numbers, starts: list[NDArray[np.int64]]) -> _Numbers:
     reduce = np.add if how == "mean" else np.maximum
-    found: _Numbers = reduce.reduceat(reduce.reduceat(values, starts[0], axis=0), starts[1], axis=1)
-    return found
+    return reduce.reduceat(reduce.reduceat(values, starts[0], axis=0), starts[1], axis=1)
 
 
 def _tokens(tokens: list[str] | None, span: range) -> list[str] | None:

@@ -30,8 +30,7 @@ class Sightlines:
         at = np.repeat(np.arange(stop - start), self.counts[start:stop])
         np.add.at(seen, (at, self.edges[first:last:2]), 1)
         np.add.at(seen, (at, self.edges[first + 1 : last : 2]), -1)
-        found: _Array = cells[np.cumsum(seen, axis=1)[:, :-1] > 0]
-        return found
+        return cells[np.cumsum(seen, axis=1)[:, :-1] > 0]
 
     @property
     def cells(self) -> int:

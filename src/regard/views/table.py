@@ -33,7 +33,7 @@ from regard.views.parts import (
     received,
     summaries,
 )
-from regard.views.positions import CoordinateColumns, positions_table
+from regard.views.positions import CoordinateColumns, positions_table, whole_text
 
 _Array: TypeAlias = NDArray[Any]
 
@@ -97,11 +97,7 @@ def _of(part: HeadPart, count: int) -> Chunk:
 def _texts(tokens: list[str] | None, places: _Array) -> list[str]:
     """The tokens at these places; half of a character, which is no text, becomes a mark."""
     known = tokens or []
-    return [_text(known[n]) if 0 <= n < len(known) else "" for n in places.tolist()]
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return [whole_text(known[n]) if 0 <= n < len(known) else "" for n in places.tolist()]
 
 
 def _about(of: Selection) -> dict[str, str]:
@@ -310,7 +306,7 @@ def _chunk(columns: Sequence[TableColumn], lines: Sequence[Sequence[Any]]) -> Ch
     for at, one in enumerate(columns):
         cells = [line[at] for line in lines]
         texts = one.kind == "text"
-        made[one.name] = [*map(_text, cells)] if texts else np.array(cells, kinds[one.kind])
+        made[one.name] = [*map(whole_text, cells)] if texts else np.array(cells, kinds[one.kind])
     return made
 
 

@@ -146,8 +146,7 @@ def _block_sums(cells: _Array, step: int) -> _Array:
     """(H, R, C) mass in cells → sums over `step` × `step` of them, in float64."""
     down, across = (np.arange(0, n, step) for n in cells.shape[1:])
     tall = np.add.reduceat(cells, down, axis=1)
-    found: _Array = np.add.reduceat(tall, across, axis=2, dtype=np.float64)
-    return found
+    return np.add.reduceat(tall, across, axis=2, dtype=np.float64)
 
 
 def _gathered(cells: _Array, pixels: tuple[_Array, _Array], shape: tuple[int, int]) -> _Array:

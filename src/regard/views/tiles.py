@@ -103,8 +103,7 @@ class HeadMap:
         self._check(level, y, x, how)
         if self._is_stored(level, how):
             return self.tile(level, y, x, how)
-        kept: Codes | None = self._cache.kept(self._key(level, y, x, how))
-        return kept
+        return self._cache.kept(self._key(level, y, x, how))
 
     def _key(self, level: int, y: int, x: int, how: How) -> Hashable:
         return self._name, self.head.label, level, y, x, how

@@ -27,8 +27,7 @@ _Numbers: TypeAlias = NDArray[np.float64]
 
 def times_uniform(mass: _Array, even: _Array) -> _Array:
     """Mass ÷ what even rows would give, cell by cell; NaN where nothing may be seen."""
-    found: _Array = mass / np.where(even == 0, np.nan, even)
-    return found
+    return mass / np.where(even == 0, np.nan, even)
 
 
 # ── codes: what is drawn as pixels ───────────────────────────────────────────────────────────
@@ -163,8 +162,7 @@ def _row_lengths(head: Head, cell: int) -> _Numbers:
 def even_sums(sight: Sight, cell: int) -> _Numbers:
     """(⌈queries/cell⌉, ⌈keys/cell⌉): what even rows would sum to in each cell."""
     place = sight.held.place
-    found: _Numbers = uniform_cells(sight, cell) * areas((place.queries, place.keys), cell)
-    return found
+    return uniform_cells(sight, cell) * areas((place.queries, place.keys), cell)
 
 
 def mask_kind(sight: Sight) -> Hashable:

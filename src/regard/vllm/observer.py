@@ -20,12 +20,10 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.recorder.plan import Plan, Size, make_plan
 from regard.vllm.ask import NO_SECRET, Ask, asked_in, secret_in
-from regard.vllm.batch import StepBatch
-from regard.vllm.layers import ServedLayer, ServedModel
-from regard.vllm.layouts import numbers_at
+from regard.vllm.layers import ServedLayer, ServedModel, numbers_at
 from regard.vllm.sequence import ServedRequest, ServedSequence
 from regard.vllm.shelf import FileShelf, MemoryShelf, in_words
-from regard.vllm.step import GATHER, Following, OwnRows, ServedStep
+from regard.vllm.step import GATHER, Following, OwnRows, ServedStep, StepBatch
 
 
 class Observer:

@@ -31,8 +31,7 @@ from regard.recording import Memory
 from regard.recording.schema import PROMPT_NOTE, Prompt
 from regard.shapes import AttentionShape
 from regard.vllm.ask import Ask
-from regard.vllm.layers import ServedLayer
-from regard.vllm.layouts import numbers_at
+from regard.vllm.layers import ServedLayer, numbers_at
 
 _TITLE = 80  # characters
 
@@ -166,8 +165,7 @@ class ServedSequence:
             ids = np.asarray(self.ids[: shape.keys], np.int64)
             made = matchings([ids], [part.rows], [part.keys], shape, device)
             self._known[where] = made
-        made_before: Matches = self._known[where]
-        return made_before
+        return self._known[where]
 
     def slots(self, group: int, keys: int, device: torch.device) -> Tensor:
         """(keys,): where they lie in the cache, counted through all its pages."""
@@ -178,8 +176,7 @@ class ServedSequence:
             pages = np.asarray(self.pages[group][: -(-keys // size)], np.int64)
             slots: NDArray[np.int64] = (pages[:, None] * size + np.arange(size)).ravel()[:keys]
             self._known[where] = torch.from_numpy(slots).to(device)
-        slots_before: Tensor = self._known[where]
-        return slots_before
+        return self._known[where]
 
     def _forget(self, keys: int) -> None:
         """What layers share is kept for one length."""

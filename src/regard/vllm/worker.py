@@ -11,10 +11,10 @@ from typing import Any
 from regard.errors import RegardWarning
 from regard.recorder.facts import first_notes, made_now
 from regard.vllm.ask import asked_in
-from regard.vllm.batch import Rows
 from regard.vllm.layers import served_model
 from regard.vllm.observer import Observer
 from regard.vllm.shelf import ClientLimits, FileShelf, MemoryShelf, in_words
+from regard.vllm.step import Rows
 
 _NAME = "_regard_observer"  # of a worker, once a request has asked
 
@@ -56,8 +56,7 @@ def observer_of(wrapper: Any) -> Observer:
     known = vars(wrapper)
     if _NAME not in known:
         known[_NAME] = _observer(wrapper.worker)
-    found: Observer = known[_NAME]
-    return found
+    return known[_NAME]
 
 
 def _observer(worker: Any) -> Observer:

@@ -6,7 +6,7 @@ import pytest
 
 from regard.learn.programs import GradedCode, as_format
 from regard.learn.programs.diagnose import Finding
-from regard.learn.programs.mistake import STEPS
+from regard.learn.programs.mistakes import STEPS
 
 WRONG = GradedCode(
     "a.py", "f", "f(q, k, v)", (Finding("softmax", "softmax axis", "over queries", "keys"),)

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from regard.learn import Options, make_lesson
 from regard.learn.languages import language
-from regard.learn.render.terminal import print_document
-from regard.learn.render.terminal_grids import STYLES, side_by_side
+from regard.learn.render.terminal import STYLES, print_document, side_by_side
 from regard.learn.story.document import Grid
 from regard.learn.story.narration import narrate
 from regard.learn.text import cells

@@ -10,7 +10,7 @@ from transformers import AttentionInterface
 import regard
 from regard.huggingface import register
 from regard.huggingface.attention import regard_attention
-from regard.testing.families import recorded
+from regard.testing.families import checks
 from regard.testing.families.examination import examine
 
 
@@ -98,7 +98,7 @@ def test_a_recording_of_another_sequence_is_wrong(monkeypatch):
     class Planted:
         record = Swapped
 
-    monkeypatch.setattr(recorded, "regard", Planted)
+    monkeypatch.setattr(checks, "regard", Planted)
     found = examine("vit")
     assert found.kind == "wrong"
     assert "record, attentions[0]: head 0 of sequence 0 is not in the recording" in found.said

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from regard.testing.families.build import MOST, TooManyError, build
-from regard.testing.families.catalogue import model_class, names
 from regard.testing.families.facts import parts
-from regard.testing.families.shrink import tiny_config
+from regard.testing.families.shrink import model_class, names, tiny_config
 from regard.testing.families.sizes import VOCABULARY, is_token
 
 

@@ -10,9 +10,8 @@ from regard.draw.finish import wrapped
 from regard.draw.heat import LABELLED, Axis, heat_map
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
-from regard.draw.spark import binned, spark
 from regard.draw.spelling import label, number
-from regard.draw.table import Column, weight_table
+from regard.draw.table import Column, binned, spark, weight_table
 from regard.recording import Head
 from regard.views.head import HeadView, known_numbers
 from regard.views.positions import axis_words, kind_word, narrow_names, window_words

@@ -13,9 +13,8 @@ from regard.draw.over import Patches, patch_lines, pooling_step
 from regard.draw.pages.head import title_lines
 from regard.draw.paper import Paper, StyledLine
 from regard.draw.scale import scale_lines
-from regard.draw.spark import spark
 from regard.draw.spelling import label
-from regard.draw.table import Column, weight_table
+from regard.draw.table import Column, spark, weight_table
 from regard.recording import PromptView
 from regard.views.decoded import decoded
 from regard.views.head import HeadView

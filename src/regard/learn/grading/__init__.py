@@ -1,7 +1,7 @@
 """Hand calculations: exercises to hand out, and what comes back, judged step by step.
 
 exercise → draft (latex → lines → cells) → submission → marking (on working and bands)
-→ causes (of suspects) → report → statistics (of many)
+→ causes → report → statistics (of many)
 """
 
 from __future__ import annotations

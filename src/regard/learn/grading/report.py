@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from regard.errors import InputError
 from regard.learn.grading.blocks import Unread
-from regard.learn.grading.causes import explain
+from regard.learn.grading.causes import Cause, explain
 from regard.learn.grading.marking import Cell, Mark, StepMark, mark
 from regard.learn.grading.submission import Assigned, read_submission
-from regard.learn.grading.suspects import Cause
 from regard.learn.text import StyledLine, factor, listed, printable, prose, quoted
 
 COLUMNS = ("file", "verdict", "step", "cell", "given", "right", "cause", "checked", "blank")
@@ -37,28 +37,51 @@ LESSON_STEP = {  # what code calls the same step
 _UNLINKED = (
     "no step in it leads to another; give steps that follow each other, as weights, V and output"
 )
+_UNREAD = (
+    "what is listed below was not understood. Write numbers as 0.42 or 1/2, rows as "
+    "The = [0.42 0.58]."
+)
 _BESIDE = ("    given  ", "    right  ")
 _WIDEST_LINE = 64  # of a line that was not read
 _WIDEST_ROW = 10  # cells of a row that still read well beside each other
 
 
-class Verdict(Protocol):
-    """What a file is counted by."""
+class Outcome(ABC):
+    """What a file is counted by, and how it ends the command."""
 
     @property
-    def verdict(self) -> str: ...
+    @abstractmethod
+    def verdict(self) -> str:
+        """right, wrong, not all read, nothing filled in, nothing to check, or unreadable."""
 
     @property
-    def is_partial(self) -> bool: ...
+    @abstractmethod
+    def is_partial(self) -> bool:
+        """Whether there are blanks left."""
+
+    @property
+    @abstractmethod
+    def first_mistake(self) -> tuple[str, str] | None:
+        """Step and kind of cause of what is wrong first, without any number of the file."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 right, 1 not right, 2 not to be graded."""
+        return _CODES[self.verdict]
+
+    def in_a_line(self, name: str, detail: str) -> StyledLine:
+        """One file of many: its name, padded, what it is counted as, and more."""
+        style = {0: "green", 1: "red", 2: "yellow"}[self.exit_code]
+        return [(f"{name}  ", ""), (counted_as(self), style), (detail, "")]
 
 
-def counted_as(one: Verdict) -> str:
+def counted_as(one: Outcome) -> str:
     """The verdict; of a sheet that still has blanks "right so far" in place of "right"."""
     return SO_FAR if one.verdict == "right" and one.is_partial else one.verdict
 
 
 @dataclass(frozen=True)
-class Graded:
+class Graded(Outcome):
     """One file: its mark and the cause of what is wrong, or the problem with reading it."""
 
     name: str
@@ -70,11 +93,6 @@ class Graded:
     def verdict(self) -> str:
         """right, wrong, not all read, nothing filled in, nothing to check, or unreadable."""
         return self.mark.verdict if self.mark else "unreadable"
-
-    @property
-    def exit_code(self) -> int:
-        """0 right, 1 not right, 2 not to be graded."""
-        return _CODES[self.verdict]
 
     @property
     def is_partial(self) -> bool:
@@ -193,7 +211,7 @@ def full(graded: Graded) -> list[StyledLine]:
     if graded.cell and graded.cause and judged.first_wrong:
         lines += _finding(judged, judged.first_wrong, graded.cell, graded.cause)
     else:
-        lines += prose(_closing(judged))
+        lines += prose(closing(judged.verdict, judged.checked, judged.blank, "cell", _UNREAD))
     return lines + unread_lines(graded.unread)
 
 
@@ -210,23 +228,23 @@ def _cut(text: str) -> str:
     return plain if len(plain) <= _WIDEST_LINE else plain[: _WIDEST_LINE - 1] + "…"
 
 
-def _closing(judged: Mark) -> str:
-    if judged.verdict == "not all read":
-        return (
-            f"Not all read: {_count(judged.checked)} checked and right, but what is listed below "
-            "was not understood. Write numbers as 0.42 or 1/2, rows as The = [0.42 0.58]."
-        )
-    if judged.verdict == "right" and not judged.blank:
-        return f"All right: {_count(judged.checked)} checked."
-    if judged.verdict == "right":
-        return f"Right so far: {_count(judged.checked)} checked, {judged.blank} blank."
-    if judged.verdict == "nothing filled in":
-        return f"Nothing filled in: {_count(judged.blank)} to go."
+def closing(verdict: str, checked: int, blank: int, word: str, unread: str) -> str:
+    """How a file ends that has nothing wrong; `unread` says which lines were not understood, and
+    how they would be."""
+    if verdict == "not all read":
+        return f"Not all read: {counted(checked, word)} checked and right, but {unread}"
+    if verdict == "right" and not blank:
+        return f"All right: {counted(checked, word)} checked."
+    if verdict == "right":
+        return f"Right so far: {counted(checked, word)} checked, {blank} blank."
+    if verdict == "nothing filled in":
+        return f"Nothing filled in: {counted(blank, word)} to go."
     return f"Nothing to check: {_UNLINKED}."
 
 
-def _count(cells: int) -> str:
-    return f"{cells} cell{'s' * (cells != 1)}"
+def counted(number: int, word: str) -> str:
+    """1 cell, 2 cells."""
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _step_line(judged: Mark, step: StepMark, width: int) -> StyledLine:
@@ -259,17 +277,22 @@ def _finding(judged: Mark, step: StepMark, cell: Cell, cause: Cause) -> list[Sty
     where = f"Wrong first at {_TITLES[step.step]} ({step.step}): {judged.place(cell)}"
     is_given = step.step in judged.submission.filled
     right, working = figure(cell.right, cell.unit), "" if is_given else spelt_out(judged, cell)
+    lines = wrong_first(where, figure(cell.given, cell.unit), right, cause.text, is_given)
+    lines[3].append((f"  {working}" if working else "", "dim"))
+    lines[4:4] = [] if is_given else _whole_row(judged, step, cell)
+    return [*lines, *prose(cause.note), *prose(_follow_up(judged, step))]
+
+
+def wrong_first(where: str, given: str, right: str, cause: str, is_given: bool) -> list[StyledLine]:
+    """Where it is wrong, both numbers and the cause; `is_given`: the sheet's own numbers."""
     named = ("    given         ", "    the exercise  ") if is_given else _BESIDE
     return [
         [(where, "bold")],
         [],
-        [(named[0], "dim"), (figure(cell.given, cell.unit), "red")],
-        [(named[1], "dim"), (right, "green"), (f"  {working}" if working else "", "dim")],
-        *([] if is_given else _whole_row(judged, step, cell)),
+        [(named[0], "dim"), (given, "red")],
+        [(named[1], "dim"), (right, "green")],
         [],
-        [("Cause: ", "bold"), (f"{cause.text}.", "")],
-        *prose(cause.note),
-        *prose(_follow_up(judged, step)),
+        [("Cause: ", "bold"), (f"{cause}.", "")],
     ]
 
 
@@ -338,7 +361,6 @@ def _shown(value: float) -> str:
 def one_line(graded: Graded, name_width: int) -> StyledLine:
     """One file of many."""
     row = graded.as_row()
-    style = {0: "green", 1: "red", 2: "yellow"}[graded.exit_code]
     problem = _UNLINKED if graded.verdict == "nothing to check" else graded.problem
     if graded.verdict == "not all read":
         problem = not_read(graded.unread)
@@ -350,12 +372,11 @@ def one_line(graded: Graded, name_width: int) -> StyledLine:
         detail = f" at {row['step']}: {row['cell']}, {numbers}; {row['cause']}"
     elif graded.mark and graded.mark.checked and not problem:
         blank = f", {graded.mark.blank} blank" if graded.mark.blank else ""
-        detail = f"  {_count(graded.mark.checked)} checked{blank}"
-    said = counted_as(graded)
-    return [(f"{row['file']:<{name_width}}  ", ""), (said, style), (detail, "")]
+        detail = f"  {counted(graded.mark.checked, 'cell')} checked{blank}"
+    return graded.in_a_line(f"{row['file']:<{name_width}}", detail)
 
 
-def tally(results: Sequence[Verdict]) -> str:
+def tally(results: Sequence[Outcome]) -> str:
     """How many of each verdict: 2 right, 1 wrong."""
     counts = {verdict: sum(counted_as(g) == verdict for g in results) for verdict in _CODES}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

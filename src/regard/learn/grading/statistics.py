@@ -11,9 +11,9 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from regard.learn.grading.report import SO_FAR, Verdict, counted_as
+from regard.learn.grading.report import SO_FAR, Outcome, counted_as
 from regard.learn.text import StyledLine, cells, prose
 
 FEWEST = 3  # submissions that a step or a cause needs to be listed by itself
@@ -30,13 +30,6 @@ _REMARK = (
     "Anonymous: no names and no numbers of a submission. What fewer than "
     f"{FEWEST} submissions share is joined as other."
 )
-
-
-class Outcome(Verdict, Protocol):
-    """What is counted of a submission."""
-
-    @property
-    def first_mistake(self) -> tuple[str, str] | None: ...
 
 
 @dataclass(frozen=True)

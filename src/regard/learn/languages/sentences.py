@@ -76,5 +76,4 @@ def language(code: str) -> Language:
 def table_of(code: str) -> Table:
     """Section → name → text."""
     text = (files("regard.learn.languages") / f"{code}.json").read_text(encoding="utf-8")
-    found: Table = json.loads(text)
-    return found
+    return json.loads(text)

@@ -125,5 +125,4 @@ def packed_smollm2() -> dict[str, Any]:
 
 def _read(name: str) -> dict[str, Any]:
     text = (files("regard.learn.lesson") / name).read_text(encoding="utf-8")
-    given: dict[str, Any] = json.loads(text)
-    return given
+    return json.loads(text)

@@ -1,12 +1,11 @@
 """Attention as students write it, run beside the definition.
 
 names, entry → build, probes → session, observe (in child, from grade)
-→ hypotheses of recipe and mistakes → diagnose → grade, formats
+→ hypotheses of recipe and mistakes → diagnose → grade
 """
 
 from __future__ import annotations
 
-from regard.learn.programs.formats import FORMATS, as_format
-from regard.learn.programs.grade import GradedCode, grade_code
+from regard.learn.programs.grade import FORMATS, GradedCode, as_format, grade_code
 
 __all__ = ["FORMATS", "GradedCode", "as_format", "grade_code"]

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from regard.learn.programs.hypotheses import Base, Comparison, close
-from regard.learn.programs.mistake import STEPS, Mistake
-from regard.learn.programs.mistakes import MISTAKES
+from regard.learn.programs.mistakes import MISTAKES, STEPS, Mistake
 from regard.learn.programs.observation import Call, Observation
 from regard.learn.programs.recipe import Array
 

@@ -1,4 +1,5 @@
-"""Grade Python files: start the server, read its verdicts."""
+"""Grade Python files: start the server, read its verdicts, also as the JSON that course software
+reads."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from typing import Any, Final
 
 from regard.errors import InputError
 from regard.files import real
+from regard.learn.grading.report import Outcome
 from regard.learn.programs.diagnose import Finding
-from regard.learn.programs.mistake import STEPS
+from regard.learn.programs.mistakes import STEPS
 from regard.learn.text import StyledLine, printable, prose
 
 _MEMORY: Final = 2 << 30  # bytes beyond what the libraries take
@@ -33,7 +35,7 @@ serve(job)
 
 
 @dataclass(frozen=True)
-class GradedCode:
+class GradedCode(Outcome):
     """One Python file: what was called, its mistakes and remarks, or why it cannot be graded."""
 
     name: str
@@ -53,11 +55,6 @@ class GradedCode:
     def is_partial(self) -> bool:
         """Code is graded as a whole."""
         return False
-
-    @property
-    def exit_code(self) -> int:
-        """0 right, 1 wrong, 2 not to be graded."""
-        return {"right": 0, "wrong": 1, "unreadable": 2}[self.verdict]
 
     @property
     def first_mistake(self) -> tuple[str, str] | None:
@@ -128,7 +125,6 @@ class GradedCode:
 
     def one_line(self, width: int) -> StyledLine:
         """One file of many."""
-        style = {0: "green", 1: "red", 2: "yellow"}[self.exit_code]
         row = self.as_row()
         detail = f": {self.problem}" if self.problem else f"  {self.calls} calls of {self.entry}"
         if self.findings:
@@ -136,7 +132,7 @@ class GradedCode:
             detail = f" at {row['step']}: {numbers if row['cell'] else ''}{row['cause']}"
         elif self.remarks:
             detail += f"; {row['cause']}"
-        return [(f"{self.name:<{width}}  ", ""), (self.verdict, style), (detail, "")]
+        return self.in_a_line(f"{self.name:<{width}}", detail)
 
 
 def _the(step: str) -> str:
@@ -234,3 +230,78 @@ def _read(path: Path, verdict: Path) -> GradedCode:
 
 def _agreeing(calls: int) -> str:
     return "one call agrees" if calls == 1 else f"{calls} calls agree"
+
+
+FORMATS: Final = ("gradescope", "otter", "nbgrader")
+
+
+def as_format(graded: GradedCode, name: str) -> dict[str, Any]:
+    """For Gradescope, Otter-Grader or nbgrader."""
+    return {"gradescope": _gradescope, "otter": _otter, "nbgrader": _nbgrader}[name](graded)
+
+
+def _tests(graded: GradedCode) -> list[dict[str, Any]]:
+    """One test per step, with its points and the words of what is wrong."""
+    found = {one.step: one for one in reversed(graded.findings)}
+    rows = []
+    for step, points in STEPS.items():
+        one = found.get(step)
+        right = one is None and not graded.problem
+        words = (
+            f"{one.text}. Right: {one.fix}." if one and one.fix else one.text if one else "right"
+        )
+        rows.append({"name": step, "right": right, "points": float(points),
+                     "output": graded.problem or words})  # fmt: skip
+    return rows
+
+
+def _summary(graded: GradedCode) -> str:
+    cause = graded.as_row()["cause"]
+    called = f" ({graded.signature})" if graded.signature else ""
+    return f"{graded.verdict}{called}{f': {cause}' if cause else ''}"
+
+
+def _gradescope(graded: GradedCode) -> dict[str, Any]:
+    """results.json: one test per step."""
+    tests = [
+        {
+            "name": row["name"], "number": str(at), "max_score": row["points"],
+            "score": row["points"] if row["right"] else 0.0, "output": row["output"],
+            "status": "passed" if row["right"] else "failed", "visibility": "visible",
+        }
+        for at, row in enumerate(_tests(graded), 1)
+    ]  # fmt: skip
+    earned, _ = graded.points
+    return {"score": earned, "output": _summary(graded), "visibility": "visible", "tests": tests}
+
+
+def _otter(graded: GradedCode) -> dict[str, Any]:
+    """Otter's results of test files: one file, one test case per step."""
+    cases = [
+        {
+            "passed": row["right"], "error": None if row["right"] else row["output"],
+            "test_case": {"name": row["name"], "code": graded.signature, "points": row["points"],
+                          "hidden": False, "success_message": "right",
+                          "failure_message": row["output"]},
+        }
+        for row in _tests(graded)
+    ]  # fmt: skip
+    earned, possible = graded.points
+    file = {
+        "filename": graded.name,
+        "points": possible,
+        "score": earned,
+        "test_case_results": cases,
+    }
+    return {"test_file_results": [file]}
+
+
+def _nbgrader(graded: GradedCode) -> dict[str, Any]:
+    """Score and maximum for a cell of autograder tests, with a comment for the feedback."""
+    earned, possible = graded.points
+    parts = [
+        {"step": row["name"], "score": row["points"] if row["right"] else 0.0,
+         "max_score": row["points"], "comment": row["output"]}
+        for row in _tests(graded)
+    ]  # fmt: skip
+    return {"score": earned, "max_score": possible, "comment": _summary(graded), "parts": parts}

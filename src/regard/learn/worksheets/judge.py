@@ -11,13 +11,68 @@ import numpy as np
 from regard.errors import InputError
 from regard.learn.grading.bands import Band
 from regard.learn.grading.blocks import Unread
-from regard.learn.grading.causes import causes_among
-from regard.learn.grading.cells import is_blank, is_number, read_number, tidy
+from regard.learn.grading.causes import Cause, Suspect, causes_among
+from regard.learn.grading.cells import bare, is_blank, is_number, read_number, tidy
 from regard.learn.grading.markdown import read_markdown
 from regard.learn.grading.marking import Cell, StepMark
 from regard.learn.grading.submission import Printed, whole_numbers
-from regard.learn.grading.suspects import Cause, Suspect
+from regard.learn.languages import LANGUAGES
+from regard.learn.worksheets.page import make_sheet
 from regard.learn.worksheets.question import Facts, Question, Worksheet, as_rows, plain
+
+_PART = re.compile(r"^#+ *(question|answer) *([0-9]+)\W*$", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A part of the sheet whose numbers are not those of the exercise."""
+
+    place: str
+    given: str
+    right: str
+
+
+def first_changed(kind: str, name: str, seed: int, text: str) -> Changed | None:
+    """The first part with other numbers; one that was deleted is not missed."""
+    own, asked = _parts(text), [_parts(_page(kind, name, seed, code)) for code in LANGUAGES]
+    for place in asked[0]:
+        wanted = [page[place] for page in asked]
+        given = own.get(place, [])
+        if given and not any(_holds(given, numbers) for numbers in wanted):
+            return Changed(place, _row(given[: len(wanted[0])]), _row(wanted[0]))
+    return None
+
+
+def _page(kind: str, name: str, seed: int, code: str) -> str:
+    lab, step = (name, "all") if kind == "lab" else ("", name)
+    return make_sheet(seed, step=step, lab=lab, code=code).text
+
+
+def _parts(text: str) -> dict[str, list[str]]:
+    """The numbers of the matrices at the top and of every question."""
+    parts: dict[str, list[str]] = {}
+    place, is_open, fenced = "", False, False
+    for line in text.splitlines():
+        found = _PART.match(line.strip())
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif found:
+            is_open, place = found[1].lower() == "question", f"question {found[2]}"
+        elif is_open or (fenced and not place):
+            parts.setdefault(place or "givens", []).extend(_NUMBER.findall(bare(line)))
+    return parts
+
+
+def _holds(given: list[str], wanted: list[str]) -> bool:
+    """Whether the wanted numbers stand there in a row; working may stand around them."""
+    last = len(given) - len(wanted)
+    return any(given[at : at + len(wanted)] == wanted for at in range(last + 1))
+
+
+def _row(numbers: list[str]) -> str:
+    return " ".join(numbers)
+
 
 _ANSWER = re.compile(
     r"^\W*(?:answer|antwort|答案) *([0-9]+)(?![0-9])\W*?(?:[:：=](.*))?$", re.IGNORECASE

@@ -16,25 +16,27 @@ from regard.learn.grading.exercise import assigned
 from regard.learn.grading.report import (
     COLUMNS,
     Graded,
-    counted_as,
+    Outcome,
+    closing,
+    counted,
     figure,
     grade_file,
     not_read,
     unread_lines,
+    wrong_first,
 )
 from regard.learn.text import StyledLine, printable, prose
 from regard.learn.worksheets.catalogue import LABS, LATER_STEPS, ONE_HEAD, named_in
-from regard.learn.worksheets.changed import Changed, first_changed
-from regard.learn.worksheets.judge import Answer, judge
+from regard.learn.worksheets.judge import Answer, Changed, first_changed, judge
 from regard.learn.worksheets.page import shown
 
 _CHANGED = "a number that the sheet gives was changed"
 _BY_THE_SEED = "The answers are judged by the exercise's own numbers, those of its seed."
-_CODES = {"right": 0, "wrong": 1, "not all read": 1, "nothing filled in": 1}
+_UNREAD = "the lines below were not understood. Write an answer as 0.42, [0.42 0.58] or (2, 3)."
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
-class GradedSheet:
+class GradedSheet(Outcome):
     """One worksheet: its file, what it is called, and every answer."""
 
     name: str
@@ -76,11 +78,6 @@ class GradedSheet:
         if self.unread:
             return "not all read"
         return "right" if self.checked else "nothing filled in"
-
-    @property
-    def exit_code(self) -> int:
-        """0 right, 1 not right."""
-        return _CODES[self.verdict]
 
     @property
     def is_partial(self) -> bool:
@@ -145,45 +142,21 @@ class GradedSheet:
         ]  # fmt: skip
         wrong = self.first_wrong
         if self.changed:
-            lines += [
-                [(f"Wrong first at what the sheet gives ({self.changed.place})", "bold")],
-                [],
-                [("    given         ", "dim"), (self.changed.given, "red")],
-                [("    the exercise  ", "dim"), (self.changed.right, "green")],
-                [],
-                [("Cause: ", "bold"), (f"{_CHANGED}.", "")],
-                *prose(_BY_THE_SEED),
-            ]
+            where = f"Wrong first at what the sheet gives ({self.changed.place})"
+            both = self.changed.given, self.changed.right
+            lines += [*wrong_first(where, *both, _CHANGED, True), *prose(_BY_THE_SEED)]
         elif wrong and wrong.cause and wrong.given:
-            lines += [
-                [(f"Wrong first at answer {wrong.number} ({wrong.question.name})", "bold")],
-                [],
-                [("    given  ", "dim"), (_all(wrong.given.values, wrong), "red")],
-                [("    right  ", "dim"), (_all(wrong.right.value, wrong), "green")],
-                [],
-                [("Cause: ", "bold"), (f"{wrong.cause.text}.", "")],
-            ]
+            where = f"Wrong first at answer {wrong.number} ({wrong.question.name})"
+            both = _all(wrong.given.values, wrong), _all(wrong.right.value, wrong)
+            lines += wrong_first(where, *both, wrong.cause.text, False)
         else:
-            lines += prose(self._closing())
+            lines += prose(closing(self.verdict, self.checked, self.blank, "number", _UNREAD))
         return lines + unread_lines(self.unread)
-
-    def _closing(self) -> str:
-        if self.verdict == "not all read":
-            return (
-                f"Not all read: {_count(self.checked)} checked and right, but the lines below were "
-                "not understood. Write an answer as 0.42, [0.42 0.58] or (2, 3)."
-            )
-        if self.verdict == "nothing filled in":
-            return f"Nothing filled in: {_count(self.blank)} to go."
-        if self.blank:
-            return f"Right so far: {_count(self.checked)} checked, {self.blank} blank."
-        return f"All right: {_count(self.checked)} checked."
 
     def one_line(self, width: int) -> StyledLine:
         """One file of many."""
         row = self.as_row()
-        style = {0: "green", 1: "red"}[self.exit_code]
-        detail = f"  {self.sheet}, seed {self.seed}: {_count(self.checked)} checked"
+        detail = f"  {self.sheet}, seed {self.seed}: {counted(self.checked, 'number')} checked"
         detail += f", {self.blank} blank" if self.blank else ""
         if row["step"]:
             cell = f"{row['cell']}, " if row["cell"] else ""
@@ -194,11 +167,7 @@ class GradedSheet:
             detail = f": {row['cause']}"
         elif not self.checked:
             detail = ""
-        return [(f"{self.name:<{width}}  ", ""), (counted_as(self), style), (detail, "")]
-
-
-def _count(numbers: int) -> str:
-    return f"{numbers} number{'s' * (numbers != 1)}"
+        return self.in_a_line(f"{self.name:<{width}}", detail)
 
 
 def _counts(answer: Answer) -> dict[str, int]:

@@ -38,8 +38,7 @@ def read_rope(config: _Given) -> tuple[float, RotaryScaling | None]:
 def _trained(rope: _Given, config: _Given) -> int:
     """Tokens of the texts that the model was first trained on."""
     name = "original_max_position_embeddings"
-    found: int = rope.get(name) or config.get(name) or config["max_position_embeddings"]
-    return found
+    return rope.get(name) or config.get(name) or config["max_position_embeddings"]
 
 
 def _factor(rope: _Given, config: _Given) -> float:

@@ -9,9 +9,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from regard.testing.families.catalogue import names
-from regard.testing.families.outcome import KINDS, Outcome
-from regard.testing.families.pool import outcomes
+from regard.testing.families.examination import KINDS, Outcome, outcomes
+from regard.testing.families.shrink import names
 from regard.testing.families.table import page
 
 

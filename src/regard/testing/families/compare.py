@@ -1,12 +1,17 @@
-"""Two runs of a model, compared number by number."""
+"""One model, run the same way every time, and two runs compared: number by number, and eager's
+attention with regard's."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
+
+from regard.testing.families.facts import Inputs
 
 FLOOR = 1e-4  # of the largest number in a tensor
 _FACTOR = 8.0  # times what the same computation loses in fp32
@@ -72,3 +77,100 @@ def _gap(one: Tensor, other: Tensor) -> Tensor:
 def _largest(values: Tensor) -> float:
     finite = values[values.isfinite()]
     return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+_NEW, _START = 4, 1  # tokens generated, and the token that a decoder begins with
+
+
+def raw(model: Any, inputs: Inputs, **options: Any) -> Any:
+    """What `forward` returns; the inputs are copied and the dice thrown anew."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        return model(**_copied(inputs), **options)
+
+
+def outputs(model: Any, inputs: Inputs) -> Flat:
+    """Every floating tensor that `forward` returns."""
+    return flat(raw(model, inputs))
+
+
+def exact(model: Any, inputs: Inputs) -> Flat | None:
+    """The same in float64; None where a model cannot be run so."""
+    double = copy.deepcopy(model).double()
+    wide = {
+        name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+        for name, value in inputs.items()
+    }
+    try:
+        return outputs(double, wide)
+    except (RuntimeError, TypeError, ValueError):  # parts that insist on float32
+        return None
+
+
+def generated(model: Any, inputs: Inputs) -> list[Tensor]:
+    """What a short greedy `generate` with a cache returns; a decoder begins by itself."""
+    torch.manual_seed(0)
+    given = {name: one for name, one in _copied(inputs).items() if name != "decoder_input_ids"}
+    if model.config.is_encoder_decoder:
+        given["decoder_start_token_id"] = _START
+    with torch.no_grad():
+        found = model.generate(**given, do_sample=False, max_new_tokens=_NEW, min_new_tokens=_NEW)
+    return [found] if isinstance(found, Tensor) else [*flat(found).values()]
+
+
+def implementations(model: Any) -> dict[str, Any]:
+    """Module → the implementation its configuration names."""
+    return {
+        name: module.config._attn_implementation
+        for name, module in model.named_modules()
+        if isinstance(getattr(module, "config", None), PreTrainedConfig)
+    }
+
+
+def _copied(inputs: Inputs) -> Inputs:
+    return {n: v.clone() if isinstance(v, Tensor) else v for n, v in inputs.items()}
+
+
+_ALLOWED = 1e-4  # of a weight
+
+
+def attentions(outputs: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything a model says about its attention: (name, one layer's)."""
+    if not isinstance(outputs, Mapping):
+        return
+    for name, value in outputs.items():
+        if str(name).endswith("attentions") and isinstance(value, list | tuple):
+            for n, layer in enumerate(value):
+                if layer is not None:
+                    yield f"{path}{name}[{n}]", layer
+        elif isinstance(value, Mapping):
+            yield from attentions(value, f"{path}{name}.")
+
+
+def misfits(found: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """Layers that are missing or whose weights differ. A row that sees no key does not count: eager
+    gives all of them the same weight there, regard none any."""
+    wrong = []
+    for name, expected in reference.items():
+        if not isinstance(expected, Tensor):
+            continue
+        if name not in found:
+            wrong.append(f"{name} is missing")
+            continue
+        weights = found[name] if isinstance(found[name], Tensor) else found[name].dense()
+        if weights.shape != expected.shape:
+            wrong.append(f"{name} is {tuple(weights.shape)}, not {tuple(expected.shape)}")
+            continue
+        blank = (weights == 0).all(-1) & (expected == expected[..., :1]).all(-1)
+        gap = (as_told(weights, expected) - expected).abs()[~blank]
+        if gap.numel() and (most := float(gap.max())) > _ALLOWED:
+            wrong.append(f"{name} is off by {most:.2g} (allowed {_ALLOWED:.2g})")
+    return wrong
+
+
+def as_told(weights: Tensor, expected: Tensor) -> Tensor:
+    """Weights in the way in which eager tells them: some families leave a sink's share out of the
+    matrix and put it into the output alone, so that rows still add up to 1."""
+    if torch.allclose(expected.sum(-1), torch.ones(()), atol=1e-4):
+        return weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
+    return weights

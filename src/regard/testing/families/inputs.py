@@ -11,12 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.testing.families.compare import outputs
 from regard.testing.families.facts import BATCH, Facts, Inputs
 from regard.testing.families.others import others, own
-from regard.testing.families.pictures import images
-from regard.testing.families.run import outputs
+from regard.testing.families.pictures import images, sounds
 from regard.testing.families.sizes import WIDTH
-from regard.testing.families.sounds import sounds
 from regard.testing.families.words import words
 
 

@@ -9,11 +9,18 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.testing.families.attentions import attentions
 from regard.testing.families.build import build
-from regard.testing.families.compare import Flat, differences, tolerances
+from regard.testing.families.compare import (
+    Flat,
+    attentions,
+    differences,
+    exact,
+    implementations,
+    outputs,
+    raw,
+    tolerances,
+)
 from regard.testing.families.facts import Inputs
-from regard.testing.families.run import exact, implementations, outputs, raw
 from regard.testing.families.words import padded
 
 

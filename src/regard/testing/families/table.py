@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import transformers
 
-from regard.testing.families.outcome import KINDS, Kind, Outcome
+from regard.testing.families.examination import KINDS, Kind, Outcome
 
 _HEAD = """# Model families: right, or refused
 

@@ -21,8 +21,18 @@ from __future__ import annotations
 from regard.testing.recordings.planted import record_planted
 from regard.testing.recordings.ranks import write_rank
 from regard.testing.recordings.sighted import png, scene, sighted, write_sighted
-from regard.testing.recordings.small import HOSTILE, WORDS, causal, in_memory, on_disk, write
-from regard.testing.recordings.states import STATES, growing, make_state, tear
+from regard.testing.recordings.small import (
+    HOSTILE,
+    STATES,
+    WORDS,
+    causal,
+    growing,
+    in_memory,
+    make_state,
+    on_disk,
+    tear,
+    write,
+)
 from regard.testing.recordings.synthetic import (
     Chunk,
     DenseTruth,
