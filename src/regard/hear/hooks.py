@@ -107,7 +107,7 @@ class ModelHooks:
         self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
         self._given: dict[str, tuple[int, ...]] = {}  # by path, the shape of what is mixed there
-        self._over_channels: set[str] = set()
+        self.over_channels: dict[str, str] = {}  # paths of modules that attend so, in words
 
     def __enter__(self) -> ModelHooks:
         for path, module in self.model.named_modules():
@@ -138,15 +138,17 @@ class ModelHooks:
         """The attention of this caller is done; its next one in this pass is another."""
         if self.now is not None:
             self.now.calls[caller.path] += 1
-            if caller.path not in self._over_channels:
+            if caller.path not in self.over_channels:
                 self.attended.add(caller.path)
 
-    def note_channels(self, caller: Caller, call: Call) -> bool:
-        """Remember a module whose queries are channels of what it was given; whether it is one."""
-        if is_over_channels(self._given.get(caller.path, ()), call):
-            self._over_channels.add(caller.path)
-            return True
-        return False
+    def note_channels(self, caller: Caller, call: Call) -> str:
+        """Remember a module whose queries are channels of what it was given, and say so; "" where
+        they are positions."""
+        if not is_over_channels(self._given.get(caller.path, ()), call):
+            return ""
+        words = f"it attends between {call.shape.queries} channels a head, not positions"
+        self.over_channels[caller.path] = words
+        return words
 
     def _entering(self, path: str, module: nn.Module) -> Callable[..., None]:
         names: tuple[str, ...] = ()

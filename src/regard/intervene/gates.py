@@ -35,10 +35,10 @@ class _Gates:
 
     def output(self, call: Call, output: Tensor) -> Tensor:
         """output · g, g = 1 for each head."""
-        spot = self._here.spot()
+        spot = self._here.spot(call)
+        self._here.done()
         if spot is None:
             return output
-        self._here.done()
         heads = call.shape.query_heads
         gate = torch.ones(heads, 1, 1, dtype=output.dtype, device=output.device, requires_grad=True)
         self.gates[spot] = gate

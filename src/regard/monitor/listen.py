@@ -140,7 +140,9 @@ class StepListener:
         caller, now = self._where.caller(), self._where.now
         if caller is None or now is None:
             return
-        if is_empty(attention._call):
+        if channels := self._where.note_channels(caller, attention._call):
+            self._missed(channels)
+        if channels or is_empty(attention._call):
             self._where.called(caller)
             return
         spot, shape = self._names.spot(caller), attention._call.shape
