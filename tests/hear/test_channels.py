@@ -122,7 +122,10 @@ def test_a_monitor_names_channels_and_measures_positions(kind: str) -> None:
 def test_heads_of_channels_are_not_knocked_out_and_the_others_are() -> None:
     torch.manual_seed(0)
     model = Speaks(["attend", "attends", "attend"]).eval()
-    with torch.no_grad(), pytest.raises(InputError, match=r"L0H1 never .*between 4 channels a head"):
+    with (
+        torch.no_grad(),
+        pytest.raises(InputError, match=r"L0H1 never .*between 4 channels a head"),
+    ):
         with regard.knock_out(model, heads=["L0H1", "L1"]):
             model(IDS)
     with torch.no_grad(), regard.knock_out(model, heads=["L1"]):
@@ -154,5 +157,9 @@ def test_a_model_of_channels_alone_has_nothing_to_knock_out() -> None:
     model = Speaks(["attend"]).eval()
     edge = regard.intervene.Edge(queries=5, keys=range(3))
     says = "^nothing was knocked out: .*it attends between 4 channels a head, not positions"
-    with torch.no_grad(), pytest.raises(InputError, match=says), regard.knock_out(model, edges=edge):
+    with (
+        torch.no_grad(),
+        pytest.raises(InputError, match=says),
+        regard.knock_out(model, edges=edge),
+    ):
         model(IDS)

@@ -47,7 +47,8 @@ def knock_out(
     edges  queries that may not see keys (see `regard.intervene.Edge`); the weights they had go to
            the keys that are left. A row that is left without any key gives zero
     region   a part of a picture (`regard.axes.Box`, `regard.axes.Patches`): nobody may look at its
-             patches, in any layer, neither in a tower nor where they stand within a text
+             patches, in any layer, neither in a tower nor where they stand within a text, wherever
+             padding moves them
     picture  the number of the picture, or of the frame of a film; all of them by default
     axes     what positions stand for, as for `regard.record`, where the model does not tell
 

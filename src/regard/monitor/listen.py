@@ -16,10 +16,11 @@ from regard.engine.call import Call
 from regard.engine.observers import Request, listening, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
+from regard.hear.follows import hides_padding
 from regard.hear.hooks import ModelHooks, Pass
-from regard.hear.inputs import is_empty, sequences
+from regard.hear.inputs import is_empty, margins, sequences
 from regard.hear.intercept import AttentionIntercept, prepared
-from regard.hear.names import LayerNames, part_of
+from regard.hear.names import LayerNames, is_cross_module, part_of
 from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
     AttentionSite,
@@ -163,7 +164,7 @@ class StepListener:
         self._measure(attention, ours=False)
 
     def _real(self, now: Pass, path: str, attention: Attention) -> RealTokens | None:
-        """Which rows are not padding, where the model was given a padding mask."""
+        """Which rows are not padding, where the model was given a padding mask and follows it."""
         stream = "encoder" if part_of(path) == "encoder" else "tokens"
         if stream not in now.padding:
             return None
@@ -173,8 +174,12 @@ class StepListener:
             self._padding[stream] = _real_tokens(now.padding[stream].to(attention.device))
         real, call = self._padding[stream], attention._call
         batch = call.query.shape[:-3].numel()
-        fits = real is not None and tuple(real.rows.shape) == (batch, call.shape.queries)
-        return real if fits else None
+        if real is None or tuple(real.rows.shape) != (batch, call.shape.queries):
+            return None
+        if call.shape.queries == call.shape.keys and not is_cross_module(self._model, path):
+            parts = margins(now.padding[stream].cpu().numpy())
+            return real if hides_padding(call, parts, parts, call.shape.keys) else None
+        return real
 
     def _take_maps(self, place: AttentionSite, attention: Attention, snapshots: Snapshots) -> None:
         """Keep the maps of the chosen heads, from the first forward that has them."""
