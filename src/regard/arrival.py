@@ -6,8 +6,8 @@ this one module waits for it, and is gone afterwards. What is registered loads r
 when it is first called, so nothing is imported that nobody uses.
 
 transformers lets a family that cannot follow the name be built with it, or switched to it. So we
-also look on as modules get their parts, and `set_attn_implementation`, for which transformers has no
-hook, is wrapped: our name in vain is an error.
+also look on as modules get their parts, and `set_attn_implementation`, for which transformers has
+no hook, is wrapped: our name in vain is an error.
 """
 
 from __future__ import annotations

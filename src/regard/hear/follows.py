@@ -47,12 +47,12 @@ def hides_padding(call: Call, rows: Sequence[range], keys: Sequence[range], fill
 def _sees(call: Call, real: NDArray[np.bool_], padded: NDArray[np.bool_]) -> bool:
     """Whether any query of real (E, L) sees any key of padded (E, S)."""
     shape, mask, device = call.shape, call.mask, call.query.device
-    some = padded.any(0)
+    some: list[bool] = np.any(padded, 0).tolist()
     step = max(_CELLS // (_KEYS * len(real) * shape.query_heads), 1)
     queries, keys = (torch.from_numpy(flags).to(device) for flags in (real, padded))
     for first in range(0, shape.keys, _KEYS):
         cols = range(first, min(first + _KEYS, shape.keys))
-        if not some[cols.start : cols.stop].any():
+        if not any(some[cols.start : cols.stop]):
             continue
         for start in range(0, shape.queries, step):
             rows = range(start, min(start + step, shape.queries))

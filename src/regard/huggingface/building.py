@@ -1,4 +1,4 @@
-"""A model built with, or switched to, `attn_implementation="regard"`: a family that cannot follow it
+"""A model built with `attn_implementation="regard"`, or switched to it: a family that cannot follow
 is refused.
 
 transformers checks that the name is known, not that the family asks for it. Some families look
