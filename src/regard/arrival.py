@@ -105,6 +105,8 @@ def _gets_a_part(module: Any, name: str, part: Any) -> None:
 def _check_switches(models: Any) -> None:
     """Have `set_attn_implementation` refuse our name where building with it does."""
     switch = models.set_attn_implementation
+    if hasattr(switch, "__wrapped__"):
+        return
 
     @wraps(switch)
     def checked(self: Any, attn_implementation: Any, *args: Any, **kwargs: Any) -> Any:
