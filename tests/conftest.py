@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,17 @@ from outcomes import status_of
 # A shell that starts the run in the background makes it, and every process it starts, deaf to
 # Ctrl-C; tests that send one would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What the shell says of its terminal, its language and its network is no test's business: each says
+# what it needs, to the processes that it starts as well.
+_SHELL = (
+    "COLUMNS", "LINES", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+    "CLICOLOR_FORCE", "LANG", "LANGUAGE", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8",
+    "http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+)  # fmt: skip
+for _name in _SHELL:
+    os.environ.pop(_name, None)
+os.environ["LC_ALL"] = "C.UTF-8"
 
 # No test is about time, and a busy machine makes any example slow.
 settings.register_profile("untimed", deadline=None)

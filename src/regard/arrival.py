@@ -5,8 +5,9 @@ transformers has no plugins: names must be registered once its registries exist.
 this one module waits for it, and is gone afterwards. What is registered loads regard's own adapter
 when it is first called, so nothing is imported that nobody uses.
 
-transformers lets a family that cannot follow the name be built with it. So we also look on as
-modules get their parts, and a model that is built with our name in vain is an error.
+transformers lets a family that cannot follow the name be built with it, or switched to it. So we
+also look on as modules get their parts, and `set_attn_implementation`, for which transformers has
+no hook, is wrapped: our name in vain is an error.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _register() -> None:
         return  # its registries differ; `regard.huggingface` says so where it is asked for
     from torch.nn.modules.module import register_module_module_registration_hook
     from transformers.masking_utils import AttentionMaskInterface
-    from transformers.modeling_utils import AttentionInterface
+    from transformers.modeling_utils import AttentionInterface, PreTrainedModel
 
     if "regard.huggingface" not in sys.modules:
         AttentionInterface.register(_NAME, _attention)
@@ -79,6 +80,7 @@ def _register() -> None:
     if hasattr(sys.modules.get("kvpress"), "__all__"):
         import regard.huggingface  # noqa: F401
     register_module_module_registration_hook(_gets_a_part)
+    _check_switches(PreTrainedModel)
     _let_weights_be_asked_for()
 
 
@@ -141,3 +143,26 @@ def _gets_a_part(module: Any, name: str, part: Any) -> None:
         from regard.huggingface.building import check_built
 
         check_built(module)
+
+
+def _check_switches(models: Any) -> None:
+    """Have `set_attn_implementation` refuse our name where building with it does."""
+    switch = models.set_attn_implementation
+    if hasattr(switch, "__wrapped__"):
+        return
+
+    @wraps(switch)
+    def checked(self: Any, attn_implementation: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _names_us(attn_implementation):
+            return switch(self, attn_implementation, *args, **kwargs)
+        from regard.huggingface.building import switch_checked
+
+        with switch_checked(self, whole=attn_implementation == _NAME):
+            return switch(self, attn_implementation, *args, **kwargs)
+
+    models.set_attn_implementation = checked
+
+
+def _names_us(asked: Any) -> bool:
+    """Whether an implementation, or one among those of the parts, is ours."""
+    return any(map(_names_us, asked.values())) if isinstance(asked, dict) else asked == _NAME

@@ -55,7 +55,7 @@ def test_it_is_built_as_ever_with_any_other_name(name: str) -> None:
         build(BLIND[name], "eager")
 
 
-@pytest.mark.parametrize("name", ["llama", "bert", "t5", "clip", "whisper", "swin", "siglip"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_that_follows_is_built_in_silence(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RegardWarning)
@@ -173,6 +173,53 @@ def seeing(kind: str) -> Any:
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8,
         window_size=3, global_attn_indexes=[1], mlp_dim=16, output_channels=8,
     )  # fmt: skip
+
+
+def implementations(model: Any) -> list[Any]:
+    return [getattr(part, "config", model.config)._attn_implementation for part in model.modules()]
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_a_family_that_cannot_follow_cannot_be_switched_and_stays_as_it_was(name: str) -> None:
+    model = build(BLIND[name], "eager")
+    before = implementations(model)
+    with pytest.raises(UnavailableError, match=rf"^{name} does not dispatch .*computed by"):
+        model.set_attn_implementation("regard")
+    assert implementations(model) == before
+
+
+@pytest.mark.parametrize("name", sorted({*FAMILIES} - {"siglip"}))
+def test_a_family_that_follows_is_switched_as_ever(name: str) -> None:
+    model = build(FAMILIES[name], "eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RegardWarning)
+        model.set_attn_implementation("regard")
+    assert model.config._attn_implementation == "regard"
+
+
+@pytest.mark.parametrize("kind", ["Sam", "SamHQ"])
+@pytest.mark.parametrize("asked", ["regard", {"": "regard"}])
+def test_a_tower_cannot_be_switched_either(kind: str, asked: Any) -> None:
+    model = getattr(transformers, f"{kind}VisionModel")._from_config(seeing(kind))
+    with pytest.raises(UnavailableError, match=rf"computed by {kind}Vision\w*Attention"):
+        model.set_attn_implementation(asked)
+    assert set(implementations(model)) == {"sdpa"}
+    model.set_attn_implementation("eager")
+    assert set(implementations(model)) == {"eager"}
+
+
+def test_parts_are_switched_alone_or_refused_alone() -> None:
+    model = VisionEncoderDecoderModel._from_config(captioner(), attn_implementation="eager")
+    with pytest.warns(RegardWarning, match=r"not seen: encoder\.\S+ \(Swinv2Attention\)"):
+        model.set_attn_implementation("regard")
+    model.set_attn_implementation("eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RegardWarning)
+        model.set_attn_implementation({"decoder": "regard"})
+    assert model.decoder.config._attn_implementation == "regard"
+    model.set_attn_implementation("eager")
+    with pytest.raises(UnavailableError, match=r"computed by Swinv2\w*Attention"):
+        model.encoder.set_attn_implementation("regard")
 
 
 @pytest.mark.parametrize("kind", ["Sam", "SamHQ"])

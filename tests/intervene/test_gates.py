@@ -24,7 +24,7 @@ class _Moved:
         return call.mask
 
     def output(self, call, output):
-        spot = self._here.spot()
+        spot = self._here.spot(call)
         self._here.done()
         if spot.layer != self._at[0]:
             return output

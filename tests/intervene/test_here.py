@@ -26,7 +26,7 @@ class Note:
 
     def mask(self, call: Call) -> Mask | None:
         """As it is."""
-        self.spots.append(self._here.spot())
+        self.spots.append(self._here.spot(call))
         self.starts.append(self._here.starts(call))
         return call.mask
 

@@ -16,6 +16,8 @@ import regard
 from nn.small import encoder, language_model, seq2seq
 from recorder.models import tiny
 from regard.intervene import Edge
+from regard.testing.families.build import build
+from regard.testing.families.inputs import accepted
 
 _TOKENS = 9
 
@@ -160,3 +162,28 @@ def test_checkpointed_layers_are_cut_alike() -> None:
         grads.append([p.grad for p in model.parameters()])
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_a_region_of_a_padded_batch_is_that_of_each_picture(side: str) -> None:
+    """Places of patches are those of the picture, wherever padding moves its tokens to."""
+    model, region = build("llava"), regard.axes.Box(0.25, 0.5, 0.75, 1)
+    given = accepted(model)
+    ids = given["input_ids"][:1]
+    pixels = torch.randn(3, *given["pixel_values"].shape[1:])
+    long = ids.shape[1] + 4
+    rows, flags = torch.full((3, long), 5), torch.zeros(3, long, dtype=torch.long)
+    for row, real, extra in zip(rows, flags, (4, 1, 0), strict=True):
+        text = torch.cat([torch.arange(6, 6 + extra), ids[0]])  # words before the picture
+        at = slice(long - len(text), None) if side == "left" else slice(len(text))
+        row[at], real[at] = text, 1
+    with regard.knock_out(model, region=region) as cut:
+        whole = model(input_ids=rows, attention_mask=flags, pixel_values=pixels).logits
+    assert cut.region is not None and cut.region.hidden["L0"] == 3 * 4
+    for n, (row, real) in enumerate(zip(rows, flags.bool(), strict=True)):
+        with regard.knock_out(model, region=region):
+            alone = model(input_ids=row[None, real], pixel_values=pixels[n : n + 1]).logits[0]
+        torch.testing.assert_close(whole[n, real], alone, atol=1e-4, rtol=1e-4)
+        plain = model(input_ids=row[None, real], pixel_values=pixels[n : n + 1]).logits[0]
+        assert not torch.allclose(alone, plain, atol=1e-2)

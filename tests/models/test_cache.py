@@ -83,15 +83,19 @@ def test_one_workplace_at_a_time(toy):
     """The second waits for the first, and says so."""
     order, entered = [], threading.Event()
 
+    def waits():
+        order.append("waits")
+        entered.set()
+
     def second():
-        with cache.workplace(toy.place, lambda: order.append("waits")):
+        with cache.workplace(toy.place, waits):
             order.append("second")
 
     thread = threading.Thread(target=second)
     with cache.workplace(toy.place) as work:
         assert work.parent == toy.root and list(work.iterdir()) == []
         thread.start()
-        entered.wait(0.2)
+        assert entered.wait(120)
         order.append("first")
     thread.join()
     assert order == ["waits", "first", "second"]

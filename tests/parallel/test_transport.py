@@ -29,7 +29,7 @@ from regard.parallel.transport import (
     unpack,
 )
 
-PATIENCE = 2.0  # seconds
+PATIENCE = 5.0  # seconds
 
 
 def test_without_a_process_group_it_says_how_to_get_one() -> None:

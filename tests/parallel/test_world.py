@@ -56,8 +56,9 @@ def test_a_dead_rank_is_an_error_unless_it_was_meant_to_die() -> None:
 
 
 def test_a_silent_rank_ends_the_run() -> None:
-    with pytest.raises(AssertionError, match=r"ranks \[1\] did not come back within 1 s"):
-        run(2, _sleep_on, 1, timeout=1.0)
+    run(2, _sum_of_ranks, 0)  # both have begun
+    with pytest.raises(AssertionError, match=r"ranks \[1\] did not come back within 5 s"):
+        run(2, _sleep_on, 1, timeout=5.0)
 
 
 def _sum_in_a_group_of_its_own() -> tuple[bool, tuple[int, float]]:

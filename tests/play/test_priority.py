@@ -29,7 +29,7 @@ def test_a_reading_goes_before_what_is_not_urgent():
             pass
         threads[1].start()
     for one in threads:
-        one.join(30)
+        one.join(120)
     assert order[0] == "now" and order.index("later") == len(order) - 1
 
 
@@ -57,7 +57,7 @@ def test_a_recording_in_the_background_begins_anew_when_somebody_waits():
                 pass
 
     made = session.recording(reading, go_on, urgent=False)
-    urgent.join(30)
+    urgent.join(120)
     assert layers.count(True) > 4  # more than one run of its layers
     assert made["L0H0"].shape == (12, 12)
 
@@ -83,7 +83,7 @@ def test_a_session_that_is_closed_runs_nothing_and_is_at_rest():
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert started.wait(30)
+    assert started.wait(120)
     session.close()
-    thread.join(30)
+    thread.join(120)
     assert ended == [True]

@@ -36,14 +36,14 @@ class Slow:
         dtype: str | None = None,
     ) -> None:
         """One tensor."""
-        assert self.gate.wait(30)
+        assert self.gate.wait(120)
         if name == self.bad:
             raise FileError(f"{name}: cannot be written (the disk is full)")
         self.names.append(name)
 
     def note(self, metadata: Mapping[str, str]) -> None:
         """A fact."""
-        assert self.gate.wait(30)
+        assert self.gate.wait(120)
         self.names += metadata
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ def test_frames_stand_in_the_order_of_the_calls_whichever_is_ready_first(
         threads.add(threading.current_thread().name)
         if name == "a3":
             last_ready.set()
-        assert name != "a0" or last_ready.wait(30)
+        assert name != "a0" or last_ready.wait(120)
         return made
 
     monkeypatch.setattr(Writer, "prepare", staticmethod(prepare))
@@ -136,7 +136,7 @@ def test_adding_waits_where_too_much_waits_already() -> None:
     waits.join(0.2)
     assert waits.is_alive()
     store.gate.set()
-    waits.join(30)
+    waits.join(120)
     behind.close()
     assert store.names == ["a", "b"]
 

@@ -298,7 +298,7 @@ def test_writing_goes_on_while_the_disk_works(tmp_path, monkeypatch):
 
     def fsync(descriptor):
         if threading.current_thread() is not threading.main_thread():
-            assert may_end.wait(30)
+            assert may_end.wait(120)
         synced.append(threading.current_thread().name)
 
     monkeypatch.setattr(os, "fsync", fsync)
@@ -324,20 +324,20 @@ def test_the_disk_begins_early_and_one_thread_at_a_time(tmp_path, monkeypatch):
         if threading.current_thread() is not threading.main_thread():
             at_work.append(os.fstat(descriptor).st_size)
             begun.release()
-            assert may_end.wait(30)
+            assert may_end.wait(120)
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
     with Writer(tmp_path / "a.regard") as writer:
         writer.add("a", np.zeros(900, np.uint8))
-        assert begun.acquire(timeout=30) and len(at_work) == 1
+        assert begun.acquire(timeout=120) and len(at_work) == 1
         for n in range(5):
             writer.add(f"b{n}", np.zeros(900, np.uint8))
         assert len(at_work) == 1
         may_end.set()
-        writer._log._syncing.join(30)
+        writer._log._syncing.join(120)
         writer.note({"n": "1"})
-        assert begun.acquire(timeout=30) and len(at_work) == 2
+        assert begun.acquire(timeout=120) and len(at_work) == 2
     report = check(tmp_path / "a.regard")
     assert report.is_whole and report.frames == 8  # no more indices than ever
 

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import struct
-import time
 import tracemalloc
 from pathlib import Path
 from zlib import crc32
@@ -318,12 +317,11 @@ def test_lengths_cost_no_memory(tmp_path):
         file.seek((1 << 40) - BLOCK)
         file.write(Frame(TAIL, BLOCK).pack())
     tracemalloc.start()
-    started = time.perf_counter()
     reader = Reader(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(reader) == 0 and reader.damage
-    assert peak < 32 << 20 and time.perf_counter() - started < 5
+    assert peak < 32 << 20
 
 
 def test_nothing_in_a_file_runs(tmp_path):

@@ -32,8 +32,8 @@ class Line:
     def ask(self, address, key="1"):
         """Status, headers and body of the answer, after it was heard."""
         self.kernel.receive({"id": key, "address": address})
-        assert self.sent.get(timeout=10) == ({"id": key, "heard": True}, [])
-        message, (body,) = self.sent.get(timeout=10)
+        assert self.sent.get(timeout=120) == ({"id": key, "heard": True}, [])
+        message, (body,) = self.sent.get(timeout=120)
         assert message.pop("id") == key
         return message["status"], message["headers"], body
 
@@ -102,11 +102,11 @@ def test_a_slow_answer_is_heard_at_once_and_given_up_when_it_is_stopped(line, mo
 
     monkeypatch.setitem(QUESTIONS, "slow", Question(dict, slow, "long"))
     line.kernel.receive({"id": "1", "address": "/api/0/slow"})
-    assert line.sent.get(timeout=10) == ({"id": "1", "heard": True}, [])
-    assert begun.wait(10)
+    assert line.sent.get(timeout=120) == ({"id": "1", "heard": True}, [])
+    assert begun.wait(120)
     assert line.ask("/api/recordings", "2")[0] == 200  # meanwhile
     line.kernel.receive({"id": "1", "stop": True})
-    assert over.wait(10)
+    assert over.wait(120)
     assert line.ask("/api/recordings", "3")[0] == 200
     assert line.sent.empty()
 

@@ -41,7 +41,7 @@ def process():
 def test_the_address_that_was_printed_opens_the_page(process):
     child, address = process
     base, path = re.fullmatch(r"(http://127\.0\.0\.1:[0-9]+)(/[A-Za-z0-9_-]{32})", address).groups()
-    with httpx.Client(base_url=base, trust_env=False, timeout=30) as client:
+    with httpx.Client(base_url=base, trust_env=False, timeout=120) as client:
         page = client.get(path)
         assert (page.status_code, page.text) == (200, "<p>lesson √</p>")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -52,7 +52,7 @@ def test_the_address_that_was_printed_opens_the_page(process):
         assert client.get(path, headers={"host": "evil.example"}).status_code == 403
         assert client.post(path).status_code == 501
     child.send_signal(signal.SIGINT)
-    rest, errors = child.communicate(timeout=60)
+    rest, errors = child.communicate(timeout=300)
     assert (rest, errors, child.returncode) == ("ended well\n", "", 0)
 
 

@@ -21,11 +21,11 @@ def test_the_first_page_is_made_before_it_is_asked_for(tmp_path, pool, monkeypat
     one, made = make_opened(tmp_path), []
     real = answers.thumbnails_of
     monkeypatch.setattr(answers, "thumbnails_of", lambda *a: (made.append(1), real(*a))[1])
-    warm_up([one], pool).result(timeout=60)
+    warm_up([one], pool).result(timeout=300)
     assert made == [1]
     answers.thumbnails(one)
     assert made == [1]
 
 
 def test_a_recording_without_a_prompt_is_no_trouble(pool):
-    assert warm_up([make_empty()], pool).result(timeout=60) is None
+    assert warm_up([make_empty()], pool).result(timeout=300) is None

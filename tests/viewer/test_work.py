@@ -24,10 +24,10 @@ def _busy(pool, lane="tiles"):
 
     def wait():
         started.set()
-        return release.wait(5)
+        return release.wait(120)
 
     future = pool.submit(wait, lane)
-    assert started.wait(5)
+    assert started.wait(120)
     return future, release
 
 
@@ -37,7 +37,7 @@ def test_the_newest_comes_first(pool):
     waiting = [pool.submit(lambda n=n: order.append(n)) for n in range(4)]
     release.set()
     for one in (first, *waiting):
-        one.result(5)
+        one.result(120)
     assert order == [3, 2, 1, 0]
 
 
@@ -47,7 +47,7 @@ def test_what_was_cancelled_is_not_done(pool):
     one = pool.submit(lambda: done.append(1))
     assert one.cancel()
     release.set()
-    assert pool.submit(lambda: 7).result(5) == 7
+    assert pool.submit(lambda: 7).result(120) == 7
     assert done == []
 
 
@@ -56,8 +56,8 @@ def test_errors_are_handed_on_and_the_thread_lives(pool):
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        pool.submit(fail).result(5)
-    assert pool.submit(lambda: 1).result(5) == 1
+        pool.submit(fail).result(120)
+    assert pool.submit(lambda: 1).result(120) == 1
 
 
 def test_closing_cancels_what_waits():
@@ -67,18 +67,18 @@ def test_closing_cancels_what_waits():
     pool.close()
     release.set()
     with pytest.raises(CancelledError):
-        waiting.result(5)
+        waiting.result(120)
 
 
 def test_lanes_do_not_wait_for_each_other(pool):
     (_, tiles), (_, long) = _busy(pool), _busy(pool, "long")
     waiting = [pool.submit(lambda: 1, lane) for lane in ("tiles", "long")]
-    assert pool.submit(lambda: 2, "quick").result(5) == 2
+    assert pool.submit(lambda: 2, "quick").result(120) == 2
     long.set()
-    assert waiting[1].result(5) == 1
+    assert waiting[1].result(120) == 1
     assert not waiting[0].done()
     tiles.set()
-    assert waiting[0].result(5) == 1
+    assert waiting[0].result(120) == 1
 
 
 def test_closing_ends_every_lane():
@@ -90,7 +90,7 @@ def test_closing_ends_every_lane():
         release.set()
     for one in waiting:
         with pytest.raises(CancelledError):
-            one.result(5)
+            one.result(120)
 
 
 def test_a_job_is_told_when_nobody_waits():
@@ -106,14 +106,14 @@ def test_so_many_work_at_once_and_no_more():
     together = threading.Barrier(4)
 
     def wait():
-        together.wait(5)
-        return release.wait(5)
+        together.wait(120)
+        return release.wait(120)
 
     three = [pool.submit(wait) for _ in range(3)]
-    together.wait(5)
+    together.wait(120)
     fourth = pool.submit(lambda: 4)
     assert not fourth.running()
     release.set()
-    assert fourth.result(5) == 4
-    assert all(one.result(5) for one in three)
+    assert fourth.result(120) == 4
+    assert all(one.result(120) for one in three)
     pool.close()

@@ -58,7 +58,7 @@ def ask_at_once(cache, make, count=4):
     found, begin = [], threading.Barrier(count)
 
     def ask() -> None:
-        begin.wait(5)
+        begin.wait(60)
         try:
             found.append(cache.get("k", make, lambda _: 5))
         except ValueError as error:

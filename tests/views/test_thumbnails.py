@@ -123,7 +123,7 @@ def test_others_are_answered_while_they_are_made(tmp_path, monkeypatch):
 
     def while_another_asks(*given):
         with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(answers.head_facts, one, 0, "L0H0").result(timeout=30)
+            assert pool.submit(answers.head_facts, one, 0, "L0H0").result(timeout=120)
         return real(*given)
 
     monkeypatch.setattr(answers, "thumbnails_of", while_another_asks)

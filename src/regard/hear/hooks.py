@@ -120,7 +120,7 @@ class ModelHooks(Follower):
         self._traits: dict[str, _Traits] = {}
         self.ran: set[str] = set()  # paths of modules that did their work in a pass
         self.attended: set[str] = set()  # of those, the ones whose attention was heard
-        self._over_channels: set[str] = set()
+        self.over_channels: dict[str, str] = {}  # paths of modules that attend so, in words
         self.samples = CallSamples.of(model)  # by which modules that mix tokens are known
 
     def __enter__(self) -> Self:
@@ -157,15 +157,17 @@ class ModelHooks(Follower):
         """The attention of this caller is done; its next one in this pass is another."""
         if self.now is not None:
             self.now.calls[caller.path] += 1
-            if caller.path not in self._over_channels:
+            if caller.path not in self.over_channels:
                 self.attended.add(caller.path)
 
-    def note_channels(self, caller: Caller, call: Call) -> bool:
-        """Remember a module whose queries are channels of what it was given; whether it is one."""
-        if is_over_channels(self._at.given.get(caller.path, ()), call):
-            self._over_channels.add(caller.path)
-            return True
-        return False
+    def note_channels(self, caller: Caller, call: Call) -> str:
+        """Remember a module whose queries are channels of what it was given, and say so; "" where
+        they are positions."""
+        if not is_over_channels(self._at.given.get(caller.path, ()), call):
+            return ""
+        words = f"it attends between {call.shape.queries} channels a head, not positions"
+        self.over_channels[caller.path] = words
+        return words
 
     def run(
         self, path: str, module: nn.Module, args: Any, kwargs: Any, call: Callable[[], Any]

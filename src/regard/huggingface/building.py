@@ -1,4 +1,5 @@
-"""A model built with `attn_implementation="regard"`: a family that cannot follow it is refused.
+"""A model built with `attn_implementation="regard"`, or switched to it: a family that cannot follow
+is refused.
 
 transformers checks that the name is known, not that the family asks for it. Some families look
 an attention class up by that name in a table of their own. Where others of their classes dispatch,
@@ -10,20 +11,23 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any
 
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import RegardWarning
 from regard.huggingface.families import (
     blind_classes,
     blind_within,
     package_of,
+    parts_unseen,
     refusal,
+    sight,
     unseen_because,
 )
 from regard.huggingface.reference import reference_of
@@ -43,7 +47,10 @@ def check_built(model: nn.Module) -> None:
     beside, config = _only_blind(kind), model.config
     builders = _builders(model, inspect.currentframe())
     around = next((one for one in builders if type(one.config) is not type(config)), None)
-    own = beside or (() if builders else blind_within(kind))
+    alike = builders if around is None else builders[: builders.index(around)]
+    # parts of one configuration are judged with the whole (DeformableDETR's encoder and decoder)
+    within = blind_within(type(alike[-1]) if alike else kind)
+    own = beside or (() if around is not None and _tables(within) else within)
     if not own:
         taken = _fill_tables(kind.__module__, reference_of(config))
         if taken and kind.__module__ != type(around).__module__:  # which has said it already
@@ -58,6 +65,47 @@ def check_built(model: nn.Module) -> None:
         warnings.warn(unseen_because(config.model_type, own), RegardWarning, stacklevel=3)
     elif all(_is_kin(config, getattr(config, part, None)) for part in config.sub_configs):
         raise refusal(config.model_type, own)
+
+
+@contextmanager
+def switch_checked(model: PreTrainedModel, *, whole: bool) -> Iterator[None]:
+    """Around `set_attn_implementation` with our name, for the whole model or for parts of it:
+    UnavailableError, and everything as it was, where no attention module follows it; a warning
+    where some do not."""
+    before = [(config, config._attn_implementation) for config in _configs_of(model)]
+    yield
+    modules = sight(model)
+    named = {name for name in (*modules.seen, *modules.unseen) if _asks_for_us(model, name)}
+    unseen = {name: part for name, part in modules.unseen.items() if whole or name in named}
+    if not unseen:
+        return
+    family = str(model.config.model_type)
+    if named.isdisjoint(modules.seen):
+        for config, name in before:
+            config._attn_implementation_internal = name
+        raise refusal(family, map(type, unseen.values()))
+    warnings.warn(parts_unseen(family, unseen), RegardWarning, stacklevel=5)
+
+
+def _configs_of(model: nn.Module) -> list[PreTrainedConfig]:
+    """Those of all its modules, and those inside these."""
+    todo: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    configs: dict[int, PreTrainedConfig] = {}
+    while todo:
+        config = todo.pop()
+        if isinstance(config, PreTrainedConfig) and id(config) not in configs:
+            configs[id(config)] = config
+            todo += [getattr(config, part, None) for part in config.sub_configs]
+    return list(configs.values())
+
+
+def _asks_for_us(model: nn.Module, name: str) -> bool:
+    """Whether the configuration of a module, or of the nearest model around it, has our name."""
+    while True:
+        config = getattr(model.get_submodule(name), "config", None)
+        if isinstance(config, PreTrainedConfig) or not name:
+            return getattr(config, "_attn_implementation", None) == NAME
+        name = name.rpartition(".")[0]
 
 
 @cache

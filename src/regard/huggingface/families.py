@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -103,6 +103,12 @@ def unseen_because(family: str, unseen: Iterable[type[nn.Module]]) -> str:
         f"{family} does not dispatch its attention{own} through transformers' attention "
         "interface, so it takes no attn_implementation='regard' and regard cannot see it"
     )
+
+
+def parts_unseen(family: str, unseen: Mapping[str, nn.Module]) -> str:
+    """Which modules of a family that is seen are not, by name."""
+    names = ", ".join(f"{name} ({type(part).__name__})" for name, part in unseen.items())
+    return f"{family}: these modules compute attention by themselves and are not seen: {names}"
 
 
 def blind_classes(modules: Iterable[str]) -> tuple[type[nn.Module], ...]:

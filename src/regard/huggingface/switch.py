@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from regard.errors import DTypeError, RegardWarning, UnavailableError
-from regard.huggingface.families import AttentionModules, refusal, sight
+from regard.huggingface.families import AttentionModules, parts_unseen, refusal, sight
 from regard.huggingface.reference import IMPLEMENTATION, standing_for
 from regard.huggingface.registry import NAME, register
 
@@ -61,12 +61,7 @@ def _check(model: nn.Module) -> AttentionModules:
     if not found.seen:
         raise refusal(families, map(type, found.unseen.values()))
     if found.unseen:
-        said = ", ".join(f"{name} ({type(m).__name__})" for name, m in found.unseen.items())
-        warnings.warn(
-            f"{families}: these modules compute attention by themselves and are not seen: {said}",
-            RegardWarning,
-            stacklevel=4,
-        )
+        warnings.warn(parts_unseen(families, found.unseen), RegardWarning, stacklevel=4)
     return found
 
 

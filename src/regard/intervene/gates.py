@@ -33,10 +33,10 @@ class _Gates:
 
     def output(self, call: Call, output: Tensor) -> Tensor:
         """output · g, g = 1 for each head."""
-        spot = self.here.spot()
+        spot = self.here.spot(call)
+        self.here.done()
         if spot is None:
             return output
-        self.here.done()
         heads = call.shape.query_heads
         gate = torch.ones(heads, 1, 1, dtype=output.dtype, device=output.device, requires_grad=True)
         self.gates[spot] = gate

@@ -66,10 +66,13 @@ class Here(ModelHooks):
         """Whether a layer was called, of which its model has several or uses one several times."""
         return self.now is None or any(part.isdecimal() for part in self.now.path.split("."))
 
-    def spot(self) -> Spot | None:
-        """The stack and layer that is at work; None outside the model."""
+    def spot(self, call: Call) -> Spot | None:
+        """The stack and layer that is at work; None outside the model, and for attention between
+        channels, which has no place in recordings either."""
         caller = self.caller()
-        return None if caller is None else self._names.spot(caller)
+        if caller is None or self.note_channels(caller, call):
+            return None
+        return self._names.spot(caller)
 
     def done(self) -> None:
         """The attention of this place is computed."""

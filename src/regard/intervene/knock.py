@@ -48,7 +48,8 @@ def knock_out(
     edges  queries that may not see keys (see `regard.intervene.Edge`); the weights they had go to
            the keys that are left. A row that is left without any key gives zero
     region   a part of a picture (`regard.axes.Box`, `regard.axes.Patches`): nobody may look at its
-             patches, in any layer, neither in a tower nor where they stand within a text
+             patches, in any layer, neither in a tower nor where they stand within a text, wherever
+             padding moves them
     picture  the number of the picture, or of the frame of a film; all of them by default
     axes     what positions stand for, as for `regard.record`, where the model does not tell
 
@@ -108,7 +109,7 @@ class KnockOut:
 
     def mask(self, call: Call) -> Mask | None:
         """Who may see whom in a call of the model, less the edges."""
-        spot, total = self._here.spot(), call.shape.query_heads
+        spot, total = self._here.spot(call), call.shape.query_heads
         if spot is None:
             return call.mask
         self._here.check_heads(call)
@@ -123,10 +124,10 @@ class KnockOut:
 
     def output(self, call: Call, output: Tensor) -> Tensor:
         """What a call of the model gives, less the heads."""
-        spot = self._here.spot()
+        spot = self._here.spot(call)
+        self._here.done()
         if spot is None:
             return output
-        self._here.done()
         heads = _chosen(self.heads, spot, call.shape.query_heads)
         if not heads:
             return output
@@ -152,24 +153,28 @@ class KnockOut:
         """Raise where something was to be knocked out and never came up: the block shows nothing
         about it."""
         asked = {*self.heads, *(one for edge in self.edges for one in edge.heads or ())}
+        channels = "".join(f"; {path}: {why}" for path, why in self._here.over_channels.items())
         missed = sorted(h.label for h in asked if not any(map(h.stand_at, self._met)))
         if not self._met and (asked or self.edges or self.region is not None):
             raise InputError(
                 f"nothing was knocked out: {self._here.not_run()}, was compiled before it, or "
                 "computes its attention by other means than transformers' attention interface, "
-                "regard's layers and regard.attend"
+                f"regard's layers and regard.attend{channels}"
             )
         if self.region is not None and not self.region.hidden:
             raise InputError(
                 f"nothing was hidden: no place of {type(self.model).__name__} has keys that are "
-                f"patches in {self.region.region}; say with axes= what its positions are"
+                f"patches in {self.region.region}; say with axes= what its positions are{channels}"
             )
         if missed:
             there = sorted({spot.stack for spot in self._met})
             each = [_layers_of(stack, self._met) for stack in there]
             raise InputError(
                 f"{', '.join(missed)} never came up inside the block; what did: {'; '.join(each)}"
+                f"{channels}"
             )
+        if channels and (self.region is not None or any(edge.heads is None for edge in self.edges)):
+            warnings.warn(f"not knocked out there{channels}", RegardWarning, stacklevel=3)
 
 
 def _chosen(heads: tuple[Heads, ...], spot: Spot, total: int) -> set[int]:

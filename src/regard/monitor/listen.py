@@ -17,10 +17,11 @@ from regard.engine.call import Call
 from regard.engine.observers import Request, unheard
 from regard.engine.torch_state import unintercepted
 from regard.errors import InputError
+from regard.hear.follows import hides_padding
 from regard.hear.hooks import Caller, Pass
-from regard.hear.inputs import is_empty, sequences
+from regard.hear.inputs import is_empty, margins, sequences
 from regard.hear.intercept import AttentionHooks
-from regard.hear.names import LayerNames, stream_of
+from regard.hear.names import LayerNames, is_cross_module, stream_of
 from regard.hear.unheard import missed_modules, what_ran, why_missed
 from regard.monitor.sample import (
     AttentionSite,
@@ -139,7 +140,9 @@ class StepListener:
         caller, now = self._where.caller(), self._where.now
         if caller is None or now is None:
             return
-        if is_empty(attention._call):
+        if channels := self._where.note_channels(caller, attention._call):
+            self.missed(channels)
+        if channels or is_empty(attention._call):
             self._where.called(caller)
             return
         spot, shape = self._names.spot(caller), attention._call.shape
@@ -162,7 +165,7 @@ class StepListener:
             self._measure(attention, ours=False)
 
     def _real(self, now: Pass, caller: Caller, attention: Attention) -> Tensor | None:
-        """Which rows are not padding, where the model was given a padding mask."""
+        """Which rows are not padding, where the model was given a padding mask and follows it."""
         stream = stream_of(now.padding, caller)
         if stream not in now.padding:
             return None
@@ -172,8 +175,12 @@ class StepListener:
             self._padding[stream] = _real_tokens(now.padding[stream].to(attention.device))
         real, call = self._padding[stream], attention._call
         batch = call.query.shape[:-3].numel()
-        fits = real is not None and tuple(real.shape) == (batch, call.shape.queries)
-        return real if fits else None
+        if real is None or tuple(real.shape) != (batch, call.shape.queries):
+            return None
+        if call.shape.queries == call.shape.keys and not is_cross_module(self._model, caller.path):
+            parts = margins(now.padding[stream].cpu().numpy())
+            return real if hides_padding(call, parts, parts, call.shape.keys) else None
+        return real
 
     def _take_maps(self, place: AttentionSite, attention: Attention, snapshots: Snapshots) -> None:
         """Keep the maps of the chosen heads, from the first forward that has them."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from regard.engine.call import Call
 from regard.errors import InputError
+from regard.hear.follows import hides_padding
 from regard.hear.hooks import Caller, Pass
 from regard.hear.inputs import inside, margins, real_in
 from regard.hear.names import Spot, stream_of
@@ -303,6 +304,8 @@ def laid_out(
     else:  # not the empty rest of a cache of fixed size
         filled = min(shape.keys, now.cached + shape.queries) if now.cached else shape.keys
         keys = real_parts(given, count, filled)
+        if not hides_padding(call, real_parts(given, count, shape.queries), keys, filled):
+            given, keys = None, [range(filled)] * count
     if given is not None or (queries is None and (cross or seen is None)):
         rows = real_parts(given, count, shape.queries)
     elif queries is not None:

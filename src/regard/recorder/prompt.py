@@ -130,7 +130,7 @@ class Prompts:
 
     def begin(self, now: Pass, call: Call, caller: Caller, *, cross: bool, ours: bool) -> None:
         """The first attention of a pass tells how many sequences there are, and which of their
-        tokens are real where the model was not given that."""
+        tokens are real: the model may not have been given that, or ignore it."""
         path = caller.path
         if now is self._now:
             sequences(now.given, call, len(self._open), path, ours=ours)
@@ -161,7 +161,7 @@ class Prompts:
         """By stream, which tokens are real by the mask of a call whose rows they are."""
         name, count = stream_of(now.streams, caller), len(self._open)
         ids = now.streams.get(name)
-        if ids is None or name in now.padding:
+        if ids is None:
             return {}
         if _per_sequence(ids, count).shape != (count, call.shape.queries):
             return {}
@@ -187,7 +187,7 @@ class Prompts:
 
     def _read_tokens(self, now: Pass, told: dict[str, list[range]]) -> None:
         """The streams of this pass that were not read yet: a decoder's come after its encoder.
-        `told`: which of their tokens are real, where the model was not given that."""
+        `told`: which of their tokens are real, by the call whose rows they are."""
         self.settle()
         self.known.clear()
         for name, ids in list(now.streams.items())[self._read :]:

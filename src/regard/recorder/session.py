@@ -371,8 +371,8 @@ class Recorder:
         now = self._where.now
         if caller is None or now is None:
             return None
-        if self._where.note_channels(caller, call):
-            self._missed(f"it attends between {call.shape.queries} channels a head, not positions")
+        if channels := self._where.note_channels(caller, call):
+            self._missed(channels)
             return None
         spot = self._names.spot(caller)
         if not self.heard_anything:  # the first of all shows whether the layers asked for exist

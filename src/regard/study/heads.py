@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from regard.errors import InputError
 from regard.recording import PromptView, Recording
@@ -86,7 +86,7 @@ def _leaves_chance(heads: Sequence[HeadStudy]) -> bool:
 
 def _without_labels(head: HeadStudy, evidence: Evidence) -> HeadStudy:
     """The same numbers; what the mask forces still is so."""
-    shown = {} if evidence == "all" else {"rows": (), "counter": None}
+    shown: Any = {} if evidence == "all" else {"rows": (), "counter": None}
     findings = [
         replace(one, why_not=WITHHELD, **shown) if one.holds and "forced" not in one.detail else one
         for one in head

@@ -42,8 +42,8 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     )
     made = folder / "sizes"
     command = [*compiler.split(), "-std=gnu11", f"-I{_SOURCES}", str(program), "-o", str(made)]
-    subprocess.run(command, check=True, timeout=60)
-    said = subprocess.run([made], check=True, capture_output=True, text=True, timeout=60).stdout
+    subprocess.run(command, check=True, timeout=300)
+    said = subprocess.run([made], check=True, capture_output=True, text=True, timeout=300).stdout
     pairs = (line.split("=") for line in said.splitlines())
     return {name: int(number) for name, number in pairs}
 
