@@ -39,7 +39,7 @@ def test_labels_are_withheld_in_one_sentence() -> None:
 
 def test_a_head_that_follows_a_pattern_opens_them() -> None:
     ids = text(200)
-    kinds = [mixed(targets(ids)[kind], noise=0.2) for kind in ("uniform", "previous")]
+    kinds = [mixed(targets(ids)[kind], 0.0, 0.97, 0.2) for kind in ("uniform", "previous")]
     even, both = (record_planted(np.array([some]), ids) for some in (kinds[:1], kinds))
     assert study.patterns(even)[0].labels == ()
     assert [head.labels for head in study.patterns(both)] == [("uniform",), ("previous",)]
