@@ -33,7 +33,7 @@ def test_labels_are_withheld_in_one_sentence() -> None:
     assert report.counts() == {"unclear": 4} and report.withheld == WITHHELD
     assert report.heads[0]["uniform"].why_not == WITHHELD
     assert report.heads[0]["uniform"].score > 0.95  # the statistics stay
-    assert f"None: {WITHHELD}." in study.report_markdown(report)
+    assert f"None.\n\nN{WITHHELD[1:]}." in study.report_markdown(report)
     assert report_answer(report)["why_nobody"] == WITHHELD
 
 
