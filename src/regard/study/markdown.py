@@ -26,8 +26,10 @@ def report_markdown(report: Report) -> str:
         if one.head.label in report.knocked:
             lines.append(f"   {knock_out_sentence(report.knocked[one.head.label])}.")
     if not report.told:
-        why = f"None: {report.withheld}." if report.withheld else "None."
-        lines.append(why if not report.found else "None asked for.")
+        lines.append("None." if not report.found else "None asked for.")
+        lines += (
+            ["", f"{report.withheld[0].upper()}{report.withheld[1:]}."] if report.withheld else []
+        )
     missing = report.unknown()
     if missing:
         lines += ["", "## Not known, or not looked for", ""]

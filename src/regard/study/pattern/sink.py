@@ -61,7 +61,8 @@ class Sink(MassPattern):
         marks = head.sinks.marks
         if head.learned_sink > SINK or not marks.any():
             return 0.0
-        return head.tokens_apart(marks, ~marks) if marks[0] else 1.0
+        choices = 1 if marks[0] else marks.size
+        return choices * head.tokens_apart(marks, ~marks)
 
     def eligible(self, head: HeadFacts, detail: Mapping[str, Any]) -> Array:
         """Rows that see a sink, where masks tell."""
