@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def by_vmap(fn: Callable[..., Any], places: list[Tensor]) -> Tensor:
     """(*batch, heads, R, C), or (R, C): what fn returns for one place at a time, as FlexAttention
     asks. Axes before the last two along which nothing changes have size 1."""
+
+    import torch  # whose tensors these are, so it is loaded already
 
     def alone(*at: Tensor) -> Any:
         return fn(*at).reshape(())
@@ -21,7 +23,7 @@ def by_vmap(fn: Callable[..., Any], places: list[Tensor]) -> Tensor:
         alone = torch.vmap(
             alone, in_dims=tuple(0 if n == axis else None for n in range(len(places)))
         )
-    with _Indexing():
+    with _indexing()():
         seen: Tensor = alone(*(place.reshape(-1) for place in places))
     for axis in range(seen.ndim - 2):
         if seen.stride(axis) == 0:
@@ -32,23 +34,32 @@ def by_vmap(fn: Callable[..., Any], places: list[Tensor]) -> Tensor:
     return seen.reshape(*batch, *seen.shape[1:])
 
 
-class _Indexing(TorchFunctionMode):
-    """`table[i]`, where i is one number, reads the number of i on the host; inside vmap there is
-    none. Within the block it gathers."""
+@cache
+def _indexing() -> Any:
+    from torch.overrides import TorchFunctionMode
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if func is Tensor.__getitem__:
-            table, given = args
-            index = given if isinstance(given, tuple) else (given,)
-            if any(isinstance(n, Tensor) and n.ndim == 0 for n in index) and all(
-                isinstance(n, Tensor | int | slice) and n is not True and n is not False
-                for n in index
-            ):
-                at = [
-                    torch.tensor(n, device=table.device) if isinstance(n, int) else n for n in index
-                ]
-                cut = table[tuple(slice(None) if isinstance(n, Tensor) else n for n in at)]
-                return torch.ops.aten.index(cut, [n if isinstance(n, Tensor) else None for n in at])
-        return func(*args, **(kwargs or {}))
+    class Indexing(TorchFunctionMode):
+        """`table[i]`, where i is one number, reads the number of i on the host; inside vmap there is
+        none. Within the block it gathers."""
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            if func is Tensor.__getitem__:
+                table, given = args
+                index = given if isinstance(given, tuple) else (given,)
+                if any(isinstance(n, Tensor) and n.ndim == 0 for n in index) and all(
+                    isinstance(n, Tensor | int | slice) and n is not True and n is not False
+                    for n in index
+                ):
+                    at = [
+                        torch.tensor(n, device=table.device) if isinstance(n, int) else n
+                        for n in index
+                    ]
+                    cut = table[tuple(slice(None) if isinstance(n, Tensor) else n for n in at)]
+                    return torch.ops.aten.index(
+                        cut, [n if isinstance(n, Tensor) else None for n in at]
+                    )
+            return func(*args, **(kwargs or {}))
+
+    return Indexing
