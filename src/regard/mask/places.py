@@ -36,30 +36,29 @@ def by_vmap(fn: Callable[..., Any], places: list[Tensor]) -> Tensor:
 
 @cache
 def _indexing() -> Any:
+    """`table[i]`, where i is one number, reads the number of i on the host; inside vmap there is
+    none. Within a block of this mode it gathers."""
+    import torch
+    from torch import Tensor
     from torch.overrides import TorchFunctionMode
 
-    class Indexing(TorchFunctionMode):
-        """`table[i]`, where i is one number, reads the number of i on the host; inside vmap there is
-        none. Within the block it gathers."""
+    def gathered(table: Tensor, index: tuple[Any, ...]) -> Tensor:
+        at = [torch.tensor(n, device=table.device) if isinstance(n, int) else n for n in index]
+        cut = table[tuple(slice(None) if isinstance(n, Tensor) else n for n in at)]
+        return torch.ops.aten.index(cut, [n if isinstance(n, Tensor) else None for n in at])
 
+    def is_place(n: Any) -> bool:
+        return isinstance(n, Tensor | int | slice) and n is not True and n is not False
+
+    class Indexing(TorchFunctionMode):
         def __torch_function__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
         ) -> Any:
             if func is Tensor.__getitem__:
-                table, given = args
-                index = given if isinstance(given, tuple) else (given,)
-                if any(isinstance(n, Tensor) and n.ndim == 0 for n in index) and all(
-                    isinstance(n, Tensor | int | slice) and n is not True and n is not False
-                    for n in index
-                ):
-                    at = [
-                        torch.tensor(n, device=table.device) if isinstance(n, int) else n
-                        for n in index
-                    ]
-                    cut = table[tuple(slice(None) if isinstance(n, Tensor) else n for n in at)]
-                    return torch.ops.aten.index(
-                        cut, [n if isinstance(n, Tensor) else None for n in at]
-                    )
+                index = args[1] if isinstance(args[1], tuple) else (args[1],)
+                numbers = (isinstance(n, Tensor) and n.ndim == 0 for n in index)
+                if any(numbers) and all(map(is_place, index)):
+                    return gathered(args[0], index)
             return func(*args, **(kwargs or {}))
 
     return Indexing
