@@ -248,7 +248,7 @@ def test_a_rank_that_sticks_is_named_after_the_timeout() -> None:
 
 def _stuck_ring(lost: int) -> tuple[str, list[str]]:
     def stick() -> None:
-        time.sleep(PATIENCE + 4)
+        time.sleep(3 * PATIENCE + 6)  # longer than every other rank waits, however busy
         raise UnavailableError("woke up")
 
     return _long_ring(lost, stick, False)

@@ -337,7 +337,7 @@ def lightning_indexer(
     each = query.transpose(-3, -2).flatten(-2)  # (…, L, H·D)
     together = torch.cat([each, weights.mT.to(query.dtype)], -1).unsqueeze(-3)
     call = indexer_call(together, key, mask, LightningScores(float(scale), index_heads=heads))
-    chosen = _choose(call, (), None, questions_only=True)
+    chosen = _choose(call, (), None)
     return Attention(call, Answers(None, None, Known(), chosen.state(call)), chosen)
 
 

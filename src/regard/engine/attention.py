@@ -74,7 +74,7 @@ class Attention(Asking, TensorLike):
         self._known = answers.known
         self._state = self._given = answers.state
         self._versions = _versions(call, answers.state)
-        self._written = self._answered()
+        self._written = _written(self._known, self._row_lse)
         self._headless = call.shape.headless
         self._tokens_first = call.pack is not None  # as packed inputs have them
         self._rows_counted: Tensor | None = None  # (B, L) booleans; None: statistics count all
@@ -85,7 +85,7 @@ class Attention(Asking, TensorLike):
         """A copy, or one from a file: its tensors are new, and count from now."""
         self.__dict__.update(state)
         self._versions = () if self._held is None else _versions(self._held, self._given)
-        self._written = self._answered()
+        self._written = _written(self._known, self._row_lse)
 
     # ── what the forward gave ────────────────────────────────────────────────────────────────
 
@@ -316,7 +316,7 @@ class Attention(Asking, TensorLike):
                 "computed, so its weights can no longer be recovered; ask before the change, "
                 "or pass clones to attend"
             )
-        if self._written and self._written != self._answered():
+        if self._written and self._written != _written(self._known, self._row_lse):
             raise StaleError(
                 "an answer of this attention was changed in place, and later answers come from it; "
                 "change a copy: a.received().clone()"
@@ -333,18 +333,14 @@ class Attention(Asking, TensorLike):
         has_graph = any(t.requires_grad for t in call.tensors())
         lse = self._implementation.lse(call, rows) if has_graph else self._rows().lse
         self._row_lse = lse
-        self._written = self._answered()
+        self._written = _written(self._known, self._row_lse)
         return lse
-
-    def _answered(self) -> tuple[int, ...]:
-        """How often each answer that later ones come from was written to; callers have no copy."""
-        return _written(self._known, self._row_lse)
 
     def _rows(self, along: tuple[Summary, ...] = ()) -> RowState:
         """What later sweeps start from; swept for once, with what is asked `along` with it."""
         if self._state is None:
             self._state = self._implementation.state(self._call, along, self._known)
-            self._written = self._answered()
+            self._written = _written(self._known, self._row_lse)
         return self._state
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────
@@ -375,7 +371,7 @@ class Attention(Asking, TensorLike):
             return few
         state = self._rows() if self._state is None else self._state
         found = self._implementation.measure(call, state, rest, self._known)
-        self._written = self._answered()
+        self._written = _written(self._known, self._row_lse)
         if self._headless:
             found = {summary: map_parts(found[summary], self._public) for summary in rest}
         return found if not few else {s: few[s] if s in few else found[s] for s in summaries}
@@ -494,7 +490,7 @@ def _versions(call: Call, state: RowState | None) -> tuple[int, ...]:
 
 
 def _written(known: Known, lse: Tensor | None) -> tuple[int, ...]:
-    """The same of everything measured, and of the lse."""
+    """The same of everything measured, and of the lse; callers have no copy of them."""
     if torch.compiler.is_compiling():
         return ()
     counts = [] if lse is None or lse.is_inference() else [lse._version]

@@ -25,7 +25,7 @@ from regard.arrays import (
     whole_numbers,
 )
 from regard.declare import array
-from regard.errors import DTypeError, InputError, ShapeError
+from regard.errors import DTypeError, InputError, RegardError, ShapeError
 from regard.mask.base import (
     Align,
     Extent,
@@ -368,6 +368,8 @@ class Rule(Mask):
             from regard.mask.places import by_vmap  # which needs torch, whose tensors these are
 
             seen = by_vmap(self.fn, places)
+        except RegardError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a function of the caller raises
             return _broadcast(self.fn, places, error)
         return _checked_booleans(seen)
@@ -447,7 +449,7 @@ def _broadcast(fn: Callable[..., Any], places: list[Any], why: Exception) -> Any
     spread = _spread(places)
     try:
         seen = _checked_booleans(fn(*spread))
-    except DTypeError:
+    except RegardError:
         raise
     except Exception as error:  # noqa: BLE001
         raise InputError(
