@@ -147,13 +147,17 @@ class KnockOut:
         """Edges and regions cut attention alone."""
         if (self.edges or self.region is not None) and (others := self.unheard):
             said = f"tokens also pass where nothing is knocked out: {', '.join(others)}"
-            warnings.warn(said, RegardWarning, stacklevel=3)
+            warnings.warn(f"{said}{self._channels()}", RegardWarning, stacklevel=3)
+
+    def _channels(self) -> str:
+        """Modules that attend between channels, in words."""
+        return "".join(f"; {path}: {why}" for path, why in self._here.over_channels.items())
 
     def _check_met(self) -> None:
         """Raise where something was to be knocked out and never came up: the block shows nothing
         about it."""
         asked = {*self.heads, *(one for edge in self.edges for one in edge.heads or ())}
-        channels = "".join(f"; {path}: {why}" for path, why in self._here.over_channels.items())
+        channels = self._channels()
         missed = sorted(h.label for h in asked if not any(map(h.stand_at, self._met)))
         if not self._met and (asked or self.edges or self.region is not None):
             raise InputError(
@@ -173,8 +177,6 @@ class KnockOut:
                 f"{', '.join(missed)} never came up inside the block; what did: {'; '.join(each)}"
                 f"{channels}"
             )
-        if channels and (self.region is not None or any(edge.heads is None for edge in self.edges)):
-            warnings.warn(f"not knocked out there{channels}", RegardWarning, stacklevel=3)
 
 
 def _chosen(heads: tuple[Heads, ...], spot: Spot, total: int) -> set[int]:
