@@ -71,7 +71,7 @@ def test_the_first_screen(record, model):
     assert status == 0, err
     assert "45 tokens" in err and "no BOS" in err and "total" in err and "about" in err
     assert "replay against eager on the first 45 tokens: max error" in out
-    assert "scale: " in out and "heads that stand out in their layer" in out
+    assert "scale: " in out and "labels are withheld" in " ".join(out.split())  # random weights
     with regard.open("run.regard") as rec:
         assert rec["L2H3"].shape == (49, 49)
         assert rec.prompts[0].generated == 4

@@ -4,17 +4,16 @@ same heads in the same order with the same sentence."""
 from __future__ import annotations
 
 import json
-import re
 
+import numpy as np
 import pytest
-import torch
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 import regard
-from recorder.models import tiny, tokens
 from regard.cli.main import app
 from regard.testing.recordings import Chunk, write_recording
+from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.views.findings import STAND_OUT
@@ -24,18 +23,15 @@ from viewer.shell import Elements
 PORT = 8127
 
 
-@pytest.fixture(scope="module", params=["llama", "bert"])
+@pytest.fixture(scope="module", params=[4, 5])
 def file(request, tmp_path_factory):
-    """A model with odd heads, recorded."""
+    """A head of each kind, and of the same with half of their mass on a sink, recorded."""
     path = tmp_path_factory.mktemp("one") / "run.regard"
-    torch.manual_seed(3)
-    model = tiny(request.param)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():  # heads that look at single keys
-            if re.search(r"(q_proj|query)\.weight", name):
-                weight.mul_(30)
-        with regard.record(model, path):
-            model(tokens(48).remainder(11))
+    ids = text(160, seed=request.param)
+    aims = targets(ids, seed=request.param)
+    layers = [[mixed(aims[kind], sink, 0.9, 0.2, n) for n, kind in enumerate(KINDS)]
+              for sink in (0.0, 0.5)]  # fmt: skip
+    record_planted(np.array(layers), ids, path)
     return path
 
 

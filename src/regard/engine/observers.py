@@ -56,6 +56,7 @@ class Listener(Protocol[_Plan]):
         ...
 
 
+SILENCE: ContextVar[object] = ContextVar("regard_silence", default=None)  # the block, if any
 LISTENERS: ContextVar[tuple[Listener[Any], ...]] = ContextVar("regard_listeners", default=())
 
 
@@ -76,11 +77,13 @@ def listening(listener: Listener[Any]) -> Iterator[None]:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Within the block nobody listens: for whoever computes attention about attention."""
-    token = LISTENERS.set(())
+    """Within the block nobody listens who did before: for whoever computes attention about
+    attention, and runs models to compare."""
+    token, silence = LISTENERS.set(()), SILENCE.set(object())
     try:
         yield
     finally:
+        SILENCE.reset(silence)
         LISTENERS.reset(token)
 
 

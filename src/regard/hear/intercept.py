@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.engine.api import replay_with
 from regard.engine.attention import Attention
-from regard.engine.observers import Listener, listeners, listening
+from regard.engine.observers import SILENCE, Listener, listeners, listening
 from regard.hear.attached import Substitutes, following
 from regard.hear.flex import flex_by_regard
 from regard.hear.handwritten import by_torch
@@ -68,6 +68,7 @@ class AttentionHooks(ModelHooks):
         super().__init__(model)
         self._listener, self._heard, self._missed = listener, heard, missed
         self._along, self._leave = along, leave
+        self._silence = SILENCE.get()  # in which it was made; it hears nothing in a later one
 
     def prepared(self) -> Substitutes:
         """Everything in the model that attends can be heard: modules that ask transformers for
@@ -89,12 +90,14 @@ class AttentionHooks(ModelHooks):
 
     def around(self, again: bool) -> AbstractContextManager[None]:
         """A pass is listened to, not those that checkpointing runs again."""
-        return nullcontext() if again or self._listener is None else _heard_by(self._listener)
+        if again or self._listener is None or SILENCE.get() is not self._silence:
+            return nullcontext()
+        return _heard_by(self._listener)
 
     def see(self, call: HeardCall) -> None:
         """Replay a call of the model, and tell of it."""
         now = self.now
-        if now is None:
+        if now is None or self._listener not in listeners():
             return
         if call.starts is not None:
             call = unpacked(call, now.batch, now.padding.get("tokens"))

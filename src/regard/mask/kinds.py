@@ -451,7 +451,9 @@ def _broadcast(fn: Callable[..., Any], places: list[Any], why: Exception) -> Any
         seen = _checked_booleans(fn(*spread))
     except RegardError:
         raise
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
+        if (type(error), str(error)) == (type(why), str(why)):
+            raise  # an error of the function's own
         raise InputError(
             f"the function in Rule(fn) runs neither for one place at a time under torch.vmap "
             f"({why}) nor for index arrays that broadcast ({error})"
