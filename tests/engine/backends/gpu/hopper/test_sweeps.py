@@ -135,7 +135,7 @@ def test_questions_behind_torchs_kernel_go_to_it(hopper: None) -> None:
         score = SimpleNamespace(bias=None)
         query = SimpleNamespace(device=torch.device("cuda"))
 
-        def problem(self) -> Problem:
+        def problem(self, learns: bool = False) -> Problem:
             return self.asked
 
     call: Any = Elsewhere()
