@@ -71,6 +71,10 @@ class Follower:
             "(asyncio.to_thread, contextvars.copy_context().run)"
         )
 
+    def listens(self) -> bool:
+        """Whether it hears here and now what functions compute."""
+        return self.hears
+
     def see(self, call: HeardCall) -> None:
         """An attention that others computed, where the follower hears."""
 

@@ -75,13 +75,13 @@ def substituted_functions(model: nn.Module) -> Substitutes:
 
 def is_heard() -> bool:
     """Whether a follower in scope hears what functions compute."""
-    return any(follower.hears for follower in following())
+    return any(follower.listens() for follower in following())
 
 
 def tell(call: Callable[[], HeardCall]) -> None:
     """Followers get a call that was made, as what says what was computed, or raises
     UnreadableError."""
-    hearing = [follower for follower in following() if follower.hears]
+    hearing = [follower for follower in following() if follower.listens()]
     if not hearing:
         return
     with torch.no_grad():

@@ -90,14 +90,18 @@ class AttentionHooks(ModelHooks):
 
     def around(self, again: bool) -> AbstractContextManager[None]:
         """A pass is listened to, not those that checkpointing runs again."""
-        if again or self._listener is None or SILENCE.get() is not self._silence:
+        if again or self._listener is None or not self.listens():
             return nullcontext()
         return _heard_by(self._listener)
+
+    def listens(self) -> bool:
+        """Not within a block in which nobody does who did before."""
+        return SILENCE.get() is self._silence
 
     def see(self, call: HeardCall) -> None:
         """Replay a call of the model, and tell of it."""
         now = self.now
-        if now is None or self._listener not in listeners():
+        if now is None:
             return
         if call.starts is not None:
             call = unpacked(call, now.batch, now.padding.get("tokens"))

@@ -452,7 +452,8 @@ def _broadcast(fn: Callable[..., Any], places: list[Any], why: Exception) -> Any
     except RegardError:
         raise
     except Exception as error:
-        if (type(error), str(error)) == (type(why), str(why)):
+        is_torchs = isinstance(error, (IndexError, RuntimeError, TypeError))
+        if not is_torchs and (type(error), str(error)) == (type(why), str(why)):
             raise  # an error of the function's own
         raise InputError(
             f"the function in Rule(fn) runs neither for one place at a time under torch.vmap "
