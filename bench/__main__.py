@@ -12,6 +12,7 @@ from pathlib import Path
 from bench import decode, gpu, host, monitor, page, parallel, play, report, sight, vllm
 from bench.gpu import stage
 from regard.bench.results import Result, WrongResultError, append_csv, check_csv
+from regard.cli.bench import wide_table
 from regard.errors import RegardError
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -158,26 +159,6 @@ def ranks_table(rows: list[Result]) -> str:
         times = f"{row.median_ms:>9.1f} {row.p20_ms:>9.1f} {row.p80_ms:>9.1f} {row.ratio:>7.2f}"
         lines += [f"{row.tokens:>6} {row.what:10} {times}", f"{'':17} {row.note}"]
     return "\n".join(lines)
-
-
-def wide_table(rows: list[Result]) -> str:
-    """A block of lines for each size."""
-    lines: list[str] = []
-    title = ""
-    for row in rows:
-        size = f"{row.batch}×{row.heads}×{row.tokens}, {'causal' if row.causal else 'full'}"
-        here = f"{row.suite}: d{row.dim}, {size}"
-        if here != title:
-            head = f"{'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>6} {'TFLOP/s':>8} {'MiB':>8}"
-            lines += ["", here, f"{'÷ ' + row.peer:20} {head}"]
-            title = here
-        speed = "" if row.tflops is None else f"{row.tflops:.0f}"
-        extra = "" if row.extra_mib is None else f"{row.extra_mib:.0f}"
-        times = f"{row.median_ms:>9.3f} {row.p20_ms:>9.3f} {row.p80_ms:>9.3f} {row.ratio:>6.2f}"
-        lines.append(f"{row.what:20} {times} {speed:>8} {extra:>8}")
-        lines += [f"{'':20} {row.note}"] if row.note else []
-    legend = ["", "MiB: the peak beyond inputs and output"] if rows[0].extra_mib else []
-    return "\n".join([*lines[1:], *legend])
 
 
 if __name__ == "__main__":

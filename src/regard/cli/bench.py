@@ -75,7 +75,7 @@ def bench(
     if json:
         write_json([asdict(row) for row in rows])
     else:
-        write(_table(rows) if suite == "cpu" else _wide_table(rows))
+        write(_table(rows) if suite == "cpu" else wide_table(rows))
 
 
 def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -> list[Result]:
@@ -112,7 +112,7 @@ def _recording(tokens: list[int], seconds: float) -> list[Result]:
     return rows + measure_documents(_ENCODER, _DOCUMENTS, seconds)
 
 
-def _wide_table(rows: list[Result]) -> str:
+def wide_table(rows: list[Result]) -> str:
     """A block of lines for each size."""
     lines: list[str] = []
     title = ""
