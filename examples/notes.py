@@ -73,6 +73,7 @@ w = torch.arange(16.0).reshape(4, 4)
 show("(Wᵀ Xᵀ)ᵀ = X W", (w.T @ x.T).T, project(x, w).tolist())
 
 print("\nIts multi-head attention: each head on its own, concatenated, combined by W_O")
+torch.manual_seed(0)
 heads = MultiHeadAttention(4, num_heads=2, bias=False)
 rows = [m.weight.T.chunk(2, 1) for m in (heads.w_q, heads.w_k, heads.w_v)]
 by_hand = [SelfAttention.from_weights(*own)(x) for own in zip(*rows, strict=True)]
