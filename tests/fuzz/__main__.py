@@ -13,6 +13,8 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 
+import torch
+
 from fuzz import DEVICE, areas, failure, load
 from regard.errors import RegardWarning
 
@@ -73,6 +75,9 @@ class Run:
             map(self.ran.get, self.checks)
         ):
             self._draw(min(self.spent, key=lambda name: (self.ran[name] > 0, self.spent[name])))
+            if self.failed and not _works():
+                print(f"{DEVICE} is lost with the problem above; later ones cannot run", flush=True)
+                return
             if now - shown > _EVERY:
                 print(f"{now - start:.0f} s: {self.state()}", flush=True)
                 shown = now
@@ -93,6 +98,14 @@ class Run:
             self.failed.append(f"{again}: {_first_line(wrong)}")
             traceback.print_exception(wrong)
             print(self.failed[-1], flush=True)
+
+
+def _works() -> bool:
+    """Whether the device still computes: after a wrong access to its memory nothing does."""
+    try:
+        return bool(torch.ones(1, device=DEVICE).sum() == 1)
+    except RuntimeError:
+        return False
 
 
 def _first_line(wrong: Exception) -> str:
