@@ -1,0 +1,296 @@
+"""A batch as positions: what each holds, which are padding, which document each is of.
+
+A model is given a mapping, token ids, embeddings or pictures, padded or packed. What every rule
+needs of it is the same: (B, L) positions whose contents can be exchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError
+
+_TOKENS = (
+    "decoder_input_ids",
+    "tgt",
+    "input_ids",
+    "inputs_embeds",
+    "input_features",
+    "pixel_values",
+)
+_SOUNDS = ("input_features", "input_values")
+_MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
+_OWN_MASKS = {"decoder_input_ids": ["decoder_attention_mask"], "tgt": ["tgt_key_padding_mask"]}
+_CUTS = re.compile(r"cu_?seq_?len")  # cu_seqlens, cu_seq_lens_q, cu_seqlens_q_padded
+_LONGEST = re.compile(r"max_(seq)?_?len")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model is given, and the positions in it."""
+
+    entries: dict[str, Any]  # by name; a tensor given by itself has the name ""
+    key: str  # of the tokens: (B, L) ids, (B, L, D) embeddings, or (B, …) without positions
+    real: Tensor  # (B, L) bool: no padding; L is 1 where there are no positions
+    is_flat: bool = False  # given without the axis of sequences, as some packs are
+    is_turned: bool = False  # given as (L, B, D)
+    documents: Tensor | None = None  # (B, L) whole numbers
+    declared_by: str = ""  # what says which documents
+    special: frozenset[int] = frozenset()  # ids that masks may be derived from
+    mask_name: str = ""  # of the mask of padding, given or not
+    pad: int | None = None  # the id of padding
+    takes_positions: bool = False  # position_ids, as a model that generates needs behind padding
+    was_bare: bool = False  # ids alone, of a model that takes them by name
+
+    @property
+    def given(self) -> Any:
+        """As the model is given it."""
+        return self.entries if self.key else self.entries[""]
+
+    @property
+    def tokens(self) -> Tensor:
+        tokens: Tensor = self.entries[self.key]
+        if self.is_turned:
+            return tokens.transpose(0, 1)
+        return tokens[None] if self.is_flat else tokens
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(B, L): sequences, and positions of each."""
+        return self.real.shape[0], self.real.shape[1]
+
+    @property
+    def are_ids(self) -> bool:
+        return not self.tokens.is_floating_point()
+
+    @property
+    def is_whole(self) -> bool:
+        """Without padding."""
+        return bool(self.real.all())
+
+    @property
+    def can_repeat(self) -> bool:
+        """Packs are one row: several would be a padded batch instead."""
+        return self.documents is None and not self.is_flat
+
+    def with_tokens(self, tokens: Tensor) -> Batch:
+        """The same with other contents."""
+        tokens = tokens[0] if self.is_flat else tokens
+        tokens = tokens.transpose(0, 1) if self.is_turned else tokens
+        return replace(self, entries={**self.entries, self.key: tokens})
+
+    def mapped(
+        self, change: Callable[[str, Tensor], Tensor], places: Tensor | None = None
+    ) -> Batch:
+        """The same with every tensor that has the axis of sequences changed; a flat pack's tensors
+        get that axis for it. What has positions alone, such as an (L, L) mask, is that of
+        `places`."""
+        count, length = self.shape
+
+        def entry(name: str, x: Any) -> Any:
+            if not isinstance(x, Tensor) or x.ndim == 0:
+                return x
+            if self.is_flat:
+                return change(name, x[None])[0] if len(x) == length else x
+            if self.is_turned and x.ndim == 3 and x.is_floating_point():
+                return change(name, x.transpose(0, 1)).transpose(0, 1)
+            if name == "position_ids" and x.ndim == 3 and x.shape[1] == count:
+                return change(name, x.movedim(1, 0)).movedim(0, 1)  # (3, B, L)
+            if len(x) == count:
+                return change(name, x)
+            if places is None or not self._is_along(name):
+                return x
+            for axis in range(min(x.ndim, 2)):
+                x = x.index_select(axis, places) if x.shape[axis] == length else x
+            return x
+
+        entries = {name: entry(name, x) for name, x in self.entries.items()}
+        return replace(self, entries=entries, real=change("real", self.real))
+
+    def repeated(self, copies: int) -> Batch:
+        """The batch so often, along its first axis."""
+        return self.mapped(lambda _, x: x.repeat(copies, *(1 for _ in x.shape[1:])))
+
+    def part(self, sequence: int, start: int, stop: int) -> Batch:
+        """Some positions of one sequence by themselves, as a pack of one where it is packed."""
+        length = self.shape[1]
+
+        def cut(name: str, x: Tensor) -> Tensor:
+            x = x[sequence : sequence + 1]
+            axes = range(1, x.ndim if "mask" in name else min(x.ndim, 2))
+            for axis in axes if self._is_along(name) else ():
+                x = x.narrow(axis, start, stop - start) if x.shape[axis] == length else x
+            return x.clone()
+
+        def alone(name: str, x: Any) -> Any:
+            if _CUTS.search(name) and is_row(x):
+                return x.new_tensor([0, stop - start])
+            return stop - start if _LONGEST.search(name) and isinstance(x, int) else x
+
+        alike = self.mapped(cut, torch.arange(start, stop, device=self.real.device))
+        entries = {name: alone(name, x) for name, x in alike.entries.items()}
+        return replace(alike, entries=entries, documents=None)
+
+    def positioned(self, is_left: bool) -> Batch:
+        """The same with the positions that padding to the left leaves, where the model takes them
+        and none are given: those of generate."""
+        if not is_left or not self.takes_positions or "position_ids" in self.entries:
+            return self
+        ids = (self.real.long().cumsum(1) - 1).clamp_min(0)
+        return replace(self, entries={**self.entries, "position_ids": ids})
+
+    def padded(self, left: int, right: int) -> Batch:
+        """With so much more padding, hidden by the mask."""
+
+        def longer(name: str, x: Tensor) -> Tensor:
+            if x.ndim < 2 or x.shape[1] != self.shape[1] or not self._is_along(name):
+                return x
+            first, last = x[:, :1], x[:, -1:]
+            if name in ("real", self.mask_name):
+                first = last = torch.full_like(first, "padding" in name)
+            elif name == self.key and self.are_ids and self.pad is not None:
+                first = last = torch.full_like(first, self.pad)
+            ones = [1 for _ in x.shape[2:]]
+            return torch.cat([first.repeat(1, left, *ones), x, last.repeat(1, right, *ones)], 1)
+
+        entries = {self.mask_name: self.mask_of(self.real), **self.entries}
+        places = torch.arange(-left, self.shape[1] + right, device=self.real.device)
+        places = places.clamp(0, self.shape[1] - 1)
+        return replace(self, entries=entries).mapped(longer, places)
+
+    def mask_of(self, real: Tensor) -> Tensor:
+        """The mask of padding as the model takes it: names like key_padding_mask are true at
+        padding."""
+        return ~real if "padding" in self.mask_name else real.long()
+
+    def _is_along(self, name: str) -> bool:
+        """Whether an entry may have the positions that are changed; of two stacks the decoder's."""
+        for own in ("decoder", "tgt"):
+            if self.key.startswith(own):
+                return name == "real" or name.startswith(own)
+        return not name.startswith("encoder")
+
+    def is_special(self) -> Tensor:
+        """(B, L) of ids that a mask may be derived from."""
+        return torch.isin(self.tokens, torch.tensor(sorted(self.special)).to(self.tokens))
+
+    def other_tokens(self) -> Tensor:
+        """(B, L, …) of other contents: other words of this batch, or other embeddings of it."""
+        if not self.are_ids:
+            return -self.tokens.roll(1, 1 if self.shape[1] > 1 else 0)
+        kept = self.is_special() & self.real
+        words = torch.unique(self.tokens[~kept & self.real])
+        if len(words) < 2:  # and one beside it, which the vocabulary has
+            own = int(words[0]) if len(words) else 1
+            near = next((n for n in range(own - 1, -1, -1) if n not in self.special), own + 1)
+            words = torch.tensor(sorted({own, near})).to(self.tokens)
+        at = torch.searchsorted(words, self.tokens.contiguous())
+        step = 1 + torch.arange(self.shape[1]).to(at) % max(len(words) - 1, 1)
+        return torch.where(kept, self.tokens, words[(at + step) % len(words)])
+
+
+def batch_of(
+    given: Any,
+    documents: Any,
+    special: frozenset[int],
+    names: list[str],
+    pad: int | None,
+    is_turned: bool,
+) -> Batch:
+    """What was given, read; InputError where it holds nothing that could be changed. `names` are
+    the model's arguments. `is_turned`: embeddings are (L, B, D)."""
+    described, key = f"a {type(given).__name__}", ""
+    was_bare = _are_ids(given) and "input_ids" in names
+    given = {"input_ids": given} if was_bare else given
+    entries: dict[str, Any] = {"": given}
+    if isinstance(given, Mapping):
+        entries = {name: x for name, x in given.items() if name != "labels"}
+        described = f"a mapping with {', '.join(map(str, entries)) or 'nothing'}"
+        tensors = [name for name, x in entries.items() if isinstance(x, Tensor)]
+        key = next((name for name in (*_TOKENS, *tensors) if name in tensors), "")
+        if key == "input_ids" and "decoder_input_ids" in names:
+            key, entries["decoder_input_ids"] = "decoder_input_ids", entries[key].roll(1, -1)
+    tokens = entries.get(key)
+    if not isinstance(tokens, Tensor) or not tokens.numel():
+        raise InputError(
+            f"batch is {described}; give token ids, embeddings or pictures as a tensor, or a "
+            "mapping that holds such a tensor"
+        )
+    cuts = [(name, x) for name, x in _nested(given) if _CUTS.search(name) and is_row(x)]
+    axes = 3 if tokens.is_floating_point() else 2
+    is_flat = tokens.ndim == axes - 1 and (axes == 2 or bool(cuts))
+    is_turned = is_turned and tokens.ndim == axes == 3
+    tokens = tokens[None] if is_flat else tokens.transpose(0, 1) if is_turned else tokens
+    shape = tokens.shape[:2] if tokens.ndim == axes else (len(tokens), 1)
+    real = torch.ones(shape, dtype=torch.bool, device=tokens.device)
+    masks = [name for name in _MASKS if name in names or name in entries]
+    masks = masks if key and shape[1] > 1 else []
+    if key not in _SOUNDS and any(name in entries for name in _SOUNDS):
+        masks = []  # it may be of the sound
+    masks = _OWN_MASKS.get(key, masks)
+    mask = entries.get(masks[0]) if masks else None
+    if isinstance(mask, Tensor) and mask.shape == real.shape:
+        real = mask == 0 if "padding" in masks[0] else mask != 0
+    elif mask is not None:
+        masks = []  # a mask of cells, say
+    batch = Batch(
+        entries, key, real, is_flat, is_turned, special=special, mask_name=masks[0] if masks else "",
+        pad=pad, takes_positions="position_ids" in names and bool(key), was_bare=was_bare,
+    )  # fmt: skip
+    ids, by = _documents(batch, documents, cuts)
+    return replace(batch, documents=ids, declared_by=by)
+
+
+def _documents(batch: Batch, declared: Any, cuts: list[Any]) -> tuple[Tensor | None, str]:
+    """Which document each position is of, and what says so."""
+    shape, device = batch.real.shape, batch.tokens.device
+    if declared is False or (declared is None and batch.shape[1] == 1):
+        return None, ""
+    if declared is not None:
+        ids = torch.as_tensor(declared, device=device)
+        if ids.shape[-1:] != shape[1:] or ids.numel() not in (shape[1], shape.numel()):
+            raise InputError(
+                f"documents has shape {tuple(ids.shape)}; give a number for each of the "
+                f"{shape[0]} × {shape[1]} positions"
+            )
+        return ids.expand(shape), "documents="
+    if cuts and shape[0] == 1:
+        name, row = cuts[0]
+        places = torch.arange(shape[1], device=device)
+        ids = torch.bucketize(places, row.to(device)[1:], right=True)[None]
+        return (ids, name) if int(ids.max()) else (None, "")
+    positions = batch.entries.get("position_ids")
+    if isinstance(positions, Tensor) and batch.is_whole:
+        positions = positions[None] if positions.ndim == 1 else positions
+        begins = positions == positions[:, :1]
+        if begins.shape == shape and bool((begins.sum(1) > 1).any()):
+            return begins.cumsum(1) - 1, "position_ids that start again"
+    return None, ""
+
+
+def _are_ids(x: Any) -> bool:
+    return isinstance(x, Tensor) and not x.is_floating_point()
+
+
+def is_row(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.ndim == 1
+
+
+def _nested(entry: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Names and entries of mappings and plain objects within one another."""
+    inner: Any = {}
+    if isinstance(entry, Mapping):
+        inner = entry
+    elif is_dataclass(entry) and not isinstance(entry, type):
+        inner = {each.name: getattr(entry, each.name) for each in fields(entry)}
+    elif not isinstance(entry, Tensor | nn.Module) and type(entry).__module__ != "builtins":
+        inner = entry._asdict() if hasattr(entry, "_asdict") else getattr(entry, "__dict__", {})
+    for name, within in inner.items() if depth < 4 else ():
+        yield str(name), within
+        yield from _nested(within, depth + 1)

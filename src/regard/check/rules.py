@@ -1,0 +1,365 @@
+"""The rules: what is changed, and which rows must not move.
+
+    future      every token from a cut on        rows before it
+    padding     what padding holds, how much     rows of real tokens
+    documents   one document of a pack           rows of the others
+    batch       some sequences                   rows of the others
+    window      a position beyond it             rows of each layer (layers.py)
+    cache       parts, one behind the other      every row, against one pass
+    training    all of it in training mode       the same
+
+Each is tried as pairs of runs some of whose rows must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.check.batch import Batch
+from regard.check.runs import EXACT, Run, Runner, distance
+
+RULES = ("future", "padding", "documents", "batch", "window", "cache", "training")
+LARGE = 1e30  # what is larger, or no number, stands for -inf
+_OF_SHAPES = 1e-9  # by which sums over other parts differ, as in scans by chunks and by steps
+_OF_TABLES = 3e-7  # by which numbers of a table differ that was rounded to float32
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Two runs, the rows of them that must agree, and how far they do."""
+
+    rule: str  # "" of the control
+    words: str  # what is changed, {} its first position
+    runs: tuple[Run, Run]
+    still: tuple[Tensor, Tensor]  # (B, L) bool of each run: the rows that must agree
+    changed: Tensor | None = None  # (B, L) bool: positions of the second that hold something else
+    moving: Tensor | None = None  # (B, L) bool: rows that should move
+    by: float = 0.0  # how far rows moved that must not, in shares of the largest entry
+    rows: tuple[tuple[int, int], ...] = ()  # (sequence, row) of those
+    control: float = 0.0  # how far rows moved that should
+    entries: int = 1  # that were compared
+
+    @property
+    def keeps_shape(self) -> bool:
+        return self.changed is not None
+
+    @property
+    def sequence(self) -> int:
+        """The first whose rows moved."""
+        return self.rows[0][0]
+
+    @property
+    def source(self) -> str:
+        """What is changed, in words: in the sequence whose rows moved."""
+        if self.changed is None:
+            return self.words
+        return self.words.format(int(self.changed[self.sequence].long().argmax()))
+
+    def of_one(self, s: int) -> Trial:
+        """The same of one sequence alone."""
+
+        def single(run: Run) -> Run:
+            factors = None if run.factors is None else run.factors[s : s + 1]
+            return Run(run.batch.part(s, 0, run.batch.shape[1]), factors)
+
+        changed = None if self.changed is None else self.changed[s : s + 1]
+        still = self.still[0][s : s + 1], self.still[1][s : s + 1]
+        rows = tuple((0, row) for n, row in self.rows if n == s)
+        runs = single(self.runs[0]), single(self.runs[1])
+        return replace(self, runs=runs, still=still, changed=changed, rows=rows)
+
+
+def exchanges(
+    batch: Batch, prefix: int | None, turn: int, scales: bool, room: int
+) -> Iterator[Trial]:
+    """What is tried in one mode without a change of shape: some changes, and what each says of
+    several rules. Cuts and changes differ from one `turn` to the next. `prefix` first tokens may
+    see one another; None where every token may see later ones. `scales`: embeddings can be changed
+    under their tokens. `room`: so many changes are one forward."""
+    real, (count, length) = batch.real, batch.shape
+    nothing, past = torch.zeros_like(real), _past(batch)
+
+    def change(at: Tensor, factor: float = 0.0) -> Callable[..., Trial]:
+        after = exchanged(batch, at, factor if scales else 0.0)
+
+        def trial(rule: str, words: str, still: Tensor, moving: Tensor = nothing) -> Trial:
+            return Trial(rule, words, (Run(batch), after), (still, still), at, moving)
+
+        return trial
+
+    if count > 1:
+        halves = (torch.arange(count, device=real.device) < count // 2) ^ (turn == 1)
+        own = real & halves[:, None]
+        trial = change(past & own)
+        yield trial("batch", "the other sequences", real & ~own, own)
+        yield trial("", "", nothing, own & ~past)
+    elif length > 1 and batch.documents is None:
+        yield change(past)("", "", nothing, real & ~past)
+    if not batch.is_whole and (scales or not batch.are_ids):  # positions may count padding's ids
+        yield change(~real, 3.0)("padding", "what padding holds", real)
+    factors = ((-1.0, 0.0, 20.0), (0.0, 20.0, -1.0), (0.0, -1.0, 20.0))[turn]
+    if batch.documents is None and prefix is not None:
+        left = max(room - (count > 1 or length > 1) - (not batch.is_whole), 1)
+        for n, at in enumerate(behind(batch, _cuts(length, prefix, turn * left * count), left)):
+            yield change(at, factors[n])("future", "position {} and all behind it", real & ~at)
+    for n, (s, document) in enumerate(_some_documents(batch)):
+        inside = _within(batch, s, document)
+        at = inside & (past if n == 0 else ~past)
+        words = f"document {document + 1} of the pack"
+        trial = change(at, factors[n])
+        yield trial("documents", words, real & ~inside)
+        if n == 0:
+            yield trial("", "", nothing, inside & ~at)
+        elif prefix is not None:
+            yield trial(
+                "future", "position {} and those behind it in its document", _before(real, at)
+            )
+
+
+def exchanged(batch: Batch, at: Tensor, factor: float) -> Run:
+    """The batch with other tokens at some positions, or with their embeddings times a factor."""
+    if factor and batch.are_ids:
+        return Run(batch, torch.where(at, factor, 1.0))
+    other = at.view(*at.shape, *(1 for _ in batch.tokens.shape[2:]))
+    return Run(batch.with_tokens(torch.where(other, batch.other_tokens(), batch.tokens)))
+
+
+def _past(batch: Batch) -> Tensor:
+    """(B, L) of earlier positions: the first half of each sequence, or of each document of a pack;
+    and the last of each sequence, which may lie beside the next one."""
+    inside = batch.real & ~batch.is_special() if batch.are_ids else batch.real
+    ids = batch.real.long() if batch.documents is None else batch.documents
+    past = torch.zeros_like(inside)
+    for own in set(ids[batch.real].tolist()):
+        some = inside & (ids == own)
+        past |= some & (some.long().cumsum(1) <= (some.sum(1, keepdim=True) + 1) // 2)
+    if batch.documents is None and batch.shape[1] > 2:
+        past |= inside & (inside.flip(1).long().cumsum(1).flip(1) == 1)
+    return past
+
+
+def _before(real: Tensor, at: Tensor) -> Tensor:
+    """(B, L) of the rows of the same sequence before the first change."""
+    return real & at.any(1, keepdim=True) & (at.long().cumsum(1) == 0)
+
+
+def _cuts(length: int, prefix: int, turn: int) -> list[int]:
+    """In the middle, near the ends, and beside multiples of 4, 16 and 64, where chunks begin."""
+    middle = (length + prefix) // 2 | 1
+    wanted = (middle, length - 1, prefix + 1, 64, 16, 4, 65, 17, 5, 63, 15, 3, length // 4)
+    cuts = [cut for cut in dict.fromkeys(wanted) if prefix < cut < length]
+    turn %= max(len(cuts), 1)
+    return cuts[turn:] + cuts[:turn]
+
+
+def behind(batch: Batch, cuts: list[int], most: int) -> Iterator[Tensor]:
+    """(B, L) of the positions behind a cut, another one in each sequence."""
+    count, length = batch.shape
+    places = torch.arange(length, device=batch.real.device)
+    for n in range(min(-(-len(cuts) // count), most)):
+        own = [cuts[(n * count + s) % len(cuts)] for s in range(count)]
+        yield batch.real & (places >= torch.tensor(own, device=places.device)[:, None])
+
+
+def _some_documents(batch: Batch) -> list[tuple[int, int]]:
+    """(sequence, document): the first, and one in the middle, of the pack with most of them."""
+    if batch.documents is None:
+        return []
+    known = [row[real].unique() for row, real in zip(batch.documents, batch.real, strict=True)]
+    s = max(range(len(known)), key=lambda n: len(known[n]))
+    return [(s, int(known[s][n])) for n in sorted({0, len(known[s]) // 2})]
+
+
+def _within(batch: Batch, s: int, document: int) -> Tensor:
+    """(B, L) of the positions of one document."""
+    inside = torch.zeros_like(batch.real)
+    inside[s] = batch.real[s] & (batch.documents[s] == document)  # type: ignore[index]
+    return inside
+
+
+def amounts(batch: Batch, sides: tuple[int, int]) -> Iterator[Trial]:
+    """More padding, to the left and to the right; and a padded sequence by itself."""
+    real, is_left = batch.real, bool(sides[0]) or not bool(batch.real[:, 0].all())
+    base = batch.positioned(is_left)
+    if any(sides):
+        longer = batch.padded(*sides).positioned(is_left)
+        words = "how much padding there is"
+        yield Trial("padding", words, (Run(base), Run(longer)), (real, longer.real))
+    if not batch.is_whole:
+        s = int(real.sum(1).argmin())
+        still = torch.zeros_like(real)
+        still[s] = real[s]
+        words = "sequences padded to the same length, against one alone"
+        yield from _alone("padding", words, base, still)
+
+
+def of_encoder(batch: Batch) -> Iterator[Trial]:
+    """More padding of the other stack, that holds other words."""
+    ids, mask = batch.entries.get("input_ids"), batch.entries.get("attention_mask")
+    if batch.key != "decoder_input_ids" or not isinstance(ids, Tensor):
+        return
+    mask = torch.ones_like(ids) if mask is None else mask
+    if mask.shape == ids.shape:
+        more = {"input_ids": torch.cat([ids, ids[:, :5]], 1),
+                "attention_mask": torch.cat([mask, torch.zeros_like(mask[:, :5])], 1)}  # fmt: skip
+        longer = replace(batch, entries={**batch.entries, **more})
+        words = "how much padding the encoder's text has"
+        yield Trial("padding", words, (Run(batch), Run(longer)), (batch.real, batch.real))
+
+
+def apart(batch: Batch) -> Iterator[Trial]:
+    """Documents of a pack by themselves."""
+    for s, document in _some_documents(batch)[1:]:
+        words = f"a pack, against its document {document + 1} alone"
+        yield from _alone("documents", words, batch, _within(batch, s, document))
+
+
+def _alone(rule: str, words: str, batch: Batch, still: Tensor) -> Iterator[Trial]:
+    """Positions that lie side by side, in the batch and by themselves."""
+    places = still.nonzero()
+    s, start, stop = int(places[0, 0]), int(places[0, 1]), int(places[-1, 1]) + 1
+    if len(places) == stop - start:
+        alone = batch.part(s, start, stop)
+        yield Trial(rule, words, (Run(batch), Run(alone)), (still, alone.real))
+
+
+class Mode:
+    """The model in one precision and mode: what it returns, and how far changes move that."""
+
+    def __init__(self, name: str, runner: Runner, batch: Batch, copies: int) -> None:
+        self.name, self.runner, self.batch = name, runner, batch
+        self.copies = copies if batch.can_repeat else 1  # each with a change of its own
+        if self.copies * batch.shape[0] == batch.shape[1]:  # rows could be taken for sequences
+            self.copies = max(self.copies - 1, 1)
+        try:
+            self.base = runner.stacked([Run(batch)] * self.copies)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            if self.copies == 1:
+                raise
+            self.copies = 1  # the inputs cannot be repeated, as patches of pictures of many sizes
+            self.base = runner.stacked([Run(batch)])
+        self.is_by_row = self.base.shape[2] == batch.shape[1]
+        self.is_pooled = not self.is_by_row and runner.ndim == 2
+        size = self.base[0].abs()
+        self.scale = float(size[size < LARGE].max()) if bool((size < LARGE).any()) else 1.0
+        self.scale = self.scale or 1.0
+        self.eps = EXACT if runner.exact else float(torch.finfo(self.base.dtype).eps)
+        self.trials: list[Trial] = []
+        self._repeats: float | None = None
+
+    def exchange(self, prefix: int | None, turn: int) -> None:
+        """Try what keeps the shape, as many changes at once as there are copies."""
+        scales = bool(self.runner.embeds)
+        self._try(list(exchanges(self.batch, prefix, turn, scales, self.copies)))
+
+    def cut(self, cuts: list[int]) -> None:
+        """Try some more cuts."""
+        real = self.batch.real
+        self._try([
+            Trial(
+                "future", "position {} and all behind it",
+                (Run(self.batch), exchanged(self.batch, at, 0.0)), (real & ~at, real & ~at), at,
+            )
+            for at in behind(self.batch, cuts, self.copies)
+        ])  # fmt: skip
+
+    def _try(self, every: list[Trial]) -> None:
+        runs = list(dict.fromkeys(trial.runs[1] for trial in every))
+        rows: dict[Run, Tensor] = {}
+        for start in range(0, len(runs), self.copies):
+            some = runs[start : start + self.copies]
+            blank = [Run(self.batch)] * (self.copies - len(some))
+            rows.update(zip(some, self.runner.stacked([*some, *blank]), strict=False))
+        places = {run: n % self.copies for n, run in enumerate(runs)}
+        for trial in every:
+            after = trial.runs[1]
+            self.trials.append(self._measured(trial, self.base[places[after]], rows[after]))
+
+    def compare(self, trial: Trial) -> Trial:
+        """One whose runs have other shapes."""
+        first, second = trial.runs
+        rows = self.base[0] if first.batch is self.batch else self.runner.rows(first)
+        return self._measured(trial, rows, self.runner.rows(second))
+
+    def cached(self) -> Iterator[Trial]:
+        """Parts of a text, each on the cache of those before, against one pass."""
+        real = self.batch.real[0].nonzero().flatten()
+        text = self.batch.part(0, int(real[0]), int(real[-1]) + 1)
+        length, whole = text.shape[1], Run(text)
+        rows = self.runner.rows(whole)
+        self.runner.forwards -= 1
+        ones = max(length - 6, length // 2)
+        for words, ends in (
+            ("one token at a time", [ones, *range(ones + 1, length + 1)]),
+            ("five tokens at a time", [*range(5, length, 5), length]),
+        ):
+            sizes = tuple(b - a for a, b in zip([0, *ends[:-1]], ends, strict=True))
+            words = f"{words} on a cache, against one pass"
+            trial = Trial("cache", words, (whole, Run(text, sizes=sizes)), (text.real, text.real))
+            trial = self._measured(trial, rows, self.runner.rows(trial.runs[1]))
+            if trial.rows:  # the first part that is wrong, for the place
+                n = next(n for n, end in enumerate(ends) if trial.rows[0][1] < end)
+                head = text.part(0, 0, ends[n])
+                still = torch.zeros_like(text.real)
+                still[:, ends[n] - sizes[n] : ends[n]] = True
+                until = Run(head, sizes=sizes[: n + 1])
+                trial = replace(trial, runs=(whole, until), still=(still, still[:, : ends[n]]))
+            yield trial
+
+    def _measured(self, trial: Trial, rows: Tensor, after: Tensor) -> Trial:
+        """How far the rows of both runs lie apart."""
+        still, others = map(self._rows, trial.still, trial.runs)
+        far = distance(rows[still], after[others], self.scale)
+        # smaller movements are rounding in double precision; otherwise every bit counts
+        moved = far > (EXACT if self.runner.exact else 0.0)
+        control = torch.zeros(0)
+        if trial.moving is not None:
+            should = trial.moving if self.is_by_row else trial.moving.any(1, keepdim=True)
+            control = distance(rows[should], after[should], self.scale)
+        most, least = (float(x.max()) if len(x) else 0.0 for x in (far, control))
+        places = tuple((int(s), int(row)) for s, row in still.nonzero()[moved])
+        entries = int(still.sum()) * rows.shape[-1]
+        return replace(trial, by=most, rows=places, control=least, entries=entries)
+
+    def _rows(self, mask: Tensor, run: Run) -> Tensor:
+        """(B, L); (B, 1) where the model returns a row a sequence: all of its tokens."""
+        real = run.batch.real
+        return mask if self.is_by_row else (mask | ~real).all(1, True) & real.any(1, True)
+
+    @property
+    def control(self) -> float:
+        """How far rows move with tokens that they may see."""
+        return next((trial.control for trial in self.trials if trial.rule == ""), 0.0)
+
+    def resolution(self, trial: Trial) -> float:
+        """The smallest movement that shows. Where every bit counts: one so small that it changes
+        the last bit of one entry in n only shows in n entries or so."""
+        if self.runner.exact or not trial.keeps_shape or trial.by:
+            return max(self.eps, self.noise(trial))
+        return self.eps * min(1.0, 5 / max(trial.entries, 1))
+
+    def noise(self, trial: Trial) -> float:
+        """How far rows move without a leak: where kernels do not repeat themselves; in runs of
+        other shapes, by rounding; in float64, by tables that were rounded before."""
+        if self.runner.exact:
+            if trial.keeps_shape:
+                return EXACT
+            is_shifted = trial.rule != "cache"
+            return _OF_TABLES if is_shifted or self._has_tables() else _OF_SHAPES
+        if self._repeats is None:
+            again = self.runner.stacked([Run(self.batch)] * self.copies)
+            self._repeats = float(distance(again, self.base, self.scale).max())
+        if trial.keeps_shape:
+            return 8 * self._repeats
+        alone = self.runner.rows(Run(self.batch))
+        return 8 * max(float(distance(alone, self.base[0], self.scale).max()), self.eps)
+
+    def _has_tables(self) -> bool:
+        """Whether the model keeps numbers that it does not learn, a row a position or so."""
+        fixed = [p for p in self.runner.model.parameters() if not p.requires_grad]
+        every = [*fixed, *self.runner.model.buffers()]
+        return any(x.ndim > 1 and x.is_floating_point() for x in every)

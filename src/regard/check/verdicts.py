@@ -1,0 +1,400 @@
+"""What was measured → verdicts, and findings with their place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from torch import distributed, nn
+
+from regard.check.batch import Batch, batch_of
+from regard.check.declared import is_sequence_first, prefix_of, refusal, specials_of, window_of
+from regard.check.layers import Layer, Mixers, first_moved
+from regard.check.report import Finding, Report, Verdict
+from regard.check.reproduce import layer_reproduction, reproduction
+from regard.check.rules import RULES, Mode, Trial, amounts, apart, of_encoder
+from regard.check.runs import (
+    Run,
+    Runner,
+    arguments,
+    cache_of,
+    doubled,
+    implementation,
+    is_compiled,
+    plain,
+    untouched,
+)  # fmt: skip
+from regard.errors import InputError, UnavailableError
+
+_MATTERS = 1e-3  # of what a token does: a leak of this size must be visible, or nothing is decided
+_LARGEST = 2**31  # bytes of a copy in double precision
+_REGROUPED = 64  # units in the last place by which experts, whose rows are grouped anew, may move
+_MODES = {"own": "as it is", "double": "in float64", "training": "in training mode"}
+_NOT_GIVEN = {
+    "padding": "the model takes no mask of padding",
+    "documents": "the batch is no pack",
+    "batch": "the pack is one sequence",
+    "window": "no layer declares a window",
+    "cache": "the model takes no cache",
+    "training": "a callable has no training mode",
+}
+
+
+class Examination:
+    """One call of `regard.check`."""
+
+    def __init__(
+        self, model: Any, batch: Any, causal: bool | int | None, window: Any, documents: Any,
+        rules: Sequence[str] | None, allow: Mapping[str, str],
+        progress: Callable[[str], None] | None,
+    ) -> None:  # fmt: skip
+        unknown = sorted({*(rules or ()), *allow} - set(RULES))
+        if unknown:
+            raise InputError(f"no rule is called {', '.join(unknown)}; rules: {', '.join(RULES)}")
+        self.model, self.plain, self.window = model, plain(model), window
+        if reason := refusal(self.plain):
+            raise UnavailableError(f"the model cannot be checked: {reason}")
+        self.asked, self.allow = set(RULES if rules is None else rules), allow
+        self.is_told = rules is not None  # which rules are asked
+        self.progress = progress or (lambda _: None)
+        self.is_module = isinstance(self.plain, nn.Module)
+        special, pad = specials_of(self.plain)
+        names, is_turned = arguments(self.plain), is_sequence_first(self.plain)
+        self.given = batch_of(batch, documents, special, names, pad, is_turned)
+        # two sequences at least, where one can be repeated: what is of one must not reach others
+        is_single = self.given.can_repeat and self.given.shape[0] == 1
+        self.batch = self.given.repeated(2) if is_single else self.given
+        self.copies = 2 if is_single else 4
+        declared = prefix_of(self.plain, self.given.given, causal)
+        self.prefix, self.declared_by, self.unknown = declared
+        self.modes: list[Mode] = []
+        self.troubles: dict[str, str] = {}  # rule → why it could not be tried
+        self.mixers: Mixers | None = None
+        self.layers: list[Layer] = []
+        self.why_no_double = ""
+        self._leaks: dict[Trial, bool] = {}
+
+    def report(self, by_layer: bool) -> Report:
+        began = time.monotonic()
+        with untouched(self.model) as restore:
+            compiled = is_compiled(self.model)
+            self._measure(Runner(self.model, restore, compiled=compiled), by_layer)
+            forwards = sum({id(m.runner): m.runner.forwards for m in self.modes}.values())
+            checked = {rule: self._verdict(rule) for rule in RULES}
+            findings = [f for rule in RULES if checked[rule] == "found" for f in self._found(rule)]
+        b, length = self.given.shape
+        dtype = str(self.modes[0].base.dtype).removeprefix("torch.")
+        about = f"{type(self.plain).__name__}, {b} × {length} positions, {dtype}, "
+        about += f"{forwards} forwards, {time.monotonic() - began:.1f} s"
+        return _of_all_ranks(Report(findings, checked, self.layers, about, forwards))
+
+    # ── measured ─────────────────────────────────────────────────────────────────────────────
+
+    def _measure(self, own: Runner, by_layer: bool) -> None:
+        self._try("own", own, self.batch)
+        self._try_double(own, by_layer)
+        if "training" in self.asked and self.is_module:
+            with self._troubled("training"):
+                self._try("training", self._in_training(own), self.batch)
+        exact, batch = self._exact, self.batch
+        if self.is_module:
+            self.progress("what each layer sees")
+            self.mixers = Mixers(exact.runner, batch, by_layer)
+            exact.runner.rows(Run(batch), self.mixers.watching)
+            exact.runner.forwards -= 1
+            self.layers = list(self.mixers.layers.values())
+            for layer in self.layers:
+                layer.declared = window_of(self.plain, layer.name, self.window)[1]
+            ahead = {key for layer in self.layers for row, key in layer.cells() if row < key}
+            if "future" in self.asked and self.prefix is not None and batch.documents is None:
+                exact.cut(sorted(key for key in ahead if self.prefix < key < batch.shape[1]))
+        is_pack, sides = batch.documents is not None, self._sides()
+        if "padding" in self.asked:
+            with self._troubled("padding"):
+                exact.trials += map(exact.compare, (*amounts(batch, sides), *of_encoder(batch)))
+            if batch.is_whole and any(sides) and "padding" not in self.troubles:
+                longer = batch.padded(*sides).positioned(sides[0] > 0)
+                self._try(exact.name, exact.runner, longer, causal=False)
+        if "documents" in self.asked and is_pack:
+            with self._troubled("documents"):
+                exact.trials += map(exact.compare, apart(batch))
+        if "cache" in self.asked and self.prefix is not None and self._has_cache and not is_pack:
+            with self._troubled("cache"):
+                exact.trials += exact.cached()
+
+    def _try(self, name: str, runner: Runner, batch: Batch, causal: bool = True) -> None:
+        """What keeps the shape, in one mode."""
+        self.progress(_MODES[name])
+        prefix = self.prefix if causal and "future" in self.asked else None
+        mode, turn = Mode(name, runner, batch, self.copies), list(_MODES).index(name)
+        mode.exchange(prefix, turn)
+        self.modes.append(mode)
+        leaks = [trial for trial in mode.trials if trial.rule == "batch" and trial.by]
+        if any(trial.by > mode.noise(trial) for trial in leaks) and batch.can_repeat:
+            # sequences move one another: whatever else is asked, is asked of one by itself
+            longest = batch.part(int(batch.real.sum(1).argmax()), 0, batch.shape[1])
+            alone = Mode(name, runner, longest, copies=1)
+            alone.exchange(prefix, turn)
+            mode.trials = [trial for trial in mode.trials if trial.rule in ("", "batch")]
+            self.modes.append(alone)
+
+    def _try_double(self, own: Runner, by_layer: bool) -> None:
+        """The same in float64, where the model runs in it."""
+        if by_layer or not self.is_module:
+            self.why_no_double = "" if by_layer else "a callable runs in its own precision"
+            return
+        size = sum(x.numel() for x in self.plain.parameters()) * 8
+        if size > _LARGEST:
+            self.why_no_double = f"a copy in float64 takes {size / 2**30:.1f} GiB; by_layer=True"
+            return
+        try:
+            twin, switched = doubled(self.plain)
+            runner = replace(own, model=twin, exact=True, switched=switched, forwards=0)
+            self._try("double", runner, self.batch)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+            self.why_no_double = f"it does not run in float64 ({_one_line(error)})"
+
+    def _in_training(self, own: Runner) -> Runner:
+        """In float64 where that runs the model's own attention."""
+        exact = self._exact.runner
+        runner = exact if implementation(exact.model) == implementation(own.model) else own
+        return replace(runner, training=True, forwards=0)
+
+    @contextmanager
+    def _troubled(self, rule: str) -> Iterator[None]:
+        """What a model cannot do is kept as the reason why a rule is not decided."""
+        self.progress(rule)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - models refuse in many ways
+            self.troubles[rule] = f"the model does not run so ({_one_line(error)})"
+
+    @property
+    def _exact(self) -> Mode:
+        """In float64 where there is that."""
+        return next((mode for mode in self.modes if mode.name == "double"), self.modes[0])
+
+    @property
+    def _has_cache(self) -> bool:
+        return bool(cache_of(self.plain))
+
+    def _sides(self) -> tuple[int, int]:
+        """How much padding is added to the left, where texts are generated, and to the right."""
+        batch = self.batch
+        if batch.documents is not None or not batch.mask_name:
+            return 0, 0
+        if batch.is_whole:
+            writes = hasattr(self.plain, "prepare_inputs_for_generation") and not self.unknown
+            is_text = self.prefix is not None and not batch.key.startswith("decoder")
+            return (3 if is_text and (writes or batch.takes_positions) else 0), 5
+        return (0, 5) if bool(batch.real[:, 0].all()) else (3, 0)
+
+    # ── judged ───────────────────────────────────────────────────────────────────────────────
+
+    def _evidence(self, rule: str) -> list[tuple[Mode, Trial]]:
+        every = [(mode, trial) for mode in self.modes for trial in mode.trials if trial.rule]
+        if rule == "training":
+            is_own = {"future"} if self.unknown else set()
+            return [(m, t) for m, t in every if m.name == "training" and t.rule not in is_own]
+        return [(mode, trial) for mode, trial in every if trial.rule == rule]
+
+    def _hits(self, rule: str) -> list[tuple[Mode, Trial]]:
+        hits = []
+        for mode, trial in self._evidence(rule):
+            if trial not in self._leaks:
+                self._leaks[trial] = bool(trial.by) and self._is_leak(mode, trial)
+            hits += [(mode, trial)] if self._leaks[trial] else []
+        return hits
+
+    @staticmethod
+    def _is_doubtful(mode: Mode, trial: Trial) -> bool:
+        """Rows move, though not by a leak."""
+        return trial.by > (mode.noise(trial) if mode.runner.exact else 0.0)
+
+    def _is_leak(self, mode: Mode, trial: Trial) -> bool:
+        """More than noise, and than what rows may move by that are grouped anew: those of experts,
+        in a module that does not mix positions; dropout within these drops others then."""
+        if trial.by <= mode.noise(trial):
+            return False
+        if not self.is_module:
+            return trial.by > 8 * mode.eps
+        is_sure = mode.runner.exact or trial.by > _REGROUPED * mode.eps
+        if is_sure and not mode.runner.training:
+            return True
+        place = first_moved(mode.runner, trial)
+        if not place or any(f"{a}.".startswith(f"{b}.") for layer in self.layers
+                            for a, b in ((layer.name, place), (place, layer.name))):  # fmt: skip
+            return True
+        drops = any(getattr(m, "p", 0) for m in self.plain.get_submodule(place).modules())
+        return is_sure and not drops
+
+    def _verdict(self, rule: str) -> Verdict:
+        if rule not in self.asked:
+            return Verdict("not asked: left out of rules=")
+        if rule == "window":
+            return self._window()
+        evidence, missing, hits = self._evidence(rule), self._missing(rule), self._hits(rule)
+        if rule == "future" and hits and self.unknown:
+            return Verdict(f"not decided: rows see later tokens; {self.unknown}")
+        if missing and (missing.startswith("not asked") or rule == "cache" or not hits):
+            return Verdict(missing)
+        if hits:
+            return self._leaking(rule)
+        mode = self._exact if rule != "training" else evidence[0][0]
+        evidence = [(m, t) for m, t in evidence if m.runner.training == mode.runner.training]
+        control = mode.control
+        if rule == "batch" or self.batch.shape[1] == 1:
+            control = max(trial.control for _, trial in evidence)
+        seen = [mode.resolution(trial) for _, trial in evidence] if control else []
+        smallest = max(seen) / control if control else 1.0
+        moved = max(trial.by for _, trial in evidence)
+        why = ""
+        if not control:
+            why = "no row moves when earlier tokens change"
+        elif smallest > _MATTERS:
+            why = f"in this precision a leak below {smallest:.0e} of what a token does is not seen"
+            why += f"; {self.why_no_double}"
+        elif any(
+            self._is_doubtful(own, trial) for own, trial in evidence
+            if own.runner.exact == mode.runner.exact
+        ):  # fmt: skip
+            may = "dropout within experts" if mode.runner.training else "rounding"
+            why = f"rows move by {moved:.0e}, as with {may}; {self.why_no_double}".rstrip("; ")
+        elif rule != "batch" and self.mixers and (blind := self.mixers.blind()):
+            why = f"{', '.join(blind[:3])} moves no row: are its weights zero?"
+        by = "float64" if mode.runner.exact else ("noise" if moved else "bits")
+        words = f"not decided: {why}" if why else "ok"
+        return Verdict(words).resting_on(by, control, smallest, moved)
+
+    def _leaking(self, rule: str) -> Verdict:
+        return Verdict(f"allowed: {self.allow[rule]}" if rule in self.allow else "found")
+
+    def _missing(self, rule: str) -> str:
+        """Why there is nothing to judge."""
+        own = self.modes[0]
+        if not own.is_by_row and rule in ("future", "documents", "cache"):
+            is_told = rule == "future" and self.declared_by == "causal="
+            return f"not {'decided' if is_told else 'asked'}: the model returns no row a position"
+        if not own.is_by_row and not own.is_pooled and rule == "padding":
+            return "not asked: the model returns rows of its own"
+        if rule in self.troubles:
+            return f"not decided: {self.troubles[rule]}"
+        if rule == "cache" and self._hits("future"):
+            return "not decided: rows see later tokens, which parts on a cache do not hold"
+        if self._evidence(rule):
+            return ""
+        if rule in ("padding", "cache") and self.batch.documents is not None:
+            return "not asked: the batch is a pack"
+        if rule == "future":
+            return f"not asked: later tokens may be seen ({self.declared_by})"
+        return f"not asked: {_NOT_GIVEN[rule]}"
+
+    # ── windows ──────────────────────────────────────────────────────────────────────────────
+
+    def _windows(self, wrong: bool) -> list[tuple[Layer, int]]:
+        """(layer, declared) of layers with a window, those that see another, or all; of those that
+        see to both sides only where it was asked for, since models count that in different ways."""
+        known = [(each, window_of(self.plain, each.name, self.window)[0]) for each in self.layers]
+        return [
+            (layer, size) for layer, size in known
+            if size and layer.columns and not layer.fades
+            if self.window is not None or not layer.is_two_sided
+            if not wrong or layer.reach > size or layer.reach < min(size, layer.room)
+        ]  # fmt: skip
+
+    def _window(self) -> Verdict:
+        windows = self._windows(wrong=False)
+        if not windows and self.window is None:
+            return Verdict(f"not asked: {_NOT_GIVEN['window']}")
+        if not windows:
+            return Verdict("not decided: no layer was found whose rows see others")
+        if self._windows(wrong=True):
+            return self._leaking("window")
+        for layer, size in windows:
+            if layer.room <= size:
+                why = f"{layer.name} has a window of {size}, and the batch {layer.room} positions"
+                is_told = self.window is not None or self.is_told
+                return Verdict(f"not {'decided' if is_told else 'asked'}: {why}; give a longer one")
+        mode, strength = self._exact, min(layer.strength for layer, _ in windows)
+        by = "float64" if mode.runner.exact else "noise"
+        return Verdict("ok").resting_on(by, strength, mode.eps / strength if strength else 1.0)
+
+    def _wrong_windows(self) -> Iterator[Finding]:
+        for layer, size in self._windows(wrong=True):
+            row, key = max(layer.cells(), key=lambda cell: abs(cell[0] - cell[1]))
+            wide = "more" if layer.reach > size else "less"
+            text = (
+                f"window: {self._named(layer.name)} sees {layer.reach} positions, {wide} than the "
+                f"{size} declared: row {row} moves with position {key}"
+            )
+            lines = layer_reproduction(self._exact, self.given, layer, key, row)
+            yield Finding(
+                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines
+            )
+
+    # ── in words ─────────────────────────────────────────────────────────────────────────────
+
+    def _found(self, rule: str) -> Iterator[Finding]:
+        """One finding a rule and way of comparing: rather not in training mode; in float64; of
+        other tokens than of scaled embeddings, which is shorter to show; of what moves most."""
+        if rule == "window":
+            yield from self._wrong_windows()
+        hits = [(m, t) for m, t in self._hits(rule) if t.rule == rule]  # none of its own: training
+        for keeps_shape in (True, False):
+            some = [(m, t) for m, t in hits if t.keeps_shape == keeps_shape]
+            if some:
+                yield self._finding(*max(some, key=lambda hit: (
+                    not hit[0].runner.training, hit[0].runner.exact,
+                    hit[1].runs[1].factors is None, hit[1].by,
+                )))  # fmt: skip
+
+    def _finding(self, mode: Mode, trial: Trial) -> Finding:
+        self.progress(f"where {trial.rule} is broken")
+        module = first_moved(mode.runner, trial) if self.is_module else ""
+        s = trial.sequence
+        rows = tuple(row for sequence, row in trial.rows if sequence == s)
+        source = trial.source
+        by = f" ({self.batch.declared_by})" if trial.rule == "documents" else ""
+        where = {"own": "", "training": " in training mode", "double": " in float64"}[mode.name]
+        many = f"rows {_listed(rows)} of sequence {s}" if mode.is_by_row else f"sequence {s}"
+        text = f"{trial.rule}: {source}{by} moves {many}{where}, by {trial.by:.1e} of the largest "
+        text += "entry of the output" if trial.keeps_shape else "entry"
+        text += f"; {self._named(module)} moves them first" if module else ""
+        if "BatchNorm" in text.rpartition("(")[2]:
+            text += ", which depends on the batch by its definition"
+        if self.batch is not self.given and trial.rule != "batch" and not trial.runs[1].sizes:
+            trial = trial.of_one(s)  # the batch was repeated
+        lines = reproduction(mode, trial)
+        return Finding(trial.rule, module, rows, source, trial.by, text, lines)
+
+    def _named(self, path: str) -> str:
+        return f"{path} ({type(self.plain.get_submodule(path)).__name__})"
+
+
+def _listed(rows: tuple[int, ...]) -> str:
+    """0 to 11; 3, 5 and 6 others."""
+    if rows == tuple(range(rows[0], rows[-1] + 1)):
+        return f"{rows[0]} to {rows[-1]}" if len(rows) > 1 else str(rows[0])
+    some = ", ".join(map(str, rows[:6]))
+    return some if len(rows) <= 6 else f"{some} and {len(rows) - 6} others"
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _of_all_ranks(report: Report) -> Report:
+    """One verdict for all ranks, the worst of any; findings, most severe first."""
+    findings, checked = report.findings, dict(report.checked)
+    if distributed.is_available() and distributed.is_initialized():
+        every: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(every, (report.findings, report.checked))
+        findings = [replace(each, text=f"rank {rank}: {each.text}")
+                    for rank, (some, _) in enumerate(every) for each in some]  # fmt: skip
+        for rule in checked:
+            checked[rule] = max((own[rule] for _, own in every), key=lambda own: own.severity)
+    findings = sorted(findings, key=lambda finding: -finding.change)
+    return replace(report, findings=findings, checked=checked)
