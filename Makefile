@@ -64,8 +64,8 @@ fuzz: $(READY)  ## problems drawn at random for SECONDS=60 seconds; ARGS="--area
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
 # about ten minutes on two idle cores; `make test` has forty of them
-test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md
-	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --page docs/families.md $(ARGS)
+test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md, docs/check-families.md
+	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --pages docs $(ARGS)
 
 # inseq apart: its pins exclude TransformerLens 4; kvpress too, which excludes transformers 5.3
 PEERS := peers inseq

@@ -8,8 +8,8 @@ shrink     which types there are, and a small configuration of each (sizes, exce
 build      → a model whose attention is sharp
 inputs     what it takes (facts; words, pictures, others)
 subject    what transformers makes of them: the references
-checks     regard against the references (compare)
-examine    → outcome, of one type or of many; page, the table in docs/families.md
+checks     regard against the references (compare); sight: what the type sees (known)
+examine    → outcome, of one type or of many; the tables in docs: page, sight_page
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import regard.huggingface  # noqa: F401 - says which extra is missing
 from regard.testing.families.examination import Outcome, examine, outcomes
 from regard.testing.families.shrink import names
+from regard.testing.families.sight_table import sight_page
 from regard.testing.families.table import page
 
-__all__ = ["Outcome", "examine", "names", "outcomes", "page"]
+__all__ = ["Outcome", "examine", "names", "outcomes", "page", "sight_page"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from regard.testing.families.examination import KINDS, Outcome, outcomes
 from regard.testing.families.shrink import names
+from regard.testing.families.sight_table import sight_page
 from regard.testing.families.table import page
 
 
@@ -19,20 +20,21 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m regard.testing.families", description=__doc__)
     parser.add_argument("names", nargs="*", help="model types; all where none is named")
     parser.add_argument("--json", action="store_true", help="the outcomes on stdout")
-    parser.add_argument("--page", type=Path, help="write the table, such as docs/families.md")
+    parser.add_argument("--pages", type=Path, help="write the tables into this folder: docs")
     given = parser.parse_args(words)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # for the processes: nothing is fetched
     if unknown := sorted(set(given.names) - set(names())):
         parser.error(f"transformers has no model type {', '.join(unknown)}")
-    if given.page and given.names:
-        parser.error("--page is a table of all model types; leave the names out")
+    if given.pages and given.names:
+        parser.error("--pages writes tables of all model types; leave the names out")
     found = sorted(_examined(given.names or names()), key=lambda one: one.name)
     counts = Counter(one.kind for one in found)
     print(", ".join(f"{kind} {counts[kind]}" for kind in KINDS), file=sys.stderr)
     if given.json:
         print(json.dumps([one.as_json() for one in found], indent=1))
-    if given.page:
-        given.page.write_text(page(found), encoding="utf-8")
+    if given.pages:
+        (given.pages / "families.md").write_text(page(found), encoding="utf-8")
+        (given.pages / "check-families.md").write_text(sight_page(found), encoding="utf-8")
     return 1 if counts["wrong"] or counts["crashed"] else 0
 
 

@@ -23,6 +23,7 @@ from regard.testing.families.compare import (
     raw,
 )
 from regard.testing.families.facts import BATCH, Inputs
+from regard.testing.families.sight import seen
 from regard.testing.families.subject import Subject
 
 _ALLOWED = 1e-3  # of a weight
@@ -173,4 +174,5 @@ CHECKS: dict[str, Callable[[Subject], list[str]]] = {
     "generate": _generated,
     "attentions": _told,
     "record": recorded,
+    "check": seen,
 }

@@ -43,6 +43,8 @@ class Outcome:
     reference: str = ""  # the implementation the model has by default
     model: str = ""  # the class
     inputs: tuple[str, ...] = ()
+    verdicts: dict[str, str] = field(default_factory=dict)  # rule → what `regard.check` says
+    findings: dict[str, str] = field(default_factory=dict)  # rule → the sentence
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -82,6 +84,8 @@ def _examined(name: str) -> Outcome:
         reference=subject.reference,
         model=type(model).__name__,
         inputs=tuple(inputs),
+        verdicts={rule: str(verdict) for rule, verdict in subject.verdicts.items()},
+        findings=subject.findings,
     )
 
 
