@@ -63,7 +63,7 @@ SECONDS ?= 60
 fuzz: $(READY)  ## problems drawn at random for SECONDS=60 seconds; ARGS="--area attention" for one area
 	@PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
-# about ten minutes on two idle cores; `make test` has forty of them
+# about fifteen minutes on two idle cores; `make test` has forty of them
 test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md, docs/check-families.md
 	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --pages docs $(ARGS)
 

@@ -37,8 +37,9 @@ def test_the_command_examines_what_is_named(monkeypatch, capsys, tmp_path):
     assert main(["bert"]) == 0
     assert "1/1 bert: right" in capsys.readouterr().err
     monkeypatch.setattr("regard.testing.families.__main__.names", lambda: ["bert", "llama"])
-    assert main(["--page", str(tmp_path / "page.md")]) == 1
-    assert "`bert`" in (tmp_path / "page.md").read_text()
+    assert main(["--pages", str(tmp_path)]) == 1
+    assert "`bert`" in (tmp_path / "families.md").read_text()
+    assert "## Every type: 0" in (tmp_path / "check-families.md").read_text()
     capsys.readouterr()
     assert main(["llama", "bert", "--json"]) == 1
     printed = capsys.readouterr()
@@ -50,7 +51,7 @@ def test_the_command_examines_what_is_named(monkeypatch, capsys, tmp_path):
     ("words", "said"),
     [
         (["nosuch"], "transformers has no model type nosuch"),
-        (["llama", "--page", "docs/families.md"], "--page is a table of all model types"),
+        (["llama", "--pages", "docs"], "--pages writes tables of all model types"),
     ],
 )
 def test_wrong_words_are_a_usage_error(capsys, words, said):

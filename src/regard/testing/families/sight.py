@@ -1,4 +1,4 @@
-"""What each model type sees, measured: `regard.check` of its inputs as they are, padded, and packed."""
+"""What a model type sees, measured: `regard.check` of its inputs as they are, padded, packed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from regard.testing.families.subject import Subject
 
 _TEXT = {"input_ids", "attention_mask", "mm_token_type_ids"}
 _OF_PACKS = ("future", "documents")
+UNCHECKED = "not checked: "  # begins the note of a type whose rows are not found
 
 
 def seen(subject: Subject) -> list[str]:
@@ -24,17 +25,20 @@ def seen(subject: Subject) -> list[str]:
         try:
             report = regard.check(subject.model, inputs, rules=rules)
         except InputError as error:  # no rows, or nothing that could be changed
-            subject.notes.append(f"not checked{words}: {error}"[:300])
-            continue
+            subject.notes.append(f"{UNCHECKED}{error}"[:300])
+            break
         _keep(subject, report, words)
-    return [f"{rule}: {text}" for rule, text in subject.findings.items()
-            if cause_of(subject.name, rule) is None]  # fmt: skip
+    findings = subject.findings.items()
+    return [text for rule, text in findings if cause_of(subject.name, rule) is None]
 
 
 def _batches(subject: Subject) -> Iterator[tuple[str, Inputs, tuple[str, ...] | None]]:
     """(words, inputs, rules) of every batch that is asked; on the left texts are padded that are
     generated."""
-    yield "", subject.inputs, None
+    inputs = subject.inputs
+    if not subject.model.config.is_encoder_decoder:  # what a decoder without an encoder ignores
+        inputs = {name: x for name, x in inputs.items() if name != "decoder_input_ids"}
+    yield "", inputs, None
     for side in ("right", "left") if subject.model.can_generate() else ("right",):
         if side in subject.variants:
             yield f", padded on the {side}", subject.variants[side], ("padding",)

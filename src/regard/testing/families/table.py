@@ -22,6 +22,8 @@ model's default implementation, and eager):
 - `output_attentions`;
 - `regard.record`, which must change neither outputs nor weights nor the implementation.
 
+What the types see, by `regard.check`, is on [a page of its own](check-families.md).
+
 `make test-families` repeats this and writes the page. `python -m regard.testing.families llama`
 tests one model type.
 
