@@ -108,7 +108,8 @@ KNOWN: tuple[Cause, ...] = (
         "eurobert flaubert fnet gte ibert jina_embeddings_v3 longformer luke markuplm "
         "megatron-bert mobilebert modernbert mpnet neomme nomic_bert nystromformer "
         "openai_privacy_filter reformer rembert roberta roberta-prelayernorm roc_bert splinter "
-        "squeezebert tapas tipsv2_text_model ultrabert visual_bert xlm xlm-roberta xlm-roberta-xl xmod yoso",
+        "squeezebert tapas tipsv2_text_model ultrabert visual_bert xlm xlm-roberta "
+        "xlm-roberta-xl xmod yoso",
     ),
     Cause(
         "documents",

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-import regard
-from regard.check import Report
+from regard.check import Report, check
 from regard.errors import InputError
 from regard.testing.families.facts import Inputs
 from regard.testing.families.known import cause_of
@@ -23,7 +22,7 @@ def seen(subject: Subject) -> list[str]:
     """The findings whose cause is not known yet; verdicts and findings are kept in the subject."""
     for words, inputs, rules in _batches(subject):
         try:
-            report = regard.check(subject.model, inputs, rules=rules)
+            report = check(subject.model, inputs, rules=rules)
         except InputError as error:  # no rows, or nothing that could be changed
             subject.notes.append(f"{UNCHECKED}{error}"[:300])
             break
