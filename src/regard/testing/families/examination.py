@@ -110,7 +110,7 @@ def _place(error: BaseException) -> str:
 
 
 _PROCESSES = 2
-_SECONDS = 60.0  # of processor time for one model type, so that a busy machine fails none
+_SECONDS = 120.0  # of processor time for one model type, so that a busy machine fails none
 _PATIENCE = 600.0  # seconds on the clock, for one that waits for something
 
 _Examine = Callable[[Any], Outcome]
