@@ -114,7 +114,7 @@ KNOWN: tuple[Cause, ...] = (
     Cause(
         "documents",
         "An index that ties in a pack",
-        "As above: of two equal keys another one is kept where the document stands by itself.",
+        "Of two keys with equal scores another one is kept where the document stands by itself.",
         "dots3_note",
     ),
     Cause(
