@@ -31,6 +31,12 @@ KNOWN: tuple[Cause, ...] = (
     ),
     Cause(
         "padding",
+        "Relative positions of other rows, by length",
+        "The same: which other row gives the bias depends on the length of the batch.",
+        "prophetnet",
+    ),
+    Cause(
+        "padding",
         "Causal where there is padding, and else not",
         "A causal mask is made, and left out where nothing is padded because `is_causal` of the "
         "layer is expected to stand for it. That is `False`: without padding rows see later "
@@ -77,7 +83,7 @@ KNOWN: tuple[Cause, ...] = (
         "An index keeps the k best keys of a row. Its scores are sums of `relu`, often exactly 0: "
         "which of two equal keys is kept depends on the shape of the batch. Random weights tie "
         "more often than trained ones.",
-        "deepseek_v32 dots3_note glm_moe_dsa mistral_large4_text",
+        "deepseek_v32 dots3_note glm_moe_dsa mistral_large4 mistral_large4_text",
     ),
     Cause(
         "documents",
@@ -143,6 +149,13 @@ KNOWN: tuple[Cause, ...] = (
         "moshi",
     ),
     Cause(
+        "window",
+        "A window behind the prompt",
+        "By design: `reference_sliding_attention` sees all of the prompt, and of the tokens behind "
+        "it a window.",
+        "unlimited_ocr",
+    ),
+    Cause(
         "cache",
         "A state that takes one token",
         "Behind a cache one token at a time is right; several at once do not go on from the state "
@@ -160,6 +173,13 @@ KNOWN: tuple[Cause, ...] = (
         "A window in the cache alone",
         "The cache drops what lies beyond `config.sliding_window`, and one pass sees it.",
         "moshi",
+    ),
+    Cause(
+        "cache",
+        "An index behind pictures",
+        "Behind a picture the indexed attention keeps other keys on a cache than in one pass; in "
+        "text alone it keeps the same.",
+        "qwen4_exp",
     ),
     Cause(
         "cache",
