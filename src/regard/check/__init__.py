@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from regard.check.report import Finding, Report, Verdict
-from regard.check.verdicts import Examination
+from regard.check.verdicts import Examination, of_all_ranks
 
 __all__ = ["Finding", "Report", "Verdict", "check"]
 
@@ -57,7 +57,7 @@ def check(
     torch.distributed every rank checks its batch, and all return one verdict.
     """
     examined = Examination(model, batch, causal, window, documents, rules, allow or {}, progress)
-    return examined.report(by_layer)
+    return of_all_ranks(examined.report(by_layer))
 
 
 class _Callable(ModuleType):

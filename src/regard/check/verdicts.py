@@ -91,7 +91,7 @@ class Examination:
         dtype = str(self.modes[0].base.dtype).removeprefix("torch.")
         about = f"{type(self.plain).__name__}, {b} × {length} positions, {dtype}, "
         about += f"{forwards} forwards, {time.monotonic() - began:.1f} s"
-        return _of_all_ranks(Report(findings, checked, self.layers, about, forwards))
+        return Report(findings, checked, self.layers, about, forwards)
 
     # ── measured ─────────────────────────────────────────────────────────────────────────────
 
@@ -430,12 +430,12 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-def _of_all_ranks(report: Report) -> Report:
-    """One verdict for all ranks, the worst of any; findings, most severe first."""
+def of_all_ranks(report: Report, group: Any = None) -> Report:
+    """One verdict for all ranks of a group, the worst of any; findings, most severe first."""
     findings, checked = report.findings, dict(report.checked)
-    if distributed.is_available() and distributed.is_initialized():
-        every: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(every, (report.findings, report.checked))
+    if distributed.is_available() and distributed.is_initialized() and group is not False:
+        every: list[Any] = [None] * distributed.get_world_size(group)
+        distributed.all_gather_object(every, (report.findings, report.checked), group)
         findings = [replace(each, text=f"rank {rank}: {each.text}")
                     for rank, (some, _) in enumerate(every) for each in some]  # fmt: skip
         for rule in checked:

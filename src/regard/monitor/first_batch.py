@@ -1,0 +1,126 @@
+"""The first training batch of a run, checked before its step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.check.report import Finding, Report
+from regard.check.rules import RULES
+from regard.check.runs import is_compiled, plain
+from regard.check.verdicts import Examination, of_all_ranks
+from regard.engine.observers import unheard
+from regard.errors import InputError, RegardWarning
+from regard.hear.attached import Follower, in_backward
+from regard.hear.inputs import argument_names, by_name
+from regard.monitor.sample import Ranks
+from regard.recording import Alarm
+
+_SEQUENCES = 2  # of the batch that are checked: of more, copies of the logits take too much memory
+_OPTIONS = ("causal", "window", "documents", "rules", "allow", "by_layer")
+
+
+@dataclass(frozen=True)
+class LeakAlarm(Alarm):
+    """A finding of the first batch; `head` is the module that moves first."""
+
+    finding: Finding
+
+    def __str__(self) -> str:
+        return f"first batch: {self.finding.text}"
+
+
+class FirstBatch(Follower):
+    """Takes the arguments of the first call of a model, or of a part of it, that is to be
+    differentiated, before it is run; follows it no more from then on."""
+
+    everywhere = True
+
+    def __init__(
+        self, model: nn.Module, take: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
+    ) -> None:
+        super().__init__(model)
+        self._take = take
+
+    def run(
+        self, path: str, module: nn.Module, args: Any, kwargs: Any, call: Callable[[], Any]
+    ) -> Any:
+        """A layer called by itself, such as an embedding in front of the model, mixes nothing."""
+        is_trained = torch.is_grad_enabled() and not in_backward()
+        if is_trained and any(True for _ in module.children()):
+            self.detach()
+            self._take(module, args, kwargs)
+            return module(*args, **kwargs)  # by whoever follows the model by now
+        return call()
+
+
+def check_options(given: bool | Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `regard.check`, by name."""
+    options = dict(given) if isinstance(given, Mapping) else {}
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        raise InputError(
+            f"check_first_batch has {', '.join(unknown)}; give True, or options of regard.check: "
+            f"{', '.join(_OPTIONS)}"
+        )
+    return options
+
+
+def checked(
+    module: nn.Module, args: Any, kwargs: Any, options: Mapping[str, Any], ranks: Ranks
+) -> Report | None:
+    """The report on what a module was called with, of all ranks; None, with a warning, where it
+    cannot be checked on one of them."""
+    model, report, why = plain(module), None, ""
+    # as it was written: a compiled one would be compiled again, for other shapes
+    eager: Any = nullcontext()
+    if is_compiled(model):
+        eager = torch.compiler.set_stance("force_eager")
+    try:
+        with unheard(), eager:
+            report = _examined(model, _given(model, args, kwargs), options)
+    except Exception as error:  # noqa: BLE001 - models refuse in many ways; a run goes on
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:400]
+    reasons = ranks.gather(why)
+    if any(reasons) or report is None:
+        rank, why = next((n, words) for n, words in enumerate(reasons) if words)
+        on = f" on rank {rank}" if len(reasons) > 1 else ""
+        said = f"the first batch could not be checked{on}: {why}"
+        warnings.warn(said, RegardWarning, stacklevel=2)
+        return None
+    return of_all_ranks(report, ranks.group)
+
+
+def _examined(model: nn.Module, given: Any, options: Mapping[str, Any]) -> Report:
+    """Without a cache, which is no part of training."""
+    asked = dict(options)
+    by_layer = bool(asked.pop("by_layer", False))
+    asked["rules"] = asked.get("rules") or [rule for rule in RULES if rule != "cache"]
+    known: dict[str, Any] = {
+        "causal": None,
+        "window": None,
+        "documents": None,
+        "allow": {},
+        "progress": None,
+    }
+    whole = Examination(model, given, **{**known, **asked})
+    if whole.given.shape[0] <= _SEQUENCES:
+        return whole.report(by_layer)
+    some = whole.given.mapped(lambda _, x: x[:_SEQUENCES])
+    if isinstance(asked.get("documents"), torch.Tensor):
+        asked["documents"] = some.documents
+    return Examination(model, some.given, **{**known, **asked}).report(by_layer)
+
+
+def _given(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One tensor or mapping as it is, else arguments by name, in the order of the signature."""
+    if len(args) == 1 and not kwargs:
+        return args[0]
+    names = argument_names(model)
+    given = by_name(names, args, kwargs)
+    return {name: given[name] for name in names if name in given} | given
