@@ -130,6 +130,8 @@ _answered_by(
     attention_text=_by("regard.printed", "attention_text"),
     steps_text=_by("regard.printed", "steps_text"),
     steps_html=_by("regard.printed", "steps_html"),
+    hidden_mass=_by("regard.hear.hidden", "of_trial"),
+    hidden_by_window=_by("regard.hear.hidden", "of_window"),
     **{
         name: _by("regard.plot.recorded", name)
         for name in (

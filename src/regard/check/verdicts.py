@@ -27,6 +27,7 @@ from regard.check.runs import (
     plain,
     untouched,
 )  # fmt: skip
+from regard.display import ask
 from regard.errors import InputError, UnavailableError
 
 _MATTERS = 1e-3  # of what a token does: a leak of this size must be visible, or nothing is decided
@@ -353,8 +354,11 @@ class Examination:
                 f"{size} declared: row {row} moves with position {key}"
             )
             lines = layer_reproduction(self.exact, self.given, layer, key, row)
+            own = self.modes[0].runner
+            is_wide = layer.reach > size
+            hidden = ask("hidden_by_window", own, self.given, layer.name, size) if is_wide else {}
             yield Finding(
-                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines
+                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines, hidden
             )
 
     # ── in words ─────────────────────────────────────────────────────────────────────────────
@@ -391,7 +395,9 @@ class Examination:
         if self.batch is not self.given and trial.rule != "batch" and not trial.runs[1].sizes:
             trial = trial.of_one(s)  # the batch was repeated
         lines = self._shown(mode, trial)
-        return Finding(trial.rule, module, rows, source, trial.by, text, lines)
+        runner = (mode if mode.runner.training else self.modes[0]).runner
+        hidden = ask("hidden_mass", runner, trial, module) if self.is_module else {}
+        return Finding(trial.rule, module, rows, source, trial.by, text, lines, hidden)
 
     def _shown(self, mode: Mode, trial: Trial) -> str:
         """Lines that were run and print what was found: in the model's own precision where they do,
