@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
-import torch
-from torch import Tensor, nn
-
-from regard.check.runs import arguments, plain
 from regard.errors import FileError, InputError
 from regard.files import check_regular, reason, shown
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from regard.models import Loaded
 
 _TEXT = (
@@ -52,6 +51,8 @@ class Texts:
     def batch(self, ids: list[list[int]], pad_id: int, side: str, takes: Sequence[str]) -> Any:
         """The ids of every text as a model's arguments; of one text that is to be padded or packed,
         its first half is another."""
+        import torch
+
         if len(ids) == 1 and (self.pad or self.pack):
             ids = [ids[0], ids[0][: max(len(ids[0]) // 2, 1)]]
         if self.pack:
@@ -78,6 +79,8 @@ class Texts:
 def of_loaded(loaded: Loaded, texts: Texts) -> Any:
     """Of a model of transformers: its tokenizer's ids, with a picture or sound of noise where the
     model reads one."""
+    from regard.check.runs import arguments
+
     model, tokenizer = loaded.model, loaded.tokenizer
     device = next(model.parameters()).device
     main = str(getattr(model, "main_input_name", "input_ids"))
@@ -123,10 +126,14 @@ def _of_count(x: Tensor, count: int) -> Tensor:
 
 def drawn(model: Any, texts: Texts) -> Any:
     """Ids at random for a model without a tokenizer."""
+    import torch
+    from torch import nn
+
+    from regard.check.runs import arguments, plain
+
     inner = plain(model)
-    embeds = (
-        [m for m in inner.modules() if isinstance(m, nn.Embedding)] if _is_module(inner) else []
-    )
+    modules = inner.modules() if isinstance(inner, nn.Module) else ()
+    embeds = [module for module in modules if isinstance(module, nn.Embedding)]
     if callable(own := getattr(inner, "get_input_embeddings", None)) and own() is not None:
         embeds = [own()]
     if not embeds:
@@ -145,13 +152,14 @@ def drawn(model: Any, texts: Texts) -> Any:
     return batch if "input_ids" in arguments(model) or len(batch) > 1 else batch["input_ids"]
 
 
-def _is_module(model: Any) -> bool:
-    return isinstance(model, nn.Module)
-
-
 def moved(batch: Any, model: Any) -> Any:
     """Where the model is."""
-    first = next(plain(model).parameters(), None) if _is_module(model) else None
+    from torch import Tensor, nn
+
+    from regard.check.runs import plain
+
+    inner = plain(model)
+    first = next(inner.parameters(), None) if isinstance(inner, nn.Module) else None
     if first is None:
         return batch
     if isinstance(batch, dict):
@@ -164,13 +172,15 @@ def moved(batch: Any, model: Any) -> Any:
 
 def batch_in(path: Path) -> Any:
     """Token ids, or a mapping of tensors."""
+    from torch import Tensor
+
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise InputError(f"--batch {shown(path)}: give a file in {', '.join(_READERS)}")
     try:
         check_regular(path)
         found = reader(path)
-    except (OSError, ValueError, RuntimeError, TypeError, EOFError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, TypeError, EOFError, BadZipFile) as error:
         raise FileError(f"{shown(path)}: cannot be read ({_first_line(error)})") from None
     if isinstance(found, Mapping):
         return dict(found)
@@ -182,6 +192,8 @@ def batch_in(path: Path) -> Any:
 
 
 def _of_torch(path: Path) -> Any:
+    import torch
+
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError:
@@ -190,6 +202,7 @@ def _of_torch(path: Path) -> Any:
 
 def _of_numpy(path: Path) -> Any:
     import numpy as np
+    import torch
 
     with np.load(path, allow_pickle=False) as arrays:
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
@@ -215,6 +228,8 @@ def _of_json(path: Path) -> Any:
 
 def _array(x: Any) -> Any:
     """Lists as tensors; a text or a number as it is."""
+    import torch
+
     return torch.tensor(x) if isinstance(x, list) else x
 
 

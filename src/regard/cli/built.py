@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from regard.cli.batches import Texts, drawn, moved, of_loaded
 from regard.errors import FileError, InputError, RegardError
 from regard.files import check_regular, reason, shown
-from regard.models import load
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,6 +28,8 @@ def model_and_batch(words: str, batch: Any, texts: Texts) -> tuple[Any, Any]:
     """The model, and the batch that was given, else that of the texts, of build(), or a default."""
     named = _FUNCTION.fullmatch(words)
     if named is None or Path(words).exists():
+        from regard.models import load
+
         loaded = load(words)
         return loaded.model, of_loaded(loaded, texts) if batch is None else batch
 
