@@ -51,7 +51,7 @@ def leaks_on_a_rank(how: str) -> dict[str, Any]:
     model: Any = Reader(hides=not (how == "leaks" and rank))
     if how == "fails" and rank:
         model.drop.register_forward_pre_hook(_out_of_memory, prepend=True)
-    run = nn.parallel.DistributedDataParallel(model)
+    run: Any = nn.parallel.DistributedDataParallel(model) if how != "sharded" else _sharded(model)
     ids = torch.arange(2 * (10 + 3 * rank)).view(2, -1) % 50
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -63,8 +63,14 @@ def leaks_on_a_rank(how: str) -> dict[str, Any]:
         "alarms": [str(alarm) for alarm in monitor.alarms],
         "verdict": None if report is None else str(report.checked["future"]),
         "said": [str(one.message) for one in said],
-        "grad": model.qkv.weight.grad,
+        "grad": None if how == "sharded" else model.qkv.weight.grad,
     }
+
+
+def _sharded(model: nn.Module) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    return fully_shard(model)
 
 
 def _out_of_memory(module: nn.Module, _: Any) -> None:

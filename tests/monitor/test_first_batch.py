@@ -128,7 +128,9 @@ def test_what_is_left_open_and_what_cannot_be_checked_are_warnings() -> None:
         def forward(self, number: float) -> Any:
             return self.inner.weight.sum() * number
 
-    said = pytest.warns(RegardWarning, match="the first batch could not be checked: Input")
+    said = pytest.warns(
+        RegardWarning, match="the first batch could not be checked: batch is a float"
+    )
     with regard.Monitor(Numbers(), check_first_batch=True) as monitor, said:
         monitor.model(2.0).backward()
     assert monitor.first_batch is None
@@ -185,17 +187,18 @@ def test_however_it_is_run(how: str) -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("how", ["leaks", "fails"])
+@pytest.mark.parametrize("how", ["leaks", "fails", "sharded"])
 def test_ranks_have_one_verdict(how: str) -> None:
     answers = run_ranks(2, leaks_on_a_rank, how, timeout=300.0, patience=120.0)
-    assert torch.equal(answers[0]["grad"], answers[1]["grad"])
+    assert how == "sharded" or torch.equal(answers[0]["grad"], answers[1]["grad"])
     for answer in answers:
         if how == "leaks":
             assert answer["verdict"] == "found"
             assert any("rank 1: future" in words for words in answer["alarms"])
         else:
             assert answer["verdict"] is None and answer["alarms"] == []
-            assert any("on rank 1: MemoryError" in words for words in answer["said"])
+            why = {"fails": "on rank 1: MemoryError", "sharded": "is shared out over ranks"}[how]
+            assert any(why in words for words in answer["said"])
 
 
 # ── trainers ─────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ from regard.check.rules import RULES
 from regard.check.runs import is_compiled, plain
 from regard.check.verdicts import Examination, of_all_ranks
 from regard.engine.observers import unheard
-from regard.errors import InputError, RegardWarning
+from regard.errors import InputError, RegardError, RegardWarning
 from regard.hear.attached import Follower, in_backward
 from regard.hear.inputs import argument_names, by_name
 from regard.monitor.sample import Ranks
@@ -85,7 +85,8 @@ def checked(
         with unheard(), eager:
             report = _examined(model, _given(model, args, kwargs), options)
     except Exception as error:  # noqa: BLE001 - models refuse in many ways; a run goes on
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:400]
+        kind = "" if isinstance(error, RegardError) else f"{type(error).__name__}: "
+        why = " ".join(f"{kind}{error}".split())[:400] or type(error).__name__
     reasons = ranks.gather(why)
     if any(reasons) or report is None:
         rank, why = next((n, words) for n, words in enumerate(reasons) if words)
