@@ -65,7 +65,7 @@ def test_a_right_model_is_left_as_it_was(how: str) -> None:
         model = Reader().train()
         torch.manual_seed(1)
         before = state_of(model)
-        with regard.Monitor(model, check_first_batch=is_checked) as monitor:
+        with regard.Monitor(model, evaluation=True, check_first_batch=is_checked) as monitor:
             loss = CALLS[how](model)
             loss.backward()
             monitor.step()
@@ -157,8 +157,10 @@ def test_a_model_of_transformers(implementation: str) -> None:
     assert "2 × 12 positions" in monitor.first_batch.about  # two of three sequences
 
 
-def test_a_pack_whose_documents_see_one_another() -> None:
-    model = tiny("bert").train()  # which packs are not told to
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_a_pack_whose_documents_see_one_another(implementation: str) -> None:
+    """By the model's own attention: where regard stands for eager, it tells documents apart."""
+    model = tiny("bert", attn_implementation=implementation).train()
     positions = torch.arange(24)[None] % 12
     batch = {"input_ids": IDS[:2].reshape(1, 24), "position_ids": positions}
     monitor = step(model, lambda: model(**batch)[0].sum())
