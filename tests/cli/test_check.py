@@ -85,6 +85,13 @@ def needs_more():
     return Reader(), {"ids": torch.arange(12)[None], "surprise": 1}
 
 
+def together():
+    from torch import distributed
+
+    distributed.init_process_group("gloo")
+    return Reader(hides=distributed.get_rank() == 0), torch.arange(12)[None]
+
+
 def memory():
     class Full(nn.Module):
         def forward(self, ids):
@@ -287,6 +294,19 @@ def test_what_cannot_be_checked_is_one_line(check, tmp_path, words, status, said
 def test_texts_of_one_length_are_not_padded(check, tiny):
     status, _, err = check(tiny, "--text", "the sea", "--text", "a day", "--pad", "left")
     assert status == 2 and "--pad: the texts are equally long" in err
+
+
+def test_ranks_that_meet_have_one_verdict_printed_once(check, tmp_path):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    words = ["check", "models.py:together", "--causal", "--rule", "future", "--json"]
+    done = subprocess.run(
+        [*launch, "-m", "regard", *words], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False, timeout=240,
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    assert answer["checked"]["future"]["verdict"] == "found"
+    assert answer["findings"][0]["text"].startswith("rank 1: future")
+    assert done.stderr.count("exitcode  : 1") >= 1
 
 
 @pytest.mark.parametrize("colour", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}])

@@ -103,10 +103,11 @@ def check(
                 made, given, causal=causal, window=window, rules=rule or None, allow=reasons,
                 by_layer=by_layer, progress=progress,
             )  # fmt: skip
-    if as_json:
-        write_json(_as_dict(model, report))
-    elif _is_first_rank():
-        _print(report)
+    with _of_all_ranks() as is_first:
+        if as_json and is_first:
+            write_json(_as_dict(model, report))
+        elif is_first:
+            _print(report)
     raise typer.Exit(1 if report.findings else 0 if report.ok else 2)
 
 
@@ -158,12 +159,19 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {words[:300]}" if words else type(error).__name__
 
 
-def _is_first_rank() -> bool:
-    """Under torchrun every rank has the same report, where the model's code has them meet."""
+@contextmanager
+def _of_all_ranks() -> Iterator[bool]:
+    """Whether this process prints: under torchrun, where the model's code has the ranks meet, all
+    have the same report. They part afterwards: one that ends before would take the others along."""
     from torch import distributed
 
-    is_alone = not (distributed.is_available() and distributed.is_initialized())
-    return is_alone or distributed.get_rank() == 0
+    if not (distributed.is_available() and distributed.is_initialized()):
+        yield True
+        return
+    yield distributed.get_rank() == 0
+    sys.stdout.flush()
+    distributed.barrier()
+    distributed.destroy_process_group()
 
 
 # ── printed ──────────────────────────────────────────────────────────────────────────────────
