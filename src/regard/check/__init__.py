@@ -56,8 +56,8 @@ def check(
     The model, its mode, hooks and buffers, and all generators are left as they were. Under
     torch.distributed every rank checks its batch, and all return one verdict.
     """
-    examined = Examination(model, batch, causal, window, documents, rules, allow or {}, progress)
-    return of_all_ranks(examined.report(by_layer))
+    asked = model, batch, causal, window, documents, rules, allow or {}, progress
+    return of_all_ranks(lambda: Examination(*asked).report(by_layer))
 
 
 class _Callable(ModuleType):

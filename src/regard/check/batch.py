@@ -6,6 +6,7 @@ needs of it is the same: (B, L) positions whose contents can be exchanged.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -29,6 +30,7 @@ _MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding
 _OWN_MASKS = {"decoder_input_ids": ["decoder_attention_mask"], "tgt": ["tgt_key_padding_mask"]}
 _CUTS = re.compile(r"cu_?seq_?len")  # cu_seqlens, cu_seq_lens_q, cu_seqlens_q_padded
 _BESIDE = re.compile(r"mask|grid|position|seq_?len")  # what tensors beside the tokens are called
+_SHOWN = re.compile(r"^(pixel|image|video|audio|mm_|input_features|input_values)")
 _LONGEST = re.compile(r"max_(seq)?_?len")
 
 
@@ -76,13 +78,21 @@ class Batch:
         return bool(self.real.all())
 
     @property
+    def shows(self) -> list[str]:
+        """Entries that are pictures and sound beside a text, or describe them."""
+        return [name for name in self.entries if self.key == "input_ids" and _SHOWN.search(name)]
+
+    @property
     def ends_in_padding(self) -> bool:
         return not bool(self.real[:, -1].all())
 
     @property
     def can_repeat(self) -> bool:
-        """Packs are one row: several would be a padded batch instead."""
-        return self.documents is None and not self.is_flat
+        """Packs are one row: several would be a padded batch instead. Patches of all pictures, too,
+        may lie in one row."""
+        patches = (x for name, x in self.entries.items() if name.startswith("pixel_values"))
+        is_row = any(len(x) != len(self.real) for x in patches)
+        return self.documents is None and not self.is_flat and not is_row
 
     def with_tokens(self, tokens: Tensor) -> Batch:
         """The same with other contents."""
@@ -107,7 +117,7 @@ class Batch:
                 return change(name, x.transpose(0, 1)).transpose(0, 1)
             if name == "position_ids" and x.ndim == 3 and x.shape[1] == count:
                 return change(name, x.movedim(1, 0)).movedim(0, 1)  # (3, B, L)
-            if len(x) == count:
+            if len(x) == count and not self._has_cells(name, x):
                 return change(name, x)
             if places is None or not self._is_along(name):
                 return x
@@ -133,13 +143,17 @@ class Batch:
                 x = x.narrow(axis, start, stop - start) if x.shape[axis] == length else x
             return x.clone()
 
-        def alone(name: str, x: Any) -> Any:
-            if _CUTS.search(name) and is_row(x):
-                return x.new_tensor([0, stop - start])
-            return stop - start if _LONGEST.search(name) and isinstance(x, int) else x
-
         alike = self.mapped(cut, torch.arange(start, stop, device=self.real.device))
-        entries = {name: alone(name, x) for name, x in alike.entries.items()}
+        entries = {name: _as_one(name, x, stop - start) for name, x in alike.entries.items()}
+        for name, grid in self.entries.items():  # patches of all pictures lie in one row
+            shown = {"image_grid_thw": "pixel_values", "video_grid_thw": "pixel_values_videos"}
+            if (
+                shown.get(name, self.key) in entries
+                and name in shown
+                and len(grid) == len(self.real)
+            ):
+                sizes = grid.prod(1).tolist()
+                entries[shown[name]] = self.entries[shown[name]].split(sizes)[sequence]
         return replace(alike, entries=entries, documents=None)
 
     def positioned(self, is_left: bool) -> Batch:
@@ -159,8 +173,11 @@ class Batch:
             first, last = x[:, :1], x[:, -1:]
             if name in ("real", self.mask_name):
                 first = last = torch.full_like(first, "padding" in name)
-            elif name == self.key and self.are_ids and self.pad is not None:
-                first = last = torch.full_like(first, self.pad)
+            elif name == self.key and self.are_ids:
+                filler = self._word(self.tokens[self.real]) if self.pad is None else self.pad
+                first = last = torch.full_like(first, filler)
+            elif name.endswith("token_type_ids"):
+                first = last = torch.zeros_like(first)
             ones = [1 for _ in x.shape[2:]]
             return torch.cat([first.repeat(1, left, *ones), x, last.repeat(1, right, *ones)], 1)
 
@@ -170,19 +187,30 @@ class Batch:
         places = places.clamp(0, self.shape[1] - 1)
         return replace(self, entries=entries).mapped(longer, places)
 
+    def _word(self, ids: Tensor) -> int:
+        """The first that no mask is derived from."""
+        words: list[int] = ids.flatten().tolist()
+        return next((word for word in words if word not in self.special), words[0])
+
     def _longer_source(self, more: int) -> dict[str, Tensor]:
         """Ids of the text that an encoder reads, with so much padding that holds other words."""
         ids, mask = self.entries.get("input_ids"), self.entries.get("attention_mask")
         if self.key != "decoder_input_ids" or not isinstance(ids, Tensor) or ids.ndim != 2:
             return {}
         mask = torch.ones_like(ids) if mask is None else mask
-        longer = torch.cat([mask, torch.zeros_like(mask[:, :more])], 1)
-        return {"input_ids": torch.cat([ids, ids[:, :more]], 1), "attention_mask": longer}
+        words = torch.full_like(ids[:, :1], self._word(ids)).expand(-1, more)
+        longer = torch.cat([mask, torch.zeros_like(mask[:, :1]).expand(-1, more)], 1)
+        return {"input_ids": torch.cat([ids, words], 1), "attention_mask": longer}
 
     def mask_of(self, real: Tensor) -> Tensor:
         """The mask of padding as the model takes it: names like key_padding_mask are true at
         padding."""
         return ~real if "padding" in self.mask_name else real.long()
+
+    def _has_cells(self, name: str, x: Tensor) -> bool:
+        """Whether a mask is of queries and keys, where there are as many sequences."""
+        is_square = x.shape == (self.shape[1], self.shape[1])
+        return is_square and name.endswith("mask") and not re.search("attention|padding", name)
 
     def _is_along(self, name: str) -> bool:
         """Whether an entry may have the positions that are changed; of two stacks the decoder's."""
@@ -235,11 +263,16 @@ def batch_of(
         key = next((name for name in (*_TOKENS, *tensors) if name in tensors), "")
         if key == "input_ids" and "decoder_input_ids" in names:
             key, entries["decoder_input_ids"] = "decoder_input_ids", entries[key].roll(1, -1)
-    tokens = entries.get(key)
+    source, tokens = entries.get("input_ids"), entries.get(key)
     if not isinstance(tokens, Tensor) or not tokens.numel():
         raise InputError(
             f"batch is {described}; give token ids, embeddings or pictures as a tensor, or a "
             "mapping that holds such a tensor"
+        )
+    if key == "decoder_input_ids" and isinstance(source, Tensor) and len(tokens) != len(source):
+        raise InputError(
+            f"decoder_input_ids has {len(tokens)} rows and input_ids {len(source)}: which of them "
+            "are one sequence is not known; give as many"
         )
     cuts = [(name, x) for name, x in _nested(given) if _CUTS.search(name) and is_row(x)]
     axes = 3 if tokens.is_floating_point() or (key in _TOKENS and tokens.ndim == 3) else 2
@@ -251,8 +284,9 @@ def batch_of(
     real = torch.ones(shape, dtype=torch.bool, device=tokens.device)
     masks = [name for name in _MASKS if name in names or name in entries]
     masks = masks if key and shape[1] > 1 else []
-    if key not in _SOUNDS and any(name in entries for name in _SOUNDS):
-        masks = []  # it may be of the sound
+    if key not in _SOUNDS and any(name in (*entries, *names) for name in _SOUNDS):
+        masks = [name for name in masks if getattr(entries.get(name), "shape", None) == real.shape
+                 and name == "attention_mask"]  # others may be of the sound  # fmt: skip
     if key in _OWN_MASKS:
         masks = [name for name in _OWN_MASKS[key] if name in names or name in entries]
     mask = entries.get(masks[0]) if masks else None
@@ -295,6 +329,40 @@ def _documents(batch: Batch, declared: Any, cuts: list[Any]) -> tuple[Tensor | N
     return None, ""
 
 
+def _as_one(name: str, entry: Any, length: int) -> Any:
+    """An entry of a pack for one document alone: what says where documents begin, also within
+    mappings and plain objects, says so of one of this length."""
+    if _CUTS.search(name) and is_row(entry):
+        return entry.new_tensor([0, length])
+    if _LONGEST.search(name) and isinstance(entry, int):
+        return length
+    inner = {each: _as_one(each, x, length) for each, x in _within(entry).items()}
+    if all(inner[each] is x for each, x in _within(entry).items()):
+        return entry
+    if isinstance(entry, Mapping):
+        return inner
+    if hasattr(entry, "_replace"):
+        return entry._replace(**inner)
+    alike = copy.copy(entry)
+    for each, x in inner.items():
+        object.__setattr__(alike, each, x)
+    return alike
+
+
+def _within(entry: Any) -> Mapping[str, Any]:
+    """Names and entries of a mapping or a plain object."""
+    if isinstance(entry, Mapping):
+        return entry
+    if is_dataclass(entry) and not isinstance(entry, type):
+        return {each.name: getattr(entry, each.name) for each in fields(entry)}
+    if isinstance(entry, Tensor | nn.Module) or type(entry).__module__ == "builtins":
+        return {}
+    known: Mapping[str, Any] = (
+        entry._asdict() if hasattr(entry, "_asdict") else getattr(entry, "__dict__", {})
+    )
+    return known
+
+
 def _are_ids(x: Any) -> bool:
     return isinstance(x, Tensor) and not x.is_floating_point()
 
@@ -305,13 +373,6 @@ def is_row(x: Any) -> bool:
 
 def _nested(entry: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Names and entries of mappings and plain objects within one another."""
-    inner: Any = {}
-    if isinstance(entry, Mapping):
-        inner = entry
-    elif is_dataclass(entry) and not isinstance(entry, type):
-        inner = {each.name: getattr(entry, each.name) for each in fields(entry)}
-    elif not isinstance(entry, Tensor | nn.Module) and type(entry).__module__ != "builtins":
-        inner = entry._asdict() if hasattr(entry, "_asdict") else getattr(entry, "__dict__", {})
-    for name, within in inner.items() if depth < 4 else ():
+    for name, within in _within(entry).items() if depth < 4 else ():
         yield str(name), within
         yield from _nested(within, depth + 1)

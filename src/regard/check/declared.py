@@ -14,7 +14,7 @@ from regard.check.batch import Batch
 _LANGUAGE = ("ForCausalLM", "LMHeadModel")
 _PICTURES = ("pixel_values", "input_features", "pixel_values_videos")
 _TYPES = ("layer_types", "layers_block_type", "attention_layers")  # of the layers, a name each
-_SIZES = ("sliding_window", "attention_window_size")
+_SIZES = ("sliding_window", "sliding_window_size", "attention_window_size")
 _ASK = "give causal=True, causal=False or, of a prefix, its length"
 
 
@@ -25,7 +25,9 @@ def prefix_of(model: Any, batch: Batch, causal: bool | int | None) -> tuple[int 
         return (None if causal is False else int(causal is not True and causal), "causal=", "")
     config = _of_text(getattr(model, "config", None))
     name, is_decoder = type(model).__name__, getattr(config, "is_decoder", None)
-    if getattr(config, "use_bidirectional_attention", None):
+    shows = any(key in batch.entries for key in _PICTURES)
+    is_whole = getattr(config, "use_bidirectional_attention", None)
+    if is_whole and (is_whole != "vision" or shows):
         return None, "config.use_bidirectional_attention", ""
     if getattr(config, "attn_type", None) == "bi":
         return None, "config.attn_type='bi'", ""
@@ -37,7 +39,7 @@ def prefix_of(model: Any, batch: Batch, causal: bool | int | None) -> tuple[int 
         return None, f"the class {name}", ""
     if name.endswith(_LANGUAGE) and is_decoder is False:
         return 0, "", f"{name} with config.is_decoder=False; {_ASK}"
-    if any(key in batch.entries for key in _PICTURES):
+    if shows:
         return 0, "", f"a picture or sound may be seen as a whole; {_ASK}"
     if name.endswith(_LANGUAGE):
         return 0, f"the class {name}", ""
@@ -61,17 +63,15 @@ def window_of(model: Any, path: str, window: Any) -> tuple[int | None, str]:
     config = _of_text(getattr(model, "config", None))
     types = _first(config, _TYPES)
     size = _first(config, (*_SIZES, "window_size") if types else _SIZES)
-    number = re.search(r"\.(\d+)\.", f".{path}.")
+    module, number = model.get_submodule(path), re.search(r"\.(\d+)\.", f".{path}.")
+    if "Attention" not in type(module).__name__:  # a convolution beside it has none
+        size = None
     if isinstance(types, list | tuple):
         kind = types[int(number[1])] if number and int(number[1]) < len(types) else ""
-        if kind in ("sliding_attention", "local") and isinstance(size, int):
+        if ("sliding" in kind or kind == "local") and isinstance(size, int):
             return size, f"window {size}"
         return None, str(kind).replace("_", " ")
-    module = model.get_submodule(path)
-    if hasattr(module, "sliding_window"):
-        size = module.sliding_window
-    elif "Attention" not in type(module).__name__:  # a convolution beside it has none
-        size = None
+    size = getattr(module, "sliding_window", size)
     return (size, f"window {size}") if isinstance(size, int) else (None, "")
 
 

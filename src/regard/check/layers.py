@@ -213,8 +213,10 @@ class _Call:
             self.module, self.exact = copy.deepcopy(module, {id(mixers): mixers}).double(), True
             self.given = tree_map(as_double, given)
         shapes = [(x, _shape_of(x, mixers.batch)) for x in tree_flatten(self.given)[0]]
-        self.x: Any = next((x for x, shape in shapes if shape), None)
-        self.shape = next((shape for _, shape in shapes if shape), (0, 0))
+        known = [(x, shape) for x, shape in shapes if shape]
+        known.sort(key=lambda each: tuple(each[0].shape[:2]) not in (each[1], each[1][::-1]))
+        self.x: Any = known[0][0] if known else None
+        self.shape = known[0][1] if known else (0, 0)
         self.before: Tensor | None = None
         if self.x is not None:
             self.before = self.rows([]) if in_double else self._of_sequence(output)
@@ -230,8 +232,8 @@ class _Call:
 
     def keys(self) -> list[int]:
         """Positions that are changed one at a time: spread, and the first few as they come."""
-        places = self.real
-        if len(places) <= _COLUMNS:
+        places, is_text = self.real, self.shape == self.mixers.batch.shape
+        if len(places) <= (2 * _COLUMNS if is_text else _COLUMNS // 2):
             return places
         step = (len(places) - 1) / (_COLUMNS - 5)
         spread = {round(n * step) for n in range(_COLUMNS - 4)}
@@ -309,8 +311,14 @@ def _shape_of(x: Any, batch: Batch) -> tuple[int, int] | None:
     count, length = batch.shape
     if length == 1:
         return (count, x.shape[1]) if x.ndim == 3 and len(x) == count and x.shape[1] > 1 else None
-    has_rows = x.ndim == 3 and tuple(x.shape[:2]) in ((count, length), (length, count))
-    return (count, length) if has_rows or (x.ndim == 2 and len(x) == count * length) else None
+    if x.ndim == 2:
+        return (count, length) if len(x) == count * length else None
+    wanted = {
+        (count, length, x.shape[-1]),
+        (length, count, x.shape[-1]),
+        (count, x.shape[1], length),
+    }
+    return (count, length) if x.ndim == 3 and tuple(x.shape) in wanted else None
 
 
 def first_moved(runner: Runner, trial: Trial) -> str:

@@ -24,7 +24,8 @@ _KEEPING = (
 def reproduction(runner: Runner, is_by_row: bool, trial: Trial, keeps_double: bool = False) -> str:
     """Prints how far rows move that must not, in shares of the largest entry."""
     (first, second), s = trial.runs, trial.sequence
-    bare = ['batch = {"input_ids": batch}'] if first.batch.was_bare else []
+    is_bare = first.batch.was_bare and _is_long(first.batch)
+    bare = ['batch = {"input_ids": batch}'] if is_bare else []
     lines = [*_twin(runner), *bare, f"before = {_spelt(first.batch, runner)}"]
     call = f"twin({_stars(runner, first.batch)}batch){runner.pick}"
     if second.sizes:
@@ -100,7 +101,7 @@ def _in_parts(runner: Runner, text: Batch, sizes: tuple[int, ...]) -> Iterator[s
         yield f"    output = twin(part, {name}=cache)"
     else:
         given = [f'**before, "{text.key}": part, "{name}": cache, "use_cache": True']
-        if text.takes_positions:
+        if text.takes_positions and not text.shows:
             given.append('"position_ids": torch.arange(at, at + part.shape[1])[None]')
         if text.mask_name and name != "cache_params":
             made = "zeros" if "padding" in text.mask_name else "ones"

@@ -21,9 +21,11 @@ from torch import Tensor
 
 from regard.check.batch import Batch
 from regard.check.runs import EXACT, Run, Runner, distance
+from regard.errors import InputError
 
 RULES = ("future", "padding", "documents", "batch", "window", "cache", "training")
 LARGE = 1e30  # what is larger, or no number, stands for -inf
+_BEHIND = "position {} and those behind it in its document"
 _OF_SHAPES = 1e-9  # by which sums over other parts differ, as in scans by chunks and by steps
 _OF_TABLES = 3e-7  # by which numbers of a table differ that was rounded to float32
 
@@ -92,8 +94,10 @@ def exchanges(
         return trial
 
     if count > 1:
-        halves = (torch.arange(count, device=real.device) < count // 2) ^ (turn == 1)
+        bits = (count - 1).bit_length()  # each turn splits the sequences by another one
+        halves = (torch.arange(count, device=real.device) >> turn % bits) % 2 == turn // bits % 2
         own = real & halves[:, None]
+        own = own if bool((own & ~past).any()) else real & ~own  # one of them is a token alone
         trial = change(past & own)
         yield trial("batch", "the other sequences", real & ~own, own)
         yield trial("", "", nothing, own & ~past)
@@ -106,18 +110,16 @@ def exchanges(
         left = max(room - (count > 1 or length > 1) - (not batch.is_whole), 1)
         for n, at in enumerate(behind(batch, _cuts(length, prefix, turn * left * count), left)):
             yield change(at, factors[n])("future", "position {} and all behind it", real & ~at)
-    for n, (s, document) in enumerate(_some_documents(batch)):
+    for n, (s, document) in enumerate(_some_documents(batch, turn)):
         inside = _within(batch, s, document)
-        at = inside & (past if n == 0 else ~past)
+        at = inside & (past if n == 0 else (inside & ~past).long().cumsum(1) > 0)
         words = f"document {document + 1} of the pack"
         trial = change(at, factors[n])
         yield trial("documents", words, real & ~inside)
         if n == 0:
             yield trial("", "", nothing, inside & ~at)
         elif prefix is not None:
-            yield trial(
-                "future", "position {} and those behind it in its document", _before(real, at)
-            )
+            yield trial("future", _BEHIND, inside & ~at)
 
 
 def exchanged(batch: Batch, at: Tensor, factor: float) -> Run:
@@ -129,22 +131,16 @@ def exchanged(batch: Batch, at: Tensor, factor: float) -> Run:
 
 
 def _past(batch: Batch) -> Tensor:
-    """(B, L) of earlier positions: the first half of each sequence, or of each document of a pack;
-    and the last of each sequence, which may lie beside the next one."""
+    """(B, L) of earlier positions: the first half of each sequence, or of each document of a pack,
+    and its last, which may lie beside the next one."""
     inside = batch.real & ~batch.is_special() if batch.are_ids else batch.real
     ids = batch.real.long() if batch.documents is None else batch.documents
     past = torch.zeros_like(inside)
     for own in set(ids[batch.real].tolist()):
         some = inside & (ids == own)
-        past |= some & (some.long().cumsum(1) <= (some.sum(1, keepdim=True) + 1) // 2)
-    if batch.documents is None and batch.shape[1] > 2:
-        past |= inside & (inside.flip(1).long().cumsum(1).flip(1) == 1)
+        many, nth = some.sum(1, keepdim=True), some.long().cumsum(1)
+        past |= some & ((nth <= (many + 1) // 2) | ((nth == many) & (many > 3)))
     return past
-
-
-def _before(real: Tensor, at: Tensor) -> Tensor:
-    """(B, L) of the rows of the same sequence before the first change."""
-    return real & at.any(1, keepdim=True) & (at.long().cumsum(1) == 0)
 
 
 def _cuts(length: int, prefix: int, turn: int) -> list[int]:
@@ -165,13 +161,18 @@ def behind(batch: Batch, cuts: list[int], most: int) -> Iterator[Tensor]:
         yield batch.real & (places >= torch.tensor(own, device=places.device)[:, None])
 
 
-def _some_documents(batch: Batch) -> list[tuple[int, int]]:
-    """(sequence, document): the first, and one in the middle, of the pack with most of them."""
+def _some_documents(batch: Batch, turn: int = 0) -> list[tuple[int, int]]:
+    """(sequence, document): the first, and one in the middle, of the pack with most of them; in
+    other turns those behind them."""
     if batch.documents is None:
         return []
     known = [row[real].unique() for row, real in zip(batch.documents, batch.real, strict=True)]
     s = max(range(len(known)), key=lambda n: len(known[n]))
-    return [(s, int(known[s][n])) for n in sorted({0, len(known[s]) // 2})]
+    return [(s, int(known[s][n])) for n in _two_of(len(known[s]), turn)]
+
+
+def _two_of(many: int, turn: int) -> list[int]:
+    return sorted({turn % many, (many // 2 + turn) % many})
 
 
 def _within(batch: Batch, s: int, document: int) -> Tensor:
@@ -190,7 +191,7 @@ def amounts(batch: Batch, sides: tuple[int, int]) -> Iterator[Trial]:
         words = "how much padding there is"
         yield Trial("padding", words, (Run(base), Run(longer)), (real, longer.real))
     if not batch.is_whole:
-        s = int(real.sum(1).argmin())
+        s = int(real.sum(1).where(real.any(1), real.shape[1]).argmin())
         still = torch.zeros_like(real)
         still[s] = real[s]
         words = "sequences padded to the same length, against one alone"
@@ -242,16 +243,36 @@ class Mode:
         scales = bool(self.runner.embeds)
         self._try(list(exchanges(self.batch, prefix, turn, scales, self.copies)))
 
-    def cut(self, cuts: list[int]) -> None:
-        """Try some more cuts."""
-        real = self.batch.real
-        self._try([
-            Trial(
-                "future", "position {} and all behind it",
-                (Run(self.batch), exchanged(self.batch, at, 0.0)), (real & ~at, real & ~at), at,
-            )
-            for at in behind(self.batch, cuts, self.copies)
-        ])  # fmt: skip
+    def cut(self, cells: list[tuple[int, int]], prefix: int | None) -> None:
+        """Try what the layers' (row, key) cells show: cuts where keys are ahead of rows, and
+        documents whose keys are seen by others."""
+        batch, (_, length), some = self.batch, self.batch.shape, []
+        cells = [(row, key) for row, key in cells if max(row, key) < length]
+        ahead = {key for row, key in cells if row < key and prefix is not None and prefix < key}
+        if batch.documents is None:
+            for at in behind(batch, sorted(ahead), self.copies):
+                some.append(self._exchange("future", "position {} and all behind it", at, at))
+            self._try(some)
+            return
+        s, document = _some_documents(batch)[0]
+        ids = batch.documents[s].tolist()
+        for document in sorted({ids[key] for row, key in cells if ids[row] != ids[key]})[:4]:
+            inside = _within(batch, s, document)
+            words = f"document {document + 1} of the pack"
+            some.append(self._exchange("documents", words, inside, inside))
+        ahead &= {key for row, key in cells if row < key and ids[row] == ids[key]}
+        for key in sorted(ahead)[:4]:
+            inside = _within(batch, s, ids[key])
+            at = inside & (torch.arange(length, device=inside.device) >= key)
+            some.append(self._exchange("future", _BEHIND, at, at | ~inside))
+        self._try(some)
+
+    def _exchange(self, rule: str, words: str, at: Tensor, free: Tensor) -> Trial:
+        """Other tokens at some positions; rows may move where they are `free` to."""
+        still = self.batch.real & ~free
+        return Trial(
+            rule, words, (Run(self.batch), exchanged(self.batch, at, 0.0)), (still, still), at
+        )
 
     def _try(self, every: list[Trial]) -> None:
         runs = list(dict.fromkeys(trial.runs[1] for trial in every))
@@ -276,12 +297,14 @@ class Mode:
         real = self.batch.real[0].nonzero().flatten()
         text = self.batch.part(0, int(real[0]), int(real[-1]) + 1)
         length, whole = text.shape[1], Run(text)
+        pictures = text.is_special()[0].nonzero() if text.shows else real[:0]
+        begin = int(pictures[-1]) + 1 if len(pictures) else 0  # the first part holds them
         rows = self.runner.rows(whole)
         self.runner.forwards -= 1
-        ones = max(length - 6, length // 2)
+        ones = min(max(length - 6, length // 2, begin), length - 1)
         for words, ends in (
             ("one token at a time", [ones, *range(ones + 1, length + 1)]),
-            ("five tokens at a time", [*range(5, length, 5), length]),
+            ("five tokens at a time", [*range(max(begin, 5), length, 5), length]),
         ):
             sizes = tuple(b - a for a, b in zip([0, *ends[:-1]], ends, strict=True))
             words = f"{words} on a cache, against one pass"
@@ -299,6 +322,11 @@ class Mode:
     def _measured(self, trial: Trial, rows: Tensor, after: Tensor) -> Trial:
         """How far the rows of both runs lie apart."""
         still, others = map(self._rows, trial.still, trial.runs)
+        if trial.keeps_shape and rows.shape != after.shape:
+            raise InputError(
+                "the length of the output follows from the contents of the batch: "
+                f"{tuple(rows.shape)} and {tuple(after.shape)}; no rows of it can be compared"
+            )
         far = distance(rows[still], after[others], self.scale)
         # smaller movements are rounding in double precision; otherwise every bit counts
         moved = far > (EXACT if self.runner.exact else 0.0)
@@ -318,6 +346,12 @@ class Mode:
         """(B, L); (B, 1) where the model returns a row a sequence: all of its tokens."""
         real = run.batch.real
         return mask if self.is_by_row else (mask | ~real).all(1, True) & real.any(1, True)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether rows of tokens are no numbers."""
+        rows = self.base[:, self.batch.real] if self.is_by_row else self.base
+        return bool(rows.isnan().all(-1).any())
 
     @property
     def control(self) -> float:

@@ -99,9 +99,7 @@ def _buffers_kept(model: Any) -> Iterator[None]:
 def plain(model: Any) -> Any:
     """The module itself, of one that is compiled or copied to many devices."""
     while isinstance(model, nn.Module):
-        inner = model._modules.get("_orig_mod")
-        if inner is None and isinstance(model, _WRAPPERS):
-            inner = model._modules.get("module")
+        inner = getattr(model, "module" if isinstance(model, _WRAPPERS) else "_orig_mod", None)
         if inner is None:
             break
         model = inner
@@ -111,7 +109,7 @@ def plain(model: Any) -> Any:
 def is_compiled(model: Any) -> bool:
     """As a whole, or any module in it."""
     return isinstance(model, nn.Module) and any(
-        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+        hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )
 
@@ -217,8 +215,9 @@ class Runner:
             stop = start + size
             part = text.part(0, start, stop)
             if part.key:
-                given = {n: x for n, x in part.entries.items() if n not in CACHES}
-                if text.takes_positions:
+                without = (*CACHES, *(text.shows if start else ()))
+                given = {n: x for n, x in part.entries.items() if n not in without}
+                if text.takes_positions and not text.shows:  # it counts those of pictures itself
                     given["position_ids"] = torch.arange(start, stop).to(text.real.device)[None]
                 if text.mask_name and name != "cache_params":  # state spaces take none later on
                     given[text.mask_name] = text.mask_of(text.real[:, :stop])
@@ -308,9 +307,9 @@ def _is_lookup(module: Any, ids: Tensor, output: Tensor) -> bool:
     if ids.max() >= len(module.weight):
         return False
     rows = nn.functional.embedding(ids, module.weight)
-    times = (
-        float((output * rows).sum() / (rows * rows).sum()) if rows.shape == output.shape else 0.0
-    )
+    if rows.shape != output.shape or not rows.any():
+        return False
+    times = float((output * rows).sum() / (rows * rows).sum())
     return times != 0 and torch.allclose(output, rows * times, rtol=0.1, atol=1e-3 * abs(times))
 
 
@@ -365,6 +364,7 @@ def rows_of(output: Any, count: int, length: int) -> tuple[Tensor | None, str, i
         if rows is not None:
             real = torch.view_as_real(rows).flatten(2) if rows.is_complex() else rows
             return real, how, x.ndim
+    tensors.sort(key=lambda each: each[1].shape == (count, count))  # every pair of sequences
     for how, x in tensors:
         if x.ndim > 1 and x.shape[0] == count:
             return x.reshape(count, 1, -1), how, x.ndim

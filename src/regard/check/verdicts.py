@@ -78,6 +78,7 @@ class Examination:
         self.mixers: Mixers | None = None
         self.layers: list[Layer] = []
         self.why_no_double = ""
+        self.is_leaky = False  # sequences move one another
         self._leaks: dict[Trial, bool] = {}
 
     def report(self, by_layer: bool) -> Report:
@@ -92,6 +93,7 @@ class Examination:
         dtype = str(self.modes[0].base.dtype).removeprefix("torch.")
         about = f"{type(self.plain).__name__}, {b} × {length} positions, {dtype}, "
         about += f"{forwards} forwards, {time.monotonic() - began:.1f} s"
+        findings.sort(key=lambda finding: -finding.change)
         return Report(findings, checked, self.layers, about, forwards)
 
     # ── measured ─────────────────────────────────────────────────────────────────────────────
@@ -112,20 +114,20 @@ class Examination:
             self.layers = list(self.mixers.layers.values())
             for layer in self.layers:
                 layer.declared = window_of(self.plain, layer.name, self.window)[1]
-            ahead = {key for layer in self.layers for row, key in layer.cells() if row < key}
-            if "future" in self.asked and self.prefix is not None and batch.documents is None:
-                exact.cut(sorted(key for key in ahead if self.prefix < key < batch.shape[1]))
+            cells = [cell for layer in self.layers for cell in layer.cells()]
+            exact.cut(cells, self.prefix if "future" in self.asked else None)
         is_pack, sides = batch.documents is not None, self._sides(batch)
         if "padding" in self.asked:
             with self._troubled("padding"):
                 exact.trials += map(exact.compare, amounts(batch, sides))
             if batch.is_whole and any(sides) and "padding" not in self.troubles:
                 longer = batch.padded(*sides).positioned(sides[0] > 0)
-                self._try(exact.name, exact.runner, longer, exact.copies, causal=False)
+                copies = exact.copies * batch.shape[1] // longer.shape[1]
+                self._try(exact.name, exact.runner, longer, max(copies, 1), causal=False)
         if "documents" in self.asked and is_pack:
             with self._troubled("documents"):
                 exact.trials += map(exact.compare, apart(batch))
-        if "cache" in self.asked and self.prefix is not None and self._has_cache and not is_pack:
+        if "cache" in self.asked and not self._no_cache():
             with self._troubled("cache"):
                 exact.trials += exact.cached()
 
@@ -139,7 +141,8 @@ class Examination:
         mode.exchange(prefix, turn)
         self.modes.append(mode)
         leaks = [trial for trial in mode.trials if trial.rule == "batch" and trial.by]
-        if any(trial.by > mode.noise(trial) for trial in leaks) and batch.can_repeat:
+        self.is_leaky |= any(trial.by > mode.noise(trial) for trial in leaks)
+        if self.is_leaky and batch.can_repeat and batch.shape[0] > 1:
             # sequences move one another: whatever else is asked, is asked of one by itself
             longest = batch.part(int(batch.real.sum(1).argmax()), 0, batch.shape[1])
             try:
@@ -164,7 +167,11 @@ class Examination:
         try:
             twin, switched = doubled(self.plain)
             runner = replace(own, model=twin, exact=True, switched=switched, forwards=0)
-            self.exact = self._try("double", runner, self.batch, self.copies)
+            mode = self._try("double", runner, self.batch, self.copies)
+            if mode.is_lost and not self.modes[0].is_lost:
+                self.modes = [each for each in self.modes if each.name != "double"]
+                raise ValueError("its rows are no numbers there")
+            self.exact = mode
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             self.why_no_double = f"it does not run in float64 ({_one_line(error)})"
 
@@ -183,10 +190,6 @@ class Examination:
         except Exception as error:  # noqa: BLE001 - models refuse in many ways
             self.troubles[rule] = f"the model does not run so ({_one_line(error)})"
 
-    @property
-    def _has_cache(self) -> bool:
-        return bool(cache_of(self.plain))
-
     def _sides(self, batch: Batch) -> tuple[int, int]:
         """How much padding is added to the left, where texts are generated, and to the right."""
         if batch.documents is not None or not batch.mask_name:
@@ -201,6 +204,8 @@ class Examination:
 
     def _evidence(self, rule: str) -> list[tuple[Mode, Trial]]:
         every = [(mode, trial) for mode in self.modes for trial in mode.trials if trial.rule]
+        if rule == "future" and self.unknown:  # batch norm would be taken for sight
+            every = [(mode, trial) for mode, trial in every if not mode.runner.training]
         if rule == "training":
             is_own = {"future"} if self.unknown else set()
             return [(m, t) for m, t in every if m.name == "training" and t.rule not in is_own]
@@ -241,6 +246,8 @@ class Examination:
         if not place or any(f"{a}.".startswith(f"{b}.") for layer in self.layers
                             for a, b in ((layer.name, place), (place, layer.name))):  # fmt: skip
             return True
+        if type(self.plain.get_submodule(place)).__module__.startswith("torch.nn"):
+            return True  # which groups nothing anew
         drops = any(getattr(m, "p", 0) for m in self.plain.get_submodule(place).modules())
         return is_sure and not drops
 
@@ -269,7 +276,7 @@ class Examination:
             why = "no row moves when earlier tokens change"
         elif smallest > _MATTERS:
             why = f"in this precision a leak below {smallest:.0e} of what a token does is not seen"
-            why += f"; {self.why_no_double}"
+            why = f"{why}; {self.why_no_double}".rstrip("; ")
         elif any(
             self._is_doubtful(own, trial) for own, trial in evidence
             if own.runner.exact == mode.runner.exact
@@ -295,17 +302,29 @@ class Examination:
             return "not asked: the model returns rows of its own"
         if rule in self.troubles:
             return f"not decided: {self.troubles[rule]}"
+        if rule == "cache" and (why := self._no_cache()):
+            return f"not asked: {why}"
         if rule == "cache" and self._hits("future"):
             return "not decided: rows see later tokens, which parts on a cache do not hold"
         if self._evidence(rule):
             return ""
-        if rule == "padding" and self._sees_ahead:
-            return "not decided: rows see later tokens, and so padding behind them"
-        if rule in ("padding", "cache") and self.batch.documents is not None:
+        if rule == "padding" and self.batch.documents is not None:
             return "not asked: the batch is a pack"
+        if rule == "padding" and self.batch.mask_name and self._sees_ahead:
+            return "not decided: rows see later tokens, and so padding behind them"
         if rule == "future":
             return f"not asked: later tokens may be seen ({self.declared_by})"
         return f"not asked: {_NOT_GIVEN[rule]}"
+
+    def _no_cache(self) -> str:
+        """Why there is nothing to be read in parts."""
+        if not cache_of(self.plain) or self.batch.shape[1] == 1:
+            return _NOT_GIVEN["cache"]
+        if self.prefix is None:
+            return f"later tokens may be seen ({self.declared_by})"
+        if self.unknown and self._hits("future"):
+            return self.unknown
+        return "the batch is a pack" if self.batch.documents is not None else ""
 
     # ── windows ──────────────────────────────────────────────────────────────────────────────
 
@@ -354,8 +373,7 @@ class Examination:
                 f"{size} declared: row {row} moves with position {key}"
             )
             lines = layer_reproduction(self.exact, self.given, layer, key, row)
-            own = self.modes[0].runner
-            is_wide = layer.reach > size
+            own, is_wide = self.modes[0].runner, layer.reach > size
             hidden = ask("hidden_by_window", own, self.given, layer.name, size) if is_wide else {}
             yield Finding(
                 "window", layer.name, (row,), f"position {key}", layer.strength, text, lines, hidden
@@ -385,9 +403,14 @@ class Examination:
         source = trial.source
         by = f" ({self.batch.declared_by})" if trial.rule == "documents" else ""
         where = {"own": "", "training": " in training mode", "double": " in float64"}[mode.name]
-        rows_ = "row" if len(rows) == 1 else "rows"
-        many = f"{rows_} {_listed(rows)} of sequence {s}" if mode.is_by_row else f"sequence {s}"
-        text = f"{trial.rule}: {source}{by} moves {many}{where}, by {trial.by:.1e} of the largest "
+        is_twice = self.batch is not self.given
+        own = f"sequence {s % len(self.given.real)}" + (", given twice" if is_twice else "")
+        own = own.removesuffix("" if trial.rule == "batch" else ", given twice")
+        many = f"row{'s' * (len(rows) > 1)} {_listed(rows)} of {own}" if mode.is_by_row else own
+        moves = "move" if " and " in source or source.startswith("the other") else "moves"
+        text = (
+            f"{trial.rule}: {source}{by} {moves} {many}{where}, by {trial.by:.1e} of the largest "
+        )
         text += "entry of the output" if trial.keeps_shape else "entry"
         text += f"; {self._named(module)} moves them first" if module else ""
         if "BatchNorm" in text.rpartition("(")[2]:
@@ -416,7 +439,9 @@ class Examination:
                 exec(lines, known)
             except Exception:  # noqa: BLE001 - models refuse doubles in many ways
                 continue
-            if 0.5 * trial.by <= printed[0] <= 2 * trial.by:
+            # of a cache the lines end with the first part that is wrong
+            least = 1e-4 if trial.runs[1].sizes else 0.5 * trial.by
+            if min(least, 0.5 * trial.by) <= printed[0] <= 2 * trial.by:
                 return lines
         return every[-1]
 
@@ -436,15 +461,28 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-def of_all_ranks(report: Report, group: Any = None) -> Report:
-    """One verdict for all ranks of a group, the worst of any; findings, most severe first."""
-    findings, checked = report.findings, dict(report.checked)
-    if distributed.is_available() and distributed.is_initialized() and group is not False:
-        every: list[Any] = [None] * distributed.get_world_size(group)
-        distributed.all_gather_object(every, (report.findings, report.checked), group)
-        findings = [replace(each, text=f"rank {rank}: {each.text}")
-                    for rank, (some, _) in enumerate(every) for each in some]  # fmt: skip
-        for rule in checked:
-            checked[rule] = max((own[rule] for _, own in every), key=lambda own: own.severity)
-    findings = sorted(findings, key=lambda finding: -finding.change)
+def of_all_ranks(made: Callable[[], Report], group: Any = None) -> Report:
+    """One verdict for all ranks, the worst of any; what fails on one is an error on all."""
+    is_many = distributed.is_available() and distributed.is_initialized()
+    if not is_many or group is False:  # False: this process alone
+        return made()
+    report, failure = None, None
+    try:
+        report = made()
+    except Exception as error:  # noqa: BLE001 - raised below, when the other ranks know
+        failure = error
+    words = _one_line(failure) if failure else ""
+    every: list[Any] = [None] * distributed.get_world_size(group)
+    mine = report and (report.findings, report.checked), words
+    distributed.all_gather_object(every, mine, group)
+    if failure:
+        raise failure
+    failed = [f"rank {rank}: {words}" for rank, (_, words) in enumerate(every) if words]
+    if report is None or failed:
+        raise UnavailableError(f"the model was not checked on every rank: {'; '.join(failed)}")
+    findings = [replace(each, text=f"rank {rank}: {each.text}")
+                for rank, ((some, _), _) in enumerate(every) for each in some]  # fmt: skip
+    findings.sort(key=lambda finding: -finding.change)
+    checked = {rule: max((own[rule] for (_, own), _ in every), key=lambda own: own.severity)
+               for rule in report.checked}  # fmt: skip
     return replace(report, findings=findings, checked=checked)

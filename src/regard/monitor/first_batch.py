@@ -76,25 +76,20 @@ def checked(
 ) -> Report | None:
     """The report on what a module was called with, of all ranks; None, with a warning, where it
     cannot be checked on one of them."""
-    model, report, why = plain(module), None, ""
+    model = plain(module)
     # as it was written: a compiled one would be compiled again, for other shapes
     eager: Any = nullcontext()
     if is_compiled(model):
         eager = torch.compiler.set_stance("force_eager")
     try:
         with unheard(), eager:
-            report = _examined(model, _given(model, args, kwargs), options)
+            given = _given(model, args, kwargs)
+            return of_all_ranks(lambda: _examined(model, given, options), ranks.group)
     except Exception as error:  # noqa: BLE001 - models refuse in many ways; a run goes on
         kind = "" if isinstance(error, RegardError) else f"{type(error).__name__}: "
         why = " ".join(f"{kind}{error}".split())[:400] or type(error).__name__
-    reasons = ranks.gather(why)
-    if any(reasons) or report is None:
-        rank, why = next((n, words) for n, words in enumerate(reasons) if words)
-        on = f" on rank {rank}" if len(reasons) > 1 else ""
-        said = f"the first batch could not be checked{on}: {why}"
-        warnings.warn(said, RegardWarning, stacklevel=2)
-        return None
-    return of_all_ranks(report, ranks.group)
+    warnings.warn(f"the first batch could not be checked: {why}", RegardWarning, stacklevel=2)
+    return None
 
 
 def _examined(model: nn.Module, given: Any, options: Mapping[str, Any]) -> Report:
@@ -102,20 +97,16 @@ def _examined(model: nn.Module, given: Any, options: Mapping[str, Any]) -> Repor
     asked = dict(options)
     by_layer = bool(asked.pop("by_layer", False))
     asked["rules"] = asked.get("rules") or [rule for rule in RULES if rule != "cache"]
-    known: dict[str, Any] = {
-        "causal": None,
-        "window": None,
-        "documents": None,
-        "allow": {},
-        "progress": None,
-    }
-    whole = Examination(model, given, **{**known, **asked})
-    if whole.given.shape[0] <= _SEQUENCES:
-        return whole.report(by_layer)
-    some = whole.given.mapped(lambda _, x: x[:_SEQUENCES])
-    if isinstance(asked.get("documents"), torch.Tensor):
-        asked["documents"] = some.documents
-    return Examination(model, some.given, **{**known, **asked}).report(by_layer)
+    known: dict[str, Any] = {"causal": None, "window": None, "documents": None, "allow": {}}
+    known |= {"progress": None, **asked}
+    whole = Examination(model, given, **known)
+    if whole.given.shape[0] > _SEQUENCES:
+        some = whole.given.mapped(lambda _, x: x[:_SEQUENCES])
+        if isinstance(known["documents"], torch.Tensor):
+            known["documents"] = some.documents
+        whole = Examination(model, some.given, **known)
+    whole.is_told = "rules" in options  # else a batch shorter than a window leaves nothing open
+    return whole.report(by_layer)
 
 
 def _given(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

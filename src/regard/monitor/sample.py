@@ -397,20 +397,14 @@ class Ranks:
             dist.all_reduce(sums, dist.ReduceOp.SUM, group=self.group)
         return largest, sums
 
-    def gather(self, value: Any) -> list[Any]:
-        """A value of every rank."""
-        if self.count == 1:
-            return [value]
-        gathered: list[Any] = [None] * self.count
-        dist.all_gather_object(gathered, value, group=self.group)
-        return gathered
-
     def agree(self, places: list[AttentionSite]) -> list[AttentionSite]:
         """The places of all ranks in one order; those of the first rank come first."""
         if self.count == 1:
             return places
+        gathered: list[Any] = [None] * self.count
+        dist.all_gather_object(gathered, places, group=self.group)
         merged: dict[str, AttentionSite] = {}
-        for place in (place for of_rank in self.gather(places) for place in of_rank):
+        for place in (place for of_rank in gathered for place in of_rank):
             merged.setdefault(place.label, place)
         return list(merged.values())
 
