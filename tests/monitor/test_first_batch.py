@@ -221,7 +221,8 @@ def test_the_trainer_of_transformers(tmp_path: Path) -> None:
     callback = regard.monitor.TrainerCallback(check_first_batch=True, on_alarm=alarms.append)
     data = [{"input_ids": one, "labels": one} for one in tokens(16, 8)]
     Trainer(tiny("llama"), arguments, train_dataset=data, callbacks=[callback]).train()
-    assert callback.monitor.first_batch.checked["future"] == "ok" and alarms == []
+    future = callback.monitor.first_batch.checked["future"]
+    assert (future, future.decided_by) == ("ok", "float64") and alarms == []
 
 
 def test_the_trainer_of_lightning() -> None:
