@@ -28,10 +28,11 @@ SLOW = (
     "parallel/test_tree.py", "parallel/test_ulysses.py",
     # processes that are started, killed or timed
     "bench/test_page.py", "bench/test_parallel.py", "bench/test_play.py",
-    "cli/test_documents.py", "cli/test_learn.py",
+    "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",
     "cli/test_main.py", "cli/test_odd_words.py", "cli/test_plot.py", "cli/test_ranks.py",
     "cli/test_record.py", "cli/test_report_causal.py", "cli/test_show.py", "cli/test_verify.py",
-    "monitor/test_outputs.py", "monitor/test_sample.py", "recorder/test_documents.py",
+    "monitor/test_first_batch.py", "monitor/test_outputs.py", "monitor/test_sample.py",
+    "recorder/test_documents.py",
     "recorder/test_jobs.py", "recorder/test_sequences.py", "recorder/test_sound.py",
     "play/test_sound.py", "test_arrival.py",
     "tools/test_dist.py", "tools/test_page_vectors.py", "tools/test_sanitize_gpu.py",

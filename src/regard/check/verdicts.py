@@ -27,6 +27,7 @@ from regard.check.runs import (
     plain,
     untouched,
 )  # fmt: skip
+from regard.display import ask
 from regard.errors import InputError, UnavailableError
 
 _MATTERS = 1e-3  # of what a token does: a leak of this size must be visible, or nothing is decided
@@ -379,8 +380,10 @@ class Examination:
                 f"{size} declared: row {row} moves with position {key}"
             )
             lines = layer_reproduction(self.exact, self.given, layer, key, row)
+            own, is_wide = self.modes[0].runner, layer.reach > size
+            hidden = ask("hidden_by_window", own, self.given, layer.name, size) if is_wide else {}
             yield Finding(
-                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines
+                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines, hidden
             )
 
     # ── in words ─────────────────────────────────────────────────────────────────────────────
@@ -422,7 +425,9 @@ class Examination:
         if self.batch is not self.given and trial.rule != "batch" and not trial.runs[1].sizes:
             trial = trial.of_one(s)  # the batch was repeated
         lines = self._shown(mode, trial)
-        return Finding(trial.rule, module, rows, source, trial.by, text, lines)
+        runner = (mode if mode.runner.training else self.modes[0]).runner
+        hidden = ask("hidden_mass", runner, trial, module) if self.is_module else {}
+        return Finding(trial.rule, module, rows, source, trial.by, text, lines, hidden)
 
     def _shown(self, mode: Mode, trial: Trial) -> str:
         """Lines that were run and print what was found: in the model's own precision where they do,
@@ -463,9 +468,10 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-def of_all_ranks(made: Callable[[], Report]) -> Report:
+def of_all_ranks(made: Callable[[], Report], group: Any = None) -> Report:
     """One verdict for all ranks, the worst of any; what fails on one is an error on all."""
-    if not (distributed.is_available() and distributed.is_initialized()):
+    is_many = distributed.is_available() and distributed.is_initialized()
+    if not is_many or group is False:  # False: this process alone
         return made()
     report, failure = None, None
     try:
@@ -473,8 +479,9 @@ def of_all_ranks(made: Callable[[], Report]) -> Report:
     except Exception as error:  # noqa: BLE001 - raised below, when the other ranks know
         failure = error
     words = _one_line(failure) if failure else ""
-    every: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(every, (report and (report.findings, report.checked), words))
+    every: list[Any] = [None] * distributed.get_world_size(group)
+    mine = report and (report.findings, report.checked), words
+    distributed.all_gather_object(every, mine, group)
     if failure:
         raise failure
     failed = [f"rank {rank}: {words}" for rank, (_, words) in enumerate(every) if words]
