@@ -28,6 +28,7 @@ _SOUNDS = ("input_features", "input_values")
 _MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
 _OWN_MASKS = {"decoder_input_ids": ["decoder_attention_mask"], "tgt": ["tgt_key_padding_mask"]}
 _CUTS = re.compile(r"cu_?seq_?len")  # cu_seqlens, cu_seq_lens_q, cu_seqlens_q_padded
+_BESIDE = re.compile(r"mask|grid|position|seq_?len")  # what tensors beside the tokens are called
 _LONGEST = re.compile(r"max_(seq)?_?len")
 
 
@@ -73,6 +74,10 @@ class Batch:
     def is_whole(self) -> bool:
         """Without padding."""
         return bool(self.real.all())
+
+    @property
+    def ends_in_padding(self) -> bool:
+        return not bool(self.real[:, -1].all())
 
     @property
     def can_repeat(self) -> bool:
@@ -160,9 +165,19 @@ class Batch:
             return torch.cat([first.repeat(1, left, *ones), x, last.repeat(1, right, *ones)], 1)
 
         entries = {self.mask_name: self.mask_of(self.real), **self.entries}
+        entries |= self._longer_source(right)
         places = torch.arange(-left, self.shape[1] + right, device=self.real.device)
         places = places.clamp(0, self.shape[1] - 1)
         return replace(self, entries=entries).mapped(longer, places)
+
+    def _longer_source(self, more: int) -> dict[str, Tensor]:
+        """Ids of the text that an encoder reads, with so much padding that holds other words."""
+        ids, mask = self.entries.get("input_ids"), self.entries.get("attention_mask")
+        if self.key != "decoder_input_ids" or not isinstance(ids, Tensor) or ids.ndim != 2:
+            return {}
+        mask = torch.ones_like(ids) if mask is None else mask
+        longer = torch.cat([mask, torch.zeros_like(mask[:, :more])], 1)
+        return {"input_ids": torch.cat([ids, ids[:, :more]], 1), "attention_mask": longer}
 
     def mask_of(self, real: Tensor) -> Tensor:
         """The mask of padding as the model takes it: names like key_padding_mask are true at
@@ -178,21 +193,24 @@ class Batch:
 
     def is_special(self) -> Tensor:
         """(B, L) of ids that a mask may be derived from."""
-        return torch.isin(self.tokens, torch.tensor(sorted(self.special)).to(self.tokens))
+        special = torch.isin(self.tokens, torch.tensor(sorted(self.special)).to(self.tokens))
+        return special.flatten(2).any(2) if special.ndim > 2 else special
 
     def other_tokens(self) -> Tensor:
         """(B, L, …) of other contents: other words of this batch, or other embeddings of it."""
         if not self.are_ids:
             return -self.tokens.roll(1, 1 if self.shape[1] > 1 else 0)
         kept = self.is_special() & self.real
-        words = torch.unique(self.tokens[~kept & self.real])
+        ids = self.tokens.flatten(2) if self.tokens.ndim > 2 else self.tokens[..., None]
+        words = torch.unique(ids[~kept & self.real])
         if len(words) < 2:  # and one beside it, which the vocabulary has
             own = int(words[0]) if len(words) else 1
             near = next((n for n in range(own - 1, -1, -1) if n not in self.special), own + 1)
             words = torch.tensor(sorted({own, near})).to(self.tokens)
-        at = torch.searchsorted(words, self.tokens.contiguous())
-        step = 1 + torch.arange(self.shape[1]).to(at) % max(len(words) - 1, 1)
-        return torch.where(kept, self.tokens, words[(at + step) % len(words)])
+        at = torch.searchsorted(words, ids.contiguous())
+        step = 1 + torch.arange(self.shape[1]).to(at)[:, None] % max(len(words) - 1, 1)
+        others = torch.where(kept[..., None], ids, words[(at + step) % len(words)])
+        return others.view_as(self.tokens)
 
 
 def batch_of(
@@ -213,6 +231,7 @@ def batch_of(
         entries = {name: x for name, x in given.items() if name != "labels"}
         described = f"a mapping with {', '.join(map(str, entries)) or 'nothing'}"
         tensors = [name for name, x in entries.items() if isinstance(x, Tensor)]
+        tensors = [name for name in tensors if not _BESIDE.search(name)]
         key = next((name for name in (*_TOKENS, *tensors) if name in tensors), "")
         if key == "input_ids" and "decoder_input_ids" in names:
             key, entries["decoder_input_ids"] = "decoder_input_ids", entries[key].roll(1, -1)
@@ -223,8 +242,9 @@ def batch_of(
             "mapping that holds such a tensor"
         )
     cuts = [(name, x) for name, x in _nested(given) if _CUTS.search(name) and is_row(x)]
-    axes = 3 if tokens.is_floating_point() else 2
-    is_flat = tokens.ndim == axes - 1 and (axes == 2 or bool(cuts))
+    axes = 3 if tokens.is_floating_point() or (key in _TOKENS and tokens.ndim == 3) else 2
+    has_grid = any("grid" in str(name) for name in entries)  # of pictures, whose patches are rows
+    is_flat = tokens.ndim == axes - 1 and (axes == 2 or bool(cuts) or has_grid)
     is_turned = is_turned and tokens.ndim == axes == 3
     tokens = tokens[None] if is_flat else tokens.transpose(0, 1) if is_turned else tokens
     shape = tokens.shape[:2] if tokens.ndim == axes else (len(tokens), 1)
@@ -233,15 +253,16 @@ def batch_of(
     masks = masks if key and shape[1] > 1 else []
     if key not in _SOUNDS and any(name in entries for name in _SOUNDS):
         masks = []  # it may be of the sound
-    masks = _OWN_MASKS.get(key, masks)
+    if key in _OWN_MASKS:
+        masks = [name for name in _OWN_MASKS[key] if name in names or name in entries]
     mask = entries.get(masks[0]) if masks else None
     if isinstance(mask, Tensor) and mask.shape == real.shape:
         real = mask == 0 if "padding" in masks[0] else mask != 0
     elif mask is not None:
         masks = []  # a mask of cells, say
     batch = Batch(
-        entries, key, real, is_flat, is_turned, special=special, mask_name=masks[0] if masks else "",
-        pad=pad, takes_positions="position_ids" in names and bool(key), was_bare=was_bare,
+        entries, key, real, is_flat, is_turned, special=special, pad=pad, was_bare=was_bare,
+        mask_name=masks[0] if masks else "", takes_positions="position_ids" in names and bool(key),
     )  # fmt: skip
     ids, by = _documents(batch, documents, cuts)
     return replace(batch, documents=ids, declared_by=by)

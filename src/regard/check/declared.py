@@ -9,14 +9,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.check.batch import Batch
+
 _LANGUAGE = ("ForCausalLM", "LMHeadModel")
 _PICTURES = ("pixel_values", "input_features", "pixel_values_videos")
 _TYPES = ("layer_types", "layers_block_type", "attention_layers")  # of the layers, a name each
-_SIZES = ("sliding_window", "attention_window_size", "window_size")
+_SIZES = ("sliding_window", "attention_window_size")
 _ASK = "give causal=True, causal=False or, of a prefix, its length"
 
 
-def prefix_of(model: Any, given: Any, causal: bool | int | None) -> tuple[int | None, str, str]:
+def prefix_of(model: Any, batch: Batch, causal: bool | int | None) -> tuple[int | None, str, str]:
     """(how many first tokens see one another, what declares it, why it is not known): (None, …)
     where every token may see later ones; none where that is not known, so that it is tried."""
     if causal is not None:
@@ -28,12 +30,14 @@ def prefix_of(model: Any, given: Any, causal: bool | int | None) -> tuple[int | 
     if getattr(config, "attn_type", None) == "bi":
         return None, "config.attn_type='bi'", ""
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
-        return 0, "config.is_encoder_decoder", ""
+        if batch.key.startswith("decoder"):
+            return 0, "config.is_encoder_decoder", ""
+        return 0, "", f"the batch holds no decoder_input_ids; {_ASK}"
     if name.endswith("ForMaskedLM"):
         return None, f"the class {name}", ""
     if name.endswith(_LANGUAGE) and is_decoder is False:
         return 0, "", f"{name} with config.is_decoder=False; {_ASK}"
-    if isinstance(given, Mapping) and any(key in given for key in _PICTURES):
+    if any(key in batch.entries for key in _PICTURES):
         return 0, "", f"a picture or sound may be seen as a whole; {_ASK}"
     if name.endswith(_LANGUAGE):
         return 0, f"the class {name}", ""
@@ -55,8 +59,8 @@ def window_of(model: Any, path: str, window: Any) -> tuple[int | None, str]:
     if window is not None:
         return int(window), f"window {window}"
     config = _of_text(getattr(model, "config", None))
-    types = next(filter(None, (getattr(config, name, None) for name in _TYPES)), None)
-    size = next(filter(None, (getattr(config, name, None) for name in _SIZES)), None)
+    types = _first(config, _TYPES)
+    size = _first(config, (*_SIZES, "window_size") if types else _SIZES)
     number = re.search(r"\.(\d+)\.", f".{path}.")
     if isinstance(types, list | tuple):
         kind = types[int(number[1])] if number and int(number[1]) < len(types) else ""
@@ -80,7 +84,23 @@ def specials_of(model: Any) -> tuple[frozenset[int], int | None]:
 
 
 def _of_text(config: Any) -> Any:
-    return config.get_text_config() if hasattr(config, "get_text_config") else config
+    if not hasattr(config, "get_text_config"):
+        return config
+    try:
+        return config.get_text_config()
+    except ValueError:  # there are several
+        return config.get_text_config(decoder=True)
+
+
+def _first(config: Any, names: tuple[str, ...]) -> Any:
+    """What a config says by any of these names."""
+    for name in names:
+        try:
+            if known := getattr(config, name, None):
+                return known
+        except RuntimeError:  # each layer has its own, which its module knows
+            return None
+    return None
 
 
 def _ids(config: Any, depth: int = 0) -> Iterator[int]:

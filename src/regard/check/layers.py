@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,7 @@ from regard.check.batch import Batch
 from regard.check.rules import Trial
 from regard.check.runs import EXACT, KeepDouble, Runner, as_double, as_rows, plain, rows_of
 
-_COLUMNS = 24  # of a module's mask, where the text is longer
+_COLUMNS = 16  # of a module's mask, where the text is longer
 _FADED = 1e-6  # of the row that moves most: a state that decays, no window
 _ROUNDED = 4  # units in the last place that a row of a module's own precision may move by
 
@@ -146,45 +146,50 @@ class Mixers:
             self._is_busy = True
             try:
                 with torch.no_grad():
-                    self._measure(name, module, (args, kwargs))
+                    self._measure(name, module, (args, kwargs), output)
             finally:
                 self._is_busy = False
 
         return hook
 
-    def _measure(self, name: str, module: nn.Module, given: Any) -> None:
+    def _measure(self, name: str, module: nn.Module, given: Any, output: Any) -> None:
         inside = [layer for path, layer in self.layers.items() if path.startswith(name + ".")]
-        call = _Call(self, module, given, self.by_layer and not inside)
-        if len(inside) > 1 or call.before is None:
+        if len(inside) > 1:
+            return
+        call = _Call(self, module, given, output, self.by_layer and not inside)
+        if call.before is None:
             return
         keys = call.keys()
-        few = sorted({keys[0], keys[len(keys) // 2], keys[-1]})
-        far = call.moved([n for n in range(call.shape[1]) if n not in few])
-        if far is None:  # not one to call again
+        middle = keys[len(keys) // 2]
+        if inside and not call.sees_more(middle, inside[0].columns.get(middle)):
+            return  # listed where it sees more than the mixer within
+        few = sorted({keys[0], middle, keys[-1]})
+        others = [n for n in range(call.shape[1]) if n not in few]
+        far, again = call.moved(others), call.moved([])
+        if again is not None and bool(again.any()):  # its input was written over, say
+            call.before = call.rows([])
+            far, again = call.moved(others), call.moved([])
+        if far is None or again is None:  # not one to call again
             return
         if not bool(far[few].any()):
             if not bool(far.any()) and not type(module).__module__.startswith("torch."):
                 self._silent[name] = type(module)
             return
         layer = Layer(name, type(module), call.shape[1], self.sequence, real=call.real)
-        again = call.moved([])
-        if again is None or bool(again.any()):
+        if bool(again.any()):
             layer.unmeasured = "not known: called again, it gives other rows"
             keys = []
-        if inside:  # listed where it sees more than the mixer within
-            known = inside[0].columns
-            if not any(call.sees_more(key, known[key]) for key in few if key in known):
-                return
         strengths = []
         for key in keys:
             far = call.moved([key])
             if far is None:
                 continue
             layer.columns[key], layer.within[key] = far > 0, call.within(key)
-            seen = torch.cat([far[:key], far[key + 1 :]])
-            if len(seen := seen[seen > 0]):
-                layer.fades |= float(seen.min()) < _FADED * float(seen.max())
-                strengths.append(float(seen.median()))
+            ahead, behind = far[:key], far[key + 1 :]
+            for seen in (ahead[ahead > 0], behind[behind > 0]):
+                if len(seen):
+                    layer.fades |= float(seen.min()) < _FADED * float(seen.max())
+                    strengths.append(float(seen.median()))
         layer.strength = sorted(strengths)[len(strengths) // 2] if strengths else 0.0
         self.layers[name] = layer
 
@@ -199,7 +204,9 @@ def _is_plain(module: nn.Module) -> bool:
 class _Call:
     """One call of a module: the rows it was given, and those that it gives for other ones."""
 
-    def __init__(self, mixers: Mixers, module: nn.Module, given: Any, in_double: bool) -> None:
+    def __init__(
+        self, mixers: Mixers, module: nn.Module, given: Any, output: Any, in_double: bool
+    ) -> None:
         self.mixers, self.module, self.given = mixers, module, given
         self.exact = mixers.runner.exact
         if in_double:  # on a copy of its own
@@ -208,7 +215,9 @@ class _Call:
         shapes = [(x, _shape_of(x, mixers.batch)) for x in tree_flatten(self.given)[0]]
         self.x: Any = next((x for x, shape in shapes if shape), None)
         self.shape = next((shape for _, shape in shapes if shape), (0, 0))
-        self.before = None if self.x is None else self.rows([])
+        self.before: Tensor | None = None
+        if self.x is not None:
+            self.before = self.rows([]) if in_double else self._of_sequence(output)
 
     @property
     def real(self) -> list[int]:
@@ -258,8 +267,11 @@ class _Call:
                 output = self.module(*args, **kwargs)
             except Exception:  # noqa: BLE001 - a module of another package, outside its model's flow
                 return None
+        return self._of_sequence(output)
+
+    def _of_sequence(self, output: Any) -> Tensor | None:
         rows = rows_of(output, *self.shape)[0]
-        return None if rows is None or rows.shape[1] < 2 else rows[s]
+        return None if rows is None or rows.shape[1] < 2 else rows[self.mixers.sequence]
 
     def moved(self, places: list[int]) -> Tensor | None:
         """(L,) how far the rows of the output move in shares of the largest; 0 within rounding, and
@@ -274,10 +286,10 @@ class _Call:
         least = EXACT if self.exact else _ROUNDED * torch.finfo(before.dtype).eps
         return torch.where(far > least, far, 0.0).cpu()
 
-    def sees_more(self, key: int, known: Tensor) -> bool:
+    def sees_more(self, key: int, known: Tensor | None) -> bool:
         """Whether other rows move with a position than those that are known to."""
         far = self.moved([key])
-        if far is None or len(far) != len(known):
+        if far is None or known is None or len(far) != len(known):
             return False
         more = (far > 0) & ~known
         more[key] = False
@@ -305,29 +317,32 @@ def first_moved(runner: Runner, trial: Trial) -> str:
     """The first module whose rows move though its inputs do not; "" where there is none."""
     before, after = (_seen(runner, trial, n) for n in (0, 1))
     for at, (inputs, outputs) in after.items():
-        if outputs and at in before and not _differ(before[at][0], inputs, runner.exact):
-            if _differ(before[at][1], outputs, runner.exact):
+        if at in before and not _differ(before[at][0], inputs, trial, runner.exact):
+            if _differ(before[at][1], outputs, trial, runner.exact):
                 return at[0]
     return ""
 
 
 def _seen(runner: Runner, trial: Trial, n: int) -> dict[tuple[str, int], Any]:
     """(inputs, outputs) of every module in one run of a trial, by name and how many times it was
-    called, in the order in which they return: of each tensor the rows that must not move, and of
-    inputs without rows, such as masks, everything where both runs have the same shapes."""
+    called, in the order in which they return: of each tensor the rows that must not move; of inputs
+    without rows, such as masks, everything where both runs have the same shapes, else None."""
     run, still = trial.runs[n], trial.still[n]
     still = still[:, -run.sizes[-1] :] if run.sizes else still
     seen: dict[tuple[str, int], Any] = {}
     calls: Counter[str] = Counter()
-    entered: list[list[Tensor]] = []
+    entered: list[list[Tensor | None]] = []
 
-    def kept(given: Any, others: bool) -> list[Tensor]:
-        leaves = [x.detach() for x in tree_flatten(given)[0] if isinstance(x, Tensor) and x.ndim]
-        one = (1, still.shape[1])  # of all sequences, as cosines of positions may be
-        leaves = [x.expand(len(still), *x.shape[1:]) if x.shape[:2] == one else x for x in leaves]
-        rows = [(x, as_rows(x, *still.shape)) for x in leaves]
-        return [(x if own is None else own[still]).clone() for x, own in rows
-                if others or own is not None]  # fmt: skip
+    def kept(given: Any, others: bool) -> list[Tensor | None]:
+        some: list[Tensor | None] = []
+        for x in tree_flatten(given)[0]:
+            if not isinstance(x, Tensor) or not x.ndim:
+                continue
+            if x.shape[:2] == (1, still.shape[1]):  # of all sequences, as cosines of positions
+                x = x.expand(len(still), *x.shape[1:])
+            rows = as_rows(x.detach(), *still.shape)
+            some.append(rows[still] if rows is not None else x.detach().clone() if others else None)
+        return some
 
     def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
         entered.append(kept((args, kwargs), trial.keeps_shape))
@@ -343,10 +358,13 @@ def _seen(runner: Runner, trial: Trial, n: int) -> dict[tuple[str, int], Any]:
     return seen
 
 
-def _differ(before: list[Tensor], after: list[Tensor], exact: bool) -> bool:
-    if [x.shape for x in before] != [x.shape for x in after]:
-        return True
-    for x, y in zip(before, after, strict=True):
+def _differ(before: Sequence[Any], after: Sequence[Any], trial: Trial, exact: bool) -> bool:
+    """Runs of different shapes are compared by what has the same rows in both."""
+    for x, y in zip(before, after, strict=False):
+        if x is None or y is None or x.shape != y.shape:
+            if trial.keeps_shape and (x is not None or y is not None):
+                return True
+            continue
         scale = float(x.double().abs().nan_to_num(0.0, 0.0, 0.0).max()) if x.numel() else 0.0
         far = (x.double() - y.double()).abs().nan_to_num(0.0)
         if bool((far > (EXACT * scale if exact else 0.0)).any()):

@@ -3,6 +3,7 @@ spelt out, on `batch` as well."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,15 +11,19 @@ from torch import Tensor
 
 from regard.check.batch import Batch
 from regard.check.layers import Layer
-from regard.check.rules import Mode, Trial
-from regard.check.runs import Runner, arguments, cache_of, takes_names
+from regard.check.rules import LARGE, Mode, Trial
+from regard.check.runs import KeepDouble, Runner, arguments, cache_of, takes_names
 
 _SPELT = 400  # numbers of a tensor
+_KEEPING = (
+    "from typing import Any", "import torch", "from torch import Tensor",
+    "from torch.overrides import TorchFunctionMode", "",
+)  # fmt: skip
 
 
-def reproduction(mode: Mode, trial: Trial) -> str:
+def reproduction(runner: Runner, is_by_row: bool, trial: Trial, keeps_double: bool = False) -> str:
     """Prints how far rows move that must not, in shares of the largest entry."""
-    runner, (first, second), s = mode.runner, trial.runs, trial.sequence
+    (first, second), s = trial.runs, trial.sequence
     bare = ['batch = {"input_ids": batch}'] if first.batch.was_bare else []
     lines = [*_twin(runner), *bare, f"before = {_spelt(first.batch, runner)}"]
     call = f"twin({_stars(runner, first.batch)}batch){runner.pick}"
@@ -38,11 +43,15 @@ def reproduction(mode: Mode, trial: Trial) -> str:
     if not trial.keeps_shape:
         here, there = (f"{n}, {_slice(mask[n].nonzero().flatten().tolist())}"
                        for mask, n in zip(trial.still, (s, other), strict=True))  # fmt: skip
-    if not mode.is_by_row:
+    if not is_by_row:
         here, there = str(s), str(other)
-    return "\n".join(
-        [*lines, f"print((x[{here}] - y[{there}]).abs().max() / x.nan_to_num().abs().max())"]
-    )
+    size = f"x[x.abs() < {LARGE:g}].abs().max()"  # what is larger stands for -inf
+    lines.append(f"print(float((x[{here}] - y[{there}]).abs().max() / {size}))")
+    if keeps_double:
+        lines = [*_KEEPING, *inspect.getsource(KeepDouble).splitlines(), "", *lines]
+        lines = [line.replace("with torch.no_grad()", "with torch.no_grad(), KeepDouble()")
+                 for line in lines]  # fmt: skip
+    return "\n".join(lines)
 
 
 def layer_reproduction(mode: Mode, batch: Batch, layer: Layer, key: int, row: int) -> str:
@@ -59,7 +68,7 @@ def layer_reproduction(mode: Mode, batch: Batch, layer: Layer, key: int, row: in
         f"    {call}",
         "    layer.register_forward_pre_hook(change, with_kwargs=True)",
         f"    {call}",
-        f"print((rows[0] - rows[1])[{s}, {row}].abs().max() / rows[0].abs().max())",
+        f"print(float((rows[0] - rows[1])[{s}, {row}].abs().max() / rows[0].abs().max()))",
     ])  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Trial:
 
     @property
     def sequence(self) -> int:
-        """The first whose rows moved."""
+        """The one whose rows moved most."""
         return self.rows[0][0]
 
     @property
@@ -197,20 +197,6 @@ def amounts(batch: Batch, sides: tuple[int, int]) -> Iterator[Trial]:
         yield from _alone("padding", words, base, still)
 
 
-def of_encoder(batch: Batch) -> Iterator[Trial]:
-    """More padding of the other stack, that holds other words."""
-    ids, mask = batch.entries.get("input_ids"), batch.entries.get("attention_mask")
-    if batch.key != "decoder_input_ids" or not isinstance(ids, Tensor):
-        return
-    mask = torch.ones_like(ids) if mask is None else mask
-    if mask.shape == ids.shape:
-        more = {"input_ids": torch.cat([ids, ids[:, :5]], 1),
-                "attention_mask": torch.cat([mask, torch.zeros_like(mask[:, :5])], 1)}  # fmt: skip
-        longer = replace(batch, entries={**batch.entries, **more})
-        words = "how much padding the encoder's text has"
-        yield Trial("padding", words, (Run(batch), Run(longer)), (batch.real, batch.real))
-
-
 def apart(batch: Batch) -> Iterator[Trial]:
     """Documents of a pack by themselves."""
     for s, document in _some_documents(batch)[1:]:
@@ -321,9 +307,12 @@ class Mode:
             should = trial.moving if self.is_by_row else trial.moving.any(1, keepdim=True)
             control = distance(rows[should], after[should], self.scale)
         most, least = (float(x.max()) if len(x) else 0.0 for x in (far, control))
-        places = tuple((int(s), int(row)) for s, row in still.nonzero()[moved])
+        places = [(int(s), int(row)) for s, row in still.nonzero()[moved]]
+        if places:  # those of the sequence that moves most come first
+            s = int(still.nonzero()[int(far.argmax()), 0])
+            places.sort(key=lambda place: place[0] != s)
         entries = int(still.sum()) * rows.shape[-1]
-        return replace(trial, by=most, rows=places, control=least, entries=entries)
+        return replace(trial, by=most, rows=tuple(places), control=least, entries=entries)
 
     def _rows(self, mask: Tensor, run: Run) -> Tensor:
         """(B, L); (B, 1) where the model returns a row a sequence: all of its tokens."""

@@ -69,21 +69,31 @@ def untouched(model: Any) -> Iterator[Callable[[], None]]:
     generators as they were."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     kept = [(module, dict(vars(module)), dict(module._buffers)) for module in modules]
-    buffers = {b: b.detach().clone() for _, _, own in kept for b in own.values() if b is not None}
     restore = generators()
     try:
-        yield restore
+        with _buffers_kept(model):
+            yield restore
     finally:
         restore()
-        with torch.no_grad():
-            for buffer, before in buffers.items():
-                if not torch.equal(buffer, before):
-                    buffer.copy_(before)
         for module, attributes, own in kept:
             vars(module).clear()
             vars(module).update(attributes)
             module._buffers.clear()
             module._buffers.update(own)
+
+
+@contextmanager
+def _buffers_kept(model: Any) -> Iterator[None]:
+    """Buffers have their numbers of before again, as those of batch norm in training."""
+    every = model.buffers() if isinstance(model, nn.Module) else ()
+    buffers = [(buffer, buffer.detach().clone()) for buffer in every]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)
 
 
 def plain(model: Any) -> Any:
@@ -182,6 +192,8 @@ class Runner:
             stack.enter_context(torch.no_grad())
             if self.exact:
                 stack.enter_context(KeepDouble())
+            if self.training:
+                stack.enter_context(_buffers_kept(self.model))
             if self.compiled and (self.exact or self.training):  # as it is in its own mode alone
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             if takes_names(self.model, given):
@@ -239,9 +251,9 @@ class Runner:
         yield "None", None
         transformers = sys.modules.get("transformers")
         if transformers and isinstance(self.model, transformers.PreTrainedModel):
-            config = self.model.config.get_text_config()
+            config = self.model.config.get_text_config(decoder=True)
             yield (
-                "transformers.DynamicCache(config=twin.config.get_text_config())",
+                "transformers.DynamicCache(config=twin.config.get_text_config(decoder=True))",
                 transformers.DynamicCache(config=config),
             )
 
@@ -322,7 +334,8 @@ def doubled(model: nn.Module) -> tuple[nn.Module, list[str]]:
     """A copy in double precision, and what is switched in it: implementations of attention and
     experts that refuse doubles."""
     twin, switched = copy.deepcopy(model), []
-    if callable(getattr(twin, "set_experts_implementation", None)):
+    has_experts = any("Experts" in type(module).__name__ for module in model.modules())
+    if has_experts and callable(getattr(twin, "set_experts_implementation", None)):
         switched.append("set_experts_implementation('eager')")
         twin.set_experts_implementation("eager")  # type: ignore[operator]
     if any(kernel in implementation(model) for kernel in ("flash", "flex")):

@@ -15,7 +15,7 @@ from regard.check.declared import is_sequence_first, prefix_of, refusal, special
 from regard.check.layers import Layer, Mixers, first_moved
 from regard.check.report import Finding, Report, Verdict
 from regard.check.reproduce import layer_reproduction, reproduction
-from regard.check.rules import RULES, Mode, Trial, amounts, apart, of_encoder
+from regard.check.rules import RULES, Mode, Trial, amounts, apart
 from regard.check.runs import (
     Run,
     Runner,
@@ -55,6 +55,7 @@ class Examination:
         if unknown:
             raise InputError(f"no rule is called {', '.join(unknown)}; rules: {', '.join(RULES)}")
         self.model, self.plain, self.window = model, plain(model), window
+        self.asked_of = batch  # as it was given
         if reason := refusal(self.plain):
             raise UnavailableError(f"the model cannot be checked: {reason}")
         self.asked, self.allow = set(RULES if rules is None else rules), allow
@@ -68,9 +69,10 @@ class Examination:
         is_single = self.given.can_repeat and self.given.shape[0] == 1
         self.batch = self.given.repeated(2) if is_single else self.given
         self.copies = 2 if is_single else 4
-        declared = prefix_of(self.plain, self.given.given, causal)
+        declared = prefix_of(self.plain, self.given, causal)
         self.prefix, self.declared_by, self.unknown = declared
         self.modes: list[Mode] = []
+        self.exact: Mode  # in float64 where there is that
         self.troubles: dict[str, str] = {}  # rule → why it could not be tried
         self.mixers: Mixers | None = None
         self.layers: list[Layer] = []
@@ -94,16 +96,17 @@ class Examination:
     # ── measured ─────────────────────────────────────────────────────────────────────────────
 
     def _measure(self, own: Runner, by_layer: bool) -> None:
-        self._try("own", own, self.batch)
+        self.exact = self._try("own", own, self.batch, self.copies)
         self._try_double(own, by_layer)
         if "training" in self.asked and self.is_module:
             with self._troubled("training"):
-                self._try("training", self._in_training(own), self.batch)
-        exact, batch = self._exact, self.batch
+                self._try("training", self._in_training(own), self.batch, self.copies)
+        exact, batch = self.exact, self.exact.batch
         if self.is_module:
             self.progress("what each layer sees")
-            self.mixers = Mixers(exact.runner, batch, by_layer)
-            exact.runner.rows(Run(batch), self.mixers.watching)
+            self.mixers = Mixers(exact.runner, self.given, by_layer)
+            with self._troubled("window"):  # a module called again may disturb the model around it
+                exact.runner.rows(Run(self.given), self.mixers.watching)
             exact.runner.forwards -= 1
             self.layers = list(self.mixers.layers.values())
             for layer in self.layers:
@@ -111,13 +114,13 @@ class Examination:
             ahead = {key for layer in self.layers for row, key in layer.cells() if row < key}
             if "future" in self.asked and self.prefix is not None and batch.documents is None:
                 exact.cut(sorted(key for key in ahead if self.prefix < key < batch.shape[1]))
-        is_pack, sides = batch.documents is not None, self._sides()
+        is_pack, sides = batch.documents is not None, self._sides(batch)
         if "padding" in self.asked:
             with self._troubled("padding"):
-                exact.trials += map(exact.compare, (*amounts(batch, sides), *of_encoder(batch)))
+                exact.trials += map(exact.compare, amounts(batch, sides))
             if batch.is_whole and any(sides) and "padding" not in self.troubles:
                 longer = batch.padded(*sides).positioned(sides[0] > 0)
-                self._try(exact.name, exact.runner, longer, causal=False)
+                self._try(exact.name, exact.runner, longer, exact.copies, causal=False)
         if "documents" in self.asked and is_pack:
             with self._troubled("documents"):
                 exact.trials += map(exact.compare, apart(batch))
@@ -125,21 +128,28 @@ class Examination:
             with self._troubled("cache"):
                 exact.trials += exact.cached()
 
-    def _try(self, name: str, runner: Runner, batch: Batch, causal: bool = True) -> None:
-        """What keeps the shape, in one mode."""
+    def _try(
+        self, name: str, runner: Runner, batch: Batch, copies: int, causal: bool = True
+    ) -> Mode:
+        """What keeps the shape, in one mode; that in which it was tried without other leaks."""
         self.progress(_MODES[name])
         prefix = self.prefix if causal and "future" in self.asked else None
-        mode, turn = Mode(name, runner, batch, self.copies), list(_MODES).index(name)
+        mode, turn = Mode(name, runner, batch, copies), list(_MODES).index(name)
         mode.exchange(prefix, turn)
         self.modes.append(mode)
         leaks = [trial for trial in mode.trials if trial.rule == "batch" and trial.by]
         if any(trial.by > mode.noise(trial) for trial in leaks) and batch.can_repeat:
             # sequences move one another: whatever else is asked, is asked of one by itself
             longest = batch.part(int(batch.real.sum(1).argmax()), 0, batch.shape[1])
-            alone = Mode(name, runner, longest, copies=1)
-            alone.exchange(prefix, turn)
+            try:
+                alone = Mode(name, runner, longest, copies=1)
+                alone.exchange(prefix, turn)
+            except (RuntimeError, ValueError, IndexError, TypeError):
+                return mode  # it cannot be cut, as patches of several pictures
             mode.trials = [trial for trial in mode.trials if trial.rule in ("", "batch")]
             self.modes.append(alone)
+            return alone
+        return mode
 
     def _try_double(self, own: Runner, by_layer: bool) -> None:
         """The same in float64, where the model runs in it."""
@@ -153,13 +163,13 @@ class Examination:
         try:
             twin, switched = doubled(self.plain)
             runner = replace(own, model=twin, exact=True, switched=switched, forwards=0)
-            self._try("double", runner, self.batch)
+            self.exact = self._try("double", runner, self.batch, self.copies)
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             self.why_no_double = f"it does not run in float64 ({_one_line(error)})"
 
     def _in_training(self, own: Runner) -> Runner:
         """In float64 where that runs the model's own attention."""
-        exact = self._exact.runner
+        exact = self.exact.runner
         runner = exact if implementation(exact.model) == implementation(own.model) else own
         return replace(runner, training=True, forwards=0)
 
@@ -173,17 +183,11 @@ class Examination:
             self.troubles[rule] = f"the model does not run so ({_one_line(error)})"
 
     @property
-    def _exact(self) -> Mode:
-        """In float64 where there is that."""
-        return next((mode for mode in self.modes if mode.name == "double"), self.modes[0])
-
-    @property
     def _has_cache(self) -> bool:
         return bool(cache_of(self.plain))
 
-    def _sides(self) -> tuple[int, int]:
+    def _sides(self, batch: Batch) -> tuple[int, int]:
         """How much padding is added to the left, where texts are generated, and to the right."""
-        batch = self.batch
         if batch.documents is not None or not batch.mask_name:
             return 0, 0
         if batch.is_whole:
@@ -199,7 +203,15 @@ class Examination:
         if rule == "training":
             is_own = {"future"} if self.unknown else set()
             return [(m, t) for m, t in every if m.name == "training" and t.rule not in is_own]
+        if rule == "padding" and self._sees_ahead:
+            every = [each for each in every
+                     if not any(run.batch.ends_in_padding for run in each[1].runs)]  # fmt: skip
         return [(mode, trial) for mode, trial in every if trial.rule == rule]
+
+    @property
+    def _sees_ahead(self) -> bool:
+        """Whether rows see later tokens and must not: padding behind them as well, then."""
+        return not self.unknown and bool(self._hits("future"))
 
     def _hits(self, rule: str) -> list[tuple[Mode, Trial]]:
         hits = []
@@ -243,7 +255,7 @@ class Examination:
             return Verdict(missing)
         if hits:
             return self._leaking(rule)
-        mode = self._exact if rule != "training" else evidence[0][0]
+        mode = self.exact if rule != "training" else evidence[0][0]
         evidence = [(m, t) for m, t in evidence if m.runner.training == mode.runner.training]
         control = mode.control
         if rule == "batch" or self.batch.shape[1] == 1:
@@ -286,6 +298,8 @@ class Examination:
             return "not decided: rows see later tokens, which parts on a cache do not hold"
         if self._evidence(rule):
             return ""
+        if rule == "padding" and self._sees_ahead:
+            return "not decided: rows see later tokens, and so padding behind them"
         if rule in ("padding", "cache") and self.batch.documents is not None:
             return "not asked: the batch is a pack"
         if rule == "future":
@@ -300,13 +314,21 @@ class Examination:
         known = [(each, window_of(self.plain, each.name, self.window)[0]) for each in self.layers]
         return [
             (layer, size) for layer, size in known
-            if size and layer.columns and not layer.fades
+            if size and layer.columns and not (layer.fades and self._may_fade(layer))
             if self.window is not None or not layer.is_two_sided
             if not wrong or layer.reach > size or layer.reach < min(size, layer.room)
         ]  # fmt: skip
 
+    def _may_fade(self, layer: Layer) -> bool:
+        """One window for all layers may not be meant for those whose state decays."""
+        return isinstance(self.window, int) and "Attention" not in layer.kind.__name__
+
     def _window(self) -> Verdict:
         windows = self._windows(wrong=False)
+        if "window" in self.troubles:
+            is_told = self.window is not None or self.is_told
+            why = self.troubles["window"]
+            return Verdict(f"not {'decided' if is_told else 'asked'}: {why}")
         if not windows and self.window is None:
             return Verdict(f"not asked: {_NOT_GIVEN['window']}")
         if not windows:
@@ -318,7 +340,7 @@ class Examination:
                 why = f"{layer.name} has a window of {size}, and the batch {layer.room} positions"
                 is_told = self.window is not None or self.is_told
                 return Verdict(f"not {'decided' if is_told else 'asked'}: {why}; give a longer one")
-        mode, strength = self._exact, min(layer.strength for layer, _ in windows)
+        mode, strength = self.exact, min(layer.strength for layer, _ in windows)
         by = "float64" if mode.runner.exact else "noise"
         return Verdict("ok").resting_on(by, strength, mode.eps / strength if strength else 1.0)
 
@@ -330,7 +352,7 @@ class Examination:
                 f"window: {self._named(layer.name)} sees {layer.reach} positions, {wide} than the "
                 f"{size} declared: row {row} moves with position {key}"
             )
-            lines = layer_reproduction(self._exact, self.given, layer, key, row)
+            lines = layer_reproduction(self.exact, self.given, layer, key, row)
             yield Finding(
                 "window", layer.name, (row,), f"position {key}", layer.strength, text, lines
             )
@@ -359,7 +381,8 @@ class Examination:
         source = trial.source
         by = f" ({self.batch.declared_by})" if trial.rule == "documents" else ""
         where = {"own": "", "training": " in training mode", "double": " in float64"}[mode.name]
-        many = f"rows {_listed(rows)} of sequence {s}" if mode.is_by_row else f"sequence {s}"
+        rows_ = "row" if len(rows) == 1 else "rows"
+        many = f"{rows_} {_listed(rows)} of sequence {s}" if mode.is_by_row else f"sequence {s}"
         text = f"{trial.rule}: {source}{by} moves {many}{where}, by {trial.by:.1e} of the largest "
         text += "entry of the output" if trial.keeps_shape else "entry"
         text += f"; {self._named(module)} moves them first" if module else ""
@@ -367,8 +390,29 @@ class Examination:
             text += ", which depends on the batch by its definition"
         if self.batch is not self.given and trial.rule != "batch" and not trial.runs[1].sizes:
             trial = trial.of_one(s)  # the batch was repeated
-        lines = reproduction(mode, trial)
+        lines = self._shown(mode, trial)
         return Finding(trial.rule, module, rows, source, trial.by, text, lines)
+
+    def _shown(self, mode: Mode, trial: Trial) -> str:
+        """Lines that were run and print what was found: in the model's own precision where they do,
+        then in double precision, and where it rounds there, with what keeps doubles double."""
+        every = []
+        if mode.runner.exact and not mode.runner.switched:
+            own = replace(mode.runner, model=self.plain, exact=False)
+            every.append(reproduction(own, mode.is_by_row, trial))
+        every.append(reproduction(mode.runner, mode.is_by_row, trial))
+        if mode.runner.exact:
+            every.append(reproduction(mode.runner, mode.is_by_row, trial, keeps_double=True))
+        for lines in every[:-1]:
+            printed: list[float] = []
+            known = {"model": self.model, "batch": self.asked_of, "print": printed.append}
+            try:
+                exec(lines, known)
+            except Exception:  # noqa: BLE001 - models refuse doubles in many ways
+                continue
+            if 0.5 * trial.by <= printed[0] <= 2 * trial.by:
+                return lines
+        return every[-1]
 
     def _named(self, path: str) -> str:
         return f"{path} ({type(self.plain.get_submodule(path)).__name__})"
