@@ -44,8 +44,9 @@ ARCHITECTURES = {
     "gemma3": Architecture("model.layers.1.self_attn"),
     "qwen3_moe": Architecture("model.layers.0.self_attn"),
     "falcon_h1": Architecture("model.layers.1.self_attn", has_packs=False),
-    "bert": Architecture("encoder.layer.1.attention.self", is_causal=False, has_cache=False,
-                         has_packs=False),  # fmt: skip
+    "bert": Architecture(
+        "encoder.layer.1.attention.self", is_causal=False, has_cache=False, has_packs=False
+    ),
     "bart": Architecture("model.decoder.layers.1.self_attn", has_packs=False),
     "recurrent": Architecture("conv", has_cache=False, has_packs=False),
 }

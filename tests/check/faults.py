@@ -100,9 +100,7 @@ def in_training(fault: Fault) -> Fault:
     """The fault in training mode alone."""
 
     def only(forward: Forward, module: Any, args: Any, kwargs: Any) -> Any:
-        return (
-            fault(forward, module, args, kwargs) if module.training else forward(*args, **kwargs)
-        )
+        return fault(forward, module, args, kwargs) if module.training else forward(*args, **kwargs)
 
     return only
 

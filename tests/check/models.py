@@ -1,4 +1,4 @@
-"""Plain torch models, as people write them: each mixes, packs, pads or keeps a cache in its own way."""
+"""Plain torch models: each mixes, packs, pads or keeps a cache in a way of its own."""
 
 from __future__ import annotations
 
@@ -107,8 +107,9 @@ class Counted(nn.Module):
 
     def __init__(self, off: int = 0) -> None:
         super().__init__()
-        self.embed, self.place, self.head = nn.Embedding(64, 32), nn.Embedding(64, 32), nn.Linear(32, 64)
-        self.q, self.k, self.v, self.off = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32), off
+        self.embed, self.place = nn.Embedding(64, 32), nn.Embedding(64, 32)
+        self.q, self.k, self.v = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32)
+        self.head, self.off = nn.Linear(32, 64), off
 
     def new_cache(self) -> Counted.Cache:
         return Counted.Cache()

@@ -20,7 +20,8 @@ print(json.dumps([own, others, after, report.ok]))
 
 
 def test_no_other_room_is_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    program = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
     own, others, after, is_ok = json.loads(done.stdout)
     assert {name.split(".")[1] for name in own} <= {"check", "errors"}
     assert others == [] and after == own and is_ok

@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from check import models
 from check.architectures import ids
-from check.models import (
-    Channels, Counted, Pack, Packed, Pictures, Shifted, Steps, Words, seeded,
-)  # fmt: skip
+from check.models import seeded
 from regard.check import Report, check
 from regard.nn import LanguageModel, LanguageModelConfig
 
@@ -57,6 +56,7 @@ def test_an_encoder_of_torch(is_batch_first: bool, shape: tuple[int, int]) -> No
 
 def test_is_causal_without_a_mask_sees_everything() -> None:
     """A known trap of torch: is_causal is a hint about the mask that is given."""
+
     class Hinted(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -99,14 +99,14 @@ def test_a_decoder_layer_of_torch() -> None:
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_of_another_name(side: str) -> None:
     """True is padding, as in torch."""
-    model, hidden = seeded(Words), torch.zeros(2, 12, dtype=torch.bool)
+    model, hidden = seeded(models.Words), torch.zeros(2, 12, dtype=torch.bool)
     hidden[1, slice(0, 4) if side == "left" else slice(-4, None)] = True
     batch = {"tokens": ids(2, 12), "padding_mask": hidden}
     clean(check(model, batch, causal=True), "future", "padding", "batch", "training")
 
 
 def test_a_window_by_name() -> None:
-    model, batch = seeded(Words, window=5), {"tokens": ids(2, 16)}
+    model, batch = seeded(models.Words, window=5), {"tokens": ids(2, 16)}
     clean(check(model, batch, causal=True, window={"mix.0": 5}), "window")
     for told, words in ((4, "sees 5 positions, more than the 4"), (6, "sees 5 positions, less")):
         report = check(model, batch, causal=True, window={"mix.0": told})
@@ -118,7 +118,7 @@ def test_a_window_by_name() -> None:
 
 @pytest.mark.parametrize("early", [0, 1, 2])
 def test_a_convolution(early: int) -> None:
-    report = check(seeded(Shifted, early), ids(2, 20), causal=True)
+    report = check(seeded(models.Shifted, early), ids(2, 20), causal=True)
     if not early:
         clean(report, "future", "batch", "training")
         assert [each.sees for each in report.layers] == ["window 3"]
@@ -127,14 +127,14 @@ def test_a_convolution(early: int) -> None:
 
 
 def test_a_convolution_of_torch_itself() -> None:
-    report = check(seeded(Channels), ids(2, 20), causal=True)
+    report = check(seeded(models.Channels), ids(2, 20), causal=True)
     broken(report, ("future", "kernel"))
     assert [each.sees for each in report.layers] == ["window 2 to both sides"]
 
 
 @pytest.mark.parametrize("late", [0.0, 1e-6, 1e-3, 1.0])
 def test_a_cache_in_a_tuple(late: float) -> None:
-    model, batch = seeded(Steps, late), {"tokens": ids(2, 20)}
+    model, batch = seeded(models.Steps, late), {"tokens": ids(2, 20)}
     report = check(model, batch, causal=True)
     if not late:
         clean(report, "future", "cache", "training")
@@ -145,7 +145,7 @@ def test_a_cache_in_a_tuple(late: float) -> None:
 @pytest.mark.parametrize("off", [0, 1, -1])
 def test_a_cache_of_its_own_class(off: int) -> None:
     """One off in the positions that are read behind a cache."""
-    report = check(seeded(Counted, off), {"tokens": ids(2, 20)}, causal=True)
+    report = check(seeded(models.Counted, off), {"tokens": ids(2, 20)}, causal=True)
     if not off:
         clean(report, "future", "cache", "batch", "training")
         return
@@ -160,17 +160,17 @@ def test_the_language_model_of_this_package() -> None:
 
 def packed(lengths: tuple[int, ...] = (7, 9, 8)) -> dict[str, Any]:
     cuts = torch.tensor([0, *lengths]).cumsum(0).int()
-    return {"hidden": rows(1, sum(lengths))[0], "pack": Pack(cuts, max(lengths))}
+    return {"hidden": rows(1, sum(lengths))[0], "pack": models.Pack(cuts, max(lengths))}
 
 
 def test_a_pack_without_an_axis_of_sequences() -> None:
-    report = check(seeded(Packed), packed(), causal=True)
+    report = check(seeded(models.Packed), packed(), causal=True)
     clean(report, "future", "documents")
     assert [each.sees for each in report.layers] == ["causal within documents"]
 
 
 def test_a_pack_whose_cuts_are_not_read() -> None:
-    report = check(seeded(Packed, is_right=False), packed(), causal=True)
+    report = check(seeded(models.Packed, is_right=False), packed(), causal=True)
     broken(report, ("documents", "mix"))
     assert "cu_seqlens" in report.findings[0].text
     assert [each.sees for each in report.layers] == ["causal across documents"]
@@ -186,17 +186,17 @@ def test_documents_that_are_told() -> None:
 
 
 def test_documents_false_is_one_text() -> None:
-    report = check(seeded(Packed, is_right=False), packed(), causal=True, documents=False)
+    report = check(seeded(models.Packed, is_right=False), packed(), causal=True, documents=False)
     assert report.checked["documents"].startswith("not asked") and not report.findings
 
 
 def test_batch_norm_is_named_as_what_it_is() -> None:
     x = torch.randn(4, 3, 9, 9, generator=torch.Generator().manual_seed(3))
-    report = check(seeded(Pictures), x)
+    report = check(seeded(models.Pictures), x)
     broken(report, ("batch", "norm"))
     assert "BatchNorm" in report.findings[0].text and "definition" in report.findings[0].text
     assert "in training mode" in report.findings[0].text
-    clean(check(seeded(Pictures), x, rules=["batch"]), "batch")
+    clean(check(seeded(models.Pictures), x, rules=["batch"]), "batch")
 
 
 CALLABLES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -236,7 +236,7 @@ def test_outputs_of_other_layouts(layout: str) -> None:
     class Turned(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.inner = Words()
+            self.inner = models.Words()
 
         def forward(self, tokens: Tensor) -> Tensor:
             logits: Tensor = self.inner(tokens)["logits"]
@@ -253,4 +253,5 @@ def test_what_nothing_declares_is_asked_for() -> None:
     """A model that sees both sides, and nothing says whether it may."""
     report = check(seeded(encoder), rows())
     assert not report.findings and not report.ok
-    assert report.checked["future"].startswith("not decided") and "causal=" in report.checked["future"]
+    verdict = report.checked["future"]
+    assert verdict.startswith("not decided") and "causal=" in verdict

@@ -118,7 +118,7 @@ def test_some_rules() -> None:
 
 @pytest.mark.parametrize("asked", [{"rules": ["causality"]}, {"allow": {"futures": "known"}}])
 def test_a_rule_that_does_not_exist(asked: Any) -> None:
-    with pytest.raises(InputError, match="no rule is called (causality|futures); rules: future, "):
+    with pytest.raises(InputError, match=r"no rule is called (causality|futures); rules: future, "):
         check(make("llama"), ids(), **asked)
 
 
