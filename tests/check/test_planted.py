@@ -29,6 +29,7 @@ from check.faults import (
 from regard.check import Finding, Report, check
 
 SIZES = (1e-3, 1e-6)
+PACK = torch.tensor([[*range(7), *range(9), *range(8)]])  # positions of three documents
 CAUSAL = [name for name, own in ARCHITECTURES.items() if own.is_causal]
 CACHED = [name for name, own in ARCHITECTURES.items() if own.has_cache]
 PACKED = [name for name, own in ARCHITECTURES.items() if own.has_packs]
@@ -140,8 +141,7 @@ def test_another_sequence_of_a_padded_batch(name: str) -> None:
 @pytest.mark.parametrize("name", PACKED)
 def test_another_document(name: str, size: float) -> None:
     path = ARCHITECTURES[name].mixer
-    positions = torch.tensor([[*range(7), *range(9), *range(8)]])
-    batch = {"input_ids": ids(1, 24), "position_ids": positions}
+    batch = {"input_ids": ids(1, 24), "position_ids": PACK}
     model = plant(make(name), path, first_row(size))
     rules = asked(size, "documents") or ("future", "padding", "documents", "batch", "training")
     report = checked(name, model, batch, *rules)
@@ -211,9 +211,36 @@ def test_training_mode_alone(name: str, size: float) -> None:
         assert checked(name, model, batch, rule).checked[rule] == "ok"
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
-def test_by_layer(name: str) -> None:
-    """Without a copy of the whole, the model's own precision decides."""
-    path, batch = ARCHITECTURES[name].mixer, {"input_ids": ids()}
-    model = plant(make(name), path, beside(1e-3))
-    found(check(model, batch, by_layer=True), "batch", path)
+OWN = [
+    ("future", ahead, {"input_ids": ids()}),
+    ("batch", beside, {"input_ids": ids()}),
+    ("padding", padding, padded("left")),
+    ("cache", decoding, {"input_ids": ids()}),
+    ("documents", first_row, {"input_ids": ids(1, 24), "position_ids": PACK}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(("rule", "fault", "batch"), OWN, ids=[own[0] for own in OWN])
+def test_without_a_copy_of_the_whole(rule: str, fault: Any, batch: Any, half: bool) -> None:
+    """by_layer: the model's own precision decides, and shows what is large enough."""
+    path = place_of_padding("llama")
+    model = plant(make("llama"), path, fault(0.3 if half else 1e-3))
+    report = check(model.bfloat16() if half else model, batch, rules=[rule], by_layer=True)
+    agrees(found(report, rule, path), model, batch, within=10)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
+def test_a_window_without_a_copy_of_the_whole(size: float) -> None:
+    """Each layer is measured in double by itself."""
+    path, model = ARCHITECTURES["gemma3"].mixer, make("gemma3")
+    plant(plant(model, path, opened(beyond, size)), path, windowed(7))
+    found(check(model, ids(), rules=["window"], by_layer=True), "window", path)
+
+
+@pytest.mark.parametrize("rule", ["future", "batch", "cache"])
+def test_faults_of_a_model_in_bfloat16(rule: str) -> None:
+    fault = {"future": ahead, "batch": beside, "cache": decoding}[rule]
+    path = ARCHITECTURES["llama"].mixer
+    model = plant(make("llama"), path, fault(1e-6)).bfloat16()
+    found(check(model, ids(), rules=[rule]), rule, path)
