@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 __all__ = [
-    "Attention", "Channels", "Counted", "Pack", "Packed", "Pictures", "Shifted", "Steps", "Words",
+    "Attention", "Channels", "Counted", "Long", "Pack", "Packed", "Pictures", "Shifted", "Steps", "Words",
     "seeded",
 ]  # fmt: skip
 
@@ -167,6 +167,21 @@ class Convolution(nn.Module):
         x = pad(x.transpose(1, 2), (2 - self.early, self.early))
         rows: Tensor = self.kernel(x).transpose(1, 2)
         return rows
+
+
+class Long(nn.Module):
+    """A causal convolution as long as the text, by Fourier transforms: rounding reaches every row."""
+
+    def __init__(self, is_padded: bool = True) -> None:
+        super().__init__()
+        self.embed, self.kernel = nn.Embedding(64, 32), nn.Parameter(torch.randn(64, 32))
+        self.is_padded = is_padded
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, length = self.embed(tokens), tokens.shape[1]
+        n = 2 * length if self.is_padded else length
+        kernel = torch.fft.rfft(self.kernel[:length], n=n, dim=0)
+        return torch.fft.irfft(torch.fft.rfft(x, n=n, dim=1) * kernel, n=n, dim=1)[:, :length]
 
 
 class Channels(nn.Module):

@@ -115,6 +115,12 @@ def test_one_sequence_that_the_others_see(source: int) -> None:
     broken(check(model, {"input_ids": ids(4, 12)}, rules=["batch", "future"]), "batch", LLAMA)
 
 
+def test_another_sequence_of_the_encoder() -> None:
+    path = "model.encoder.layers.0.self_attn"
+    model = plant(make("bart"), path, rows(lambda x: x + 0.1 * x.mean(0)))
+    broken(check(model, {"input_ids": ids()}, rules=["batch"]), "batch", path)
+
+
 POSITIONS = torch.tensor([[*range(5), *range(6), *range(4), *range(7)]])  # of four documents
 STARTS = (0, 5, 11, 15, 22)
 

@@ -132,6 +132,16 @@ def test_a_convolution_of_torch_itself() -> None:
     assert [each.sees for each in report.layers] == ["window 2 to both sides"]
 
 
+@pytest.mark.parametrize("length", [20, 37])
+def test_a_convolution_by_fourier_transforms(length: int) -> None:
+    """Without padding what is last wraps round to the first rows."""
+    report = check(seeded(models.Long), ids(2, length), causal=True)
+    clean(report, "future", "batch", "training")
+    assert report.checked["future"].decided_by == "float64"
+    report = check(seeded(models.Long, is_padded=False), ids(2, length), causal=True)
+    assert {each.rule for each in report.findings} == {"future"}
+
+
 @pytest.mark.parametrize("late", [0.0, 1e-6, 1e-3, 1.0])
 def test_a_cache_in_a_tuple(late: float) -> None:
     model, batch = seeded(models.Steps, late), {"tokens": ids(2, 20)}

@@ -211,6 +211,17 @@ def test_training_mode_alone(name: str, size: float) -> None:
         assert checked(name, model, batch, rule).checked[rule] == "ok"
 
 
+PLACES = ["model.embed_tokens", "model.layers.0", "model.layers.0.mlp", "model.norm", "lm_head",
+          "model.layers.0.self_attn.q_proj", "model.layers.1.input_layernorm"]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", [ahead, beside], ids=["future", "batch"])
+@pytest.mark.parametrize("path", PLACES)
+def test_modules_of_every_kind(path: str, fault: Any) -> None:
+    rule = {ahead: "future", beside: "batch"}[fault]
+    found(check(plant(make("llama"), path, fault(1e-3)), ids(), rules=[rule]), rule, path)
+
+
 OWN = [
     ("future", ahead, {"input_ids": ids()}),
     ("batch", beside, {"input_ids": ids()}),
