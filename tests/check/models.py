@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 __all__ = [
-    "Attention", "Channels", "Counted", "Long", "Pack", "Packed", "Pictures", "Shifted", "Steps", "Words",
-    "seeded",
+    "Attention", "Channels", "Counted", "Long", "Pack", "Packed", "Pictures", "Shifted", "Steps",
+    "Words", "seeded",
 ]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ class Convolution(nn.Module):
 
 
 class Long(nn.Module):
-    """A causal convolution as long as the text, by Fourier transforms: rounding reaches every row."""
+    """A causal convolution as long as the text, by Fourier transforms: each row is rounded anew."""
 
     def __init__(self, is_padded: bool = True) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from check.architectures import ARCHITECTURES, ids, make
 from check.faults import ahead, plant
@@ -17,6 +18,15 @@ def verdicts(planted: int) -> tuple[bool, list[str], dict[str, str]]:
         plant(model, ARCHITECTURES["gpt2"].mixer, ahead(1e-3))
     report = check(model, ids(seed=dist.get_rank()), rules=["future", "batch"])
     return report.ok, [each.text for each in report.findings], dict(report.checked)
+
+
+def wrapped(is_planted: bool) -> list[tuple[str, str]]:
+    """Of the wrapper that trains one model on many ranks."""
+    model = make("gpt2")
+    if is_planted:
+        plant(model, ARCHITECTURES["gpt2"].mixer, ahead(1e-3))
+    report = check(DistributedDataParallel(model), ids(), rules=["future", "batch"])
+    return [(each.rule, each.module) for each in report.findings]
 
 
 def failing() -> str:
@@ -44,6 +54,12 @@ def test_two_ranks_return_one_verdict() -> None:
 def test_right_ranks() -> None:
     first, second = run(2, verdicts, -1)
     assert first == second and first[0] and first[1] == []
+
+
+def test_a_model_that_is_trained_on_both() -> None:
+    assert run(2, wrapped, False) == [[], []]
+    finding = ("future", ARCHITECTURES["gpt2"].mixer)
+    assert run(2, wrapped, True) == [[finding] * 2] * 2
 
 
 def test_a_rank_that_fails_does_not_keep_the_others_waiting() -> None:
