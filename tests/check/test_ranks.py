@@ -63,6 +63,6 @@ def test_a_model_that_is_trained_on_both() -> None:
 
 
 def test_a_rank_that_fails_does_not_keep_the_others_waiting() -> None:
-    first, second = run(2, failing, patience=8.0)
+    first, second = run(2, failing, patience=8.0, disturbed=True)
     assert "no such batch" in second
     assert "rank 1" in first and "no such batch" in first
