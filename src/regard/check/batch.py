@@ -275,6 +275,7 @@ def batch_of(
         described = f"a mapping with {', '.join(map(str, entries)) or 'nothing'}"
         tensors = [name for name, x in entries.items() if isinstance(x, Tensor)]
         tensors = [name for name in tensors if not _BESIDE.search(name)]
+        tensors.sort(key=lambda name: names.index(name) if name in names else len(names))
         key = next((name for name in (*_TOKENS, *tensors) if name in tensors), "")
         if key == "input_ids" and "decoder_input_ids" in names:
             key, entries["decoder_input_ids"] = "decoder_input_ids", entries[key].roll(1, -1)
