@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import decode, gpu, host, monitor, page, parallel, play, report, sight, vllm
+from bench import check, decode, gpu, host, monitor, page, parallel, play, report, sight, vllm
 from bench.gpu import stage
 from regard.bench.results import Result, WrongResultError, append_csv, check_csv
 from regard.cli.bench import wide_table
@@ -20,6 +20,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 # suite → the lengths measured by default
 _LENGTHS = {
     "host": [32],
+    "check": [64],
     "decode": [64],
     "report": [4096, 8192, 16384, 32768],
     "page": [131072],
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", choices=_LENGTHS)
     parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
-    parser.add_argument("--model", default="smollm2", help="of the suites decode, play and vllm")
+    parser.add_argument("--model", default="smollm2", help="of check, decode, play and vllm")
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=[], help="parts of the suite gpu"
     )
@@ -98,6 +99,7 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
         "monitor": lambda count: monitor.measure(count, seconds),
         "sight": sight.measure,
         "play": lambda count: play.measure(count, model),
+        "check": lambda count: check.measure(count, model),
         "vllm": lambda count: vllm.measure(model, count, seconds),
         "parallel": lambda count: parallel.measure(parallel.Size(count), seconds),
     }

@@ -28,10 +28,11 @@ SLOW = (
     "parallel/test_tree.py", "parallel/test_ulysses.py",
     # processes that are started, killed or timed
     "bench/test_page.py", "bench/test_parallel.py", "bench/test_play.py",
-    "cli/test_documents.py", "cli/test_learn.py",
+    "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",
     "cli/test_main.py", "cli/test_odd_words.py", "cli/test_plot.py", "cli/test_ranks.py",
     "cli/test_record.py", "cli/test_report_causal.py", "cli/test_show.py", "cli/test_verify.py",
-    "monitor/test_outputs.py", "monitor/test_sample.py", "recorder/test_documents.py",
+    "monitor/test_first_batch.py", "monitor/test_outputs.py", "monitor/test_sample.py",
+    "recorder/test_documents.py",
     "recorder/test_jobs.py", "recorder/test_sequences.py", "recorder/test_sound.py",
     "play/test_sound.py", "test_arrival.py",
     "tools/test_dist.py", "tools/test_page_vectors.py", "tools/test_sanitize_gpu.py",
@@ -44,7 +45,9 @@ SLOW = (
     "recording/test_interrupts.py", "recording/test_lies.py", "recording/test_replay.py",
     "test_state.py", "viewer/test_carried.py", "viewer/test_file_source.py",
     "views/test_tiles.py",
-    # models that are compiled, trained or real
+    # models that are compiled, trained or real, and many of them
+    "check/test_forms.py", "check/test_given.py", "check/test_own_models.py",
+    "check/test_planted.py", "check/test_ranks.py", "check/test_right.py",
     "huggingface/test_building.py", "huggingface/test_compile.py", "huggingface/test_masks.py",
     "intervene/test_copying.py", "intervene/test_evidence.py", "intervene/test_knock.py",
     "nn/test_language_model.py", "nn/test_loading.py", "nn/test_multi_head.py",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard import recording as recording
     from regard import study as study
     from regard import vllm as vllm
+    from regard.check import check
     from regard.divergences import divergence as divergence
     from regard.engine.api import attend, replay
     from regard.engine.api import attend_partial as attend_partial
@@ -56,7 +57,7 @@ __version__ = "0.1.0"
 
 # What a person types. All else is reached by its name too, and documented in its module's page.
 __all__ = [
-    "attend", "replay", "record", "open", "knock_out", "Monitor", "Attention",
+    "attend", "replay", "record", "open", "knock_out", "check", "Monitor", "Attention",
     "Causal", "Window", "Padding", "Documents", "Rule",
     "nn", "statistics", "kv", "parallel", "models", "errors",
 ]  # fmt: skip
@@ -129,6 +130,8 @@ _answered_by(
     attention_text=_by("regard.printed", "attention_text"),
     steps_text=_by("regard.printed", "steps_text"),
     steps_html=_by("regard.printed", "steps_html"),
+    hidden_mass=_by("regard.hear.hidden", "of_trial"),
+    hidden_by_window=_by("regard.hear.hidden", "of_window"),
     **{
         name: _by("regard.plot.recorded", name)
         for name in (

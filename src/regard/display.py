@@ -1,5 +1,5 @@
 """What values are asked and only layers far above them can answer: to show themselves in a
-notebook, to be drawn, to become a table.
+notebook, to be drawn, to become a table; of a finding, which heads give mass to what is hidden.
 
 A value knows the question only (`_repr_html_ = as_html`, `ask("plot_head", …)`). `regard` itself,
 which stands on top and is always imported first, says who answers.

@@ -33,6 +33,7 @@ FILES = [
     "show P", "report P", "diff P P", "plot P", "export P --to csv", "verify P", "grade P",
     "learn the --embeddings P", "learn the --projections P", "record R --file P",
     "record R --documents P", "verify P --repair", "view P --no-open", "play R --script P",
+    "check R --batch P",
 ]  # fmt: skip
 OUTPUTS = [
     "export R --to csv -o P", "export R --to npz -o P", "plot R -o P", "report R -o P",

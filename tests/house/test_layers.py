@@ -29,6 +29,7 @@ def test_the_rings_say_what_the_design_says():
     assert may["attention"] == core & layers.NUMPY and may["state"] == core
     assert may["engine"] == core | engine >= {"nn"}
     assert may["recorder"] == core | engine | models >= {"recording"}
+    assert may["check"] == {"check", "errors", "display"}
     for reading in ("learn", "recording", "study", "viewer"):
         assert may[reading] <= layers.NUMPY
     assert may["cli"] == core | engine | models | showing | door

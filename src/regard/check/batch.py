@@ -48,7 +48,7 @@ class Batch:
     special: frozenset[int] = frozenset()  # ids that masks may be derived from
     mask_name: str = ""  # of the mask of padding, given or not
     pad: int | None = None  # the id of padding
-    takes_positions: bool = False  # position_ids, as a model that generates needs behind padding
+    positions: str = ""  # the argument that a model which generates is given them by
     was_bare: bool = False  # ids alone, of a model that takes them by name
 
     @property
@@ -78,6 +78,13 @@ class Batch:
         return bool(self.real.all())
 
     @property
+    def starts_again(self) -> bool:
+        """Whether positions do, whatever that declares; a mask or a cache would end it."""
+        positions = self.entries.get("position_ids")
+        is_given = isinstance(positions, Tensor) and self.is_whole
+        return is_given and bool((positions.diff() < 0).any())  # type: ignore[union-attr]
+
+    @property
     def shows(self) -> list[str]:
         """Entries that are pictures and sound beside a text, or describe them."""
         return [name for name in self.entries if self.key == "input_ids" and _SHOWN.search(name)]
@@ -99,6 +106,14 @@ class Batch:
         tokens = tokens[0] if self.is_flat else tokens
         tokens = tokens.transpose(0, 1) if self.is_turned else tokens
         return replace(self, entries={**self.entries, self.key: tokens})
+
+    def with_other_source(self, sequences: Tensor) -> Batch:
+        """Beside a decoder's tokens: other words for its encoder, in some sequences."""
+        ids = self.entries.get("input_ids")
+        if self.key != "decoder_input_ids" or not isinstance(ids, Tensor):
+            return self
+        others = torch.where(sequences[:, None], ids.roll(1, 1), ids)
+        return replace(self, entries={**self.entries, "input_ids": others})
 
     def mapped(
         self, change: Callable[[str, Tensor], Tensor], places: Tensor | None = None
@@ -159,10 +174,10 @@ class Batch:
     def positioned(self, is_left: bool) -> Batch:
         """The same with the positions that padding to the left leaves, where the model takes them
         and none are given: those of generate."""
-        if not is_left or not self.takes_positions or "position_ids" in self.entries:
+        if not is_left or not self.positions or self.positions in self.entries:
             return self
         ids = (self.real.long().cumsum(1) - 1).clamp_min(0)
-        return replace(self, entries={**self.entries, "position_ids": ids})
+        return replace(self, entries={**self.entries, self.positions: ids})
 
     def padded(self, left: int, right: int) -> Batch:
         """With so much more padding, hidden by the mask."""
@@ -260,6 +275,7 @@ def batch_of(
         described = f"a mapping with {', '.join(map(str, entries)) or 'nothing'}"
         tensors = [name for name, x in entries.items() if isinstance(x, Tensor)]
         tensors = [name for name in tensors if not _BESIDE.search(name)]
+        tensors.sort(key=lambda name: names.index(name) if name in names else len(names))
         key = next((name for name in (*_TOKENS, *tensors) if name in tensors), "")
         if key == "input_ids" and "decoder_input_ids" in names:
             key, entries["decoder_input_ids"] = "decoder_input_ids", entries[key].roll(1, -1)
@@ -294,9 +310,10 @@ def batch_of(
         real = mask == 0 if "padding" in masks[0] else mask != 0
     elif mask is not None:
         masks = []  # a mask of cells, say
+    own = "decoder_position_ids" if key.startswith("decoder") else "position_ids"
     batch = Batch(
         entries, key, real, is_flat, is_turned, special=special, pad=pad, was_bare=was_bare,
-        mask_name=masks[0] if masks else "", takes_positions="position_ids" in names and bool(key),
+        mask_name=masks[0] if masks else "", positions=own if key and own in names else "",
     )  # fmt: skip
     ids, by = _documents(batch, documents, cuts)
     return replace(batch, documents=ids, declared_by=by)

@@ -311,8 +311,8 @@ def _shape_of(x: Any, batch: Batch) -> tuple[int, int] | None:
     count, length = batch.shape
     if length == 1:
         return (count, x.shape[1]) if x.ndim == 3 and len(x) == count and x.shape[1] > 1 else None
-    if x.ndim == 2:
-        return (count, length) if len(x) == count * length else None
+    if x.ndim < 3:
+        return (count, length) if x.ndim == 2 and len(x) == count * length else None
     wanted = {
         (count, length, x.shape[-1]),
         (length, count, x.shape[-1]),

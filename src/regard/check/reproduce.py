@@ -101,8 +101,8 @@ def _in_parts(runner: Runner, text: Batch, sizes: tuple[int, ...]) -> Iterator[s
         yield f"    output = twin(part, {name}=cache)"
     else:
         given = [f'**before, "{text.key}": part, "{name}": cache, "use_cache": True']
-        if text.takes_positions and not text.shows:
-            given.append('"position_ids": torch.arange(at, at + part.shape[1])[None]')
+        if text.positions and not text.shows:
+            given.append(f'"{text.positions}": torch.arange(at, at + part.shape[1])[None]')
         if text.mask_name and name != "cache_params":
             made = "zeros" if "padding" in text.mask_name else "ones"
             kind = "bool" if "padding" in text.mask_name else "long"

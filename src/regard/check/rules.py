@@ -13,7 +13,7 @@ Each is tried as pairs of runs some of whose rows must agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -98,9 +98,11 @@ def exchanges(
         halves = (torch.arange(count, device=real.device) >> turn % bits) % 2 == turn // bits % 2
         own = real & halves[:, None]
         own = own if bool((own & ~past).any()) else real & ~own  # one of them is a token alone
-        trial = change(past & own)
-        yield trial("batch", "the other sequences", real & ~own, own)
-        yield trial("", "", nothing, own & ~past)
+        at = past & own
+        after = Run(exchanged(batch, at, 0.0).batch.with_other_source(own.any(1)))
+        still = real & ~own
+        yield Trial("batch", "the other sequences", (Run(batch), after), (still, still), at, own)
+        yield Trial("", "", (Run(batch), after), (nothing, nothing), at, own & ~past)
     elif length > 1 and batch.documents is None:
         yield change(past)("", "", nothing, real & ~past)
     if not batch.is_whole and (scales or not batch.are_ids):  # positions may count padding's ids
@@ -111,11 +113,11 @@ def exchanges(
         for n, at in enumerate(behind(batch, _cuts(length, prefix, turn * left * count), left)):
             yield change(at, factors[n])("future", "position {} and all behind it", real & ~at)
     for n, (s, document) in enumerate(_some_documents(batch, turn)):
-        inside = _within(batch, s, document)
+        inside, others = _within(batch, s, document)
         at = inside & (past if n == 0 else (inside & ~past).long().cumsum(1) > 0)
         words = f"document {document + 1} of the pack"
         trial = change(at, factors[n])
-        yield trial("documents", words, real & ~inside)
+        yield trial("documents", words, others)
         if n == 0:
             yield trial("", "", nothing, inside & ~at)
         elif prefix is not None:
@@ -175,11 +177,12 @@ def _two_of(many: int, turn: int) -> list[int]:
     return sorted({turn % many, (many // 2 + turn) % many})
 
 
-def _within(batch: Batch, s: int, document: int) -> Tensor:
-    """(B, L) of the positions of one document."""
-    inside = torch.zeros_like(batch.real)
+def _within(batch: Batch, s: int, document: int) -> tuple[Tensor, Tensor]:
+    """(B, L) of the positions of one document, and of the others of its pack."""
+    inside, others = torch.zeros_like(batch.real), torch.zeros_like(batch.real)
     inside[s] = batch.real[s] & (batch.documents[s] == document)  # type: ignore[index]
-    return inside
+    others[s] = batch.real[s] & ~inside[s]
+    return inside, others
 
 
 def amounts(batch: Batch, sides: tuple[int, int]) -> Iterator[Trial]:
@@ -202,7 +205,7 @@ def apart(batch: Batch) -> Iterator[Trial]:
     """Documents of a pack by themselves."""
     for s, document in _some_documents(batch)[1:]:
         words = f"a pack, against its document {document + 1} alone"
-        yield from _alone("documents", words, batch, _within(batch, s, document))
+        yield from _alone("documents", words, batch, _within(batch, s, document)[0])
 
 
 def _alone(rule: str, words: str, batch: Batch, still: Tensor) -> Iterator[Trial]:
@@ -237,11 +240,13 @@ class Mode:
         self.eps = EXACT if runner.exact else float(torch.finfo(self.base.dtype).eps)
         self.trials: list[Trial] = []
         self._repeats: float | None = None
+        self._of_shapes: float | None = None
 
-    def exchange(self, prefix: int | None, turn: int) -> None:
+    def exchange(self, prefix: int | None, turn: int, rules: Sequence[str] = ("", *RULES)) -> None:
         """Try what keeps the shape, as many changes at once as there are copies."""
         scales = bool(self.runner.embeds)
-        self._try(list(exchanges(self.batch, prefix, turn, scales, self.copies)))
+        every = exchanges(self.batch, prefix, turn, scales, self.copies)
+        self._try([trial for trial in every if trial.rule in rules])
 
     def cut(self, cells: list[tuple[int, int]], prefix: int | None) -> None:
         """Try what the layers' (row, key) cells show: cuts where keys are ahead of rows, and
@@ -251,25 +256,25 @@ class Mode:
         ahead = {key for row, key in cells if row < key and prefix is not None and prefix < key}
         if batch.documents is None:
             for at in behind(batch, sorted(ahead), self.copies):
-                some.append(self._exchange("future", "position {} and all behind it", at, at))
+                words = "position {} and all behind it"
+                some.append(self._exchange("future", words, at, batch.real & ~at))
             self._try(some)
             return
         s, document = _some_documents(batch)[0]
         ids = batch.documents[s].tolist()
         for document in sorted({ids[key] for row, key in cells if ids[row] != ids[key]})[:4]:
-            inside = _within(batch, s, document)
+            inside, others = _within(batch, s, document)
             words = f"document {document + 1} of the pack"
-            some.append(self._exchange("documents", words, inside, inside))
+            some.append(self._exchange("documents", words, inside, others))
         ahead &= {key for row, key in cells if row < key and ids[row] == ids[key]}
         for key in sorted(ahead)[:4]:
-            inside = _within(batch, s, ids[key])
+            inside, _ = _within(batch, s, ids[key])
             at = inside & (torch.arange(length, device=inside.device) >= key)
-            some.append(self._exchange("future", _BEHIND, at, at | ~inside))
+            some.append(self._exchange("future", _BEHIND, at, inside & ~at))
         self._try(some)
 
-    def _exchange(self, rule: str, words: str, at: Tensor, free: Tensor) -> Trial:
-        """Other tokens at some positions; rows may move where they are `free` to."""
-        still = self.batch.real & ~free
+    def _exchange(self, rule: str, words: str, at: Tensor, still: Tensor) -> Trial:
+        """Other tokens at some positions."""
         return Trial(
             rule, words, (Run(self.batch), exchanged(self.batch, at, 0.0)), (still, still), at
         )
@@ -328,8 +333,7 @@ class Mode:
                 f"{tuple(rows.shape)} and {tuple(after.shape)}; no rows of it can be compared"
             )
         far = distance(rows[still], after[others], self.scale)
-        # smaller movements are rounding in double precision; otherwise every bit counts
-        moved = far > (EXACT if self.runner.exact else 0.0)
+        moved = far > (self.noise(trial) if bool((far > 0).any()) else 0.0)
         control = torch.zeros(0)
         if trial.moving is not None:
             should = trial.moving if self.is_by_row else trial.moving.any(1, keepdim=True)
@@ -378,8 +382,10 @@ class Mode:
             self._repeats = float(distance(again, self.base, self.scale).max())
         if trial.keeps_shape:
             return 8 * self._repeats
-        alone = self.runner.rows(Run(self.batch))
-        return 8 * max(float(distance(alone, self.base[0], self.scale).max()), self.eps)
+        if self._of_shapes is None:
+            alone = self.runner.rows(Run(self.batch))
+            self._of_shapes = float(distance(alone, self.base[0], self.scale).max())
+        return 8 * max(self._of_shapes, self.eps)
 
     def _has_tables(self) -> bool:
         """Whether the model keeps numbers that it does not learn, a row a position or so."""

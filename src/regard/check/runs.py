@@ -68,6 +68,7 @@ def untouched(model: Any) -> Iterator[Callable[[], None]]:
     """Whatever runs within, also where it ends in an exception or Ctrl-C, leaves the model and the
     generators as they were."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modules = [each for each in modules if not isinstance(each, torch.jit.ScriptModule)]
     kept = [(module, dict(vars(module)), dict(module._buffers)) for module in modules]
     restore = generators()
     try:
@@ -118,7 +119,10 @@ def arguments(model: Any) -> list[str]:
     """Names that a module's forward takes; [] of another callable."""
     if not isinstance(model, nn.Module):
         return []
-    known = inspect.signature(plain(model).forward).parameters.values()
+    forward = plain(model).forward
+    if hasattr(forward, "schema"):  # of a script
+        return [each.name for each in forward.schema.arguments[1:]]
+    known = inspect.signature(forward).parameters.values()
     return [each.name for each in known if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
 
 
@@ -175,6 +179,9 @@ class Runner:
         first, many = runs[0].batch, len(runs)
         batch = first.repeated(many) if many > 1 else first
         batch = batch.with_tokens(torch.cat([run.batch.tokens for run in runs]))
+        if batch.key == "decoder_input_ids" and "input_ids" in batch.entries:
+            source = torch.cat([run.batch.entries["input_ids"] for run in runs])
+            batch = replace(batch, entries={**batch.entries, "input_ids": source})
         ones = torch.ones(first.shape, device=first.real.device)
         factors = torch.cat([ones if run.factors is None else run.factors for run in runs])
         is_scaled = any(run.factors is not None for run in runs)
@@ -217,8 +224,8 @@ class Runner:
             if part.key:
                 without = (*CACHES, *(text.shows if start else ()))
                 given = {n: x for n, x in part.entries.items() if n not in without}
-                if text.takes_positions and not text.shows:  # it counts those of pictures itself
-                    given["position_ids"] = torch.arange(start, stop).to(text.real.device)[None]
+                if text.positions and not text.shows:  # it counts those of pictures itself
+                    given[text.positions] = torch.arange(start, stop).to(text.real.device)[None]
                 if text.mask_name and name != "cache_params":  # state spaces take none later on
                     given[text.mask_name] = text.mask_of(text.real[:, :stop])
                 part = replace(part, entries=given)

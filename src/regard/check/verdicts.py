@@ -27,6 +27,7 @@ from regard.check.runs import (
     plain,
     untouched,
 )  # fmt: skip
+from regard.display import ask
 from regard.errors import InputError, UnavailableError
 
 _MATTERS = 1e-3  # of what a token does: a leak of this size must be visible, or nothing is decided
@@ -98,11 +99,11 @@ class Examination:
     # ── measured ─────────────────────────────────────────────────────────────────────────────
 
     def _measure(self, own: Runner, by_layer: bool) -> None:
-        self.exact = self._try("own", own, self.batch, self.copies)
+        self.exact = self._try("own", own)
         self._try_double(own, by_layer)
         if "training" in self.asked and self.is_module:
             with self._troubled("training"):
-                self._try("training", self._in_training(own), self.batch, self.copies)
+                self._try("training", self._in_training(own))
         exact, batch = self.exact, self.exact.batch
         if self.is_module:
             self.progress("what each layer sees")
@@ -121,22 +122,22 @@ class Examination:
                 exact.trials += map(exact.compare, amounts(batch, sides))
             if batch.is_whole and any(sides) and "padding" not in self.troubles:
                 longer = batch.padded(*sides).positioned(sides[0] > 0)
-                copies = exact.copies * batch.shape[1] // longer.shape[1]
-                self._try(exact.name, exact.runner, longer, max(copies, 1), causal=False)
-        if "documents" in self.asked and is_pack:
+                copies = max(exact.copies * batch.shape[1] // longer.shape[1], 1)
+                padded = Mode(exact.name, exact.runner, longer, copies)
+                padded.exchange(None, 0, ["padding"])
+                self.modes.append(padded)
+        if "documents" in self.asked and is_pack and not self.is_leaky:
             with self._troubled("documents"):
                 exact.trials += map(exact.compare, apart(batch))
         if "cache" in self.asked and not self._no_cache():
             with self._troubled("cache"):
                 exact.trials += exact.cached()
 
-    def _try(
-        self, name: str, runner: Runner, batch: Batch, copies: int, causal: bool = True
-    ) -> Mode:
+    def _try(self, name: str, runner: Runner) -> Mode:
         """What keeps the shape, in one mode; that in which it was tried without other leaks."""
         self.progress(_MODES[name])
-        prefix = self.prefix if causal and "future" in self.asked else None
-        mode, turn = Mode(name, runner, batch, copies), list(_MODES).index(name)
+        batch, prefix = self.batch, self.prefix if "future" in self.asked else None
+        mode, turn = Mode(name, runner, batch, self.copies), list(_MODES).index(name)
         mode.exchange(prefix, turn)
         self.modes.append(mode)
         leaks = [trial for trial in mode.trials if trial.rule == "batch" and trial.by]
@@ -166,7 +167,7 @@ class Examination:
         try:
             twin, switched = doubled(self.plain)
             runner = replace(own, model=twin, exact=True, switched=switched, forwards=0)
-            mode = self._try("double", runner, self.batch, self.copies)
+            mode = self._try("double", runner)
             if mode.is_lost and not self.modes[0].is_lost:
                 self.modes = [each for each in self.modes if each.name != "double"]
                 raise ValueError("its rows are no numbers there")
@@ -191,12 +192,12 @@ class Examination:
 
     def _sides(self, batch: Batch) -> tuple[int, int]:
         """How much padding is added to the left, where texts are generated, and to the right."""
-        if batch.documents is not None or not batch.mask_name:
+        if batch.documents is not None or batch.starts_again or not batch.mask_name:
             return 0, 0
         if batch.is_whole:
             writes = hasattr(self.plain, "prepare_inputs_for_generation") and not self.unknown
             is_text = self.prefix is not None and not batch.key.startswith("decoder")
-            return (3 if is_text and (writes or batch.takes_positions) else 0), 5
+            return (3 if is_text and (writes or batch.positions) else 0), 5
         return (0, 5) if bool(batch.real[:, 0].all()) else (3, 0)
 
     # ── judged ───────────────────────────────────────────────────────────────────────────────
@@ -239,6 +240,9 @@ class Examination:
         if not self.is_module:
             return trial.by > 8 * mode.eps
         is_sure = mode.runner.exact or trial.by > _REGROUPED * mode.eps
+        if not is_sure and self.exact.runner.exact and not mode.runner.training:
+            known = self.exact.compare(trial)  # the same in float64
+            return known.by > self.exact.noise(known)
         if is_sure and not mode.runner.training:
             return True
         place = first_moved(mode.runner, trial)
@@ -309,6 +313,8 @@ class Examination:
             return ""
         if rule == "padding" and self.batch.documents is not None:
             return "not asked: the batch is a pack"
+        if rule == "padding" and self.batch.starts_again:
+            return "not asked: its positions start again"
         if rule == "padding" and self.batch.mask_name and self._sees_ahead:
             return "not decided: rows see later tokens, and so padding behind them"
         if rule == "future":
@@ -323,7 +329,9 @@ class Examination:
             return f"later tokens may be seen ({self.declared_by})"
         if self.unknown and self._hits("future"):
             return self.unknown
-        return "the batch is a pack" if self.batch.documents is not None else ""
+        if self.batch.documents is not None:
+            return "the batch is a pack"
+        return "its positions start again" if self.batch.starts_again else ""
 
     # ── windows ──────────────────────────────────────────────────────────────────────────────
 
@@ -372,8 +380,10 @@ class Examination:
                 f"{size} declared: row {row} moves with position {key}"
             )
             lines = layer_reproduction(self.exact, self.given, layer, key, row)
+            own, is_wide = self.modes[0].runner, layer.reach > size
+            hidden = ask("hidden_by_window", own, self.given, layer.name, size) if is_wide else {}
             yield Finding(
-                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines
+                "window", layer.name, (row,), f"position {key}", layer.strength, text, lines, hidden
             )
 
     # ── in words ─────────────────────────────────────────────────────────────────────────────
@@ -415,7 +425,9 @@ class Examination:
         if self.batch is not self.given and trial.rule != "batch" and not trial.runs[1].sizes:
             trial = trial.of_one(s)  # the batch was repeated
         lines = self._shown(mode, trial)
-        return Finding(trial.rule, module, rows, source, trial.by, text, lines)
+        runner = (mode if mode.runner.training else self.modes[0]).runner
+        hidden = ask("hidden_mass", runner, trial, module) if self.is_module else {}
+        return Finding(trial.rule, module, rows, source, trial.by, text, lines, hidden)
 
     def _shown(self, mode: Mode, trial: Trial) -> str:
         """Lines that were run and print what was found: in the model's own precision where they do,
@@ -456,9 +468,10 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-def of_all_ranks(made: Callable[[], Report]) -> Report:
+def of_all_ranks(made: Callable[[], Report], group: Any = None) -> Report:
     """One verdict for all ranks, the worst of any; what fails on one is an error on all."""
-    if not (distributed.is_available() and distributed.is_initialized()):
+    is_many = distributed.is_available() and distributed.is_initialized()
+    if not is_many or group is False:  # False: this process alone
         return made()
     report, failure = None, None
     try:
@@ -466,8 +479,9 @@ def of_all_ranks(made: Callable[[], Report]) -> Report:
     except Exception as error:  # noqa: BLE001 - raised below, when the other ranks know
         failure = error
     words = _one_line(failure) if failure else ""
-    every: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(every, (report and (report.findings, report.checked), words))
+    every: list[Any] = [None] * distributed.get_world_size(group)
+    mine = report and (report.findings, report.checked), words
+    distributed.all_gather_object(every, mine, group)
     if failure:
         raise failure
     failed = [f"rank {rank}: {words}" for rank, (_, words) in enumerate(every) if words]

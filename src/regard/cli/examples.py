@@ -66,6 +66,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "regard export run.regard --to csv",
         "regard export run.regard --to npz --what weights --heads L5H1",
     ),
+    "check": (
+        "regard check smollm2",
+        "regard check ./my-model --pad left",
+        "regard check train.py:build --rule future --rule documents",
+        "regard check my_package.model:build --batch batch.safetensors --json",
+    ),
     "verify": ("regard verify run.regard", "regard verify run.regard --repair"),
     "bench": ("regard bench cpu --tokens 1024,4096", "regard bench record"),
     "prepare": ("regard prepare", "regard prepare --dims 128 --training"),

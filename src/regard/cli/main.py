@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from regard.cli.bench import bench
+from regard.cli.check import check
 from regard.cli.diff import diff
 from regard.cli.doctor import doctor
 from regard.cli.examples import example_lines, start_lines
@@ -81,8 +82,8 @@ app = typer.Typer(
 
 # in the order of a course
 _VERBS = (
-    learn, scaling, grade, models, play, record, show, view, report, diff, plot, export, verify,
-    bench, prepare, doctor,
+    learn, scaling, grade, models, play, record, show, view, report, diff, plot, export, check,
+    verify, bench, prepare, doctor,
 )  # fmt: skip
 
 for _verb in _VERBS:

@@ -3,6 +3,7 @@
 session    `regard.Monitor`: which steps are sampled
 listen     hooks on the model during a sampled step
 sample     its statistics, from one attention to all ranks
+first_batch  the first training batch, checked by `regard.check` before its step
 loss       of a step, beside its heads
 gradients  where a module keeps w_q and w_k; gradient norms by head
 outputs    alarms, and logs: CSV, a recording, TensorBoard, any function

@@ -87,6 +87,17 @@ class StepListener:
             self._where.detach()
 
     @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within the block the model is not followed; the tally goes on afterwards."""
+        if self.is_open:
+            self._where.detach()
+        try:
+            yield
+        finally:
+            if self.is_open:
+                self._where.attach()
+
+    @contextmanager
     def around(self, hearing: AbstractContextManager[None]) -> Iterator[None]:
         """During a pass of the model, which is heard within `hearing`."""
         if not (self._evaluation or torch.is_grad_enabled()):

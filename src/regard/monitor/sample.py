@@ -376,25 +376,25 @@ class Ranks:
     """
 
     def __init__(self, group: Any) -> None:
-        self._group: Any = group
+        self.group: Any = group
 
     @property
     def count(self) -> int:
         """Number of ranks."""
-        if self._group is False or not (dist.is_available() and dist.is_initialized()):
+        if self.group is False or not (dist.is_available() and dist.is_initialized()):
             return 1
-        return dist.get_world_size(self._group)
+        return dist.get_world_size(self.group)
 
     @property
     def is_first(self) -> bool:
         """Whether this rank writes."""
-        return self.count == 1 or dist.get_rank(self._group) == 0
+        return self.count == 1 or dist.get_rank(self.group) == 0
 
     def reduce(self, largest: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
         """Over all ranks, in two reductions."""
         if self.count > 1:
-            dist.all_reduce(largest, dist.ReduceOp.MAX, group=self._group)
-            dist.all_reduce(sums, dist.ReduceOp.SUM, group=self._group)
+            dist.all_reduce(largest, dist.ReduceOp.MAX, group=self.group)
+            dist.all_reduce(sums, dist.ReduceOp.SUM, group=self.group)
         return largest, sums
 
     def agree(self, places: list[AttentionSite]) -> list[AttentionSite]:
@@ -402,7 +402,7 @@ class Ranks:
         if self.count == 1:
             return places
         gathered: list[Any] = [None] * self.count
-        dist.all_gather_object(gathered, places, group=self._group)
+        dist.all_gather_object(gathered, places, group=self.group)
         merged: dict[str, AttentionSite] = {}
         for place in (place for of_rank in gathered for place in of_rank):
             merged.setdefault(place.label, place)
@@ -412,6 +412,6 @@ class Ranks:
         """The device for reductions."""
         if default is not None:
             return default
-        if self.count > 1 and "nccl" in str(dist.get_backend(self._group)):
+        if self.count > 1 and "nccl" in str(dist.get_backend(self.group)):
             return torch.device("cuda", torch.cuda.current_device())
         return torch.device("cpu")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,16 @@ from torch import Tensor, nn
 from regard.errors import InputError, RegardWarning
 from regard.hear.unheard import HEARD
 from regard.hear.wrapped import check_module
+from regard.monitor.first_batch import FirstBatch, LeakAlarm, check_options, checked
 from regard.monitor.gradients import ADAPTED
 from regard.monitor.listen import Snapshots, StepListener
 from regard.monitor.loss import Loss, check_loss
 from regard.monitor.outputs import AlarmTracker, Limits, Log, as_logs
 from regard.monitor.sample import AttentionSite, Collector, Ranks, Sample
 from regard.recording import Alarm
+
+if TYPE_CHECKING:
+    from regard.check import Report
 
 
 class Monitor:
@@ -42,6 +46,9 @@ class Monitor:
     snapshots    pooled maps of a few heads, for the recording
     group        the process group that trains together: all ranks where torch.distributed is
                  initialised; False for this process alone. Rank 0 writes.
+    check_first_batch  True: the first training batch is checked by `regard.check` before it is run;
+                 or options of that as a mapping, such as {"causal": True}. Findings are alarms, and
+                 `first_batch` is the report
 
     A step may have several forwards: means are over all their rows. Only summaries are kept, no
     graph, no N×N. Which attention is measured is listed in docs/hearing.md; modules that attend by
@@ -61,24 +68,31 @@ class Monitor:
         on_alarm: Callable[[Alarm], Any] | None = None,
         snapshots: Snapshots | None = None,
         group: Any = None,
+        check_first_batch: bool | Mapping[str, Any] = False,
     ) -> None:
         _check(model, every)
         self.model, self.every = model, every
         self.latest: Sample | None = None  # the last sampled step
         self.clipped_by: Sample | None = None  # the last sample that qk_clip_ used
         self.alarms: list[Alarm] = []
+        self.first_batch: Report | None = None  # where it was to be checked, and was
         self.unheard: tuple[str, ...] = ()  # modules that attend and are not measured, with reasons
         self._now = start  # the current step
         self._losses: list[Loss] = []  # of the current step, if it is sampled
         self._listener = StepListener(model, evaluation, snapshots)
         self._ranks, self._tracker = Ranks(group), AlarmTracker(limits or Limits())
         self._collector = Collector(model, self._ranks)
+        self._of_heads: list[Alarm] = []  # those that logs keep
         self._on_alarm = on_alarm or _warn
         self._optimizer = optimizer
         self._hook: Any = None
         self._log = log
         self._logs: list[Log] = []
         self._attached = self._warned = self._named = self._explained = False
+        self._options = check_options(check_first_batch)
+        self._first = (
+            FirstBatch(model, self._check_first) if check_first_batch is not False else None
+        )
 
     def attach(self) -> Monitor:
         """Begin; also done by `with`."""
@@ -90,6 +104,8 @@ class Monitor:
         if self._optimizer is not None:
             self._hook = self._optimizer.register_step_pre_hook(self._before_optimizer)
         self._attached = True
+        if self._first is not None:
+            self._first.attach()
         self._begin()
         return self
 
@@ -99,6 +115,8 @@ class Monitor:
             return
         self._attached = False
         self._losses = []
+        if self._first is not None:
+            self._first.detach()
         self._listener.close()
         if self._hook is not None:
             self._hook.remove()
@@ -180,10 +198,30 @@ class Monitor:
 
     def _publish(self, sample: Sample) -> None:
         for alarm in self._tracker.update(sample):
-            self.alarms.append(alarm)
-            self._on_alarm(alarm)
+            self._of_heads.append(alarm)
+            self._raise(alarm)
         for log in self._logs:
-            log.take(sample, self.alarms)
+            log.take(sample, self._of_heads)
+
+    def _raise(self, alarm: Alarm) -> None:
+        self.alarms.append(alarm)
+        self._on_alarm(alarm)
+
+    def _check_first(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Nothing else follows the model meanwhile."""
+        self._first = None
+        with self._listener.paused():
+            self.first_batch = checked(module, args, kwargs, self._options, self._ranks)
+        if self.first_batch is None:
+            return
+        for each in self.first_batch.findings:
+            place = each.module or type(module).__name__
+            self._raise(LeakAlarm(each.rule, place, self._now, "change", each.change, 0.0, each))
+        undecided = self.first_batch.undecided
+        if undecided and not self.first_batch.findings:  # which leave more open than they say
+            each_rule = "; ".join(f"{rule}: {verdict}" for rule, verdict in undecided.items())
+            said = f"the first batch leaves open what the model sees ({each_rule})"
+            warnings.warn(said, RegardWarning, stacklevel=2)
 
     def _warn_without_attention(self) -> None:
         if not self._warned:

@@ -36,6 +36,10 @@ class TrainerCallback(transformers.TrainerCallback):  # type: ignore[misc]
         self._losses: list[Tensor] = []  # of the step's micro-batches
         self._adds_up = False  # whether they are shares of the step's loss
 
+    def __deepcopy__(self, _: dict[int, Any]) -> TrainerCallback:
+        """Itself, as part of a copy of the model, which has its hook."""
+        return self
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Attach a monitor to the model."""
         options = {"start": state.global_step} | self._options

@@ -10,7 +10,8 @@ A unit imports its own ring and those inside it, as long as no circle comes of i
 the engine and reads weights from files, so `nn` and `models` are the second ring's outside.
 
 The first row of a ring runs on numpy alone, and imports only what does. Those that draw do not
-import one another: what two of them need is a view.
+import one another: what two of them need is a view. What tells whether a model is right knows
+nothing of what regard computes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RINGS = (
     ((), ("engine", "parallel", "models", "nn", "embed")),
     (
         ("recording", "study"),
-        ("arrival", "huggingface", "hear", "recorder", "intervene", "monitor", "vllm"),
+        ("arrival", "huggingface", "hear", "recorder", "intervene", "monitor", "vllm", "check"),
     ),
     (
         ("colour", "learn", "views", "draw", "plot", "viewer", "export"),
@@ -41,6 +42,9 @@ RINGS = (
 )  # fmt: skip
 NUMPY = frozenset(unit for numpy, _ in RINGS for unit in numpy)
 FRONTS = {"draw", "plot", "viewer", "export"}
+
+# What stands by itself, so that it can be trusted about all others: the only units it imports.
+ALONE = {"check": {"errors", "display"}}
 
 # Inside the engine: implementations know neither each other nor the api, and only `plan` knows
 # them, from inside functions. The shipped oracles are built on the definition, so they may.
@@ -59,6 +63,8 @@ def may_import() -> dict[str, set[str]]:
             allowed[unit] = inside & NUMPY if unit in NUMPY else set(inside)
     for unit in FRONTS:
         allowed[unit] -= FRONTS - {unit}
+    for unit, known in ALONE.items():
+        allowed[unit] = known | {unit}
     return allowed
 
 
