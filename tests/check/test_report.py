@@ -13,7 +13,7 @@ import regard
 from check.architectures import ARCHITECTURES, ids, make, padded
 from check.faults import ahead, beside, plant
 from check.models import Words, seeded
-from regard.check import Finding, Report, Verdict, check
+from regard.check import Decision, Finding, Report, check
 from regard.errors import InputError, RegardError
 
 RULES = ("future", "padding", "documents", "batch", "window", "cache", "training")
@@ -33,7 +33,7 @@ def test_every_rule_has_a_verdict() -> None:
     assert tuple(report.checked) == RULES
     for rule in ("future", "padding", "batch", "window", "cache", "training"):
         verdict = report.checked[rule]
-        assert isinstance(verdict, Verdict) and verdict == "ok"
+        assert isinstance(verdict, Decision) and verdict == "ok"
         assert verdict.decided_by in ("bits", "float64", "noise")
         assert 0 < verdict.smallest < 1e-3 and 1e-3 < verdict.control < 10
         assert verdict.decided_by and f"{verdict.control:.0e}" in verdict.rests_on
@@ -65,7 +65,7 @@ def test_in_words() -> None:
 
 def test_findings_raise_with_their_sentences() -> None:
     report = check(leaking(), {"input_ids": ids()})
-    with pytest.raises(AssertionError, match="batch: the other sequences moves rows 0 to 19"):
+    with pytest.raises(AssertionError, match="batch: the other sequences move rows 0 to 19"):
         report.raise_for_findings()
 
 

@@ -16,15 +16,16 @@ attention, convolutions and state spaces alike. Torch is all it needs.
 from __future__ import annotations
 
 import inspect
-import sys
+import sys as _sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from regard.check.report import Finding, Report, Verdict
-from regard.check.verdicts import Examination, of_all_ranks
+from regard.check.report import Decision, Finding, Report
+from regard.check.verdicts import Examination as _Examination
+from regard.check.verdicts import of_all_ranks as _of_all_ranks
 
-__all__ = ["Finding", "Report", "Verdict", "check"]
+__all__ = ["Decision", "Finding", "Report", "check"]
 
 
 def check(
@@ -57,7 +58,7 @@ def check(
     torch.distributed every rank checks its batch, and all return one verdict.
     """
     asked = model, batch, causal, window, documents, rules, allow or {}, progress
-    return of_all_ranks(lambda: Examination(*asked).report(by_layer))
+    return _of_all_ranks(lambda: _Examination(*asked).report(by_layer))
 
 
 class _Callable(ModuleType):
@@ -67,4 +68,4 @@ class _Callable(ModuleType):
     __signature__ = inspect.signature(check)
 
 
-sys.modules[__name__].__class__ = _Callable
+_sys.modules[__name__].__class__ = _Callable

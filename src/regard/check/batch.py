@@ -35,7 +35,7 @@ _LONGEST = re.compile(r"max_(seq)?_?len")
 
 
 @dataclass(frozen=True)
-class Batch:
+class GivenBatch:
     """What a model is given, and the positions in it."""
 
     entries: dict[str, Any]  # by name; a tensor given by itself has the name ""
@@ -70,6 +70,7 @@ class Batch:
 
     @property
     def are_ids(self) -> bool:
+        """Of tokens, rather than what they stand for."""
         return not self.tokens.is_floating_point()
 
     @property
@@ -91,6 +92,7 @@ class Batch:
 
     @property
     def ends_in_padding(self) -> bool:
+        """Any of its sequences."""
         return not bool(self.real[:, -1].all())
 
     @property
@@ -101,13 +103,13 @@ class Batch:
         is_row = any(len(x) != len(self.real) for x in patches)
         return self.documents is None and not self.is_flat and not is_row
 
-    def with_tokens(self, tokens: Tensor) -> Batch:
+    def with_tokens(self, tokens: Tensor) -> GivenBatch:
         """The same with other contents."""
         tokens = tokens[0] if self.is_flat else tokens
         tokens = tokens.transpose(0, 1) if self.is_turned else tokens
         return replace(self, entries={**self.entries, self.key: tokens})
 
-    def with_other_source(self, sequences: Tensor) -> Batch:
+    def with_other_source(self, sequences: Tensor) -> GivenBatch:
         """Beside a decoder's tokens: other words for its encoder, in some sequences."""
         ids = self.entries.get("input_ids")
         if self.key != "decoder_input_ids" or not isinstance(ids, Tensor):
@@ -117,7 +119,7 @@ class Batch:
 
     def mapped(
         self, change: Callable[[str, Tensor], Tensor], places: Tensor | None = None
-    ) -> Batch:
+    ) -> GivenBatch:
         """The same with every tensor that has the axis of sequences changed; a flat pack's tensors
         get that axis for it. What has positions alone, such as an (L, L) mask, is that of
         `places`."""
@@ -143,11 +145,11 @@ class Batch:
         entries = {name: entry(name, x) for name, x in self.entries.items()}
         return replace(self, entries=entries, real=change("real", self.real))
 
-    def repeated(self, copies: int) -> Batch:
+    def repeated(self, copies: int) -> GivenBatch:
         """The batch so often, along its first axis."""
         return self.mapped(lambda _, x: x.repeat(copies, *(1 for _ in x.shape[1:])))
 
-    def part(self, sequence: int, start: int, stop: int) -> Batch:
+    def part(self, sequence: int, start: int, stop: int) -> GivenBatch:
         """Some positions of one sequence by themselves, as a pack of one where it is packed."""
         length = self.shape[1]
 
@@ -171,7 +173,7 @@ class Batch:
                 entries[shown[name]] = self.entries[shown[name]].split(sizes)[sequence]
         return replace(alike, entries=entries, documents=None)
 
-    def positioned(self, is_left: bool) -> Batch:
+    def positioned(self, is_left: bool) -> GivenBatch:
         """The same with the positions that padding to the left leaves, where the model takes them
         and none are given: those of generate."""
         if not is_left or not self.positions or self.positions in self.entries:
@@ -179,7 +181,7 @@ class Batch:
         ids = (self.real.long().cumsum(1) - 1).clamp_min(0)
         return replace(self, entries={**self.entries, self.positions: ids})
 
-    def padded(self, left: int, right: int) -> Batch:
+    def padded(self, left: int, right: int) -> GivenBatch:
         """With so much more padding, hidden by the mask."""
 
         def longer(name: str, x: Tensor) -> Tensor:
@@ -263,7 +265,7 @@ def batch_of(
     names: list[str],
     pad: int | None,
     is_turned: bool,
-) -> Batch:
+) -> GivenBatch:
     """What was given, read; InputError where it holds nothing that could be changed. `names` are
     the model's arguments. `is_turned`: embeddings are (L, B, D)."""
     described, key = f"a {type(given).__name__}", ""
@@ -290,13 +292,15 @@ def batch_of(
             f"decoder_input_ids has {len(tokens)} rows and input_ids {len(source)}: which of them "
             "are one sequence is not known; give as many"
         )
-    cuts = [(name, x) for name, x in _nested(given) if _CUTS.search(name) and is_row(x)]
+    cuts = [(name, x) for name, x in _nested(given) if _CUTS.search(name) and _is_row(x)]
     axes = 3 if tokens.is_floating_point() or (key in _TOKENS and tokens.ndim == 3) else 2
-    has_grid = any("grid" in str(name) for name in entries)  # of pictures, whose patches are rows
-    is_flat = tokens.ndim == axes - 1 and (axes == 2 or bool(cuts) or has_grid)
+    # patches of all pictures lie in one row, and a grid counts them
+    grids = [x for name, x in entries.items() if "grid" in str(name) and isinstance(x, Tensor)]
+    is_row_of = any(x.ndim == 2 and int(x.prod(1).sum()) == len(tokens) for x in grids)
+    is_flat = is_row_of or (tokens.ndim == axes - 1 and (axes == 2 or bool(cuts)))
     is_turned = is_turned and tokens.ndim == axes == 3
     tokens = tokens[None] if is_flat else tokens.transpose(0, 1) if is_turned else tokens
-    shape = tokens.shape[:2] if tokens.ndim == axes else (len(tokens), 1)
+    shape = tokens.shape[:2] if tokens.ndim == axes or is_row_of else (len(tokens), 1)
     real = torch.ones(shape, dtype=torch.bool, device=tokens.device)
     masks = [name for name in _MASKS if name in names or name in entries]
     masks = masks if key and shape[1] > 1 else []
@@ -311,7 +315,7 @@ def batch_of(
     elif mask is not None:
         masks = []  # a mask of cells, say
     own = "decoder_position_ids" if key.startswith("decoder") else "position_ids"
-    batch = Batch(
+    batch = GivenBatch(
         entries, key, real, is_flat, is_turned, special=special, pad=pad, was_bare=was_bare,
         mask_name=masks[0] if masks else "", positions=own if key and own in names else "",
     )  # fmt: skip
@@ -319,7 +323,7 @@ def batch_of(
     return replace(batch, documents=ids, declared_by=by)
 
 
-def _documents(batch: Batch, declared: Any, cuts: list[Any]) -> tuple[Tensor | None, str]:
+def _documents(batch: GivenBatch, declared: Any, cuts: list[Any]) -> tuple[Tensor | None, str]:
     """Which document each position is of, and what says so."""
     shape, device = batch.real.shape, batch.tokens.device
     if declared is False or (declared is None and batch.shape[1] == 1):
@@ -349,7 +353,7 @@ def _documents(batch: Batch, declared: Any, cuts: list[Any]) -> tuple[Tensor | N
 def _as_one(name: str, entry: Any, length: int) -> Any:
     """An entry of a pack for one document alone: what says where documents begin, also within
     mappings and plain objects, says so of one of this length."""
-    if _CUTS.search(name) and is_row(entry):
+    if _CUTS.search(name) and _is_row(entry):
         return entry.new_tensor([0, length])
     if _LONGEST.search(name) and isinstance(entry, int):
         return length
@@ -384,7 +388,7 @@ def _are_ids(x: Any) -> bool:
     return isinstance(x, Tensor) and not x.is_floating_point()
 
 
-def is_row(x: Any) -> bool:
+def _is_row(x: Any) -> bool:
     return isinstance(x, Tensor) and x.ndim == 1
 
 

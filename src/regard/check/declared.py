@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.check.batch import Batch
+from regard.check.batch import GivenBatch
 
 _LANGUAGE = ("ForCausalLM", "LMHeadModel")
 _PICTURES = ("pixel_values", "input_features", "pixel_values_videos")
@@ -18,7 +18,9 @@ _SIZES = ("sliding_window", "sliding_window_size", "attention_window_size")
 _ASK = "give causal=True, causal=False or, of a prefix, its length"
 
 
-def prefix_of(model: Any, batch: Batch, causal: bool | int | None) -> tuple[int | None, str, str]:
+def prefix_of(
+    model: Any, batch: GivenBatch, causal: bool | int | None
+) -> tuple[int | None, str, str]:
     """(how many first tokens see one another, what declares it, why it is not known): (None, …)
     where every token may see later ones; none where that is not known, so that it is tried."""
     if causal is not None:
@@ -68,7 +70,8 @@ def window_of(model: Any, path: str, window: Any) -> tuple[int | None, str]:
         size = None
     if isinstance(types, list | tuple):
         kind = types[int(number[1])] if number and int(number[1]) < len(types) else ""
-        if ("sliding" in kind or kind == "local") and isinstance(size, int):
+        is_plain = kind in ("sliding_attention", "local") or kind.endswith("_sliding")
+        if is_plain and isinstance(size, int):
             return size, f"window {size}"
         return None, str(kind).replace("_", " ")
     size = getattr(module, "sliding_window", size)

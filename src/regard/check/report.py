@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.check.layers import Layer
+from regard.check.layers import MixingLayer
 
 _WORDS = ("not asked", "allowed", "ok", "not decided", "found")  # from mild to severe
 
 
-class Verdict(str):
+class Decision(str):
     """ "ok", "found", "allowed: …", "not decided: …" or "not asked: …", with what it rests on."""
 
     decided_by: str = ""  # "bits", "float64", "noise" or ""
@@ -18,7 +18,8 @@ class Verdict(str):
     smallest: float = 0.0  # leak that would have been seen, in shares of what a token does
     noise: float = 0.0  # how far rows moved that must not, within what rounding explains
 
-    def resting_on(self, by: str, control: float, smallest: float, noise: float = 0.0) -> Verdict:
+    def resting_on(self, by: str, control: float, smallest: float, noise: float = 0.0) -> Decision:
+        """The same, with what decided it."""
         self.decided_by, self.control, self.smallest, self.noise = by, control, smallest, noise
         return self
 
@@ -34,6 +35,7 @@ class Verdict(str):
 
     @property
     def severity(self) -> int:
+        """From mild to severe."""
         return next(n for n, words in enumerate(_WORDS) if self.startswith(words))
 
 
@@ -56,8 +58,8 @@ class Report:
     """What `regard.check` returns."""
 
     findings: list[Finding]  # most severe first
-    checked: dict[str, Verdict]
-    layers: list[Layer]
+    checked: dict[str, Decision]
+    layers: list[MixingLayer]
     about: str  # the model and the batch, in words
     forwards: int = 0  # of the model, those on a cache apart
 
@@ -67,7 +69,7 @@ class Report:
         return not self.findings and not self.undecided
 
     @property
-    def undecided(self) -> dict[str, Verdict]:
+    def undecided(self) -> dict[str, Decision]:
         """The rules that were asked for and not decided."""
         return {n: v for n, v in self.checked.items() if v.startswith("not decided")}
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.check.batch import Batch
-from regard.check.layers import Layer
+from regard.check.batch import GivenBatch
+from regard.check.layers import MixingLayer
 from regard.check.rules import LARGE, Mode, Trial
 from regard.check.runs import KeepDouble, Runner, arguments, cache_of, takes_names
 
@@ -55,7 +55,9 @@ def reproduction(runner: Runner, is_by_row: bool, trial: Trial, keeps_double: bo
     return "\n".join(lines)
 
 
-def layer_reproduction(mode: Mode, batch: Batch, layer: Layer, key: int, row: int) -> str:
+def layer_reproduction(
+    mode: Mode, batch: GivenBatch, layer: MixingLayer, key: int, row: int
+) -> str:
     """Prints how far one row of a layer moves with one position of its input."""
     s, call = layer.sequence, f"twin({_stars(mode.runner, batch)}batch)"
     return "\n".join([
@@ -81,7 +83,7 @@ def _twin(runner: Runner) -> list[str]:
     return [*lines, *(f"twin.{name}" for name in runner.switched)]
 
 
-def _stars(runner: Runner, batch: Batch) -> str:
+def _stars(runner: Runner, batch: GivenBatch) -> str:
     return "**" if takes_names(runner.model, batch.given) else ""
 
 
@@ -90,7 +92,7 @@ def _rows(call: str) -> list[str]:
     return [*lines, f"        return {call}"]
 
 
-def _in_parts(runner: Runner, text: Batch, sizes: tuple[int, ...]) -> Iterator[str]:
+def _in_parts(runner: Runner, text: GivenBatch, sizes: tuple[int, ...]) -> Iterator[str]:
     """The parts of a text on a cache."""
     name = cache_of(runner.model)
     yield f"cache, parts, at = {runner.begins}, [], 0"
@@ -141,11 +143,11 @@ def _assigned(trial: Trial) -> Iterator[str]:
         yield f"{entry}[{s}, {start}:{stop}] = -{entry}[{s}, {start}:{stop}].roll(1, 0)"
 
 
-def _is_long(batch: Batch) -> bool:
+def _is_long(batch: GivenBatch) -> bool:
     return not batch.are_ids or batch.tokens.numel() > _SPELT
 
 
-def _spelt(batch: Batch, runner: Runner) -> str:
+def _spelt(batch: GivenBatch, runner: Runner) -> str:
     """What a model is given, as Python."""
 
     def entry(x: Any, name: str) -> str:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.check.batch import Batch
-from regard.check.runs import EXACT, Run, Runner, distance
+from regard.check.batch import GivenBatch
+from regard.check.runs import EXACT, Feed, Runner, distance
 from regard.errors import InputError
 
 RULES = ("future", "padding", "documents", "batch", "window", "cache", "training")
@@ -36,7 +36,7 @@ class Trial:
 
     rule: str  # "" of the control
     words: str  # what is changed, {} its first position
-    runs: tuple[Run, Run]
+    runs: tuple[Feed, Feed]
     still: tuple[Tensor, Tensor]  # (B, L) bool of each run: the rows that must agree
     changed: Tensor | None = None  # (B, L) bool: positions of the second that hold something else
     moving: Tensor | None = None  # (B, L) bool: rows that should move
@@ -47,6 +47,7 @@ class Trial:
 
     @property
     def keeps_shape(self) -> bool:
+        """Whether contents alone differ."""
         return self.changed is not None
 
     @property
@@ -64,9 +65,9 @@ class Trial:
     def of_one(self, s: int) -> Trial:
         """The same of one sequence alone."""
 
-        def single(run: Run) -> Run:
+        def single(run: Feed) -> Feed:
             factors = None if run.factors is None else run.factors[s : s + 1]
-            return Run(run.batch.part(s, 0, run.batch.shape[1]), factors)
+            return Feed(run.batch.part(s, 0, run.batch.shape[1]), factors)
 
         changed = None if self.changed is None else self.changed[s : s + 1]
         still = self.still[0][s : s + 1], self.still[1][s : s + 1]
@@ -76,7 +77,7 @@ class Trial:
 
 
 def exchanges(
-    batch: Batch, prefix: int | None, turn: int, scales: bool, room: int
+    batch: GivenBatch, prefix: int | None, turn: int, scales: bool, room: int
 ) -> Iterator[Trial]:
     """What is tried in one mode without a change of shape: some changes, and what each says of
     several rules. Cuts and changes differ from one `turn` to the next. `prefix` first tokens may
@@ -89,27 +90,24 @@ def exchanges(
         after = exchanged(batch, at, factor if scales else 0.0)
 
         def trial(rule: str, words: str, still: Tensor, moving: Tensor = nothing) -> Trial:
-            return Trial(rule, words, (Run(batch), after), (still, still), at, moving)
+            return Trial(rule, words, (Feed(batch), after), (still, still), at, moving)
 
         return trial
 
-    if count > 1:
-        bits = (count - 1).bit_length()  # each turn splits the sequences by another one
-        halves = (torch.arange(count, device=real.device) >> turn % bits) % 2 == turn // bits % 2
-        own = real & halves[:, None]
+    for own in _halves(batch, turn, room) if count > 1 else ():
         own = own if bool((own & ~past).any()) else real & ~own  # one of them is a token alone
         at = past & own
-        after = Run(exchanged(batch, at, 0.0).batch.with_other_source(own.any(1)))
+        after = Feed(exchanged(batch, at, 0.0).batch.with_other_source(own.any(1)))
         still = real & ~own
-        yield Trial("batch", "the other sequences", (Run(batch), after), (still, still), at, own)
-        yield Trial("", "", (Run(batch), after), (nothing, nothing), at, own & ~past)
-    elif length > 1 and batch.documents is None:
+        yield Trial("batch", "the other sequences", (Feed(batch), after), (still, still), at, own)
+        yield Trial("", "", (Feed(batch), after), (nothing, nothing), at, own & ~past)
+    if count == 1 and length > 1 and batch.documents is None:
         yield change(past)("", "", nothing, real & ~past)
     if not batch.is_whole and (scales or not batch.are_ids):  # positions may count padding's ids
         yield change(~real, 3.0)("padding", "what padding holds", real)
     factors = ((-1.0, 0.0, 20.0), (0.0, 20.0, -1.0), (0.0, -1.0, 20.0))[turn]
     if batch.documents is None and prefix is not None:
-        left = max(room - (count > 1 or length > 1) - (not batch.is_whole), 1)
+        left = max(room - (1 if room < 4 or count == 1 else 2) - (not batch.is_whole), 1)
         for n, at in enumerate(behind(batch, _cuts(length, prefix, turn * left * count), left)):
             yield change(at, factors[n])("future", "position {} and all behind it", real & ~at)
     for n, (s, document) in enumerate(_some_documents(batch, turn)):
@@ -124,15 +122,25 @@ def exchanges(
             yield trial("future", _BEHIND, inside & ~at)
 
 
-def exchanged(batch: Batch, at: Tensor, factor: float) -> Run:
+def _halves(batch: GivenBatch, turn: int, room: int) -> list[Tensor]:
+    """(B, L) of the sequences that are changed: each turn splits them by another bit, one way
+    and, where there is room, the other."""
+    real, count = batch.real, batch.shape[0]
+    bits = (count - 1).bit_length()
+    halves = (torch.arange(count, device=real.device) >> turn % bits) % 2 == turn // bits % 2
+    both = [real & halves[:, None], real & ~halves[:, None]]
+    return both[:1] if room < 4 else both[:: 1 if turn % 2 == 0 else -1]
+
+
+def exchanged(batch: GivenBatch, at: Tensor, factor: float) -> Feed:
     """The batch with other tokens at some positions, or with their embeddings times a factor."""
     if factor and batch.are_ids:
-        return Run(batch, torch.where(at, factor, 1.0))
+        return Feed(batch, torch.where(at, factor, 1.0))
     other = at.view(*at.shape, *(1 for _ in batch.tokens.shape[2:]))
-    return Run(batch.with_tokens(torch.where(other, batch.other_tokens(), batch.tokens)))
+    return Feed(batch.with_tokens(torch.where(other, batch.other_tokens(), batch.tokens)))
 
 
-def _past(batch: Batch) -> Tensor:
+def _past(batch: GivenBatch) -> Tensor:
     """(B, L) of earlier positions: the first half of each sequence, or of each document of a pack,
     and its last, which may lie beside the next one."""
     inside = batch.real & ~batch.is_special() if batch.are_ids else batch.real
@@ -154,7 +162,7 @@ def _cuts(length: int, prefix: int, turn: int) -> list[int]:
     return cuts[turn:] + cuts[:turn]
 
 
-def behind(batch: Batch, cuts: list[int], most: int) -> Iterator[Tensor]:
+def behind(batch: GivenBatch, cuts: list[int], most: int) -> Iterator[Tensor]:
     """(B, L) of the positions behind a cut, another one in each sequence."""
     count, length = batch.shape
     places = torch.arange(length, device=batch.real.device)
@@ -163,7 +171,7 @@ def behind(batch: Batch, cuts: list[int], most: int) -> Iterator[Tensor]:
         yield batch.real & (places >= torch.tensor(own, device=places.device)[:, None])
 
 
-def _some_documents(batch: Batch, turn: int = 0) -> list[tuple[int, int]]:
+def _some_documents(batch: GivenBatch, turn: int = 0) -> list[tuple[int, int]]:
     """(sequence, document): the first, and one in the middle, of the pack with most of them; in
     other turns those behind them."""
     if batch.documents is None:
@@ -177,7 +185,7 @@ def _two_of(many: int, turn: int) -> list[int]:
     return sorted({turn % many, (many // 2 + turn) % many})
 
 
-def _within(batch: Batch, s: int, document: int) -> tuple[Tensor, Tensor]:
+def _within(batch: GivenBatch, s: int, document: int) -> tuple[Tensor, Tensor]:
     """(B, L) of the positions of one document, and of the others of its pack."""
     inside, others = torch.zeros_like(batch.real), torch.zeros_like(batch.real)
     inside[s] = batch.real[s] & (batch.documents[s] == document)  # type: ignore[index]
@@ -185,14 +193,14 @@ def _within(batch: Batch, s: int, document: int) -> tuple[Tensor, Tensor]:
     return inside, others
 
 
-def amounts(batch: Batch, sides: tuple[int, int]) -> Iterator[Trial]:
+def amounts(batch: GivenBatch, sides: tuple[int, int]) -> Iterator[Trial]:
     """More padding, to the left and to the right; and a padded sequence by itself."""
     real, is_left = batch.real, bool(sides[0]) or not bool(batch.real[:, 0].all())
     base = batch.positioned(is_left)
     if any(sides):
         longer = batch.padded(*sides).positioned(is_left)
         words = "how much padding there is"
-        yield Trial("padding", words, (Run(base), Run(longer)), (real, longer.real))
+        yield Trial("padding", words, (Feed(base), Feed(longer)), (real, longer.real))
     if not batch.is_whole:
         s = int(real.sum(1).where(real.any(1), real.shape[1]).argmin())
         still = torch.zeros_like(real)
@@ -201,37 +209,37 @@ def amounts(batch: Batch, sides: tuple[int, int]) -> Iterator[Trial]:
         yield from _alone("padding", words, base, still)
 
 
-def apart(batch: Batch) -> Iterator[Trial]:
+def apart(batch: GivenBatch) -> Iterator[Trial]:
     """Documents of a pack by themselves."""
     for s, document in _some_documents(batch)[1:]:
         words = f"a pack, against its document {document + 1} alone"
         yield from _alone("documents", words, batch, _within(batch, s, document)[0])
 
 
-def _alone(rule: str, words: str, batch: Batch, still: Tensor) -> Iterator[Trial]:
+def _alone(rule: str, words: str, batch: GivenBatch, still: Tensor) -> Iterator[Trial]:
     """Positions that lie side by side, in the batch and by themselves."""
     places = still.nonzero()
     s, start, stop = int(places[0, 0]), int(places[0, 1]), int(places[-1, 1]) + 1
     if len(places) == stop - start:
         alone = batch.part(s, start, stop)
-        yield Trial(rule, words, (Run(batch), Run(alone)), (still, alone.real))
+        yield Trial(rule, words, (Feed(batch), Feed(alone)), (still, alone.real))
 
 
 class Mode:
     """The model in one precision and mode: what it returns, and how far changes move that."""
 
-    def __init__(self, name: str, runner: Runner, batch: Batch, copies: int) -> None:
+    def __init__(self, name: str, runner: Runner, batch: GivenBatch, copies: int) -> None:
         self.name, self.runner, self.batch = name, runner, batch
         self.copies = copies if batch.can_repeat else 1  # each with a change of its own
         if self.copies * batch.shape[0] == batch.shape[1]:  # rows could be taken for sequences
             self.copies = max(self.copies - 1, 1)
         try:
-            self.base = runner.stacked([Run(batch)] * self.copies)
+            self.base = runner.stacked([Feed(batch)] * self.copies)
         except (RuntimeError, ValueError, IndexError, TypeError):
             if self.copies == 1:
                 raise
             self.copies = 1  # the inputs cannot be repeated, as patches of pictures of many sizes
-            self.base = runner.stacked([Run(batch)])
+            self.base = runner.stacked([Feed(batch)])
         self.is_by_row = self.base.shape[2] == batch.shape[1]
         self.is_pooled = not self.is_by_row and runner.ndim == 2
         size = self.base[0].abs()
@@ -276,15 +284,18 @@ class Mode:
     def _exchange(self, rule: str, words: str, at: Tensor, still: Tensor) -> Trial:
         """Other tokens at some positions."""
         return Trial(
-            rule, words, (Run(self.batch), exchanged(self.batch, at, 0.0)), (still, still), at
+            rule, words, (Feed(self.batch), exchanged(self.batch, at, 0.0)), (still, still), at
         )
 
     def _try(self, every: list[Trial]) -> None:
+        # copies may see one another: in the first and the last all sequences are changed
+        ahead = [trial for trial in every if trial.rule == "future"]
+        every = [*ahead[:1], *(t for t in every if t.rule != "future"), *ahead[1:]]
         runs = list(dict.fromkeys(trial.runs[1] for trial in every))
-        rows: dict[Run, Tensor] = {}
+        rows: dict[Feed, Tensor] = {}
         for start in range(0, len(runs), self.copies):
             some = runs[start : start + self.copies]
-            blank = [Run(self.batch)] * (self.copies - len(some))
+            blank = [Feed(self.batch)] * (self.copies - len(some))
             rows.update(zip(some, self.runner.stacked([*some, *blank]), strict=False))
         places = {run: n % self.copies for n, run in enumerate(runs)}
         for trial in every:
@@ -301,7 +312,7 @@ class Mode:
         """Parts of a text, each on the cache of those before, against one pass."""
         real = self.batch.real[0].nonzero().flatten()
         text = self.batch.part(0, int(real[0]), int(real[-1]) + 1)
-        length, whole = text.shape[1], Run(text)
+        length, whole = text.shape[1], Feed(text)
         pictures = text.is_special()[0].nonzero() if text.shows else real[:0]
         begin = int(pictures[-1]) + 1 if len(pictures) else 0  # the first part holds them
         rows = self.runner.rows(whole)
@@ -313,14 +324,14 @@ class Mode:
         ):
             sizes = tuple(b - a for a, b in zip([0, *ends[:-1]], ends, strict=True))
             words = f"{words} on a cache, against one pass"
-            trial = Trial("cache", words, (whole, Run(text, sizes=sizes)), (text.real, text.real))
+            trial = Trial("cache", words, (whole, Feed(text, sizes=sizes)), (text.real, text.real))
             trial = self._measured(trial, rows, self.runner.rows(trial.runs[1]))
             if trial.rows:  # the first part that is wrong, for the place
                 n = next(n for n, end in enumerate(ends) if trial.rows[0][1] < end)
                 head = text.part(0, 0, ends[n])
                 still = torch.zeros_like(text.real)
                 still[:, ends[n] - sizes[n] : ends[n]] = True
-                until = Run(head, sizes=sizes[: n + 1])
+                until = Feed(head, sizes=sizes[: n + 1])
                 trial = replace(trial, runs=(whole, until), still=(still, still[:, : ends[n]]))
             yield trial
 
@@ -346,7 +357,7 @@ class Mode:
         entries = int(still.sum()) * rows.shape[-1]
         return replace(trial, by=most, rows=tuple(places), control=least, entries=entries)
 
-    def _rows(self, mask: Tensor, run: Run) -> Tensor:
+    def _rows(self, mask: Tensor, run: Feed) -> Tensor:
         """(B, L); (B, 1) where the model returns a row a sequence: all of its tokens."""
         real = run.batch.real
         return mask if self.is_by_row else (mask | ~real).all(1, True) & real.any(1, True)
@@ -378,12 +389,12 @@ class Mode:
             is_shifted = trial.rule != "cache"
             return _OF_TABLES if is_shifted or self._has_tables() else _OF_SHAPES
         if self._repeats is None:
-            again = self.runner.stacked([Run(self.batch)] * self.copies)
+            again = self.runner.stacked([Feed(self.batch)] * self.copies)
             self._repeats = float(distance(again, self.base, self.scale).max())
         if trial.keeps_shape:
             return 8 * self._repeats
         if self._of_shapes is None:
-            alone = self.runner.rows(Run(self.batch))
+            alone = self.runner.rows(Feed(self.batch))
             self._of_shapes = float(distance(alone, self.base[0], self.scale).max())
         return 8 * max(self._of_shapes, self.eps)
 

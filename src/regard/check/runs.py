@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from regard.check.batch import Batch
+from regard.check.batch import GivenBatch
 from regard.errors import InputError
 
 EXACT = 1e-12  # of the scale: what right models stay below in double precision
@@ -139,10 +139,10 @@ def cache_of(model: Any) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Feed:
     """What a model is given: a batch, with embeddings times a factor, or in parts on a cache."""
 
-    batch: Batch
+    batch: GivenBatch
     factors: Tensor | None = None  # (B, L) of embeddings; 1 leaves one as it is
     sizes: tuple[int, ...] = ()  # of the parts
 
@@ -165,7 +165,7 @@ class Runner:
     pick: str = ""  # how its rows are taken from it
     ndim: int = 0  # of the tensor that holds them
 
-    def rows(self, run: Run, watched: Any = None) -> Tensor:
+    def rows(self, run: Feed, watched: Any = None) -> Tensor:
         """(B, L, F) of the output; of parts on a cache the last call alone is `watched`."""
         watched = watched or nullcontext()
         if run.sizes:
@@ -174,7 +174,7 @@ class Runner:
         with self._embedding(run), watched:
             return self._called(run.batch)
 
-    def stacked(self, runs: list[Run]) -> Tensor:
+    def stacked(self, runs: list[Feed]) -> Tensor:
         """(n, B, L, F) of runs of one shape, in one forward."""
         first, many = runs[0].batch, len(runs)
         batch = first.repeated(many) if many > 1 else first
@@ -185,10 +185,10 @@ class Runner:
         ones = torch.ones(first.shape, device=first.real.device)
         factors = torch.cat([ones if run.factors is None else run.factors for run in runs])
         is_scaled = any(run.factors is not None for run in runs)
-        rows = self.rows(Run(batch, factors if is_scaled else None))
+        rows = self.rows(Feed(batch, factors if is_scaled else None))
         return rows.view(many, -1, *rows.shape[1:])
 
-    def _called(self, batch: Batch, **more: Any) -> Tensor:
+    def _called(self, batch: GivenBatch, **more: Any) -> Tensor:
         if isinstance(self.model, nn.Module):
             self.model.train(self.training)
         given = in_double(batch).given if self.exact else batch.given
@@ -214,7 +214,7 @@ class Runner:
             )
         return rows
 
-    def _parts(self, run: Run, watched: Any) -> Iterator[Tensor]:
+    def _parts(self, run: Feed, watched: Any) -> Iterator[Tensor]:
         """The rows of one part after the other, on a cache that each hands on, as generate does."""
         name, text, start = cache_of(self.model), run.batch, 0
         uses = {"use_cache": True} if "use_cache" in arguments(self.model) else {}
@@ -238,7 +238,7 @@ class Runner:
             yield rows
             start = stop
 
-    def _begun(self, part: Batch, name: str, uses: dict[str, bool]) -> tuple[Tensor, Any]:
+    def _begun(self, part: GivenBatch, name: str, uses: dict[str, bool]) -> tuple[Tensor, Any]:
         """The rows of the first part, and the cache that holds it."""
         for begins, empty in self._empty_caches():
             self.begins = begins
@@ -279,7 +279,7 @@ class Runner:
         return known.get(self.hands)
 
     @contextmanager
-    def _embedding(self, run: Run) -> Iterator[None]:
+    def _embedding(self, run: Feed) -> Iterator[None]:
         """What embeds the batch's ids gives scaled embeddings. Ids stay, and what is derived from
         them: masks and positions."""
         batch, factors = run.batch, run.factors
@@ -328,11 +328,13 @@ def _scaled(x: Tensor, factors: Tensor, real: Tensor) -> Tensor:
     return torch.where((factors == 1)[..., None], x, changed)
 
 
-def in_double(batch: Batch) -> Batch:
+def in_double(batch: GivenBatch) -> GivenBatch:
+    """The same in double precision."""
     return replace(batch, entries={name: as_double(x) for name, x in batch.entries.items()})
 
 
 def as_double(x: Any) -> Any:
+    """Numbers with a point in double precision, whatever else as it is."""
     return x.double() if isinstance(x, Tensor) and x.is_floating_point() else x
 
 

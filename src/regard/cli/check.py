@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.check import Report
-    from regard.check.layers import Layer
+    from regard.check.layers import MixingLayer
 
 _STYLES = {"found": "red", "not decided": "yellow", "ok": "green", "not asked": "dim"}
 
@@ -215,7 +215,7 @@ def _as_dict(model: str, report: Report) -> dict[str, Any]:
     return _finite(answer)
 
 
-def _layer(layer: Layer) -> dict[str, Any]:
+def _layer(layer: MixingLayer) -> dict[str, Any]:
     return {
         "name": layer.name, "kind": layer.kind.__name__, "sees": layer.sees,
         "declared": layer.declared, "reach": layer.reach, "strength": layer.strength,

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.check.batch import Batch
+from regard.check.batch import GivenBatch
 from regard.check.rules import Trial
-from regard.check.runs import Run, Runner, plain
+from regard.check.runs import Feed, Runner, plain
 from regard.engine.attention import Attention
 from regard.engine.call import Call
 from regard.engine.observers import Request
@@ -42,7 +42,7 @@ def of_trial(runner: Runner, trial: Trial, module: str) -> dict[str, float]:
     return _masses(runner, batch, module, rows, hidden)
 
 
-def of_window(runner: Runner, batch: Batch, module: str, size: int) -> dict[str, float]:
+def of_window(runner: Runner, batch: GivenBatch, module: str, size: int) -> dict[str, float]:
     """The same of a window, over all rows."""
     places = torch.arange(batch.shape[1], device=batch.real.device)
     beyond = (places[:, None] - places >= size).expand(len(batch.real), -1, -1)
@@ -50,14 +50,14 @@ def of_window(runner: Runner, batch: Batch, module: str, size: int) -> dict[str,
 
 
 def _masses(
-    runner: Runner, batch: Batch, module: str, rows: Tensor, hidden: Tensor
+    runner: Runner, batch: GivenBatch, module: str, rows: Tensor, hidden: Tensor
 ) -> dict[str, float]:
     """rows (B, L), hidden (B, L, L) of rows and keys: both bool."""
     heard = _Masses(plain(runner.model), module, rows, hidden)
     try:
-        own = runner.rows(Run(batch))
+        own = runner.rows(Feed(batch))
         with heard.hooks:
-            others = runner.rows(Run(batch))
+            others = runner.rows(Feed(batch))
     except Exception:  # noqa: BLE001 - what cannot be heard is no reason to lose a finding
         return {}
     scale = float(own.abs().nan_to_num().max())

@@ -149,13 +149,6 @@ KNOWN: tuple[Cause, ...] = (
         "moshi",
     ),
     Cause(
-        "window",
-        "A window behind the prompt",
-        "By design: `reference_sliding_attention` sees all of the prompt, and of the tokens behind "
-        "it a window.",
-        "unlimited_ocr",
-    ),
-    Cause(
         "cache",
         "A state that takes one token",
         "Behind a cache one token at a time is right; several at once do not go on from the state "

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.check import Verdict
+from regard.check import Decision
 from regard.testing.families.build import build
 from regard.testing.families.compare import (
     Flat,
@@ -33,7 +33,7 @@ class Subject:
     model: Any  # on the implementation it has by default, which is the reference
     inputs: Inputs
     notes: list[str] = field(default_factory=list)  # what transformers itself does not do
-    verdicts: dict[str, Verdict] = field(default_factory=dict)  # rule → what `regard.check` says
+    verdicts: dict[str, Decision] = field(default_factory=dict)  # rule → what `regard.check` says
     findings: dict[str, str] = field(default_factory=dict)  # rule → the sentence
 
     @cached_property
