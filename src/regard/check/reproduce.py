@@ -112,7 +112,8 @@ def _in_parts(runner: Runner, text: GivenBatch, sizes: tuple[int, ...]) -> Itera
             given.append(f'"{text.mask_name}": torch.{made}({shape})')
         yield f"    output = twin(**{{{', '.join(given)}}})"
         yield "    at += part.shape[1]"
-    yield f"    cache = {runner.hands}"
+    if runner.hands != "cache":  # not the one that was given
+        yield f"    cache = {runner.hands}"
     yield f"    parts.append(output{runner.pick})"
     yield "y = torch.cat(parts, 1)"
 
