@@ -148,9 +148,10 @@ def test_inference_mode() -> None:
 
 
 def test_double_by_default() -> None:
+    model = make("llama")
     torch.set_default_dtype(torch.float64)
     try:
-        clean(check(make("llama"), padded("left")))
+        clean(check(model, padded("left")))
     finally:
         torch.set_default_dtype(torch.float32)
 
