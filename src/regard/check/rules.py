@@ -308,6 +308,13 @@ class Mode:
         rows = self.base[0] if first.batch is self.batch else self.runner.rows(first)
         return self._measured(trial, rows, self.runner.rows(second))
 
+    def alone(self, trial: Trial) -> Trial:
+        """The same without copies beside it, where that moves rows as well."""
+        if not trial.keeps_shape or self.copies == 1:
+            return trial
+        single = self._measured(trial, *map(self.runner.rows, trial.runs))
+        return single if single.by > self.noise(single) else trial
+
     def cached(self) -> Iterator[Trial]:
         """Parts of a text, each on the cache of those before, against one pass."""
         real = self.batch.real[0].nonzero().flatten()

@@ -413,6 +413,7 @@ class Examination:
 
     def _finding(self, mode: Mode, trial: Trial) -> Finding:
         self.progress(f"where {trial.rule} is broken")
+        trial = mode.alone(trial)
         module = first_moved(mode.runner, trial) if self.is_module else ""
         s = trial.sequence
         rows = tuple(row for sequence, row in trial.rows if sequence == s)
