@@ -33,6 +33,11 @@ def rules() -> dict[str, dict[str, Any]]:
     return {
         "vectors": {"mask": vectors},
         "table": {"mask": vectors & table},
+        "by distance": {"bias": regard.RelativeBias(torch.zeros(32, 4))},
+        "by half a distance": {
+            "mask": vectors,
+            "bias": regard.RelativeBias(torch.zeros(32, 4).half()),
+        },
         "half a bias": {"mask": vectors & table, "bias": bias.to(torch.bfloat16)},
         "all": {"mask": vectors & table, "bias": bias},
         "spelt": {"mask": spelt},

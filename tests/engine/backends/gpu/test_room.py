@@ -17,7 +17,9 @@ from regard.engine.backends.gpu.launch import stages
 SCRIPT = Path(__file__).with_name("room.py")
 
 
-@pytest.mark.parametrize(("capability", "dim", "most"), [(90, 128, 227), (80, 128, 163)])
+@pytest.mark.parametrize(
+    ("capability", "dim", "most"), [(90, 128, 227), (80, 128, 163), (80, 64, 99), (80, 256, 163)]
+)
 def test_the_forward_fits(capability: int, dim: int, most: int) -> None:
     run = warm.run(SCRIPT, str(capability), str(dim))
     assert run.returncode == 0, run.stderr[-2000:]
@@ -39,6 +41,7 @@ def test_tiles_are_fetched_ahead_as_far_as_there_is_room() -> None:
     assert stages(bound(), 3) == stages(bound(mask=regard.Causal()), 3) == 3
     assert stages(bound(mask=flags), 3) == 3
     assert stages(bound(mask=table), 3) == stages(bound(bias=bias), 3) == 2
+    assert stages(bound(bias=regard.RelativeBias(torch.zeros(32, 2))), 3) == 2
     assert stages(bound(mask=table, bias=bias.bfloat16()), 3) == 2
     assert stages(bound(mask=table, bias=bias), 3) == 1
     assert stages(bound(mask=table, bias=bias, dim=256), 2) == 1

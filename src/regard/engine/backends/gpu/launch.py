@@ -143,26 +143,27 @@ def options(bound: Bound, shape: Shape) -> dict[str, Any]:
 
 # KiB of shared memory that the largest half-precision tiles leave free, by their width and by how
 # many are fetched ahead: of 99, of 163 (on Hopper, where they take more, of 227), of 163 (227)
-_FREE = {64: {3: 33, 2: 49}, 128: {3: 2, 2: 67}, 256: {2: 35}}
+_FREE = {64: {3: 33, 2: 49}, 128: {3: 2, 2: 67}, 256: {2: 18}}
 
 
 def stages(bound: Bound, most: int) -> int:
     """How many tiles are fetched ahead, at most `most`; no number depends on it.
 
     What a mask or a bias brings for a tile waits in shared memory beside its keys and values:
-    some vectors, a table's booleans or the bytes of a square, a bias once for every tile that is
-    fetched ahead.
+    some vectors, a table's booleans or the bytes of a square, a bias of cells or distances once for
+    every tile that is fetched ahead.
     """
-    if bound.plain or bound.query.element_size() > 2:
-        return most
     rule = bound.rule
+    added = rule.by_distance if rule.bias is None else rule.bias
+    if (bound.plain and added is None) or bound.query.element_size() > 2:
+        return most
     wide = max(padded(bound.query.shape[-1]), 64)
     vectors = (rule.low, rule.low_2, rule.query_ids, rule.key_ids, rule.flags)
     taken = sum(vector is not None for vector in vectors)
     byte_wise = rule.table is not None or rule.spelt is not None
     taken += 0 if not byte_wise else 8 if wide == 64 else 32
     cells = 16 if wide == 128 else 8  # KiB of one byte each
-    bias = 0 if rule.bias is None else cells * rule.bias.element_size()
+    bias = 0 if added is None else cells * added.element_size()
     fits = (n for n in range(most, 1, -1) if taken + (n - 1) * bias <= _FREE[wide].get(n, 0))
     return next(fits, 1)
 
