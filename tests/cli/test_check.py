@@ -187,8 +187,9 @@ def test_the_whole_report_as_json(check):
     assert "1 × 64 positions" in answer["about"] and answer["forwards"] > 1
 
 
-def test_a_function_may_bring_its_batch_or_be_in_a_package(check):
-    status, out, _ = check("models:with_batch", "--causal", "--rule", "batch")
+def test_a_function_may_bring_its_batch_or_be_in_a_package(check, tmp_path):
+    (tmp_path / "somebodys_models.py").write_text(MODELS)  # no name that a test's module has
+    status, out, _ = check("somebodys_models:with_batch", "--causal", "--rule", "batch")
     assert status == 0 and "2 × 12 positions" in out
     status, out, _ = check("models.py:callable_alone", "--causal", "--rule", "future")
     assert status == 1 and "1 × 12 positions" in out

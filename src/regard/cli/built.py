@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.batches import Texts, drawn, moved, of_loaded
 from regard.errors import FileError, InputError, RegardError
-from regard.files import check_regular, reason, shown
+from regard.files import check_regular, real, reason, shown
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -70,7 +70,7 @@ def _file(path: Path) -> ModuleType:
         check_regular(path)
     except (OSError, ValueError) as error:
         raise FileError(f"{shown(path)}: cannot be read ({reason(error)})") from None
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.path.insert(0, str(real(path).parent))
     spec = spec_from_file_location(_OWN, path)
     assert spec is not None and spec.loader is not None  # of a name that ends in .py
     module = sys.modules[_OWN] = module_from_spec(spec)
