@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -125,6 +126,7 @@ def test_the_replay_orders_its_sums_alike_under_any_mask(dtype: torch.dtype) -> 
 def test_registers_are_limited_where_a_shape_says_so() -> None:
     class Plain:
         query, exact, fast, plain = torch.zeros(1, 1, 8, 64, dtype=HALF), SINGLE, True, True
+        rule = SimpleNamespace(bias=None, by_distance=None)
 
     few, any_number = Shape(64, 128, 4, 3, registers=96), Shape(64, 128, 4, 3)
     assert options(Plain(), few)["maxnreg"] == 96  # type: ignore[arg-type]
