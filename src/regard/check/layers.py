@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map
 
 from regard.check.batch import GivenBatch
-from regard.check.rules import Trial
+from regard.check.rules import RunPair
 from regard.check.runs import EXACT, KeepDouble, Runner, as_double, as_rows, plain, rows_of
 
 _COLUMNS = 16  # of a module's mask, where the text is longer
@@ -322,7 +322,7 @@ def _shape_of(x: Any, batch: GivenBatch) -> tuple[int, int] | None:
     return (count, length) if x.ndim == 3 and tuple(x.shape) in wanted else None
 
 
-def first_moved(runner: Runner, trial: Trial) -> str:
+def first_moved(runner: Runner, trial: RunPair) -> str:
     """The first module whose rows move though its inputs do not; "" where there is none."""
     before, after = (_seen(runner, trial, n) for n in (0, 1))
     for at, (inputs, outputs) in after.items():
@@ -332,7 +332,7 @@ def first_moved(runner: Runner, trial: Trial) -> str:
     return ""
 
 
-def _seen(runner: Runner, trial: Trial, n: int) -> dict[tuple[str, int], Any]:
+def _seen(runner: Runner, trial: RunPair, n: int) -> dict[tuple[str, int], Any]:
     """(inputs, outputs) of every module in one run of a trial, by name and how many times it was
     called, in the order in which they return: of each tensor the rows that must not move; of inputs
     without rows, such as masks, everything where both runs have the same shapes, else None."""
@@ -369,7 +369,7 @@ def _seen(runner: Runner, trial: Trial, n: int) -> dict[tuple[str, int], Any]:
     return seen
 
 
-def _differ(before: Sequence[Any], after: Sequence[Any], trial: Trial, exact: bool) -> bool:
+def _differ(before: Sequence[Any], after: Sequence[Any], trial: RunPair, exact: bool) -> bool:
     """Runs of different shapes are compared by what has the same rows in both."""
     for x, y in zip(before, after, strict=False):
         if x is None or y is None or x.shape != y.shape:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.check.batch import GivenBatch
 from regard.check.layers import MixingLayer
-from regard.check.rules import LARGE, Mode, Trial
+from regard.check.rules import LARGE, Mode, RunPair
 from regard.check.runs import KeepDouble, Runner, arguments, cache_of, takes_names
 
 _SPELT = 400  # numbers of a tensor
@@ -21,7 +21,9 @@ _KEEPING = (
 )  # fmt: skip
 
 
-def reproduction(runner: Runner, is_by_row: bool, trial: Trial, keeps_double: bool = False) -> str:
+def reproduction(
+    runner: Runner, is_by_row: bool, trial: RunPair, keeps_double: bool = False
+) -> str:
     """Prints how far rows move that must not, in shares of the largest entry."""
     (first, second), s = trial.runs, trial.sequence
     is_bare = first.batch.was_bare and _is_long(first.batch)
@@ -118,7 +120,7 @@ def _in_parts(runner: Runner, text: GivenBatch, sizes: tuple[int, ...]) -> Itera
     yield "y = torch.cat(parts, 1)"
 
 
-def _scaled(runner: Runner, trial: Trial) -> Iterator[str]:
+def _scaled(runner: Runner, trial: RunPair) -> Iterator[str]:
     """Other embeddings of the same tokens."""
     factors, real = trial.runs[1].factors, trial.runs[1].batch.real
     assert factors is not None
@@ -135,7 +137,7 @@ def _scaled(runner: Runner, trial: Trial) -> Iterator[str]:
         yield f'twin.get_submodule("{name}").register_forward_hook(change)'
 
 
-def _assigned(trial: Trial) -> Iterator[str]:
+def _assigned(trial: RunPair) -> Iterator[str]:
     """Other contents, where the tensor is too large to be spelt out."""
     key = trial.runs[0].batch.key
     entry = "after" if not key else f'after["{key}"]'

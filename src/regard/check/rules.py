@@ -31,7 +31,7 @@ _OF_TABLES = 3e-7  # by which numbers of a table differ that was rounded to floa
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class RunPair:
     """Two runs, the rows of them that must agree, and how far they do."""
 
     rule: str  # "" of the control
@@ -62,7 +62,7 @@ class Trial:
             return self.words
         return self.words.format(int(self.changed[self.sequence].long().argmax()))
 
-    def of_one(self, s: int) -> Trial:
+    def of_one(self, s: int) -> RunPair:
         """The same of one sequence alone."""
 
         def single(run: Feed) -> Feed:
@@ -78,7 +78,7 @@ class Trial:
 
 def exchanges(
     batch: GivenBatch, prefix: int | None, turn: int, scales: bool, room: int
-) -> Iterator[Trial]:
+) -> Iterator[RunPair]:
     """What is tried in one mode without a change of shape: some changes, and what each says of
     several rules. Cuts and changes differ from one `turn` to the next. `prefix` first tokens may
     see one another; None where every token may see later ones. `scales`: embeddings can be changed
@@ -86,11 +86,11 @@ def exchanges(
     real, (count, length) = batch.real, batch.shape
     nothing, past = torch.zeros_like(real), _past(batch)
 
-    def change(at: Tensor, factor: float = 0.0) -> Callable[..., Trial]:
+    def change(at: Tensor, factor: float = 0.0) -> Callable[..., RunPair]:
         after = exchanged(batch, at, factor if scales else 0.0)
 
-        def trial(rule: str, words: str, still: Tensor, moving: Tensor = nothing) -> Trial:
-            return Trial(rule, words, (Feed(batch), after), (still, still), at, moving)
+        def trial(rule: str, words: str, still: Tensor, moving: Tensor = nothing) -> RunPair:
+            return RunPair(rule, words, (Feed(batch), after), (still, still), at, moving)
 
         return trial
 
@@ -99,8 +99,8 @@ def exchanges(
         at = past & own
         after = Feed(exchanged(batch, at, 0.0).batch.with_other_source(own.any(1)))
         still = real & ~own
-        yield Trial("batch", "the other sequences", (Feed(batch), after), (still, still), at, own)
-        yield Trial("", "", (Feed(batch), after), (nothing, nothing), at, own & ~past)
+        yield RunPair("batch", "the other sequences", (Feed(batch), after), (still, still), at, own)
+        yield RunPair("", "", (Feed(batch), after), (nothing, nothing), at, own & ~past)
     if count == 1 and length > 1 and batch.documents is None:
         yield change(past)("", "", nothing, real & ~past)
     if not batch.is_whole and (scales or not batch.are_ids):  # positions may count padding's ids
@@ -193,14 +193,14 @@ def _within(batch: GivenBatch, s: int, document: int) -> tuple[Tensor, Tensor]:
     return inside, others
 
 
-def amounts(batch: GivenBatch, sides: tuple[int, int]) -> Iterator[Trial]:
+def amounts(batch: GivenBatch, sides: tuple[int, int]) -> Iterator[RunPair]:
     """More padding, to the left and to the right; and a padded sequence by itself."""
     real, is_left = batch.real, bool(sides[0]) or not bool(batch.real[:, 0].all())
     base = batch.positioned(is_left)
     if any(sides):
         longer = batch.padded(*sides).positioned(is_left)
         words = "how much padding there is"
-        yield Trial("padding", words, (Feed(base), Feed(longer)), (real, longer.real))
+        yield RunPair("padding", words, (Feed(base), Feed(longer)), (real, longer.real))
     if not batch.is_whole:
         s = int(real.sum(1).where(real.any(1), real.shape[1]).argmin())
         still = torch.zeros_like(real)
@@ -209,20 +209,20 @@ def amounts(batch: GivenBatch, sides: tuple[int, int]) -> Iterator[Trial]:
         yield from _alone("padding", words, base, still)
 
 
-def apart(batch: GivenBatch) -> Iterator[Trial]:
+def apart(batch: GivenBatch) -> Iterator[RunPair]:
     """Documents of a pack by themselves."""
     for s, document in _some_documents(batch)[1:]:
         words = f"a pack, against its document {document + 1} alone"
         yield from _alone("documents", words, batch, _within(batch, s, document)[0])
 
 
-def _alone(rule: str, words: str, batch: GivenBatch, still: Tensor) -> Iterator[Trial]:
+def _alone(rule: str, words: str, batch: GivenBatch, still: Tensor) -> Iterator[RunPair]:
     """Positions that lie side by side, in the batch and by themselves."""
     places = still.nonzero()
     s, start, stop = int(places[0, 0]), int(places[0, 1]), int(places[-1, 1]) + 1
     if len(places) == stop - start:
         alone = batch.part(s, start, stop)
-        yield Trial(rule, words, (Feed(batch), Feed(alone)), (still, alone.real))
+        yield RunPair(rule, words, (Feed(batch), Feed(alone)), (still, alone.real))
 
 
 class Mode:
@@ -246,7 +246,7 @@ class Mode:
         self.scale = float(size[size < LARGE].max()) if bool((size < LARGE).any()) else 1.0
         self.scale = self.scale or 1.0
         self.eps = EXACT if runner.exact else float(torch.finfo(self.base.dtype).eps)
-        self.trials: list[Trial] = []
+        self.trials: list[RunPair] = []
         self._repeats: float | None = None
         self._of_shapes: float | None = None
 
@@ -281,13 +281,13 @@ class Mode:
             some.append(self._exchange("future", _BEHIND, at, inside & ~at))
         self._try(some)
 
-    def _exchange(self, rule: str, words: str, at: Tensor, still: Tensor) -> Trial:
+    def _exchange(self, rule: str, words: str, at: Tensor, still: Tensor) -> RunPair:
         """Other tokens at some positions."""
-        return Trial(
+        return RunPair(
             rule, words, (Feed(self.batch), exchanged(self.batch, at, 0.0)), (still, still), at
         )
 
-    def _try(self, every: list[Trial]) -> None:
+    def _try(self, every: list[RunPair]) -> None:
         # copies may see one another: in the first and the last all sequences are changed
         ahead = [trial for trial in every if trial.rule == "future"]
         every = [*ahead[:1], *(t for t in every if t.rule != "future"), *ahead[1:]]
@@ -302,20 +302,20 @@ class Mode:
             after = trial.runs[1]
             self.trials.append(self._measured(trial, self.base[places[after]], rows[after]))
 
-    def compare(self, trial: Trial) -> Trial:
+    def compare(self, trial: RunPair) -> RunPair:
         """One whose runs have other shapes."""
         first, second = trial.runs
         rows = self.base[0] if first.batch is self.batch else self.runner.rows(first)
         return self._measured(trial, rows, self.runner.rows(second))
 
-    def alone(self, trial: Trial) -> Trial:
+    def alone(self, trial: RunPair) -> RunPair:
         """The same without copies beside it, where that moves rows as well."""
         if not trial.keeps_shape or self.copies == 1:
             return trial
         single = self._measured(trial, *map(self.runner.rows, trial.runs))
         return single if single.by > self.noise(single) else trial
 
-    def cached(self) -> Iterator[Trial]:
+    def cached(self) -> Iterator[RunPair]:
         """Parts of a text, each on the cache of those before, against one pass."""
         real = self.batch.real[0].nonzero().flatten()
         text = self.batch.part(0, int(real[0]), int(real[-1]) + 1)
@@ -331,7 +331,9 @@ class Mode:
         ):
             sizes = tuple(b - a for a, b in zip([0, *ends[:-1]], ends, strict=True))
             words = f"{words} on a cache, against one pass"
-            trial = Trial("cache", words, (whole, Feed(text, sizes=sizes)), (text.real, text.real))
+            trial = RunPair(
+                "cache", words, (whole, Feed(text, sizes=sizes)), (text.real, text.real)
+            )
             trial = self._measured(trial, rows, self.runner.rows(trial.runs[1]))
             if trial.rows:  # the first part that is wrong, for the place
                 n = next(n for n, end in enumerate(ends) if trial.rows[0][1] < end)
@@ -342,7 +344,7 @@ class Mode:
                 trial = replace(trial, runs=(whole, until), still=(still, still[:, : ends[n]]))
             yield trial
 
-    def _measured(self, trial: Trial, rows: Tensor, after: Tensor) -> Trial:
+    def _measured(self, trial: RunPair, rows: Tensor, after: Tensor) -> RunPair:
         """How far the rows of both runs lie apart."""
         still, others = map(self._rows, trial.still, trial.runs)
         if trial.keeps_shape and rows.shape != after.shape:
@@ -380,14 +382,14 @@ class Mode:
         """How far rows move with tokens that they may see."""
         return next((trial.control for trial in self.trials if trial.rule == ""), 0.0)
 
-    def resolution(self, trial: Trial) -> float:
+    def resolution(self, trial: RunPair) -> float:
         """The smallest movement that shows. Where every bit counts: one so small that it changes
         the last bit of one entry in n only shows in n entries or so."""
         if self.runner.exact or not trial.keeps_shape or trial.by:
             return max(self.eps, self.noise(trial))
         return self.eps * min(1.0, 5 / max(trial.entries, 1))
 
-    def noise(self, trial: Trial) -> float:
+    def noise(self, trial: RunPair) -> float:
         """How far rows move without a leak: where kernels do not repeat themselves; in runs of
         other shapes, by rounding; in float64, by tables that were rounded before."""
         if self.runner.exact:

@@ -107,6 +107,11 @@ def plain(model: Any) -> Any:
     return model
 
 
+def is_shared(model: Any) -> bool:
+    """Whether a wrapper sends its inputs or buffers to other devices."""
+    return isinstance(model, nn.Module) and any(isinstance(m, _WRAPPERS) for m in model.modules())
+
+
 def is_compiled(model: Any) -> bool:
     """As a whole, or any module in it."""
     return isinstance(model, nn.Module) and any(

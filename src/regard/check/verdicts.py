@@ -15,7 +15,7 @@ from regard.check.declared import is_sequence_first, prefix_of, refusal, special
 from regard.check.layers import Mixers, MixingLayer, first_moved
 from regard.check.report import Decision, Finding, Report
 from regard.check.reproduce import layer_reproduction, reproduction
-from regard.check.rules import RULES, Mode, Trial, amounts, apart
+from regard.check.rules import RULES, Mode, RunPair, amounts, apart
 from regard.check.runs import (
     Feed,
     Runner,
@@ -24,6 +24,7 @@ from regard.check.runs import (
     doubled,
     implementation,
     is_compiled,
+    is_shared,
     plain,
     untouched,
 )  # fmt: skip
@@ -55,7 +56,8 @@ class Examination:
         unknown = sorted({*(rules or ()), *allow} - set(RULES))
         if unknown:
             raise InputError(f"no rule is called {', '.join(unknown)}; rules: {', '.join(RULES)}")
-        self.model, self.plain, self.window = model, plain(model), window
+        self.plain, self.window = plain(model), window
+        self.model = self.plain if is_shared(model) else model  # ranks may run it differently often
         self.asked_of = batch  # as it was given
         if reason := refusal(self.plain):
             raise UnavailableError(f"the model cannot be checked: {reason}")
@@ -81,7 +83,7 @@ class Examination:
         self.layers: list[MixingLayer] = []
         self.why_no_double = ""
         self.is_leaky = False  # sequences move one another
-        self._leaks: dict[Trial, bool] = {}
+        self._leaks: dict[RunPair, bool] = {}
 
     def report(self, by_layer: bool) -> Report:
         began = time.monotonic()
@@ -204,7 +206,7 @@ class Examination:
 
     # ── judged ───────────────────────────────────────────────────────────────────────────────
 
-    def _evidence(self, rule: str) -> list[tuple[Mode, Trial]]:
+    def _evidence(self, rule: str) -> list[tuple[Mode, RunPair]]:
         every = [(mode, trial) for mode in self.modes for trial in mode.trials if trial.rule]
         if rule == "future" and self.unknown:  # batch norm would be taken for sight
             every = [(mode, trial) for mode, trial in every if not mode.runner.training]
@@ -221,7 +223,7 @@ class Examination:
         """Whether rows see later tokens and must not: padding behind them as well, then."""
         return not self.unknown and bool(self._hits("future"))
 
-    def _hits(self, rule: str) -> list[tuple[Mode, Trial]]:
+    def _hits(self, rule: str) -> list[tuple[Mode, RunPair]]:
         hits = []
         for mode, trial in self._evidence(rule):
             if trial not in self._leaks:
@@ -230,12 +232,12 @@ class Examination:
         return hits
 
     @staticmethod
-    def _is_doubtful(mode: Mode, trial: Trial) -> bool:
+    def _is_doubtful(mode: Mode, trial: RunPair) -> bool:
         """Rows move, though not by a leak."""
         is_exact = not trial.keeps_shape or mode.runner.exact  # else every bit counts
         return trial.by > (mode.noise(trial) if is_exact else 0.0)
 
-    def _is_leak(self, mode: Mode, trial: Trial) -> bool:
+    def _is_leak(self, mode: Mode, trial: RunPair) -> bool:
         """More than noise, and than what rows may move by that are grouped anew: those of experts,
         in a module that does not mix positions; dropout within these drops others then."""
         if trial.by <= mode.noise(trial):
@@ -411,7 +413,7 @@ class Examination:
                 best = next(found)
                 yield best if best.module else next((f for f in found if f.module), best)
 
-    def _finding(self, mode: Mode, trial: Trial) -> Finding:
+    def _finding(self, mode: Mode, trial: RunPair) -> Finding:
         self.progress(f"where {trial.rule} is broken")
         trial = mode.alone(trial)
         module = first_moved(mode.runner, trial) if self.is_module else ""
@@ -439,7 +441,7 @@ class Examination:
         hidden = ask("hidden_mass", runner, trial, module) if self.is_module else {}
         return Finding(trial.rule, module, rows, source, trial.by, text, lines, hidden)
 
-    def _shown(self, mode: Mode, trial: Trial) -> str:
+    def _shown(self, mode: Mode, trial: RunPair) -> str:
         """Lines that were run and print what was found: in the model's own precision where they do,
         then in double precision, and where it rounds there, with what keeps doubles double."""
         every = []

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.check.batch import GivenBatch
-from regard.check.rules import Trial
+from regard.check.rules import RunPair
 from regard.check.runs import Feed, Runner, plain
 from regard.engine.attention import Attention
 from regard.engine.call import Call
@@ -22,7 +22,7 @@ _ROWS = 64  # that are measured, spread over all
 _ALIKE = 0.02  # of the largest entry: how far outputs are apart in bfloat16
 
 
-def of_trial(runner: Runner, trial: Trial, module: str) -> dict[str, float]:
+def of_trial(runner: Runner, trial: RunPair, module: str) -> dict[str, float]:
     """By head of a module, or of the model where that is not known: the mean mass, over rows that
     moved, on positions that they must not see; {} where it cannot be heard."""
     if trial.rule not in ("future", "padding", "documents"):

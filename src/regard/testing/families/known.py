@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Cause:
+class KnownFinding:
     """Why rows of some model types move with what they should not see."""
 
     rule: str
@@ -15,27 +15,27 @@ class Cause:
     names: str  # of the model types, with blanks between them
 
 
-KNOWN: tuple[Cause, ...] = (
-    Cause(
+KNOWN: tuple[KnownFinding, ...] = (
+    KnownFinding(
         "future",
         "A prefix without an end",
         "`CpmAntModel.forward` marks every token as context, which all rows see.",
         "cpmant",
     ),
-    Cause(
+    KnownFinding(
         "future",
         "Relative positions of other rows",
         "`get_predict_relative_pos_embeddings` flattens (row, stream, head) and reads it as "
         "(stream, head, row): the bias of an early row comes from a later one.",
         "prophetnet",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "Relative positions of other rows, by length",
         "The same: which other row gives the bias depends on the length of the batch.",
         "prophetnet",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "Causal where there is padding, and else not",
         "A causal mask is made, and left out where nothing is padded because `is_causal` of the "
@@ -43,7 +43,7 @@ KNOWN: tuple[Cause, ...] = (
         "tokens, with padding they do not.",
         "aimv2 colpali paligemma",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "Convolutions and neighbours",
         "Each row is computed from its neighbours as well, and those may be padding: the mask is "
@@ -52,32 +52,32 @@ KNOWN: tuple[Cause, ...] = (
         "canine convbert fastspeech2_conformer mobilebert nystromformer sam3_lite_text_text_model "
         "yoso",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "Pooled keys",
         "Several positions are pooled into one, padding among them.",
         "deepseek_v4 funnel",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "A state that reads padding",
         "The state is updated at padding as well, so that padding on the left is read first.",
         "recurrent_gemma rwkv",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "A mask that is not read",
         "`attention_mask` is accepted and not used; padding is what has the id 0.",
         "cpmant",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "Positions counted from padding",
         "Learned positions start at the first column, whatever the mask says, and `position_ids` "
         "are not accepted: padding on the left moves every row.",
         "blip trocr",
     ),
-    Cause(
+    KnownFinding(
         "padding",
         "An index that ties",
         "An index keeps the k best keys of a row. Its scores are sums of `relu`, often exactly 0: "
@@ -85,7 +85,7 @@ KNOWN: tuple[Cause, ...] = (
         "more often than trained ones.",
         "deepseek_v32 dots3_note glm_moe_dsa mistral_large4 mistral_large4_text",
     ),
-    Cause(
+    KnownFinding(
         "documents",
         "A state or convolution that runs on",
         "A state or a short convolution goes on from one document of a pack to the next, also "
@@ -95,7 +95,7 @@ KNOWN: tuple[Cause, ...] = (
         "olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next qwen4_exp_text recurrent_gemma "
         "zamba zamba2 zaya",
     ),
-    Cause(
+    KnownFinding(
         "documents",
         "Packed decoders whose mask is one triangle",
         "`position_ids` that start again reach the embedding of positions and not the mask: each "
@@ -104,7 +104,7 @@ KNOWN: tuple[Cause, ...] = (
         "glm_image glm_image_text glm_ocr_text gpt_oss granitemoe granitemoe_swa granitemoeshared "
         "hunyuan_vl_text imagegpt openai-gpt opt qwen2_5_vl_text qwen2_vl_text xglm",
     ),
-    Cause(
+    KnownFinding(
         "documents",
         "Packed encoders",
         "`position_ids` that start again reach the embedding of positions and not the mask: every "
@@ -117,13 +117,13 @@ KNOWN: tuple[Cause, ...] = (
         "squeezebert tapas tipsv2_text_model ultrabert visual_bert xlm xlm-roberta "
         "xlm-roberta-xl xmod yoso",
     ),
-    Cause(
+    KnownFinding(
         "documents",
         "An index that ties in a pack",
         "Of two keys with equal scores another one is kept where the document stands by itself.",
         "dots3_note",
     ),
-    Cause(
+    KnownFinding(
         "batch",
         "Batch norm in training mode",
         "Its mean and variance are those of the whole batch, by definition. In evaluation mode no "
@@ -134,7 +134,7 @@ KNOWN: tuple[Cause, ...] = (
         "resnet rt_detr rt_detr_resnet rt_detr_v2 sam3_lite_text sam3_lite_text_text_model slanet "
         "swiftformer textnet upernet uvdoc_backbone",
     ),
-    Cause(
+    KnownFinding(
         "batch",
         "Delays of another sequence",
         "`AutoformerAttention` repeats the delays as (head, sequence) beside rows in the order "
@@ -142,39 +142,39 @@ KNOWN: tuple[Cause, ...] = (
         "all share one mean.",
         "autoformer",
     ),
-    Cause(
+    KnownFinding(
         "window",
         "A window that no mask has",
         "`config.sliding_window` is declared, and the mask is the whole triangle.",
         "moshi",
     ),
-    Cause(
+    KnownFinding(
         "cache",
         "A state that takes one token",
         "Behind a cache one token at a time is right; several at once do not go on from the state "
         "that it holds.",
         "falcon_mamba jamba mamba recurrent_gemma zamba",
     ),
-    Cause(
+    KnownFinding(
         "cache",
         "No causal mask with `use_cache`",
         "With `use_cache=True` no mask is made: several tokens at once see one another.",
         "fsmt",
     ),
-    Cause(
+    KnownFinding(
         "cache",
         "A window in the cache alone",
         "The cache drops what lies beyond `config.sliding_window`, and one pass sees it.",
         "moshi",
     ),
-    Cause(
+    KnownFinding(
         "cache",
         "An index behind pictures",
         "Behind a picture the indexed attention keeps other keys on a cache than in one pass; in "
         "text alone it keeps the same.",
         "qwen4_exp",
     ),
-    Cause(
+    KnownFinding(
         "cache",
         "A window for what is written",
         "By design: all of the prompt is seen, and of the tokens behind it a window.",
@@ -183,6 +183,6 @@ KNOWN: tuple[Cause, ...] = (
 )
 
 
-def cause_of(name: str, rule: str) -> Cause | None:
+def cause_of(name: str, rule: str) -> KnownFinding | None:
     """Why a model type breaks a rule, where that is known."""
     return next((one for one in KNOWN if one.rule == rule and name in one.names.split()), None)

@@ -9,7 +9,7 @@ import transformers
 
 from regard.check.rules import RULES
 from regard.testing.families.examination import Outcome
-from regard.testing.families.known import KNOWN, Cause
+from regard.testing.families.known import KNOWN, KnownFinding
 from regard.testing.families.sight import UNCHECKED
 
 _HEAD = """# Model families: what they see
@@ -64,7 +64,7 @@ def _findings(by_name: dict[str, Outcome], name: str) -> dict[str, str]:
     return by_name[name].findings if name in by_name else {}
 
 
-def _cell(one: Outcome, cause: Cause) -> str:
+def _cell(one: Outcome, cause: KnownFinding) -> str:
     return one.findings[cause.rule].removeprefix(f"{cause.rule}: ").replace("|", "·")
 
 
