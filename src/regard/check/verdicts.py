@@ -409,9 +409,9 @@ class Examination:
                     hit[1].runs[1].factors is not None, -hit[1].by,
                 ))  # fmt: skip
                 # what copies in one run do to one another has no place in a run by itself
-                found = (self._finding(*hit) for hit in some[:3])
-                best = next(found)
-                yield best if best.module else next((f for f in found if f.module), best)
+                tried = (self._finding(*hit) for hit in some[:3])
+                best = next(tried)
+                yield best if best.module else next((f for f in tried if f.module), best)
 
     def _finding(self, mode: Mode, trial: RunPair) -> Finding:
         self.progress(f"where {trial.rule} is broken")

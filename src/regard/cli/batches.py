@@ -179,16 +179,16 @@ def batch_in(path: Path) -> Any:
         raise InputError(f"--batch {shown(path)}: give a file in {', '.join(_READERS)}")
     try:
         check_regular(path)
-        found = reader(path)
+        held = reader(path)
     except (OSError, ValueError, RuntimeError, TypeError, EOFError, BadZipFile) as error:
         raise FileError(f"{shown(path)}: cannot be read ({_first_line(error)})") from None
-    if isinstance(found, Mapping):
-        return dict(found)
-    if not isinstance(found, Tensor):
+    if isinstance(held, Mapping):
+        return dict(held)
+    if not isinstance(held, Tensor):
         raise FileError(
-            f"{shown(path)}: holds a {type(found).__name__}; give ids, or arrays by name"
+            f"{shown(path)}: holds a {type(held).__name__}; give ids, or arrays by name"
         )
-    return found
+    return held
 
 
 def _of_torch(path: Path) -> Any:
@@ -222,8 +222,8 @@ def _of_safetensors(path: Path) -> Any:
 
 
 def _of_json(path: Path) -> Any:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return {k: _array(x) for k, x in found.items()} if isinstance(found, dict) else _array(found)
+    held = json.loads(path.read_text(encoding="utf-8"))
+    return {k: _array(x) for k, x in held.items()} if isinstance(held, dict) else _array(held)
 
 
 def _array(x: Any) -> Any:

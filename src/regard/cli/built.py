@@ -102,5 +102,5 @@ def _in_one_line(words: str) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         at = [f for f in frames if "regard" not in Path(f.filename).parts and "<" not in f.filename]
         where = f", {Path(at[-1].filename).name} line {at[-1].lineno}" if at else ""
-        said = " ".join(str(error).split())[:300]
-        raise InputError(f"{words}: fails ({type(error).__name__}: {said}{where})") from error
+        why = " ".join(str(error).split())[:300]
+        raise InputError(f"{words}: fails ({type(error).__name__}: {why}{where})") from error

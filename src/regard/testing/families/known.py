@@ -185,4 +185,4 @@ KNOWN: tuple[KnownFinding, ...] = (
 
 def cause_of(name: str, rule: str) -> KnownFinding | None:
     """Why a model type breaks a rule, where that is known."""
-    return next((one for one in KNOWN if one.rule == rule and name in one.names.split()), None)
+    return next((each for each in KNOWN if each.rule == rule and name in each.names.split()), None)

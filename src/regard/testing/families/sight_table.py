@@ -33,9 +33,12 @@ _SHORT = {"ok": "ok", "found": "**found**", "not decided": "?", "not asked": "·
 
 def sight_page(outcomes: Iterable[Outcome]) -> str:
     """The page: counts, causes with what was found, what is not decided, and every type."""
-    built = sorted((one for one in outcomes if one.kind != "not built"), key=lambda one: one.name)
-    every = [one for one in built if one.verdicts]
-    kinds = {rule: Counter(_kind(one.verdicts[rule]) for one in every) for rule in RULES}
+    built = sorted(
+        (outcome for outcome in outcomes if outcome.kind != "not built"),
+        key=lambda outcome: outcome.name,
+    )
+    every = [outcome for outcome in built if outcome.verdicts]
+    kinds = {rule: Counter(_kind(outcome.verdicts[rule]) for outcome in every) for rule in RULES}
     counts = "\n".join(
         f"| {rule} | {' | '.join(str(kinds[rule][kind]) for kind in _SHORT)} |" for rule in RULES
     )
@@ -50,7 +53,7 @@ def _kind(verdict: str) -> str:
 
 def _causes(every: list[Outcome]) -> Iterator[str]:
     """A section per cause, its types with the sentence of each."""
-    by_name = {one.name: one for one in every}
+    by_name = {outcome.name: outcome for outcome in every}
     for cause in KNOWN:
         names = [name for name in cause.names.split() if cause.rule in _findings(by_name, name)]
         if names:
@@ -64,17 +67,19 @@ def _findings(by_name: dict[str, Outcome], name: str) -> dict[str, str]:
     return by_name[name].findings if name in by_name else {}
 
 
-def _cell(one: Outcome, cause: KnownFinding) -> str:
-    return one.findings[cause.rule].removeprefix(f"{cause.rule}: ").replace("|", "·")
+def _cell(outcome: Outcome, cause: KnownFinding) -> str:
+    return outcome.findings[cause.rule].removeprefix(f"{cause.rule}: ").replace("|", "·")
 
 
 def _open(every: list[Outcome]) -> Iterator[str]:
     """Types by the reason why a rule was not decided."""
     reasons: dict[str, list[str]] = defaultdict(list)
-    for one in every:
-        for rule, verdict in one.verdicts.items():
+    for outcome in every:
+        for rule, verdict in outcome.verdicts.items():
             if _kind(verdict) == "not decided":
-                reasons[f"{rule}: {verdict.partition(': ')[2]}".replace("|", "·")].append(one.name)
+                reasons[f"{rule}: {verdict.partition(': ')[2]}".replace("|", "·")].append(
+                    outcome.name
+                )
     yield f"## Not decided: {len({name for names in reasons.values() for name in names})}\n"
     yield "| why | model types |\n| --- | --- |"
     for why, names in sorted(reasons.items(), key=lambda each: (-len(each[1]), each[0])):
@@ -84,13 +89,13 @@ def _open(every: list[Outcome]) -> Iterator[str]:
 
 def _unchecked(built: list[Outcome]) -> Iterator[str]:
     """Types without any verdict, with the reason."""
-    left = [one for one in built if not one.verdicts]
+    left = [outcome for outcome in built if not outcome.verdicts]
     yield f"## Not checked: {len(left) or 'none'}\n"
     if left:
         yield "| model type | why |\n| --- | --- |"
-    for one in left:
-        notes = [note for note in one.notes if note.startswith(UNCHECKED)] or [one.said]
-        yield f"| `{one.name}` | {notes[0].removeprefix(UNCHECKED).replace('|', '·')} |"
+    for outcome in left:
+        notes = [note for note in outcome.notes if note.startswith(UNCHECKED)] or [outcome.said]
+        yield f"| `{outcome.name}` | {notes[0].removeprefix(UNCHECKED).replace('|', '·')} |"
     yield ""
 
 
@@ -99,6 +104,6 @@ def _types(every: list[Outcome]) -> Iterator[str]:
     yield f"## Every type: {len(every)}\n"
     yield "?: not decided. ·: not asked.\n"
     yield f"| model type | {' | '.join(RULES)} |\n| --- |{' --- |' * len(RULES)}"
-    for one in every:
-        cells = (_SHORT[_kind(one.verdicts[rule])] for rule in RULES)
-        yield f"| `{one.name}` | {' | '.join(cells)} |"
+    for outcome in every:
+        cells = (_SHORT[_kind(outcome.verdicts[rule])] for rule in RULES)
+        yield f"| `{outcome.name}` | {' | '.join(cells)} |"
