@@ -57,7 +57,7 @@ def _share(page, token, name="data-value"):
 
 def test_a_prompt_shows_words_bars_and_arcs(tab, played):
     page = _open(tab, played)
-    page.get_by_label("Prompt").fill(PROMPT)
+    page.get_by_role("textbox", name="Prompt", exact=True).fill(PROMPT)
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-part=arcs] .arc")
     assert page.locator("[data-word]").count() == 18
@@ -153,7 +153,7 @@ def test_the_engineers_room_finds_its_recording_on_a_server_started_again(tab):
         page.locator("[data-part=open]").click()
         page.wait_for_selector("[data-part=crumbs]")
         page.locator("[data-part=return]").click()
-        page.get_by_label("Prompt").fill(PROMPT)
+        page.get_by_role("textbox", name="Prompt", exact=True).fill(PROMPT)
         page.keyboard.press("Enter")
         page.wait_for_function("() => document.querySelectorAll('[data-word]').length === 18")
         page.locator("[data-part=open]").click()
