@@ -77,7 +77,7 @@ def record(
     queries    which rows: "100:200", or a number n for the last n
     budget     bytes: statistics of all heads come first, then q and k of the layers that fit
     statistics  row statistics to keep in addition to the standard ones, such as
-               [regard.Distance()], or a class of your own (CONTRIBUTING.md)
+               [regard.Distance()], or a class of your own (docs/extending.md)
     axes       what positions stand for, where the model does not tell: regard.axes.Grid(14, 14,
                prefix=1), or by layer or stack {"vision": …, "cross.L3": (of queries, of keys)}
     images     the pictures to keep in the file, small: Pillow images, arrays or files in the order
