@@ -11,7 +11,7 @@ RUN    := $(VENV)/.run
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: newest resolve matrix demo play lesson page test test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
+.PHONY: newest resolve matrix demo play lesson page test test-all test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -51,12 +51,16 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 PYTEST  := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) \
              --dist worksteal
 
-test: $(READY) page  ## the whole test suite, in a real browser too
+test: $(READY) page  ## every promise, in a real browser too; the lanes are in tests/lanes.py
+	@$(BIN)/python tools/chromium.py
+	@$(PYTEST) --lane usual $(ARGS)
+
+test-all: $(READY) page  ## the whole suite: every product of options, tools, examples, benchmarks
 	@$(BIN)/python tools/chromium.py
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(READY)  ## without browsers, real models and long sweeps: every folder of the package
-	@$(PYTEST) --fast $(ARGS)
+	@$(PYTEST) --lane fast $(ARGS)
 
 # on a GPU: make fuzz REGARD_TEST_DEVICE=cuda
 SECONDS ?= 60

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from lanes import is_slow
+from lanes import is_slow, is_unchanged, left_out, write_released
 from outcomes import status_of
 
 # A shell that starts the run in the background makes it, and every process it starts, deaf to
@@ -42,13 +42,55 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`make test-fast`."""
-    parser.addoption("--fast", action="store_true", help="without the files of tests/lanes.py")
+    """The lanes of lanes.py."""
+    parser.addoption("--lane", choices=["fast", "usual", "all"], default="all")
+    parser.addoption(
+        "--share", metavar="COMMIT", help="a seventh of what the usual lane leaves out"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sampled(n): n of its cases in the usual lane")
+    config.addinivalue_line("markers", "rest: not in the usual lane")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file that is left out is not imported either."""
-    return True if config.getoption("--fast") and is_slow(collection_path) else None
+    """A file that is left out is not imported either; one that is named is not left out."""
+    lane = config.getoption("--lane")
+    if lane == "fast":
+        return True if is_slow(collection_path) else None
+    skips = lane == "usual" and not config.getoption("--share") and not _is_named(config)
+    return True if skips and is_unchanged(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The usual lane samples products, and leaves the rest."""
+    if config.getoption("--lane") != "usual" or _is_named(config):
+        return
+    out = set(left_out(items, config.getoption("--share")))
+    config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = [item for item in items if item not in out]
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """The whole suite passed: what is only run when it changes need not be run until it does."""
+    config = session.config
+    is_whole = config.getoption("--lane") == "all" and not _is_named(config) and exitstatus == 0
+    if is_whole and not hasattr(config, "workerinput"):
+        write_released()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Workers are always given paths: whether the user gave some, they are told."""
+    node.workerinput["is_named"] = _is_named(node.config)
+
+
+def _is_named(config: pytest.Config) -> bool:
+    """Whether files or tests were named on the command line."""
+    here = config.args_source is pytest.Config.ArgsSource.ARGS
+    told: dict[str, bool] = getattr(config, "workerinput", {})
+    return told.get("is_named", here)
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:

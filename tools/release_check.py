@@ -22,8 +22,8 @@ from dist import ROOT, DistError, Installed, build, content_faults, install, unp
 
 CHANGELOG, CITATION = "CHANGELOG.md", "CITATION.cff"
 SOURCE = "src/regard/__init__.py"
-# of the sdist, with the wheel: the files that --fast leaves in these folders, in a minute or two;
-# tests/house needs a git checkout, and tests/tools builds archives itself
+# of the sdist, with the wheel: the files that the fast lane leaves in these folders, in a minute or
+# two; tests/house needs a git checkout, and tests/tools builds archives itself
 TESTS = ("tests/learn", "tests/mask", "tests/summary", "tests/recording", "tests/study", "tests/nn")
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -95,7 +95,8 @@ def check_version(root: Path) -> str:
 
 def run_tests(installed: Installed, source: Path) -> str:
     """The sdist's tests against the wheel; the last line of pytest."""
-    words = ["-m", "pytest", "-n", str(os.cpu_count()), "-p", "no:cacheprovider", "--fast", *TESTS]
+    words = ["-m", "pytest", "-n", str(os.cpu_count()), "-p", "no:cacheprovider"]
+    words += ["--lane", "fast", *TESTS]
     return installed.run("python", *words, path=os.environ["PATH"], cwd=source).split("\n")[-2]
 
 
