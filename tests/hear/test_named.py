@@ -33,36 +33,46 @@ def joined(x: Tensor) -> Tensor:
 # ── attention that cannot be heard ───────────────────────────────────────────────────────────
 
 
-class ByHand(nn.Module):
-    """Attention as a textbook writes it, under another name."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        q = heads_of(x)
-        weights = F.dropout(torch.softmax(q @ q.mT / 8**0.5, -1), 0.1, False)
-        return joined(torch.matmul(weights, q))
+def by_hand(_: Any, x: Tensor) -> Tensor:
+    """Attention as a textbook writes it."""
+    q = heads_of(x)
+    weights = F.dropout(torch.softmax(q @ q.mT / 8**0.5, -1), 0.1, False)
+    return joined(torch.matmul(weights, q))
 
 
-class ByModules(nn.Module):
+def by_modules(model: Any, x: Tensor) -> Tensor:
     """The same with torch's layer for the softmax, and an einsum."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.softmax = nn.Softmax(dim=-1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        q = heads_of(x)
-        weights = self.softmax(torch.einsum("bhqd,bhkd->bhqk", q, q))
-        return joined(torch.einsum("bhqk,bhkd->bhqd", weights, q))
+    q = heads_of(x)
+    weights = model.softmax(torch.einsum("bhqd,bhkd->bhqk", q, q))
+    return joined(torch.einsum("bhqk,bhkd->bhqd", weights, q))
 
 
-class OwnAttention(nn.Module):
-    """Known by its name alone."""
+def by_sums(_: Any, x: Tensor) -> Tensor:
+    """exp, divided by its sum."""
+    weights = torch.exp(x @ x.mT / 32)
+    return (weights / weights.sum(-1, keepdim=True)) @ x
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        return x.cumsum(-2)
+
+def reshaped(_: Any, x: Tensor) -> Tensor:
+    """Heads and batch in one axis, weights in single precision."""
+    q = heads_of(x)
+    weights = F.softmax(q @ q.mT, -1, dtype=torch.float32).type_as(x)
+    return joined(torch.bmm(weights.flatten(0, 1), q.flatten(0, 1)).unflatten(0, q.shape[:2]))
+
+
+def by_kernel(_: Any, x: Tensor) -> Tensor:
+    """One of torch's kernels, without its function."""
+    q = heads_of(x)
+    return joined(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, q, q)[0])
+
+
+@library.custom_op("regard_tests::flash_attn_fwd", mutates_args=())
+def flash(q: Tensor) -> Tensor:
+    """An operator such as packages of kernels bring."""
+    return q + 1
+
+
+flash.register_autograd(lambda context, grad: grad)
 
 
 class Projecting(nn.Module):
@@ -77,113 +87,64 @@ class Projecting(nn.Module):
         return self.q_proj(x) @ (self.k_proj(x).mT @ self.v_proj(x))
 
 
-@library.custom_op("regard_tests::flash_attn_fwd", mutates_args=())
-def flash(q: Tensor) -> Tensor:
-    """An operator such as packages of kernels bring."""
-    return q + 1
+# forward(self, x (B, L, 32)) by the name of its class
+WAYS: dict[str, Any] = {
+    "ByHand": by_hand,
+    "ByModules": by_modules,
+    "BySums": by_sums,
+    "ByLogs": lambda _, x: F.log_softmax(x @ x.mT / 32, -1).exp() @ x,
+    "Reshaped": reshaped,
+    "WithSink": lambda _, x: F.pad(x @ x.mT / 32, (0, 1)).softmax(-1)[..., :-1] @ x,
+    "OwnAttention": lambda _, x: x.cumsum(-2),  # known by its name alone
+    "Kernel": by_kernel,
+    "Flash": lambda _, x: flash(x),
+    # torch's function computes one of its two
+    "Both": lambda model, x: Torch.forward(model, x) + by_hand(model, x),
+    "Projecting": Projecting.forward,
+}
 
 
-flash.register_autograd(lambda context, grad: grad)
+def other(name: str) -> nn.Module:
+    """A module that attends in this way."""
+    base = {"Projecting": Projecting, "Both": Torch}.get(name, nn.Module)
+    module: nn.Module = type(name, (base,), {"forward": WAYS[name]})()
+    if name == "ByModules":
+        module.softmax = nn.Softmax(dim=-1)
+    return module
 
 
-class Flash(nn.Module):
-    """Another package's kernel."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        return flash(x)
-
-
-class Kernel(nn.Module):
-    """One of torch's kernels, without its function."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        q = heads_of(x)
-        return joined(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, q, q)[0])
-
-
-class Both(Torch):
-    """Two attentions, of which torch's function computes one."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        return super().forward(x) + ByHand.forward(self, x)  # type: ignore[arg-type]
-
-
-class BySums(nn.Module):
-    """exp, divided by its sum."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        weights = torch.exp(x @ x.mT / 32)
-        return (weights / weights.sum(-1, keepdim=True)) @ x
-
-
-class ByLogs(nn.Module):
-    """exp of the logarithm of a softmax."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        return F.log_softmax(x @ x.mT / 32, -1).exp() @ x
-
-
-class Reshaped(nn.Module):
-    """Heads and batch in one axis, weights in single precision, another axis in front."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        q = heads_of(x)
-        weights = F.softmax(q @ q.mT, -1, dtype=torch.float32).type_as(x)
-        return joined(torch.bmm(weights.flatten(0, 1), q.flatten(0, 1)).unflatten(0, q.shape[:2]))
-
-
-class WithSink(nn.Module):
-    """A column for the sink, which is dropped after the softmax."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, L, D)."""
-        return F.pad(x @ x.mT / 32, (0, 1)).softmax(-1)[..., :-1] @ x
-
-
-OTHERS = (
-    ByHand, ByModules, BySums, ByLogs, Reshaped, WithSink, OwnAttention, Projecting, Flash, Kernel,
-    Both,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", WAYS)
 @torch.no_grad()
-def test_other_attention_beside_what_is_recorded_is_named(kind: Any) -> None:
-    model = nn.Sequential(Torch(), kind(), Torch(), kind())
+def test_other_attention_beside_what_is_recorded_is_named(kind: str) -> None:
+    model = nn.Sequential(Torch(), other(kind), Torch(), other(kind))
     with pytest.warns(RegardWarning) as warned, regard.record(model) as rec:
         model(X)
-    name = f"* ({kind.__name__}), 2 of them"
+    name = f"* ({kind}), 2 of them"
     (said,) = (str(w.message) for w in warned if issubclass(w.category, RegardWarning))
     assert f"not recorded, although they ran: {name}" in said
     assert rec.unheard == rec.recording.not_recorded == (name,)
-    assert "observed: * (Torch)" in said or kind is Both
+    assert "observed: * (Torch)" in said or kind == "Both"
     assert said.endswith("use one of them, or pass q and k to regard.replay")
     assert rec["L0H1"].place.name == "0"  # and the others are there
 
 
-@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.__name__)
-def test_other_attention_beside_what_is_monitored_is_named_once(kind: Any) -> None:
-    model = nn.Sequential(nn.Linear(32, 32), Torch(), kind(), Torch())
+@pytest.mark.parametrize("kind", WAYS)
+def test_other_attention_beside_what_is_monitored_is_named_once(kind: str) -> None:
+    model = nn.Sequential(nn.Linear(32, 32), Torch(), other(kind), Torch())
     with regard.Monitor(model) as monitor:
         with torch.no_grad():
             model(X)  # not counted, so nothing can be missing from it
         model(X).sum().backward()
-        with pytest.warns(RegardWarning, match=rf"not measured, .*: \* \({kind.__name__}\)"):
+        with pytest.warns(RegardWarning, match=rf"not measured, .*: \* \({kind}\)"):
             monitor.step()
-        assert monitor.unheard == (f"* ({kind.__name__})",)
+        assert monitor.unheard == (f"* ({kind})",)
         model(X).sum().backward()
         assert monitor.step() is not None
 
 
 @torch.no_grad()
 def test_it_is_named_as_it_is_written_where_it_is_compiled() -> None:
-    model = torch.compile(nn.Sequential(Torch(), ByHand()), backend="eager")
+    model = torch.compile(nn.Sequential(Torch(), other("ByHand")), backend="eager")
     with pytest.warns(RegardWarning, match=r"ran: \* \(ByHand\)"), regard.record(model) as rec:
         model(X)
     assert rec.unheard == ("* (ByHand)",)
@@ -195,7 +156,7 @@ def test_it_is_named_as_it_is_written_where_it_is_compiled() -> None:
 
 @torch.no_grad()
 def test_the_file_the_terminal_and_the_report_say_so(tmp_path: Path) -> None:
-    model, path = nn.Sequential(Torch(), ByHand()), tmp_path / "run.regard"
+    model, path = nn.Sequential(Torch(), other("ByHand")), tmp_path / "run.regard"
     with pytest.warns(RegardWarning), regard.record(model, path):
         model(torch.randn(1, 20, 32))
     said = "not recorded: * (ByHand)"
@@ -267,11 +228,11 @@ def test_what_is_no_module_is_refused_with_what_to_give(ask: Any) -> None:
 
 @torch.no_grad()
 def test_nothing_but_other_attention_is_an_error_that_names_it() -> None:
-    model = nn.Sequential(ByHand())
+    model = nn.Sequential(other("ByHand"))
     says = r"no attention was heard: Sequential ran, with \* \(ByHand"
     with pytest.raises(InputError, match=says), regard.record(model):
         model(X)
-    bridge = of_package("transformer_lens.TransformerBridge", ByHand)()
+    bridge = of_package("transformer_lens.TransformerBridge", type(other("ByHand")))()
     says = r"TransformerBridge computes attention by itself.*replay"
     with pytest.raises(InputError, match=says), regard.record(bridge):
         bridge(X)
