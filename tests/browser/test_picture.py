@@ -14,11 +14,11 @@ from regard.axes import Axis, Frames, Grid, Tokens
 from regard.mask import Causal
 from regard.recording import Writer
 from regard.recording import open as open_recording
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
-from regard.testing.recordings import on_disk
-from regard.testing.recordings.sighted import write_heard, write_sighted
 from regard.viewer.notebook import recording_page
+from support.families.build import build
+from support.families.inputs import accepted
+from support.recordings import on_disk
+from support.recordings.sighted import write_heard, write_sighted
 
 WORDS = ["<s>", *["<image>"] * 16, " red", " ball"]
 TOLD = Axis((Tokens(1), Grid(4, 4), Tokens(2)))

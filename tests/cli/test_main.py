@@ -16,7 +16,7 @@ import regard
 from regard.cli import app, main
 from regard.cli.examples import EXAMPLES, START
 from regard.cli.main import _VERBS
-from regard.testing.recordings import on_disk
+from support.recordings import on_disk
 
 LONG = " ".join(f"w{n}" for n in range(300))  # its JSON is larger than any pipe's buffer
 

@@ -90,7 +90,7 @@ def test_a_film_is_recorded(record, tmp_path):
     import transformers
     from PIL import Image
 
-    from regard.testing.families.build import build
+    from support.families.build import build
 
     build("videomae").save_pretrained(tmp_path / "model")
     size = {"height": 64, "width": 64}

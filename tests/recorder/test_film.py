@@ -21,7 +21,7 @@ from regard.recorder import film as films
 from regard.recorder.film import check_watches, evenly, film_sightings, read_film
 from regard.recorder.pictures import Tone
 from regard.recorder.sight import Sighting, drive_sighting
-from regard.testing.families.build import build
+from support.families.build import build
 
 SIZE = {"height": 64, "width": 64}
 FORMATS = {"a.gif": {}, "a.webp": {"lossless": True}, "a.png": {}}

@@ -22,8 +22,8 @@ from regard.recorder.pictures import (
     seen_pictures,
     unpatched,
 )
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
+from support.families.build import build
+from support.families.inputs import accepted
 
 HALF = Tone((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 

@@ -7,10 +7,10 @@ import pytest
 
 from regard.axes import Axis, Frames, Grid, Other, Tokens
 from regard.errors import InputError
-from regard.testing.recordings import in_memory, sighted
 from regard.views.picture import overlay
 from regard.views.positions import axis_words, coordinates, find_patch, patch_scale, window_words
 from regard.views.uniform import Look
+from support.recordings import in_memory, sighted
 
 VIT = Axis((Grid(3, 5, prefix=1, names=("class",)),))
 WORDS = ["<s>", "a", *["<image>"] * 16, " red", " ball"]

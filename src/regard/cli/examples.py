@@ -73,7 +73,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "regard check my_package.model:build --batch batch.safetensors --json",
     ),
     "verify": ("regard verify run.regard", "regard verify run.regard --repair"),
-    "bench": ("regard bench cpu --tokens 1024,4096", "regard bench record"),
+    "bench": ("regard bench", "regard bench cpu --tokens 1024,4096"),
     "prepare": ("regard prepare", "regard prepare --dims 128 --training"),
     "doctor": ("regard doctor", "regard doctor --json"),
 }

@@ -12,12 +12,12 @@ from regard.draw import Paper, finished, plain
 from regard.draw.pages import column_lines, head_lines, region_lines, row_lines
 from regard.draw.spelling import cells
 from regard.mask import Causal
-from regard.testing.recordings import HOSTILE, in_memory, sighted
 from regard.views.head import HeadView
 from regard.views.picture import overlay
 from regard.views.region import make_region
 from regard.views.row import make_row
 from regard.views.uniform import Look
+from support.recordings import HOSTILE, in_memory, sighted
 
 MONO, SIMPLE, SOME, TRUE = (
     Paper(),

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.testing.families.facts import BATCH, TOKENS, Facts
-from regard.testing.families.pictures import side
+from support.families.facts import BATCH, TOKENS, Facts
+from support.families.pictures import side
 
 _LENGTH = 100  # of a time series whose model does not say
 

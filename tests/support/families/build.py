@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.testing.families.shrink import model_class, tiny_config
+from support.families.shrink import model_class, tiny_config
 
 MOST = 50_000_000  # parameters
 

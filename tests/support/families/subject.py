@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.check import Decision
-from regard.testing.families.build import build
-from regard.testing.families.compare import (
+from support.families.build import build
+from support.families.compare import (
     Flat,
     attentions,
     differences,
@@ -21,8 +21,8 @@ from regard.testing.families.compare import (
     raw,
     tolerances,
 )
-from regard.testing.families.facts import Inputs
-from regard.testing.families.words import padded
+from support.families.facts import Inputs
+from support.families.words import padded
 
 
 @dataclass

@@ -18,10 +18,10 @@ Every writer takes a store: `recording.Memory()` or a `recording.Writer`.
 
 from __future__ import annotations
 
-from regard.testing.recordings.planted import record_planted
-from regard.testing.recordings.ranks import write_rank
-from regard.testing.recordings.sighted import png, scene, sighted, write_sighted
-from regard.testing.recordings.small import (
+from support.recordings.planted import record_planted
+from support.recordings.ranks import write_rank
+from support.recordings.sighted import png, scene, sighted, write_sighted
+from support.recordings.small import (
     HOSTILE,
     STATES,
     WORDS,
@@ -33,7 +33,7 @@ from regard.testing.recordings.small import (
     tear,
     write,
 )
-from regard.testing.recordings.synthetic import (
+from support.recordings.synthetic import (
     Chunk,
     DenseTruth,
     WrittenPlace,
@@ -41,7 +41,7 @@ from regard.testing.recordings.synthetic import (
     write_prompt,
     write_recording,
 )
-from regard.testing.recordings.training import write_training
+from support.recordings.training import write_training
 
 __all__ = [
     "HOSTILE", "STATES", "WORDS", "Chunk", "DenseTruth", "WrittenPlace", "causal", "growing",

@@ -1,8 +1,8 @@
 """Fills the tables of docs/scale.md: the worked example, and what small runs measured.
 
     python -m bench parallel --csv bench/results.csv
-    python tools/scale_page.py            write the tables
-    python tools/scale_page.py --check    exit 1 where the page says something else
+    python -m bench.scale_page            write the tables
+    python -m bench.scale_page --check    exit 1 where the page says something else
 
 Where a size was measured more than once the last row counts.
 """
@@ -15,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-from regard.bench.cost import Layer, Machine, hidden_from, merge_share
+from bench.cost import Layer, Machine, hidden_from, merge_share
 from regard.errors import FileError, RegardError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None, page: Path = PAGE, results: Path = 
     if not given.check:
         page.write_text(wanted, encoding="utf-8")
     elif before != wanted:
-        print(f"{page.name} differs from its rows; run: python tools/scale_page.py")
+        print(f"{page.name} differs from its rows; run: python -m bench.scale_page")
         return 1
     return 0
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.recording import Writer
-from regard.testing.recordings.synthetic import Chunk, write_recording
+from support.recordings.synthetic import Chunk, write_recording
 
 
 def write_rank(

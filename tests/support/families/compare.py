@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from regard.testing.families.facts import Inputs
+from support.families.facts import Inputs
 
 FLOOR = 1e-4  # of the largest number in a tensor
 _FACTOR = 8.0  # times what the same computation loses in fp32

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import transformers
 
 from regard.check.rules import RULES
-from regard.testing.families.examination import Outcome
-from regard.testing.families.known import KNOWN, KnownFinding
-from regard.testing.families.sight import UNCHECKED
+from support.families.examination import Outcome
+from support.families.known import KNOWN, KnownFinding
+from support.families.sight import UNCHECKED
 
 _HEAD = """# Model families: what they see
 

@@ -25,7 +25,7 @@ from regard.recording.pictures import (
 )
 from regard.recording.positions import AXES_NOTE, Positions
 from regard.recording.schema import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
-from regard.testing.recordings.synthetic import Chunk, WrittenPlace, write_prompt
+from support.recordings.synthetic import Chunk, WrittenPlace, write_prompt
 
 
 def scene(high: int = 96, wide: int = 96, seed: int = 0) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ import numpy as np
 from regard.mask import Causal, Window
 from regard.recording import Memory, Recording, Writer
 from regard.recording.schema import CONTENTS, PROMPT_NOTE, Prompt, tensor_name
-from regard.testing.recordings.synthetic import Chunk, WrittenPlace, write_prompt
+from support.recordings.synthetic import Chunk, WrittenPlace, write_prompt
 
 WORDS = ["<s>", "The", " cat", " sat", " on", " the", " mat", ".", "\n", "It", " slept", " the"]
 HOSTILE = [

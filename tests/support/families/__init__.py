@@ -2,7 +2,7 @@
 
 examine("llama")                      one model type → its Outcome
 outcomes(names())                     all of them, in processes of their own
-python -m regard.testing.families     the same from a shell
+python -m support.families     the same from a shell
 
 shrink     which types there are, and a small configuration of each (sizes, exceptions)
 build      → a model whose attention is sharp
@@ -15,9 +15,9 @@ examine    → outcome, of one type or of many; the tables in docs: page, sight_
 from __future__ import annotations
 
 import regard.huggingface  # noqa: F401 - says which extra is missing
-from regard.testing.families.examination import Outcome, examine, outcomes
-from regard.testing.families.shrink import names
-from regard.testing.families.sight_table import sight_page
-from regard.testing.families.table import page
+from support.families.examination import Outcome, examine, outcomes
+from support.families.shrink import names
+from support.families.sight_table import sight_page
+from support.families.table import page
 
 __all__ = ["Outcome", "examine", "names", "outcomes", "page", "sight_page"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import scale_page as page
 from house.checks import blocks
 from parallel.world import launched
 from regard.bench.results import Result, append_csv
@@ -26,11 +27,6 @@ MARKED = (
 
 
 @pytest.fixture
-def page(tool):
-    return tool("scale_page")
-
-
-@pytest.fixture
 def results(tmp_path):
     path = tmp_path / "results.csv"
     note = "2 ranks of one thread, efficiency 0.952, each sends 4194304 bytes a step"
@@ -39,11 +35,11 @@ def results(tmp_path):
     return path
 
 
-def test_the_page_is_up_to_date(page):
-    assert page.main(["--check"]) == 0, "run: python tools/scale_page.py"
+def test_the_page_is_up_to_date():
+    assert page.main(["--check"]) == 0, "run: python -m bench.scale_page"
 
 
-def test_measured_rows_become_a_table(page, results):
+def test_measured_rows_become_a_table(results):
     lines = page.measured(page.rows_of(results)).splitlines()
     assert lines[0].startswith("a machine, float32, causal, 2 heads of 64")
     assert lines[-2] == "| 8,192 | one rank | 400 (390–420) | 0 | 1 | 1 |"
@@ -51,7 +47,7 @@ def test_measured_rows_become_a_table(page, results):
     assert "999" not in "".join(lines)  # the last row of a size counts
 
 
-def test_the_model_foresees_copying_and_merging(page, results):
+def test_the_model_foresees_copying_and_merging(results):
     alone, _, ring = page.rows_of(results)
     copying, merging = 4194304 / page.CORE_LINK, 28 * 2 * 4096 * 64 / page.CORE_MEMORY
     assert page._foreseen(ring, alone) == pytest.approx(0.2 / (0.2 + copying + merging))
@@ -60,11 +56,11 @@ def test_the_model_foresees_copying_and_merging(page, results):
     assert traded == pytest.approx(0.2 / (0.2 + trade))
 
 
-def test_without_rows_it_says_so(page):
+def test_without_rows_it_says_so():
     assert "no rows of the suite `parallel`" in page.measured([])
 
 
-def test_the_example_takes_a_measured_speed_where_there_is_one(page, tmp_path):
+def test_the_example_takes_a_measured_speed_where_there_is_one(tmp_path):
     path = tmp_path / "results.csv"
     gpu = replace(ROW, suite="gpu forward", what="statistics", tokens=16384, dim=128, causal=False)
     append_csv(path, [replace(gpu, tflops=100.0), replace(gpu, tflops=400.0, machine="a GPU")])
@@ -75,7 +71,7 @@ def test_the_example_takes_a_measured_speed_where_there_is_one(page, tmp_path):
     assert "4,000 tokens a shard" in found
 
 
-def test_the_example_by_hand(page):
+def test_the_example_by_hand():
     lines = {
         cells[1]: cells[2:5]
         for line in page.example([]).splitlines()
@@ -86,7 +82,7 @@ def test_the_example_by_hand(page):
     assert lines["so messages are"] == ["hidden", "4.8 × the arithmetic", "hidden"]
 
 
-def test_parts_are_replaced_between_their_markers(page):
+def test_parts_are_replaced_between_their_markers():
     found = page.filled(MARKED, {"example": "one", "measured": "two"})
     assert "old" not in found and found.startswith("a\n") and found.endswith("\nc\n")
     assert found.index("one") < found.index("b\n") < found.index("two")
@@ -95,7 +91,7 @@ def test_parts_are_replaced_between_their_markers(page):
         page.filled(MARKED, {"third": ""})
 
 
-def test_writing_and_comparing(page, results, tmp_path, capsys):
+def test_writing_and_comparing(results, tmp_path, capsys):
     path = tmp_path / "page.md"
     path.write_text(MARKED)
     assert page.main(["--check"], path, results) == 1 and "differs" in capsys.readouterr().out

@@ -13,8 +13,8 @@ from transformers import PreTrainedConfig
 from transformers.models.auto import configuration_auto, modeling_auto
 
 from regard.errors import UnavailableError
-from regard.testing.families.exceptions import CHANGES, CLASSES
-from regard.testing.families.sizes import NEEDED, is_token, shrunk
+from support.families.exceptions import CHANGES, CLASSES
+from support.families.sizes import NEEDED, is_token, shrunk
 
 # The auto classes in the order in which they are asked: those that write text first, so that
 # `generate` is looked at wherever there is one.
@@ -69,7 +69,7 @@ def _class(entry: Any) -> Any:
 
 if not hasattr(PreTrainedConfig, "sub_configs_defaults"):
     raise UnavailableError(
-        "regard.testing.families makes configurations small by what they say of their parts, "
+        "support.families makes configurations small by what they say of their parts, "
         f"which needs transformers 5.20 or newer; {transformers.__version__} is installed"
     )
 

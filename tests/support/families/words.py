@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from regard.testing.families.facts import BATCH, TOKENS, Facts, Inputs
+from support.families.facts import BATCH, TOKENS, Facts, Inputs
 
 SHORTER = 3  # tokens that the first entry has less than the others, where there is padding
 

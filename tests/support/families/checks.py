@@ -12,7 +12,7 @@ from torch import Tensor
 import regard
 from regard.errors import InputError, RegardWarning, UnavailableError
 from regard.huggingface import using
-from regard.testing.families.compare import (
+from support.families.compare import (
     as_told,
     attentions,
     differences,
@@ -22,9 +22,9 @@ from regard.testing.families.compare import (
     outputs,
     raw,
 )
-from regard.testing.families.facts import BATCH, Inputs
-from regard.testing.families.sight import seen
-from regard.testing.families.subject import Subject
+from support.families.facts import BATCH, Inputs
+from support.families.sight import seen
+from support.families.subject import Subject
 
 _ALLOWED = 1e-3  # of a weight
 

@@ -1,4 +1,4 @@
-"""`python -m regard.testing.families [name …]`: every model type of transformers, or some."""
+"""`python -m support.families [name …]`: every model type of transformers, or some."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from regard.testing.families.examination import KINDS, Outcome, outcomes
-from regard.testing.families.shrink import names
-from regard.testing.families.sight_table import sight_page
-from regard.testing.families.table import page
+from support.families.examination import KINDS, Outcome, outcomes
+from support.families.shrink import names
+from support.families.sight_table import sight_page
+from support.families.table import page
 
 
 def main(words: list[str] | None = None) -> int:
     """Examine, with progress on stderr; 1 where anything is wrong or crashed, 2 for bad usage."""
-    parser = argparse.ArgumentParser("python -m regard.testing.families", description=__doc__)
+    parser = argparse.ArgumentParser("python -m support.families", description=__doc__)
     parser.add_argument("names", nargs="*", help="model types; all where none is named")
     parser.add_argument("--json", action="store_true", help="the outcomes on stdout")
     parser.add_argument("--pages", type=Path, help="write the tables into this folder: docs")

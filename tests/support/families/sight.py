@@ -9,9 +9,9 @@ import torch
 
 from regard.check import Report, check
 from regard.errors import InputError
-from regard.testing.families.facts import Inputs
-from regard.testing.families.known import cause_of
-from regard.testing.families.subject import Subject
+from support.families.facts import Inputs
+from support.families.known import cause_of
+from support.families.subject import Subject
 
 _TEXT = {"input_ids", "attention_mask", "mm_token_type_ids"}
 _OF_PACKS = ("future", "documents")

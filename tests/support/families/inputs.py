@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.testing.families.compare import outputs
-from regard.testing.families.facts import BATCH, Facts, Inputs
-from regard.testing.families.others import others, own
-from regard.testing.families.pictures import images, sounds
-from regard.testing.families.sizes import WIDTH
-from regard.testing.families.words import words
+from support.families.compare import outputs
+from support.families.facts import BATCH, Facts, Inputs
+from support.families.others import others, own
+from support.families.pictures import images, sounds
+from support.families.sizes import WIDTH
+from support.families.words import words
 
 
 class NoInputsError(Exception):

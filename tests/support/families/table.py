@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import transformers
 
-from regard.testing.families.examination import KINDS, Kind, Outcome
+from support.families.examination import KINDS, Kind, Outcome
 
 _HEAD = """# Model families: right, or refused
 
@@ -24,8 +24,8 @@ model's default implementation, and eager):
 
 What the types see, by `regard.check`, is on [a page of its own](check-families.md).
 
-`make test-families` repeats this and writes the page. `python -m regard.testing.families llama`
-tests one model type.
+`make test-families` repeats this and writes the page. In a clone,
+`PYTHONPATH=tests python -m support.families llama` tests one model type.
 
 | {kinds} | all |
 | {lines} | --- |

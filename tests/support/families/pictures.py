@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.testing.families.facts import BATCH, Facts, Inputs
+from support.families.facts import BATCH, Facts, Inputs
 
 FRAMES = 2
 

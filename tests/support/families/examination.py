@@ -15,10 +15,10 @@ from multiprocessing.connection import wait
 from typing import Any, Literal
 
 from regard.errors import RegardWarning, UnavailableError
-from regard.testing.families.build import build
-from regard.testing.families.checks import CHECKS
-from regard.testing.families.inputs import accepted
-from regard.testing.families.subject import Subject
+from support.families.build import build
+from support.families.checks import CHECKS
+from support.families.inputs import accepted
+from support.families.subject import Subject
 
 Kind = Literal["right", "refused", "wrong", "crashed", "not built"]
 KINDS: tuple[Kind, ...] = ("right", "refused", "wrong", "crashed", "not built")
