@@ -27,10 +27,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "scaling": ("regard scaling", "regard scaling --d-k 16,64,1024 --json"),
     "grade": (
         "regard grade working.md",
-        "regard grade attention.py",
         "regard grade class/ --csv marks.csv",
         "regard grade class/ --statistics",
-        "regard grade attention.py --entry MultiHeadAttention --for gradescope",
     ),
     "models": ("regard models", "regard models smollm2 --fetch"),
     "play": (

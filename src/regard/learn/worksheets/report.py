@@ -30,6 +30,7 @@ from regard.learn.worksheets.catalogue import LABS, LATER_STEPS, ONE_HEAD, named
 from regard.learn.worksheets.judge import Answer, Changed, first_changed, judge
 from regard.learn.worksheets.page import shown
 
+_CODE = "grading of code was retired; give a hand calculation, as a .md or .json file"
 _CHANGED = "a number that the sheet gives was changed"
 _BY_THE_SEED = "The answers are judged by the exercise's own numbers, those of its seed."
 _UNREAD = "the lines below were not understood. Write an answer as 0.42, [0.42 0.58] or (2, 3)."
@@ -220,6 +221,8 @@ def _one(value: float) -> str:
 def grade_written(path: Path) -> Graded | GradedSheet:
     """Grade what was worked out by hand: a worksheet, an exercise, or any calculation."""
     name = printable(str(path))
+    if path.suffix.lower() == ".py":
+        return Graded(name, problem=_CODE)
     try:
         text = read_text(path, mib=1, wanted="a .md or .json file")
         kind, title, seed = named_in(text) or ("", "", 0)
