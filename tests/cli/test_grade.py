@@ -267,23 +267,24 @@ def test_options_of_code_are_answered_in_one_line(grade, words):
 
 @pytest.fixture
 def course(tmp_path):
-    """Four who did not scale, one lab sheet, two right ones and one unreadable."""
+    """Four who did not scale, a right calculation, two sheets of which one is wrong, and prose."""
     folder = tmp_path / "course"
     folder.mkdir()
     for number in range(4):
         (folder / f"anna-{number}.json").write_text(WRONG)
     (folder / "bob.json").write_text(RIGHT)
-    (folder / "carl.md").write_text(make_sheet(7, lab="masking").key, encoding="utf-8")
-    late = make_sheet(7, lab="masking").key.replace("[0.88 0.12 0.00]", "[0.12 0.02 0]")
-    (folder / "dora.md").write_text(late, encoding="utf-8")
+    block = make_sheet(7, step="block").key
+    (folder / "carl.md").write_text(block, encoding="utf-8")
+    wrong = block.replace("[0.74 1.70]", "[0.85 1.96]")
+    (folder / "dora.md").write_text(wrong, encoding="utf-8")
     (folder / "emil.md").write_text("## Atention\n[1 2]\n")
     return folder
 
 
 def test_a_mixed_class_is_one_table(grade, course):
     _, out, _ = grade(course)
-    assert "right  lab masking, seed 7: 6 numbers checked" in out
-    assert "wrong at lab masking, answer 1: number 1, given 0.12, right 0.88; masked after" in out
+    assert "right  step block, seed 7: 20 numbers checked" in out
+    assert "wrong at step block, answer 3: number 1, given 0.85, right 0.74; divided by 3" in out
     assert "wrong at scaled" in out and out.endswith("2 right, 5 wrong, 1 unreadable.\n")
 
 
@@ -293,7 +294,7 @@ def test_statistics_are_printed_without_names(grade, course):
     assert out.startswith("8 submissions\n") and "First mistakes by step, of 5 wrong" in out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "scaling: no scale 4 80%" in lines and "other causes (1) 1 20%" in lines
-    assert "anna" not in out and "0.12" not in out and "Atention" not in out and "mask" not in out
+    assert "anna" not in out and "0.85" not in out and "Atention" not in out and "block" not in out
     assert grade("--statistics", course)[1] == out
 
 

@@ -9,6 +9,7 @@ _CODE: Final = (
 )
 
 RETIRED: Final = {
+    "learn --lab": "lab sheets were retired; --web has the labs, --step an exercise on one step",
     "grade --entry": _CODE,
     "grade --timeout": _CODE,
     "grade --for": _CODE,
