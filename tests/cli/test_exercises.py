@@ -56,7 +56,7 @@ def test_a_range_of_seeds_fills_a_folder(shell, learn, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--exercise", "7", "--lab", "masking"], "--lab: lab sheets were retired"),
+        (["--exercise", "7", "--lab", "masking"], "--lab was retired with lab sheets"),
         (["--exercise", "7", "--step", "mask"], "the steps are all, projections, scores"),
         (["--step", "scores"], "as in --exercise 7 --step scores"),
         (["--exercise", "1:5"], "5 sheets need a folder; give --save FOLDER"),

@@ -262,7 +262,7 @@ def test_code_is_answered_by_what_is_graded_now(grade, tmp_path, name):
 def test_options_of_code_are_answered_in_one_line(grade, words):
     status, out, err = grade(NOTE, *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"regard: {words[0].partition('=')[0]}: it belonged to grading code")
+    assert err.startswith(f"regard: {words[0].partition('=')[0]} belonged to grading code")
 
 
 @pytest.fixture

@@ -132,6 +132,20 @@ def test_wrong_values_are_one_line_without_a_hint(shell):
 
 
 @pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["record", "smollm2", "--video", "a.gif"], "regard.record(model)"),
+        (["record", "--video=a.gif"], "--image"),
+    ],
+)
+def test_what_was_retired_is_one_line_that_says_what_to_do_instead(shell, words, instead):
+    status, out, err = shell(*words)
+    assert (status, out) == (2, "")
+    assert re.fullmatch(r"regard: [^\n]+ was retired[^\n]+\n", err) and instead in err
+    assert "retired" not in shell("record", "--video-codec")[2]  # which never was
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["learn", "a", "--d-v", "x"], "--d-v x: give a whole number"),

@@ -137,9 +137,9 @@ def _run() -> int:
 
 def _report(error: Any) -> int:
     """What is wrong with the command line, and where to read how it would be right."""
-    option = getattr(error, "option_name", "")
-    if retired := RETIRED.get(" ".join([*sys.argv[1:2], option])):
-        write(f"regard: {option}: {retired}", error=True)
+    typed = " ".join([*sys.argv[1:2], getattr(error, "option_name", None) or ""]).strip()
+    if typed in RETIRED:
+        write(f"regard: {RETIRED[typed]}", error=True)
         return int(error.exit_code)
     message = " ".join(error.format_message().split()).rstrip(".")
     if no_number := _no_number(message):

@@ -1,16 +1,21 @@
-"""What was retired, as it is typed → the sentence that answers it for a release."""
+"""What the command line no longer does, and what to do instead."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _CODE: Final = (
-    "it belonged to grading code, which was retired; regard grade takes hand calculations"
+    "{} belonged to grading code, which was retired; regard grade takes hand calculations"
 )
 
+# By a verb, or by a verb and its option, as they were typed.
 RETIRED: Final = {
-    "learn --lab": "lab sheets were retired; --web has the labs, --step an exercise on one step",
-    "grade --entry": _CODE,
-    "grade --timeout": _CODE,
-    "grade --for": _CODE,
+    "record --video": (
+        "--video was retired; in Python, give a model of video its frames inside "
+        "regard.record(model) (docs/recording.md), or record single frames with --image"
+    ),
+    "learn --lab": (
+        "--lab was retired with lab sheets; --web has the labs, --step an exercise on one step"
+    ),
+    **{f"grade {option}": _CODE.format(option) for option in ("--entry", "--timeout", "--for")},
 }
