@@ -69,7 +69,7 @@ fuzz: $(READY)  ## problems drawn at random for SECONDS=60 seconds; ARGS="--area
 
 # about fifteen minutes on two idle cores; `make test` has forty of them
 test-families: $(VENV)/families/.ready  ## every model type of transformers against regard; writes docs/families.md, docs/check-families.md
-	@OMP_NUM_THREADS=1 $(VENV)/families/bin/python -m regard.testing.families --pages docs $(ARGS)
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests $(VENV)/families/bin/python -m support.families --pages docs $(ARGS)
 
 # inseq apart: its pins exclude TransformerLens 4; kvpress too, which excludes transformers 5.3
 PEERS := peers inseq
@@ -120,7 +120,7 @@ format: $(READY)  ## rewrite the sources in the house format
 
 docs: $(READY)  ## regenerate docs/cli and the tables of docs/scale.md; build the site into build/site
 	@$(BIN)/python tools/cli_pages.py
-	@$(BIN)/python tools/scale_page.py
+	@$(BIN)/python -m bench.scale_page
 	@$(BIN)/python tools/site.py
 
 site: $(READY) page docs  ## the same with the gallery: the folder that a static host serves

@@ -2,6 +2,7 @@
 
     python -m bench SUITE      from a clone
 
+record          a model reading a prompt and many documents, recorded and not
 decode          a model of regard.nn generating tokens, against transformers
 report          what `regard report` takes by length (`long_recording` makes the files)
 page            time until the page is drawn in Chromium, against its budget

@@ -9,13 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import check, decode, gpu, host, monitor, page, parallel, play, report, sight, vllm
+from bench import (
+    check,
+    decode,
+    gpu,
+    host,
+    monitor,
+    page,
+    parallel,
+    play,
+    record,
+    report,
+    sight,
+    vllm,
+)  # fmt: skip
 from bench.gpu import stage
 from regard.bench.results import Result, WrongResultError, append_csv, check_csv
-from regard.cli.bench import wide_table
 from regard.errors import RegardError
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
+_ENCODER, _DOCUMENTS = "minilm", 1000  # what the suite record reads beside a prompt
 
 # suite → the lengths measured by default
 _LENGTHS = {
@@ -27,6 +40,7 @@ _LENGTHS = {
     "monitor": [1024],
     "parallel": [8192, 32768],
     "play": [30],
+    "record": [2048],
     "sight": [4096],
     "vllm": [128],
     "gpu": [1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072],
@@ -55,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         tables = {
-            "decode": speed_table, "vllm": speed_table, "parallel": ranks_table, "gpu": wide_table,
+            "decode": speed_table, "vllm": speed_table, "parallel": ranks_table,
+            "gpu": wide_table, "record": wide_table,
         }  # fmt: skip
         print(tables.get(given.suite, short_table)(rows))
     for message in wrong:
@@ -71,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", choices=_LENGTHS)
     parser.add_argument("--tokens", type=_lengths, help="lengths, separated by commas")
-    parser.add_argument("--model", default="smollm2", help="of check, decode, play and vllm")
+    parser.add_argument(
+        "--model", default="smollm2", help="of check, decode, play, record and vllm"
+    )
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=[], help="parts of the suite gpu"
     )
@@ -101,12 +118,16 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
         "play": lambda count: play.measure(count, model),
         "check": lambda count: check.measure(count, model),
         "vllm": lambda count: vllm.measure(model, count, seconds),
+        "record": lambda count: record.measure(model, count, seconds),
         "parallel": lambda count: parallel.measure(parallel.Size(count), seconds),
     }
     rows: list[Result] = []
     for n, count in enumerate(tokens, 1):
         print(f"[{n}/{len(tokens)}] {count} tokens", file=sys.stderr)
         rows += each[suite](count)
+    if suite == "record":
+        print(f"{_ENCODER}, {_DOCUMENTS} documents", file=sys.stderr)
+        rows += record.measure_documents(_ENCODER, _DOCUMENTS, seconds)
     return rows
 
 
@@ -151,6 +172,26 @@ def speed_table(rows: list[Result]) -> str:
         each = f"{row.median_ms:>9.1f} {1e3 / row.median_ms:>9.1f} {row.ratio:>7.2f}"
         lines.append(f"{row.tokens:>6} {row.what:12} {each}")
     return "\n".join(lines)
+
+
+def wide_table(rows: list[Result]) -> str:
+    """A block of lines for each size."""
+    lines: list[str] = []
+    title = ""
+    for row in rows:
+        size = f"{row.batch}×{row.heads}×{row.tokens}, {'causal' if row.causal else 'full'}"
+        here = f"{row.suite}: d{row.dim}, {size}"
+        if here != title:
+            head = f"{'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>6} {'TFLOP/s':>8} {'MiB':>8}"
+            lines += ["", here, f"{'÷ ' + row.peer:20} {head}"]
+            title = here
+        speed = "" if row.tflops is None else f"{row.tflops:.0f}"
+        extra = "" if row.extra_mib is None else f"{row.extra_mib:.0f}"
+        times = f"{row.median_ms:>9.3f} {row.p20_ms:>9.3f} {row.p80_ms:>9.3f} {row.ratio:>6.2f}"
+        lines.append(f"{row.what:20} {times} {speed:>8} {extra:>8}")
+        lines += [f"{'':20} {row.note}"] if row.note else []
+    legend = ["", "MiB: the peak beyond inputs and output"] if rows[0].extra_mib else []
+    return "\n".join([*lines[1:], *legend])
 
 
 def ranks_table(rows: list[Result]) -> str:

@@ -28,7 +28,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import regard
-from regard.bench.cost import Layer
+from bench.cost import Layer
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 from regard.errors import InputError

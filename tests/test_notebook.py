@@ -12,7 +12,7 @@ import torch
 import regard
 from regard.learn import Options, make_lesson
 from regard.notebook import html_of, recording_of
-from regard.testing.recordings import in_memory
+from support.recordings import in_memory
 from viewer.shell import Elements, use_small_page
 
 

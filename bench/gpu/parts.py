@@ -1,4 +1,4 @@
-"""What `regard bench gpu` measures, part by part.
+"""What `python -m bench gpu` measures, part by part.
 
 forward    output and statistics on the sizes that kernels are usually compared on
 length     one to many thousand tokens, with everything asked for: time and memory as curves

@@ -95,8 +95,8 @@ def cuda() -> Cuda:
     """The GPU, or one line that says what is needed."""
     if not torch.cuda.is_available():
         raise UnavailableError(
-            "`regard bench gpu` needs an NVIDIA GPU (compute capability 8.0 or newer) and a torch "
-            f"built for CUDA; this is torch {torch.__version__} and it finds none"
+            "`python -m bench gpu` needs an NVIDIA GPU (compute capability 8.0 or newer) and a "
+            f"torch built for CUDA; this is torch {torch.__version__} and it finds none"
         )
     return Cuda()
 

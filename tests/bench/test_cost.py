@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.bench.cost import Layer, Machine, hidden_from, merge_share
+from bench.cost import Layer, Machine, hidden_from, merge_share
 from regard.parallel import Shards
 from regard.parallel.tree import _flat
 from regard.state import merge

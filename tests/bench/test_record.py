@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import regard
+from bench import record
 from recorder.models import tiny
-from regard.bench import record
 from regard.bench.results import WrongResultError
 from regard.models import Loaded
 

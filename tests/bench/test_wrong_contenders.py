@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import regard
-from bench import decode
+from bench import decode, record
 from bench.long_recording import write_large
-from regard.bench import cpu, record
+from regard.bench import cpu
 from regard.bench.results import WrongResultError
 from regard.engine.attention import Attention
 from regard.recording import Memory, Recording, Writer

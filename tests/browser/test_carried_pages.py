@@ -10,8 +10,8 @@ import torch
 
 import regard
 from regard.recording import open
-from regard.testing.recordings import make_state, on_disk
 from regard.viewer.notebook import recording_page
+from support.recordings import make_state, on_disk
 
 WORDS = [f"w{n % 20}" for n in range(64)]
 

@@ -10,9 +10,9 @@ import pytest
 
 from browser.reading import overflow
 from regard.colour import lightness
-from regard.testing.recordings import in_memory, on_disk
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
 from regard.views.overview import whole_overview
+from support.recordings import in_memory, on_disk
+from support.recordings.planted import mixed, record_planted, targets, text
 
 # As a recording made before had them: two bytes of Ä on two tokens.
 TOKENS = ["S", "ü", "ß", "e", "ĠÃ", "Ħ", "p", "fel", " und", "ĠÃ", "Ħ", "p", "fel", "."]

@@ -12,7 +12,7 @@ import pytest
 from browser.reading import figures
 from regard.recording.format.write import annotate
 from regard.recording.notes import write_knocked
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from support.recordings.planted import mixed, record_planted, targets, text
 
 KINDS = ("previous", "uniform", "self")
 # the page's rows, and where `regard report --json` has their numbers

@@ -16,11 +16,11 @@ from regard.recording import Writer
 from regard.recording import open as open_recording
 from regard.recording.schema import PROMPT_NOTE, Prompt
 from regard.study import compare_recordings, make_report
-from regard.testing.recordings import WORDS, Chunk, growing, make_state, write, write_recording
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
 from regard.viewer.opened import Opened
 from regard.views.findings import why_nobody
 from regard.views.text import why_unknown
+from support.recordings import WORDS, Chunk, growing, make_state, write, write_recording
+from support.recordings.planted import mixed, record_planted, targets, text
 
 VALUES = "all => all.map(one => +one.dataset.value)"
 KINDS = ("previous", "uniform", "self")

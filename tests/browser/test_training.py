@@ -16,8 +16,8 @@ from recorder.models import Stack
 from regard.colour import palette
 from regard.monitor import STATISTICS, Limits, Snapshots
 from regard.recording import Alarm, Writer
-from regard.testing.recordings import make_state, write_training
 from regard.viewer.notebook import recording_page
+from support.recordings import make_state, write_training
 
 BROKEN = 20  # the step whose loss is NaN
 LOWEST, HIGHEST = 1e-4, 1.0  # of the colours of a map, on a log scale

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from regard.recording import open as open_recording
-from regard.testing.recordings import HOSTILE, make_state, on_disk
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views.comparison import ROWS
 from regard.views.encoding import as_text
+from support.recordings import HOSTILE, make_state, on_disk
+from support.recordings.planted import mixed, record_planted, targets, text
 
 
 def planted(path, strength, ids, **options):

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from regard.recording import STATISTICS, Writer, open
 from regard.recording.format.write import extend
-from regard.testing.recordings import (
+from regard.views.table import TABLES
+from support.recordings import (
     HOSTILE,
     WORDS,
     Chunk,
@@ -24,8 +25,7 @@ from regard.testing.recordings import (
     write_prompt,
     write_recording,
 )
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
-from regard.views.table import TABLES
+from support.recordings.planted import mixed, record_planted, targets, text
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import regard
 from regard.cli import app, main
 from regard.cli.examples import EXAMPLES, START
 from regard.cli.main import _VERBS
-from regard.testing.recordings import on_disk
+from support.recordings import on_disk
 
 LONG = " ".join(f"w{n}" for n in range(300))  # its JSON is larger than any pipe's buffer
 
@@ -129,6 +129,20 @@ def test_wrong_values_are_one_line_without_a_hint(shell):
     status, out, err = shell("learn", "a", "--heads", "3")
     assert (status, out) == (2, "")
     assert err.startswith("regard: --heads 3") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["record", "smollm2", "--video", "a.gif"], "regard.record(model)"),
+        (["record", "--video=a.gif"], "--image"),
+    ],
+)
+def test_what_was_retired_is_one_line_that_says_what_to_do_instead(shell, words, instead):
+    status, out, err = shell(*words)
+    assert (status, out) == (2, "")
+    assert re.fullmatch(r"regard: [^\n]+ was retired[^\n]+\n", err) and instead in err
+    assert "retired" not in shell("record", "--video-codec")[2]  # which never was
 
 
 @pytest.mark.parametrize(

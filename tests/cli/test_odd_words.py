@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.testing.recordings import on_disk
+from support.recordings import on_disk
 
 ABSURD = ("-1", "0", "99999999999", "-99999999999", "1e11", "nan", "9223372036854775808", "1" * 30)
 LONG = "x" * 5000

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from regard.axes import Axis, Grid
 from regard.recording import Writer
-from regard.testing.recordings import on_disk, write_sighted
+from support.recordings import on_disk, write_sighted
 
 AXIS = Axis((Grid(4, 5, prefix=1, names=("class",)),))
 

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from regard.mask import Causal
 from regard.recording import Writer
-from regard.testing.recordings import HOSTILE, WORDS, Chunk, on_disk, write, write_prompt
+from support.recordings import HOSTILE, WORDS, Chunk, on_disk, write, write_prompt
 
 SCALE = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 PICTURES = {

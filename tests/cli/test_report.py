@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from regard.testing.recordings import HOSTILE, on_disk
-from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
+from support.recordings import HOSTILE, on_disk
+from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_no_line_is_wider_than_the_terminal(report, file, monkeypatch, columns):
 def test_a_recording_that_was_not_finished_says_so(report, tmp_path):
     import regard
     from regard.recording import Writer
-    from regard.testing.recordings import Chunk, write_recording
+    from support.recordings import Chunk, write_recording
 
     with Writer(tmp_path / "open.regard") as writer:
         chunk = Chunk((0, 60), (0, 60), regard.Causal())

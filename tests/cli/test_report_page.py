@@ -10,7 +10,7 @@ import pytest
 
 from regard.recording import Writer
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import on_disk
+from support.recordings import on_disk
 from viewer.shell import Elements
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from regard.recording import Writer, open
 from regard.recording.schema import Prompt
-from regard.testing.recordings import (
+from support.recordings import (
     HOSTILE,
     WORDS,
     Chunk,

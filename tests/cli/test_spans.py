@@ -7,7 +7,7 @@ import pytest
 from regard.cli.spans import parse_span
 from regard.errors import InputError
 from regard.recording import Memory, Recording
-from regard.testing.recordings import in_memory
+from support.recordings import in_memory
 
 
 @pytest.mark.parametrize(

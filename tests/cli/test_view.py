@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from regard.cli import view as module
-from regard.testing.recordings import on_disk
 from regard.viewer import serve as server
+from support.recordings import on_disk
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.draw import Paper, finished, plain, wrapped
 from regard.draw.spelling import cells
-from regard.testing.recordings import HOSTILE
+from support.recordings import HOSTILE
 
 NARROW = Paper(20)
 

@@ -12,8 +12,8 @@ from regard.errors import InputError, UnavailableError
 from regard.export import as_arrays
 from regard.export.as_arrays import ARRAYS, KEPT, about, make_arrays
 from regard.recording import STATISTICS
-from regard.testing.recordings import WORDS, in_memory
 from regard.views.parts import HeadPart, Selection
+from support.recordings import WORDS, in_memory
 
 
 def everything(labels=None, **options):

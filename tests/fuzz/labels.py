@@ -16,7 +16,7 @@ import torch
 import regard
 from regard import study
 from regard.study.heads import WITHHELD
-from regard.testing.recordings.planted import (
+from support.recordings.planted import (
     KINDS,
     Words,
     expected,

@@ -15,11 +15,11 @@ from play.tiny import make_session
 from regard.axes import Axis, Grid, Tokens
 from regard.play.app import _ANSWERS, POSTS, build_play
 from regard.recording import Memory, Recording
-from regard.testing.recordings import STATES, WORDS, sighted, write, write_training
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.viewer.replies import questions
 from regard.viewer.work import Pool
+from support.recordings import STATES, WORDS, sighted, write, write_training
 
 _PORT, _TOKEN = 8124, "f" * 32
 _OWN = f"http://127.0.0.1:{_PORT}"

@@ -11,8 +11,8 @@ import regard
 from regard.axes import Box
 from regard.errors import InputError
 from regard.intervene import without_region
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
+from support.families.build import build
+from support.families.inputs import accepted
 
 
 def classifier() -> Any:

@@ -16,8 +16,8 @@ import regard
 from nn.small import encoder, language_model, seq2seq
 from recorder.models import tiny
 from regard.intervene import Edge
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
+from support.families.build import build
+from support.families.inputs import accepted
 
 _TOKENS = 9
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 import regard
 from regard.axes import Box, Grid, Patches
 from regard.errors import InputError
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
+from support.families.build import build
+from support.families.inputs import accepted
 
 RIGHT = Box(0.25, 0.5, 0.75, 1)  # of 4 × 4 patches: rows 1 and 2, columns 2 and 3
 CELLS = [(1, 2), (1, 3), (2, 2), (2, 3)]

@@ -9,7 +9,7 @@ from plot.pictures import ABOUT, axes_names, covered, outside, ticks
 from regard.plot import CAVEAT, entropy
 from regard.plot.curves import spread
 from regard.plot.sheet import DARK, LIGHT
-from regard.testing.recordings import in_memory
+from support.recordings import in_memory
 
 RNG = np.random.default_rng(5)
 

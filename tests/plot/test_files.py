@@ -13,13 +13,13 @@ import pytest
 from plot.pictures import read
 from regard.errors import InputError
 from regard.plot import CAVEAT, FORMATS, format_of, write_picture
-from regard.testing.recordings import WORDS, in_memory
+from support.recordings import WORDS, in_memory
 
 MEANING = "one token a cell; × even share (at most 12 keys), log 0.1–12"
 AGAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from regard.testing.recordings import in_memory
+from support.recordings import in_memory
 from pathlib import Path
 from regard.plot import write_picture
 rec, _ = in_memory()

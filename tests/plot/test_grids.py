@@ -11,7 +11,7 @@ from regard.errors import InputError
 from regard.plot import CAVEAT, grid
 from regard.plot.sheet import LIGHT
 from regard.recording import STATISTICS
-from regard.testing.recordings import in_memory
+from support.recordings import in_memory
 
 
 @pytest.fixture(scope="module")

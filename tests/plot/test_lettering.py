@@ -19,7 +19,7 @@ from regard.plot.lettering import (
     width,
     wrapped,
 )
-from regard.testing.recordings import HOSTILE
+from support.recordings import HOSTILE
 
 
 @pytest.mark.parametrize(

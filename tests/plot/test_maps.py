@@ -13,7 +13,7 @@ from regard.mask import Causal
 from regard.plot import CAVEAT
 from regard.plot.maps import shade
 from regard.plot.sheet import DARK, LIGHT, Sheet, settings
-from regard.testing.recordings import HOSTILE, WORDS, Chunk, in_memory
+from support.recordings import HOSTILE, WORDS, Chunk, in_memory
 
 SIZES = [(2.5, 2.5), (3.3, 3.3), (4.0, 8.0), (8.0, 8.0), (14.0, 4.0)]
 

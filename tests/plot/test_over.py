@@ -11,7 +11,7 @@ from regard.colour.over import blended
 from regard.colour.scale import times_uniform_of
 from regard.errors import InputError
 from regard.plot.sheet import DARK, LIGHT
-from regard.testing.recordings import in_memory, scene, sighted
+from support.recordings import in_memory, scene, sighted
 
 VIT = Axis((Grid(4, 6, prefix=1, names=("class",)),))
 WORDS = ["<s>", "a", *["<image>"] * 16, " red", " ball"]

@@ -9,7 +9,7 @@ from plot.pictures import axes_names, image, texts, ticks
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal
 from regard.recording import Memory, Recording
-from regard.testing.recordings import WORDS, Chunk, in_memory, write, write_prompt
+from support.recordings import WORDS, Chunk, in_memory, write, write_prompt
 
 
 @pytest.fixture(scope="module")

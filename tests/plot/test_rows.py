@@ -8,7 +8,7 @@ import pytest
 from plot.pictures import axes_names, covered, outside, texts, ticks
 from regard.plot import CAVEAT
 from regard.plot.sheet import DARK, LIGHT
-from regard.testing.recordings import HOSTILE, in_memory
+from support.recordings import HOSTILE, in_memory
 
 SIZES = [(2.5, 2.5), (3.3, 3.3), (8.0, 5.6), (14.0, 3.0)]
 

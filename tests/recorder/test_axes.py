@@ -16,8 +16,8 @@ from regard.axes import Axis, Frames, Grid, Other, Tokens
 from regard.errors import InputError, RegardWarning
 from regard.recorder.axes import AxesReader, Sighted, laid_out, nearest
 from regard.recorder.pictures import Grids
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
+from support.families.build import build
+from support.families.inputs import accepted
 
 CLASS = {"prefix": 1, "names": ("class",)}
 REGISTERS = ("class", *(f"register {n}" for n in (1, 2, 3, 4)))

@@ -9,9 +9,9 @@ import transformers
 
 import regard
 from regard.axes import Axis, Grid, Other, Tokens
-from regard.testing.families.build import _enliven, build
-from regard.testing.families.inputs import accepted
-from regard.testing.families.shrink import model_class, tiny_config
+from support.families.build import _enliven, build
+from support.families.inputs import accepted
+from support.families.shrink import model_class, tiny_config
 
 
 def small(family, cls=None, **changes):

@@ -21,7 +21,7 @@ from regard.recording import Writer, check
 from regard.recording.schema import Prompt
 from regard.score import ALiBi, ScoreRule
 from regard.study import make_report
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 GOLDEN = Path(__file__).with_name("golden-attention-1.regard")
 KNOWN = json.loads(GOLDEN.with_suffix(".json").read_text(encoding="utf-8"))

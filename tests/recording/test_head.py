@@ -30,7 +30,7 @@ from regard.summary import (
     Visible,
     Weighted,
 )
-from regard.testing.recordings import Chunk, WrittenPlace, write_recording
+from support.recordings import Chunk, WrittenPlace, write_recording
 
 DICE = np.random.default_rng(3)
 

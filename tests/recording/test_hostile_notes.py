@@ -21,7 +21,7 @@ from regard.recording.notes import read_notes
 from regard.recording.schema import check_place
 from regard.score import ALiBi, BiasTable, ScoreRule
 from regard.study import make_report
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 NOTE = "place/0/L0"
 FINE = (FileError, UnavailableError, TooLargeError)

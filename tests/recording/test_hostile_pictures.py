@@ -18,7 +18,7 @@ from regard.recording import Memory, Recording
 from regard.recording.pictures import read_pictures
 from regard.recording.positions import Positions
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import write_sighted
+from support.recordings import write_sighted
 
 GRID = {"kind": "grid", "height": 6, "width": 8, "prefix": 1, "names": ["class"]}
 PICTURE = {"width": 64, "height": 48, "type": "image/png", "title": "", "seconds": None}

@@ -8,7 +8,7 @@ import pytest
 from regard.errors import InputError
 from regard.mask import Causal
 from regard.recording import Head, Recording
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 ROWS, KEYS = 90, 130
 DICE = np.random.default_rng(1)

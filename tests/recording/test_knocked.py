@@ -11,7 +11,7 @@ from regard.recording import Memory, Recording, open
 from regard.recording.format.write import annotate
 from regard.recording.notes import read_knocked, write_knocked
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import in_memory, on_disk
+from support.recordings import in_memory, on_disk
 
 NUMBERS = {"delta_logit": -0.5, "delta_logprob": -0.25, "kl": 0.125}
 NUMBERS |= {f"typical_{name}": 0.0 for name in NUMBERS}

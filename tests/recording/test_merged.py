@@ -15,7 +15,7 @@ from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import STATISTICS, Memory, Merged, Recording, Writer
 from regard.recording.merged import MERGED_NOTE, merge_prompts, read_merged, written
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 LENGTHS = (1, 2, 9, 70, 33)
 

@@ -13,7 +13,7 @@ import regard
 from regard.mask import Causal, Documents, Mask, Padding, Prefix, Table, Window
 from regard.recording import Memory, Recording
 from regard.score import ALiBi, BiasTable, ScoreRule
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 _HEADS = 4
 

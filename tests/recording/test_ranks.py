@@ -15,7 +15,7 @@ import regard
 from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Folder, Recording, Writer
-from regard.testing.recordings import Chunk, write_rank, write_recording
+from support.recordings import Chunk, write_rank, write_recording
 
 _TOKENS = 80
 

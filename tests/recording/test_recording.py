@@ -14,7 +14,7 @@ from regard.errors import FileError, InputError
 from regard.mask import Causal
 from regard.recording import Folder, Memory, Reader, Recording, Writer
 from regard.recording.schema import CONTENTS, Place, Prompt
-from regard.testing.recordings import Chunk, write_prompt, write_rank, write_recording
+from support.recordings import Chunk, write_prompt, write_rank, write_recording
 
 SMALL = [Chunk((0, 40), (0, 40), Causal())]
 

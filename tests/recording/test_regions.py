@@ -8,7 +8,7 @@ import pytest
 from regard.mask import Causal
 from regard.recording import Recording
 from regard.recording.collect import areas, pool
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 SIZES = [1, 2, 63, 64, 123, 256]
 

@@ -10,7 +10,7 @@ from regard.errors import FileError
 from regard.mask import Causal, Verdict, Window
 from regard.recording import Memory, Recording
 from regard.recording.replay import Block, RowState
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 
 def head(n: int = 600, **options):

@@ -27,8 +27,8 @@ from regard.recording.sinks import (
     sinks_from_lists,
 )
 from regard.recording.visibility import VisibleSpans
-from regard.testing.recordings import Chunk, write_recording
-from regard.testing.recordings.planted import causal, record_planted, text
+from support.recordings import Chunk, write_recording
+from support.recordings.planted import causal, record_planted, text
 
 N = 200
 SEEN = N - np.arange(N)

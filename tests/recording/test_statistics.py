@@ -13,7 +13,7 @@ from regard.errors import FileError, InputError
 from regard.mask import Causal, Table, Window
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.schema import UNKNOWN, statistics_in
-from regard.testing.recordings import Chunk, write_prompt, write_recording
+from support.recordings import Chunk, write_prompt, write_recording
 
 N = 200
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.recording.token_text import readable, spelled_bytes
-from regard.testing.recordings.small import in_memory
+from support.recordings.small import in_memory
 
 _GERMAN = ["S", "ü", "ß", "e", "ĠÃ", "Ħ", "p", "fel"]
 

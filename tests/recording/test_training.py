@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import FileError, InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Training
-from regard.testing.recordings import write_training
+from support.recordings import write_training
 
 WORDS = {"max_score": "largest score", "peak": "heaviest weight"}
 ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)

@@ -26,7 +26,7 @@ from regard.recording.schema import (
     statistics_note,
 )
 from regard.summary import RowStatistic
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 FILES = ("fine.regard", "binned.regard", "cut.regard", "ranks", "shards")
 # CONTENTS.md: what versions may differ by, relative to the number

@@ -13,7 +13,7 @@ from regard.mask import Causal
 from regard.recording import Recording
 from regard.recording.schema import UNKNOWN
 from regard.recording.visibility import Sight
-from regard.testing.recordings import write_recording
+from support.recordings import write_recording
 
 NAMES = [name for name in CASES if "saturated" not in name]
 

@@ -10,8 +10,8 @@ from regard.mask import Causal, Documents, Prefix, Window
 from regard.recording import visibility as module
 from regard.recording.visibility import seen_cells, uniform_cells
 from regard.score import BiasTable, ScoreRule
-from regard.testing.recordings import Chunk, in_memory
 from regard.views.uniform import sight_of
+from support.recordings import Chunk, in_memory
 
 N = 30
 HIDING = torch.zeros(N, N).masked_fill(torch.arange(N) % 3 == 1, -torch.inf)

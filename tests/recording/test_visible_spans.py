@@ -13,7 +13,7 @@ from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.recording.visibility import visible_spans
 from regard.score import BiasTable, ScoreRule
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 MASKS = {
     "none": None,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
+from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 HEADS = list(KINDS)
 

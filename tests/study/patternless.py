@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import study
-from regard.testing.recordings.planted import Words, text
+from support.recordings.planted import Words, text
 
 __all__ = ["LENGTHS", "MASKS", "SCALES", "SHAPES", "labels_given"]
 

@@ -11,7 +11,7 @@ import regard
 from regard import study
 from regard.errors import ShapeError, UnavailableError
 from regard.recording import Recording
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 DICE = np.random.default_rng(0)
 

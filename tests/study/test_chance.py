@@ -20,8 +20,8 @@ from regard.study.chance import (
     spelt_p,
 )
 from regard.study.facts import PlaceFacts
-from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
 from study.patternless import LENGTHS, MASKS, SHAPES, labels_given
+from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 
 @pytest.mark.parametrize("rows", [1, 8, 40])

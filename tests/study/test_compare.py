@@ -15,8 +15,8 @@ from regard.errors import InputError
 from regard.recording import Recording
 from regard.score import ScoreRule
 from regard.study import js_distance
-from regard.testing.recordings import Chunk, write_prompt, write_recording
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from support.recordings import Chunk, write_prompt, write_recording
+from support.recordings.planted import mixed, record_planted, targets, text
 
 N = 140
 

@@ -18,8 +18,8 @@ from regard.mask import Causal
 from regard.recording import Memory, Recording
 from regard.study.finding import Finding, HeadStudy, SeenAt, as_number
 from regard.study.words import in_figures, knock_out_sentence, sentence
-from regard.testing.recordings import Chunk, tear, write_recording
-from regard.testing.recordings.planted import record_planted, text
+from support.recordings import Chunk, tear, write_recording
+from support.recordings.planted import record_planted, text
 
 EVIDENCE = {
     "text": {

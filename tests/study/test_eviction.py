@@ -10,8 +10,8 @@ import regard
 from regard import kv
 from regard.recording import Recording
 from regard.study import study_eviction
-from regard.testing.recordings import write_recording
-from regard.testing.recordings.synthetic import Chunk
+from support.recordings import write_recording
+from support.recordings.synthetic import Chunk
 
 SOME = kv.Eviction("snapkv", 90, sinks=4, recent=8)
 

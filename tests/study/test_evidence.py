@@ -10,8 +10,8 @@ import pytest
 import regard
 from regard import study
 from regard.recording import Recording
-from regard.testing.recordings import Chunk, write_recording
-from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
+from support.recordings import Chunk, write_recording
+from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 MASSES = ("previous", "offset", "self", "local-8", "duplicate-token", "prefix-matching",
           "delimiter")  # fmt: skip

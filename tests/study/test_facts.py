@@ -14,7 +14,7 @@ from regard.mask.kinds import Table
 from regard.recording import Recording
 from regard.score import ScoreRule
 from regard.study.facts import PlaceFacts
-from regard.testing.recordings import Chunk, WrittenPlace, write_recording
+from support.recordings import Chunk, WrittenPlace, write_recording
 
 N = 150
 MASKS = {

@@ -19,7 +19,7 @@ from regard.recorder.tokens import Encoded
 from regard.recording import Memory, Recording
 from regard.recording.schema import CONTENTS
 from regard.score import ScoreRule
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

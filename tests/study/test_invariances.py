@@ -18,7 +18,7 @@ from regard.recording.visibility import VisibleSpans
 from regard.study.align import align
 from regard.study.divergence import js_distance, js_of_masses
 from regard.study.rollout import roll_out
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from support.recordings.planted import mixed, record_planted, targets, text
 
 MASSES = arrays.arrays(np.float64, 6, elements=st.floats(0, 10))
 SHARES = MASSES.map(lambda m: (m + 1e-3) / (m + 1e-3).sum())

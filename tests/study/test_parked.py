@@ -9,7 +9,7 @@ import torch
 
 import regard
 from regard import study
-from regard.testing.recordings.planted import Planted, causal, mixed, record_planted, targets, text
+from support.recordings.planted import Planted, causal, mixed, record_planted, targets, text
 
 
 def repeating(count: int, phrase: int, at: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from regard.errors import InputError, UnavailableError
 from regard.study import patch_offsets, patches
 from regard.study.facts import PlaceFacts
 from regard.study.patches import near, same_column, same_place, same_row, spots_of
-from regard.testing.recordings.planted import mixed, patch_targets, record_patches
+from support.recordings.planted import mixed, patch_targets, record_patches
 
 GRID = Grid(6, 7, frames=2, prefix=2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from regard import study
 from regard.study.pattern import LEAST_NON_SINK, every_pattern
-from regard.testing.recordings.planted import (
+from support.recordings.planted import (
     KINDS,
     causal,
     expected,

@@ -8,7 +8,7 @@ import pytest
 from regard import study
 from regard.axes import Grid
 from regard.study.pattern.connected import _by_chance, largest_piece
-from regard.testing.recordings.planted import mixed, record_patches
+from support.recordings.planted import mixed, record_patches
 
 
 def by_walking(marks: np.ndarray) -> int:

@@ -8,8 +8,8 @@ import pytest
 import regard
 from regard import study
 from regard.recording import Recording
-from regard.testing.recordings import Chunk, write_recording
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from support.recordings import Chunk, write_recording
+from support.recordings.planted import mixed, record_planted, targets, text
 
 
 def test_a_sink_whose_token_comes_again_is_no_duplicate_pattern() -> None:

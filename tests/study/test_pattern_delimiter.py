@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard import study
-from regard.testing.recordings.planted import mixed, record_planted, targets, text
+from support.recordings.planted import mixed, record_planted, targets, text
 
 
 def test_mass_chance_and_share_of_the_rest() -> None:

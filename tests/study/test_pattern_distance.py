@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard import study
-from regard.testing.recordings.planted import causal, mixed, record_planted, targets, text
+from support.recordings.planted import causal, mixed, record_planted, targets, text
 
 N = 400
 
@@ -66,7 +66,7 @@ def test_a_neighbourhood_under_a_window_is_no_news() -> None:
     """Where no row sees more than 8 tokens, to stay within 8 is chance."""
     import regard
     from regard.recording import Recording
-    from regard.testing.recordings import Chunk, write_recording
+    from support.recordings import Chunk, write_recording
 
     store, _ = write_recording(chunks=[Chunk((0, 90), (0, 90), regard.Window(7))])
     for head in study.patterns(Recording(store)):

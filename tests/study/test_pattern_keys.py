@@ -8,7 +8,7 @@ import pytest
 from regard import study
 from regard.axes import Grid
 from regard.study.words import sentence
-from regard.testing.recordings.planted import mixed, record_patches
+from support.recordings.planted import mixed, record_patches
 
 GRID = Grid(12, 12, prefix=1)
 SEES = np.ones((GRID.count, GRID.count), bool)

@@ -15,9 +15,9 @@ import regard
 from regard import study
 from regard.axes import Axis, Grid, Tokens
 from regard.study.words import sentence
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
-from regard.testing.recordings.planted import (
+from support.families.build import build
+from support.families.inputs import accepted
+from support.recordings.planted import (
     FRAME_KINDS,
     PATCH_KINDS,
     Words,

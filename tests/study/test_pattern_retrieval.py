@@ -9,7 +9,7 @@ import pytest
 
 from regard import study
 from regard.errors import InputError
-from regard.testing.recordings.planted import causal, record_planted, text
+from support.recordings.planted import causal, record_planted, text
 
 NEEDLE, WROTE = range(40, 50), 10
 
@@ -46,7 +46,7 @@ def test_the_share_of_needle_tokens_that_were_copied() -> None:
 def test_the_same_from_q_and_k_where_the_heaviest_keys_were_not_kept() -> None:
     from regard import Causal
     from regard.recording import Recording
-    from regard.testing.recordings import Chunk, write_recording
+    from support.recordings import Chunk, write_recording
 
     chunk = Chunk((0, 100), (0, 100), Causal())
     found = []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard import study
-from regard.testing.recordings.planted import causal, mixed, record_planted, targets, text
+from support.recordings.planted import causal, mixed, record_planted, targets, text
 
 N = 200
 

@@ -12,7 +12,7 @@ from regard.recording import Recording
 from regard.study.align import align
 from regard.study.divergence import js_distance
 from regard.study.profiles import profile_distances
-from regard.testing.recordings import Chunk, write_recording
+from support.recordings import Chunk, write_recording
 
 N = 120
 

@@ -9,7 +9,7 @@ import pytest
 
 from regard import study
 from regard.errors import InputError
-from regard.testing.recordings.planted import KINDS
+from support.recordings.planted import KINDS
 
 
 def test_labels_in_order_of_surprise(planted: Any) -> None:
@@ -61,7 +61,7 @@ def test_json_says_all_of_it(planted: Any) -> None:
 def test_doubts_about_the_recording_are_told() -> None:
     import regard
     from regard.recording import Recording
-    from regard.testing.recordings import Chunk, write_recording
+    from support.recordings import Chunk, write_recording
 
     store, _ = write_recording(chunks=[Chunk((0, 40), (0, 40), regard.Causal())])
     assert "still being written" in study.make_report(Recording(store)).doubts[0]

@@ -11,7 +11,7 @@ import regard
 from regard import study
 from regard.study import heads
 from regard.study.evidence import rows_that_show
-from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
+from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import regard
 from regard import study
 from regard.errors import InputError, UnavailableError
 from regard.study.rollout import CAUTION
-from regard.testing.recordings.planted import Words, causal, record_planted, text
+from support.recordings.planted import Words, causal, record_planted, text
 
 
 class Dense:

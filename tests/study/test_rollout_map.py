@@ -12,9 +12,9 @@ import regard
 from regard import study
 from regard.axes import Axis, Grid
 from regard.errors import InputError, UnavailableError
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
-from regard.testing.recordings.planted import record_patches, record_planted, text
+from support.families.build import build
+from support.families.inputs import accepted
+from support.recordings.planted import record_patches, record_planted, text
 
 GRID = Grid(4, 6, prefix=2, names=("class", "register"))
 

@@ -50,7 +50,7 @@ def test_it_is_how_far_the_statistic_lies_from_its_layer(planted: Any) -> None:
 
 def test_a_key_that_just_becomes_a_sink_is_no_news() -> None:
     """The mass on sinks jumps where a key passes 0.3; what is compared does not."""
-    from regard.testing.recordings.planted import mixed, record_planted, targets, text
+    from support.recordings.planted import mixed, record_planted, targets, text
 
     ids = text(150)
     aim = targets(ids)["uniform"]

@@ -21,7 +21,7 @@ from regard.recorder.sound import Clip, clips, drive_clip
 from regard.recording.pictures import SPECTROGRAM
 from regard.study import word_times
 from regard.study.timing import _begins_word, jumps, smoothed, standardised, token_times
-from regard.testing.vowels import vowels
+from support.vowels import vowels
 
 RATE = 16_000
 

@@ -14,9 +14,9 @@ from fuzz import labels
 from regard import study
 from regard.study.chance import beyond_many, distinct, hoeffding, tokens_apart
 from regard.study.heads import WITHHELD
-from regard.testing.recordings.planted import Words, mixed, record_planted, targets, text
 from regard.views.findings import report_answer
 from study.patternless import Random
+from support.recordings.planted import Words, mixed, record_planted, targets, text
 
 
 def untrained() -> Any:

@@ -11,8 +11,8 @@ import pytest
 import regard
 from regard.mask import Causal, Window
 from regard.recording import Alarm, Limit, Memory, Recording
-from regard.testing import recordings
-from regard.testing.recordings import STATES, Chunk
+from support import recordings
+from support.recordings import STATES, Chunk
 
 CHUNKS = [Chunk((0, 30), (0, 30), Causal()), Chunk((30, 50), (0, 50), Window(20))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.testing.vowels import vowels
+from support.vowels import vowels
 
 
 def test_vowels_follow_each_other_with_silence_between() -> None:

@@ -95,7 +95,7 @@ class Recorded:
 
 EVERYTHING = (
     "--editable",
-    ".[torch,gpu,huggingface,parquet,plot,audio,vision,video,tensorboard,view,notebook,dev]",
+    ".[torch,gpu,huggingface,parquet,plot,audio,vision,tensorboard,view,notebook,dev]",
 )
 
 

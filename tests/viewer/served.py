@@ -8,8 +8,8 @@ from typing import Any
 
 from regard.recording import Memory, Recording, open
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import WORDS, on_disk
 from regard.viewer.opened import Opened
+from support.recordings import WORDS, on_disk
 
 __all__ = ["TOKEN", "make_empty", "make_opened"]
 

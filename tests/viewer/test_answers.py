@@ -10,11 +10,11 @@ import pytest
 from regard.errors import InputError, UnavailableError
 from regard.recording import STATISTICS, Head, open
 from regard.recording.schema import tensor_name
-from regard.testing.recordings import HOSTILE, WORDS, on_disk, tear
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import row as rows_module
 from regard.views.encoding import as_text
+from support.recordings import HOSTILE, WORDS, on_disk, tear
 from viewer.served import make_empty, make_opened
 
 

@@ -16,13 +16,13 @@ from regard.recording import Writer, open
 from regard.recording.format.write import annotate
 from regard.recording.notes import write_knocked
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import HOSTILE, WORDS, Chunk, on_disk, tear, write
 from regard.viewer import answers
 from regard.viewer.app import build_app
 from regard.viewer.files import PageFile
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Binary, Question
 from regard.viewer.work import Pool
+from support.recordings import HOSTILE, WORDS, Chunk, on_disk, tear, write
 from viewer.served import TOKEN, make_opened
 
 PORT = 8123

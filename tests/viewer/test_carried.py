@@ -9,10 +9,10 @@ import pytest
 
 from regard.errors import InputError
 from regard.study import make_report
-from regard.testing.recordings import WORDS, in_memory
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording, chosen_labels
 from regard.viewer.opened import Opened
+from support.recordings import WORDS, in_memory
 from viewer.served import make_empty
 from viewer.shell import facts_of
 

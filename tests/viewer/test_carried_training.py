@@ -11,12 +11,12 @@ import pytest
 
 from regard.recording import Memory, Recording, Writer, open
 from regard.recording.format.write import extend
-from regard.testing.recordings import on_disk, write_training
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.carried_training import _rounded, carry_training
 from regard.viewer.notebook import page_title, recording_page
 from regard.viewer.opened import Opened
+from support.recordings import on_disk, write_training
 from viewer.shell import Elements, facts_of, use_small_page
 
 WORDS = {"max_score": "largest score", "peak": "heaviest key"}

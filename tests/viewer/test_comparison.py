@@ -7,10 +7,10 @@ import pytest
 from regard.errors import InputError
 from regard.recording import open
 from regard.study import compare_recordings
-from regard.testing.recordings import WORDS, make_state
 from regard.viewer.answers import comparison, comparison_progress
 from regard.viewer.opened import Opened
 from regard.views import comparison as module
+from support.recordings import WORDS, make_state
 from viewer.served import make_opened
 
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from regard.mask import Causal, Window
 from regard.recording import open
-from regard.testing.recordings import Chunk, on_disk
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
 from regard.views.encoding import as_json
 from regard.views.profiles import Track, tracks_of
 from regard.views.tiles import levels_of
+from support.recordings import Chunk, on_disk
 
 WEB = Path(__file__).parents[2] / "web"
 VITEST = WEB / "node_modules" / ".bin" / "vitest"

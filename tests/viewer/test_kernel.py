@@ -8,12 +8,12 @@ from threading import Event
 import pytest
 from starlette.testclient import TestClient
 
-from regard.testing.recordings import in_memory
 from regard.viewer.app import build_app
 from regard.viewer.kernel import Kernel
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Question
 from regard.viewer.work import Pool
+from support.recordings import in_memory
 from viewer.served import TOKEN
 
 PORT = 8133

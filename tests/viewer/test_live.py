@@ -16,8 +16,8 @@ import pytest
 import regard
 from regard.errors import InputError
 from regard.recording import Memory, Recording
-from regard.testing.recordings import in_memory, write_training
 from regard.viewer import live
+from support.recordings import in_memory, write_training
 from viewer.shell import Elements, use_small_page
 
 WIDGET = "application/vnd.jupyter.widget-view+json"

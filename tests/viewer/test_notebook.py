@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 import pytest
 
 from regard.learn import Options, make_lesson
-from regard.testing.recordings import in_memory
 from regard.viewer.notebook import (
     frame,
     lesson_page,
@@ -16,6 +15,7 @@ from regard.viewer.notebook import (
     recording_page,
     without_picture,
 )
+from support.recordings import in_memory
 from viewer.shell import Elements, use_small_page
 
 

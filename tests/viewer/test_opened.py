@@ -9,9 +9,9 @@ import pytest
 from regard.errors import InputError
 from regard.recording import Writer, open
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import WORDS, write
 from regard.viewer import opened as module
 from regard.viewer.opened import Opened
+from support.recordings import WORDS, write
 from viewer.served import make_empty, make_opened
 
 

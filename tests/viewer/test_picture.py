@@ -10,11 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from regard.axes import Axis, Grid, Tokens
-from regard.testing.recordings import in_memory
-from regard.testing.recordings.sighted import png, scene, sighted
 from regard.viewer.app import build_app
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
+from support.recordings import in_memory
+from support.recordings.sighted import png, scene, sighted
 from viewer.served import TOKEN
 from viewer.shell import facts_of
 

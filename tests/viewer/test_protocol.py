@@ -16,9 +16,9 @@ import httpx
 import pytest
 import uvicorn
 
-from regard.testing.recordings import on_disk
 from regard.viewer import protocol
 from regard.viewer.protocol import BoundedProtocol
+from support.recordings import on_disk
 
 _SCRIPT = """
 import sys

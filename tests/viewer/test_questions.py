@@ -9,11 +9,11 @@ from starlette.testclient import TestClient
 
 from regard.errors import InputError
 from regard.recording import open as open_recording
-from regard.testing.recordings import in_memory, on_disk
 from regard.viewer.app import build_app
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Asked, Binary, Question, UnreadableError
+from support.recordings import in_memory, on_disk
 from viewer.served import TOKEN
 from views.test_schema import check, facts_of
 

@@ -14,10 +14,10 @@ import httpx
 import pytest
 
 from regard.errors import FileError, InputError, MissingExtraError, UnavailableError
-from regard.testing.recordings import on_disk
 from regard.viewer import serve as module
 from regard.viewer.loopback import bound
 from regard.viewer.serve import serve
+from support.recordings import on_disk
 
 _SCRIPT = """
 import sys

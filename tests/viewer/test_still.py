@@ -9,10 +9,10 @@ import pytest
 from matplotlib.image import imread
 
 from regard.colour import TIMES_UNIFORM, palette, times_uniform_of
-from regard.testing.recordings import in_memory
 from regard.viewer import still
 from regard.viewer.opened import Opened
 from regard.viewer.still import picture_of, png_of
+from support.recordings import in_memory
 
 WORDS = [f"w{n % 9}" for n in range(48)]
 

@@ -9,12 +9,12 @@ from starlette.testclient import TestClient
 from regard.errors import InputError
 from regard.recording import Alarm, Limit, Memory, Recording, Writer, open
 from regard.recording.schema import CONTENTS
-from regard.testing.recordings import write, write_training
 from regard.viewer import answers
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.viewer.work import Pool
 from regard.views.run import CUSTOMARY, MOST_BINS
+from support.recordings import write, write_training
 from viewer.served import TOKEN, make_opened
 
 PORT = 8124

@@ -14,7 +14,6 @@ from recording.test_random_problems import masks
 from regard.mask import Causal
 from regard.recording import Recording
 from regard.recording.visibility import Sight, seen_cells
-from regard.testing.recordings import Chunk, write_recording
 from regard.viewer.opened import Opened
 from regard.views.cache import Cache
 from regard.views.pixels import TILE, Pixels
@@ -22,6 +21,7 @@ from regard.views.pyramid import pyramid_of
 from regard.views.sightlines import sightlines_of
 from regard.views.tiles import HeadMap, levels_of
 from regard.views.uniform import HIDDEN, encode_times
+from support.recordings import Chunk, write_recording
 
 
 @st.composite

@@ -12,8 +12,8 @@ from PIL import Image
 
 from regard.axes import Axis, Grid
 from regard.recording import Memory, Recording
-from regard.testing.recordings import png, scene, write_sighted
 from regard.views.decoded import decoded
+from support.recordings import png, scene, write_sighted
 
 AXIS = Axis((Grid(4, 4),))
 

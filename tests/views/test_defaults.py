@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from regard.testing.recordings import in_memory
 from regard.views.defaults import farthest_head, telling_grid, telling_statistic
 from regard.views.overview import whole_overview
+from support.recordings import in_memory
 
 
 def test_a_wall_of_ones_is_not_the_default():

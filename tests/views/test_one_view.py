@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.testing.recordings import Chunk, write_recording
-from regard.testing.recordings.planted import KINDS, mixed, record_planted, targets, text
 from regard.viewer.app import build_app
 from regard.viewer.opened import Opened
 from regard.views.findings import STAND_OUT
+from support.recordings import Chunk, write_recording
+from support.recordings.planted import KINDS, mixed, record_planted, targets, text
 from viewer.served import TOKEN
 from viewer.shell import Elements
 

@@ -8,7 +8,6 @@ import pytest
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal
 from regard.recording import Recording
-from regard.testing.recordings import Chunk, in_memory, write_prompt, write_recording
 from regard.views import parts
 from regard.views.parts import (
     HeadPart,
@@ -20,6 +19,7 @@ from regard.views.parts import (
     part_of,
     received,
 )
+from support.recordings import Chunk, in_memory, write_prompt, write_recording
 
 N = 40
 LAYER = [f"L0H{n}" for n in range(4)]

@@ -8,8 +8,8 @@ import pytest
 from regard.axes import Axis, Frames, Grid, Tokens
 from regard.errors import InputError, UnavailableError
 from regard.mask import Causal, Window
-from regard.testing.recordings.sighted import sighted
 from regard.views.picture import Place, overlay, received_overlay, spot
+from support.recordings.sighted import sighted
 
 VIT = Axis((Grid(3, 5, prefix=2, names=("class", "register 1")),))
 WORDS = ["<s>", "a", *["<image>"] * 16, " red", " ball"]

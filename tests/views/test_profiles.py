@@ -7,7 +7,6 @@ import pytest
 
 from recording.test_head import CASES
 from regard.recording import Recording
-from regard.testing.recordings import Chunk, in_memory, write_recording
 from regard.views.profiles import (
     MOST_POINTS,
     Bins,
@@ -18,6 +17,7 @@ from regard.views.profiles import (
     tracks_of,
     widening,
 )
+from support.recordings import Chunk, in_memory, write_recording
 
 
 def test_few_points_stay_as_they_are():

@@ -8,8 +8,8 @@ import pytest
 from regard import study
 from regard.axes import Axis, Grid, Tokens
 from regard.mask import Causal
-from regard.testing.recordings.sighted import sighted
 from regard.views.rollout import rollout_answer
+from support.recordings.sighted import sighted
 
 VIT = Axis((Grid(3, 5, prefix=2, names=("class", "register 1")),))
 TOLD = Axis((Tokens(2), Grid(4, 4, merge=2), Tokens(2)))

@@ -12,7 +12,6 @@ import pytest
 
 from regard.recording import open
 from regard.study import make_report
-from regard.testing.recordings import STATES, make_state, on_disk
 from regard.viewer import answers
 from regard.viewer.carried import carried_recording
 from regard.viewer.opened import Opened
@@ -23,6 +22,7 @@ from regard.views.overview import whole_overview
 from regard.views.region import make_region
 from regard.views.row import make_row
 from regard.views.uniform import Look
+from support.recordings import STATES, make_state, on_disk
 from viewer.shell import facts_of
 
 TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "answers_types.py"))

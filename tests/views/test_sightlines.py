@@ -7,8 +7,8 @@ import pytest
 
 from regard.mask import Causal, Window
 from regard.recording.visibility import Sight, seen_cells
-from regard.testing.recordings import Chunk, in_memory
 from regard.views.sightlines import sightlines_of
+from support.recordings import Chunk, in_memory
 
 
 @pytest.mark.parametrize("mask", [None, Causal(), Causal() & (Window(1) | ~Window(6))])

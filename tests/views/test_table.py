@@ -16,10 +16,10 @@ from regard.errors import FileError, InputError, UnavailableError
 from regard.export import write_csv
 from regard.recording import STATISTICS, Memory, Recording
 from regard.study import make_report
-from regard.testing.recordings import WORDS, causal, in_memory, write_recording
-from regard.testing.recordings.planted import Planted, Words, mixed, targets, text
 from regard.views import table as tables
 from regard.views.table import TABLES
+from support.recordings import WORDS, causal, in_memory, write_recording
+from support.recordings.planted import Planted, Words, mixed, targets, text
 
 
 def lines(rec, what, **options):

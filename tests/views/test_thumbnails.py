@@ -10,12 +10,12 @@ import pytest
 from regard.errors import InputError
 from regard.mask import Causal, Window
 from regard.recording import Memory, Recording, open
-from regard.testing.recordings import STATES, WORDS, Chunk, in_memory, make_state, write
 from regard.viewer import answers
 from regard.viewer.opened import Opened
 from regard.views import thumbnails
 from regard.views.thumbnails import NONE, SAMPLED, WHOLE, thumbnails_of
 from regard.views.uniform import encode_times
+from support.recordings import STATES, WORDS, Chunk, in_memory, make_state, write
 from viewer.served import make_opened
 
 LONG = [WORDS[n % len(WORDS)] for n in range(600)]

@@ -11,12 +11,12 @@ from recording.test_head import CASES
 from regard.errors import InputError, UnavailableError
 from regard.recording import Recording
 from regard.recording.replay import Replay
-from regard.testing.recordings import write_recording
 from regard.views import tiles
 from regard.views.cache import Cache
 from regard.views.pixels import TILE
 from regard.views.tiles import HeadMap, levels_of
 from regard.views.uniform import HIDDEN, encode_times, make_cells
+from support.recordings import write_recording
 
 NAMES = [name for name in CASES if "saturated" not in name]
 

@@ -8,8 +8,8 @@ import regard
 from regard.axes import Axis, Frames, Tokens
 from regard.recording import Memory, Recording
 from regard.study import WordTime, word_times
-from regard.testing.recordings.sighted import sighted, write_heard
 from regard.views.timing import heard_answer, sound_answer
+from support.recordings.sighted import sighted, write_heard
 
 
 def test_a_sound_and_its_words() -> None:

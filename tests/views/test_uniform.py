@@ -8,8 +8,8 @@ import torch
 
 from regard.errors import UnavailableError
 from regard.mask import Causal, Table, Window
-from regard.testing.recordings import Chunk, in_memory
 from regard.views.uniform import codes_of, even_sums, fitting_cell, make_cells, pooling, sight_of
+from support.recordings import Chunk, in_memory
 
 N = 50
 MASKS = {

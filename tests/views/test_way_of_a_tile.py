@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import regard
-from regard.testing.recordings import in_memory
 from regard.viewer.opened import Opened
 from regard.viewer.questions import QUESTIONS, Asked
+from support.recordings import in_memory
 
 PACKAGE = Path(regard.__file__).parent
 MOST = 15

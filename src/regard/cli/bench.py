@@ -22,20 +22,14 @@ later  all of it asked after a bare call  eager  softmax(QKᵀ)V with its weight
 _MOST = 2**22  # tokens, dimensions
 _LONGEST = 3600  # seconds a configuration
 
-# suite → the lengths measured by default
-_SUITES = {
-    "cpu": "512,1024,2048,4096,8192",
-    "record": "2048",
-}
-_MODEL, _ENCODER, _DOCUMENTS = "smollm2", "minilm", 1000  # what the suite record reads
+_IN_A_CLONE = ("gpu", "record")  # suites that were here once
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="The suite to run: cpu or record.")] = "cpu",
+    suite: Annotated[str, typer.Argument(help="The suite to run: cpu.")] = "cpu",
     tokens: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated sequence lengths.", show_default=False),
-    ] = None,
+        str, typer.Option(help="Comma-separated sequence lengths.")
+    ] = "512,1024,2048,4096,8192",
     dims: Annotated[str, typer.Option(help="Comma-separated head dimensions.")] = "64,128",
     dtype: Annotated[
         str, typer.Option(help="Precision: float32, bfloat16 or float16.")
@@ -46,10 +40,9 @@ def bench(
 ) -> None:
     """Time regard against torch's own attention, in one process.
 
-    cpu compares with torch's fused attention. record runs smollm2 on a prompt and minilm on 1,000
-    short documents, with and without recording them. Results are checked before they are
-    timed. Times are medians; each ratio is relative to the peer in the same round, so below 1 is
-    faster. GPUs are measured from a clone, by python -m bench gpu (see docs/gpu.md).
+    Results are checked before they are timed. Times are medians; each ratio is relative to torch's
+    fused attention in the same round, so below 1 is faster. GPUs and the recording of models are
+    measured from a clone, by python -m bench gpu (see docs/gpu.md) and python -m bench record.
     """
     from dataclasses import asdict
 
@@ -57,25 +50,24 @@ def bench(
     from regard.cli.terminal import write, write_json
     from regard.errors import InputError
 
-    if suite == "gpu":
-        raise InputError("the suite gpu runs from a clone of the repository: python -m bench gpu")
-    if suite not in _SUITES:
-        raise InputError(f"there is no suite {suite!r}; there are: {', '.join(_SUITES)}")
+    if suite in _IN_A_CLONE:
+        raise InputError(
+            f"the suite {suite} runs from a clone of the repository: python -m bench {suite}"
+        )
+    if suite != "cpu":
+        raise InputError(f"there is no suite {suite!r}; there is: cpu")
     if not 0 <= seconds <= _LONGEST:
         raise InputError(f"--seconds {seconds:g}: give a time from 0 to {_LONGEST}")
-    counts = numbers(_SUITES[suite] if tokens is None else tokens, "--tokens")
+    counts = numbers(tokens, "--tokens")
     if csv is not None:
         check_csv(csv)  # before minutes of measuring
-    if suite == "cpu":
-        rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
-    else:
-        rows = _recording(counts, seconds)
+    rows = _attention(counts, numbers(dims, "--dims"), dtype, seconds)
     if csv is not None:
         append_csv(csv, rows)
     if json:
         write_json([asdict(row) for row in rows])
     else:
-        write(_table(rows) if suite == "cpu" else wide_table(rows))
+        write(_table(rows))
 
 
 def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -> list[Result]:
@@ -96,40 +88,6 @@ def _attention(tokens: list[int], dims: list[int], dtype: str, seconds: float) -
         console.print(f"[{n + 1}/{len(every)}] {shape}", markup=False)
         rows += measure(at, seconds)
     return rows
-
-
-def _recording(tokens: list[int], seconds: float) -> list[Result]:
-    from regard.bench.record import measure, measure_documents
-    from regard.cli.terminal import status
-
-    rows: list[Result] = []
-    for n, count in enumerate(tokens, 1):
-        said = f"[{n}/{len(tokens) + 1}] {_MODEL}, {count} tokens"
-        status().print(said, markup=False)
-        rows += measure(_MODEL, count, seconds)
-    last = len(tokens) + 1
-    status().print(f"[{last}/{last}] {_ENCODER}, {_DOCUMENTS} documents", markup=False)
-    return rows + measure_documents(_ENCODER, _DOCUMENTS, seconds)
-
-
-def wide_table(rows: list[Result]) -> str:
-    """A block of lines for each size."""
-    lines: list[str] = []
-    title = ""
-    for row in rows:
-        size = f"{row.batch}×{row.heads}×{row.tokens}, {'causal' if row.causal else 'full'}"
-        here = f"{row.suite}: d{row.dim}, {size}"
-        if here != title:
-            head = f"{'ms':>9} {'p20':>9} {'p80':>9} {'ratio':>6} {'TFLOP/s':>8} {'MiB':>8}"
-            lines += ["", here, f"{'÷ ' + row.peer:20} {head}"]
-            title = here
-        speed = "" if row.tflops is None else f"{row.tflops:.0f}"
-        extra = "" if row.extra_mib is None else f"{row.extra_mib:.0f}"
-        times = f"{row.median_ms:>9.3f} {row.p20_ms:>9.3f} {row.p80_ms:>9.3f} {row.ratio:>6.2f}"
-        lines.append(f"{row.what:20} {times} {speed:>8} {extra:>8}")
-        lines += [f"{'':20} {row.note}"] if row.note else []
-    legend = ["", "MiB: the peak beyond inputs and output"] if rows[0].extra_mib else []
-    return "\n".join([*lines[1:], *legend])
 
 
 def numbers(text: str, option: str) -> list[int]:

@@ -23,6 +23,7 @@ from regard.cli.plot import plot
 from regard.cli.prepare import prepare
 from regard.cli.record import record
 from regard.cli.report import report
+from regard.cli.retired import RETIRED
 from regard.cli.scaling import scaling
 from regard.cli.show import show
 from regard.cli.terminal import again, guard_streams, harmless, release_streams, spelt, write
@@ -136,6 +137,10 @@ def _run() -> int:
 
 def _report(error: Any) -> int:
     """What is wrong with the command line, and where to read how it would be right."""
+    typed = " ".join([*sys.argv[1:2], getattr(error, "option_name", None) or ""]).strip()
+    if typed in RETIRED:
+        write(f"regard: {RETIRED[typed]}", error=True)
+        return int(error.exit_code)
     message = " ".join(error.format_message().split()).rstrip(".")
     if no_number := _no_number(message):
         write(f"regard: {harmless(no_number)}", error=True)

@@ -15,7 +15,7 @@ from regard.draw.pages.about import (
 )
 from regard.draw.spelling import cells
 from regard.recording import Memory, Recording, Writer, open
-from regard.testing.recordings import HOSTILE, in_memory, on_disk, write
+from support.recordings import HOSTILE, in_memory, on_disk, write
 
 PAPER = Paper()
 

@@ -12,10 +12,10 @@ from regard.draw import Paper, finished, plain
 from regard.draw.pages import head_lines
 from regard.draw.spelling import cells
 from regard.recording import STATISTICS
-from regard.testing.recordings import HOSTILE, WORDS, in_memory
 from regard.views.head import HeadView, head_answer
 from regard.views.text import CAVEAT
 from regard.views.uniform import Look
+from support.recordings import HOSTILE, WORDS, in_memory
 
 PAPERS = {
     "colour": Paper(80, 40, "true"),

@@ -13,12 +13,12 @@ from regard.draw.pages import head_lines, overview_lines, region_lines, row_line
 from regard.draw.spelling import cells
 from regard.mask import Causal, Documents, Padding, Window
 from regard.score import ALiBi, ScoreRule
-from regard.testing.recordings import Chunk, in_memory
 from regard.views.head import HeadView
 from regard.views.overview import whole_overview
 from regard.views.region import make_region
 from regard.views.row import make_row
 from regard.views.uniform import Look
+from support.recordings import Chunk, in_memory
 
 N = 24
 SLOPES = torch.tensor([0.5, 0.25, 0.125, 0.0625])

@@ -16,8 +16,8 @@ from regard.mask import Causal
 from regard.recording import STATISTICS, Memory, Recording
 from regard.recording.statistics import PlaceStatistics
 from regard.study import make_report
-from regard.testing.recordings import HOSTILE, Chunk, in_memory, write_prompt, write_recording
 from regard.views.overview import whole_overview
+from support.recordings import HOSTILE, Chunk, in_memory, write_prompt, write_recording
 
 PAPER = Paper()
 

@@ -12,12 +12,12 @@ from regard.draw import Paper, finished, plain
 from regard.draw.pages import column_lines, head_lines, region_lines, row_lines
 from regard.draw.spelling import cells
 from regard.mask import Causal
-from regard.testing.recordings import HOSTILE, in_memory, sighted
 from regard.views.head import HeadView
 from regard.views.picture import overlay
 from regard.views.region import make_region
 from regard.views.row import make_row
 from regard.views.uniform import Look
+from support.recordings import HOSTILE, in_memory, sighted
 
 MONO, SIMPLE, SOME, TRUE = (
     Paper(),
@@ -104,9 +104,10 @@ def test_a_window_is_shown_where_it_is():
 
 def test_a_film_shows_the_frame_with_most_weight():
     axis = Axis((Grid(3, 3, frames=4),))
-    text, truth, _ = page(axis, 10, label="L0H1")
+    text, truth, _ = page(axis, 10, label="L0H1", seconds=[0, 0.25, 0.5, 0.75])
     masses = truth[1][10].reshape(4, 9).sum(1)
-    assert f"frame {masses.argmax()} · scene {masses.argmax()} · 3 × 3 patches" in text
+    most = masses.argmax()
+    assert f"frame {most} · scene {most} · {most / 4:.2f} s · 3 × 3 patches" in text
     assert f"{masses.min():.3f} to {masses.max():.3f} a frame" in text
 
 

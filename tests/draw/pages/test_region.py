@@ -11,10 +11,10 @@ from regard.draw import Paper, finished, plain
 from regard.draw.pages import region_lines
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
-from regard.testing.recordings import HOSTILE, WORDS, in_memory
 from regard.views import region as module
 from regard.views.region import RegionView, make_region
 from regard.views.uniform import Look
+from support.recordings import HOSTILE, WORDS, in_memory
 
 MONO, COLOUR = Paper(), Paper(100, 40, "true")
 LONG = [f" t{n}" for n in range(90)]

@@ -12,9 +12,9 @@ from regard.draw import Paper, finished, palette, plain
 from regard.draw.pages import row_lines
 from regard.draw.spelling import cells
 from regard.errors import InputError, UnavailableError
-from regard.testing.recordings import HOSTILE, WORDS, in_memory
 from regard.views.row import find_row, make_row
 from regard.views.uniform import Look
+from support.recordings import HOSTILE, WORDS, in_memory
 
 MONO, SIMPLE, COLOUR = Paper(), Paper(60, is_ascii=True), Paper(80, 40, "true")
 

@@ -11,8 +11,8 @@ from regard.draw import Paper, finished, plain
 from regard.draw.pages import overview_lines, run_lines
 from regard.recording import Alarm, Limit, Memory, Recording, open
 from regard.recording.format.write import extend
-from regard.testing.recordings import on_disk, write_training
 from regard.views.overview import whole_overview
+from support.recordings import on_disk, write_training
 
 WORDS = {"max_score": "largest score", "grad_w_q": "norm"}
 ALARM = Alarm("score growth", "L1H0", 20, "max_score", 120.5, 100.0)

@@ -106,9 +106,10 @@ def failures(path: Path, package_root: Path, workplace: Path, needs: str = "") -
     ]
     if not todo:
         return []
-    examples = package_root.parent / "examples"  # documents may speak of the shipped files
-    if examples.is_dir() and not (workplace / "examples").exists():
-        (workplace / "examples").symlink_to(examples)
+    for name in ("examples", "bench"):  # documents may speak of what a clone has
+        folder = package_root.parent / name
+        if folder.is_dir() and not (workplace / name).exists():
+            (workplace / name).symlink_to(folder)
     searched = os.pathsep.join([str(package_root), os.environ.get("PYTHONPATH", "")])
     done = warm.run(
         RUNNER, path.name, package=False, input=json.dumps(todo), cwd=workplace,

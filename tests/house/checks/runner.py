@@ -87,7 +87,8 @@ def run_server(command: str) -> subprocess.CompletedProcess[str]:
 
 
 def main(document: str) -> int:
-    """Every block in order."""
+    """Every block in order, as an interpreter that was started in the folder runs it."""
+    sys.path.append("")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in json.load(sys.stdin):
         if block["language"] == "python":

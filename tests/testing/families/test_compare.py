@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.testing.families.compare import FLOOR, differences, flat, misfits, tolerances
+from support.families.compare import FLOOR, differences, flat, misfits, tolerances
 
 INF, NAN = float("inf"), float("nan")
 

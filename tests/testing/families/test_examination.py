@@ -10,8 +10,8 @@ from transformers import AttentionInterface
 import regard
 from regard.huggingface import register
 from regard.huggingface.attention import regard_attention
-from regard.testing.families import checks
-from regard.testing.families.examination import examine
+from support.families import checks
+from support.families.examination import examine
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_what_cannot_be_built_says_why(monkeypatch):
     def large(name: str) -> None:
         raise MemoryError("planted")
 
-    monkeypatch.setattr("regard.testing.families.examination.build", large)
+    monkeypatch.setattr("support.families.examination.build", large)
     found = examine("llama")
     assert (found.kind, found.said) == ("not built", "MemoryError: planted")
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_built_says_why(monkeypatch):
 def test_the_worst_check_names_the_outcome(monkeypatch):
     said = {"one": [], "two": ["unpadded: off"], "three": []}
     monkeypatch.setattr(
-        "regard.testing.families.examination.CHECKS",
+        "support.families.examination.CHECKS",
         {name: lambda subject, name=name: said[name] for name in said},
     )
     found = examine("vit")

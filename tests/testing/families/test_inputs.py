@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
-from regard.testing.families.words import SHORTER, padded
+from support.families.build import build
+from support.families.inputs import accepted
+from support.families.words import SHORTER, padded
 
 
 def test_image_tokens_are_as_many_as_features():

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from regard.testing.families import outcomes
+from support.families import outcomes
 
 
 def test_a_process_that_dies_is_a_crash():

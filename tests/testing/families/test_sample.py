@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.testing.families import examine, names
+from support.families import examine, names
 
 PAGE = Path(__file__).parents[3] / "docs" / "families.md"
 

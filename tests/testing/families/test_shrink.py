@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from regard.testing.families.build import MOST, TooManyError, build
-from regard.testing.families.facts import parts
-from regard.testing.families.shrink import model_class, names, tiny_config
-from regard.testing.families.sizes import VOCABULARY, is_token
+from support.families.build import MOST, TooManyError, build
+from support.families.facts import parts
+from support.families.shrink import model_class, names, tiny_config
+from support.families.sizes import VOCABULARY, is_token
 
 
 def test_a_plain_model_is_small():
@@ -45,7 +45,7 @@ def test_parts_are_shrunk_too_and_changed_wherever_they_stand():
 
 
 def test_what_stays_large_is_not_built(monkeypatch):
-    monkeypatch.setattr("regard.testing.families.build.MOST", 1000)
+    monkeypatch.setattr("support.families.build.MOST", 1000)
     with pytest.raises(TooManyError, match="million parameters"):
         build("llama")
     assert MOST == 50_000_000

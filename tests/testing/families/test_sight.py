@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from regard.check.rules import RULES
-from regard.testing.families import Outcome, known, names, sight_page
-from regard.testing.families.build import build
-from regard.testing.families.inputs import accepted
-from regard.testing.families.known import KNOWN
-from regard.testing.families.sight import packed, seen
-from regard.testing.families.subject import Subject
+from support.families import Outcome, known, names, sight_page
+from support.families.build import build
+from support.families.inputs import accepted
+from support.families.known import KNOWN
+from support.families.sight import packed, seen
+from support.families.subject import Subject
 
 PAGE = Path(__file__).parents[3] / "docs" / "check-families.md"
 
@@ -62,7 +62,7 @@ def test_packs_are_of_text_whose_positions_can_be_given():
 
 def test_what_cannot_be_checked_is_a_note(monkeypatch):
     clip = subject("vit")
-    monkeypatch.setattr("regard.testing.families.sight._batches", lambda _: [("", {}, None)])
+    monkeypatch.setattr("support.families.sight._batches", lambda _: [("", {}, None)])
     assert seen(clip) == []
     assert clip.notes[-1].startswith("not checked: ")
     assert clip.verdicts == {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import transformers
 
-from regard.testing.families import Outcome, page
-from regard.testing.families.__main__ import main
+from support.families import Outcome, page
+from support.families.__main__ import main
 
 
 def test_the_page_lists_every_kind():
@@ -31,12 +31,12 @@ def test_the_page_lists_every_kind():
 def test_the_command_examines_what_is_named(monkeypatch, capsys, tmp_path):
     kinds = {"bert": "right", "llama": "wrong"}
     monkeypatch.setattr(
-        "regard.testing.families.__main__.outcomes",
+        "support.families.__main__.outcomes",
         lambda names: (Outcome(name, kinds[name], "said") for name in names),
     )
     assert main(["bert"]) == 0
     assert "1/1 bert: right" in capsys.readouterr().err
-    monkeypatch.setattr("regard.testing.families.__main__.names", lambda: ["bert", "llama"])
+    monkeypatch.setattr("support.families.__main__.names", lambda: ["bert", "llama"])
     assert main(["--pages", str(tmp_path)]) == 1
     assert "`bert`" in (tmp_path / "families.md").read_text()
     assert "## Every type: 0" in (tmp_path / "check-families.md").read_text()
