@@ -33,7 +33,7 @@ SLOW = (
     "engine/backends/gpu/test_backward.py", "engine/backends/gpu/test_interpreted.py",
     "engine/backends/gpu/test_prune.py", "engine/backends/gpu/test_room.py",
     "engine/backends/gpu/test_sweeps.py", "engine/backends/tiled/test_empty.py",
-    "engine/test_bits.py", "engine/test_brought.py", "engine/test_compile.py",
+    "engine/test_bits.py", "engine/test_compile.py",
     "engine/test_gradcheck.py", "engine/test_gradient_of_bias.py", "engine/test_lifetime.py",
     "engine/test_memory.py", "engine/test_some_queries.py",
     "parallel/test_ring.py", "parallel/test_ring_backward.py", "parallel/test_transport.py",
