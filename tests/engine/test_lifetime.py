@@ -34,6 +34,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "concentration": lambda a: a.concentration(),
     "received": lambda a: a.received(),
     "received by some": lambda a: a.received(1),
+    "largest received": lambda a: a.received(how="max"),
     "pooled": lambda a: a.pooled(2),
     "summarize": lambda a: a.summarize(regard.Entropy())[regard.Entropy()],
     "product": lambda a: a @ torch.ones(6),
@@ -383,9 +384,10 @@ def test_no_gradients_while_asking_means_none_for_that_answer(implementation: st
         assert question(a).requires_grad
 
 
-@pytest.mark.parametrize(
-    "question", ["max_score", "max_logit", "distance", "concentration", "pooled"]
-)
+REFUSED = ("max_score", "max_logit", "distance", "concentration", "pooled", "largest received")
+
+
+@pytest.mark.parametrize("question", REFUSED)
 @each_sweep
 def test_a_gradient_that_is_not_offered_is_an_error_not_zero(
     question: str, implementation: str
