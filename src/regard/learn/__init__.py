@@ -6,7 +6,6 @@ render     the document → terminal, Markdown, HTML
 grading    exercises → hand calculations → the first wrong step, and why
 worksheets exercise sheets for each step and lab → their answers, judged
 programs   attention as code → run in a child process → the first wrong step, and why
-scaling    why scores are divided by √d_k, measured
 text       words and numbers as they are shown; files, read and written whole
 """
 
