@@ -24,7 +24,6 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "regard learn --exercise 7 --save exercise.md",
         "regard learn --exercise 1:30 --step softmax --save sheets/",
     ),
-    "scaling": ("regard scaling", "regard scaling --d-k 16,64,1024 --json"),
     "grade": (
         "regard grade working.md",
         "regard grade class/ --csv marks.csv",

@@ -24,7 +24,6 @@ from regard.cli.prepare import prepare
 from regard.cli.record import record
 from regard.cli.report import report
 from regard.cli.retired import RETIRED
-from regard.cli.scaling import scaling
 from regard.cli.show import show
 from regard.cli.terminal import again, guard_streams, harmless, release_streams, spelt, write
 from regard.cli.verify import verify
@@ -83,7 +82,7 @@ app = typer.Typer(
 
 # in the order of a course
 _VERBS = (
-    learn, scaling, grade, models, play, record, show, view, report, diff, plot, export, check,
+    learn, grade, models, play, record, show, view, report, diff, plot, export, check,
     verify, bench, prepare, doctor,
 )  # fmt: skip
 

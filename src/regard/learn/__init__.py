@@ -5,7 +5,6 @@ story      that value → a document: prose, arithmetic, grids, without colour o
 render     the document → terminal, Markdown, HTML
 grading    exercises → hand calculations → the first wrong step, and why
 worksheets exercise sheets for each step → their answers, judged
-scaling    why scores are divided by √d_k, measured
 text       words and numbers as they are shown; files, read and written whole
 """
 
