@@ -7,7 +7,7 @@ import os
 import pytest
 
 from regard.errors import InputError
-from regard.learn.files import read_text
+from regard.learn.text import read_text
 
 
 def read(path):

@@ -6,7 +6,7 @@ render     the document → terminal, Markdown, HTML
 grading    exercises → hand calculations → the first wrong step, and why
 worksheets exercise sheets for each step → their answers, judged
 scaling    why scores are divided by √d_k, measured
-text       words and numbers as they are shown; files, read and written whole
+text       words and numbers as they are shown; files of text
 """
 
 from __future__ import annotations
