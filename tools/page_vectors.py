@@ -21,9 +21,9 @@ from regard.learn.grading.cells import read_number
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import Mark, mark
 from regard.learn.grading.submission import Submission, parse_submission
-from regard.learn.lesson.next_word import vocabulary_of
+from regard.learn.lesson.block import vocabulary_of
+from regard.learn.lesson.embeddings import bare, features, notes, smollm2, vocabulary
 from regard.learn.lesson.projections import random_projections, settle
-from regard.learn.lesson.vocabulary import bare, features, notes, smollm2, vocabulary
 from regard.viewer.lesson import EXERCISES, PAGE_SEED, lesson_data
 from regard.views.uniform import encode_times
 

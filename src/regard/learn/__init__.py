@@ -5,7 +5,7 @@ story      that value → a document: prose, arithmetic, grids, without colour o
 render     the document → terminal, Markdown, HTML
 grading    exercises → hand calculations → the first wrong step, and why
 worksheets exercise sheets for each step → their answers, judged
-text       words and numbers as they are shown; files, read and written whole
+text       words and numbers as they are shown; files of text
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import numpy as np
 
 from regard.arrays import Array
 from regard.errors import InputError
-from regard.learn.files import read_text
 from regard.learn.grading.blocks import Unread
 from regard.learn.grading.exercise import assigned
 from regard.learn.grading.report import (
@@ -26,7 +25,7 @@ from regard.learn.grading.report import (
     unread_lines,
     wrong_first,
 )
-from regard.learn.text import StyledLine, printable, prose
+from regard.learn.text import StyledLine, printable, prose, read_text
 from regard.learn.worksheets.judge import Answer, Changed, first_changed, judge
 from regard.learn.worksheets.question import LATER_STEPS
 from regard.learn.worksheets.sheet import ONE_HEAD, named_in, shortest
