@@ -28,7 +28,6 @@ from regard.bench.results import Result, WrongResultError, append_csv, check_csv
 from regard.errors import RegardError
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
-_ENCODER, _DOCUMENTS = "minilm", 1000  # what the suite record reads beside a prompt
 
 # suite → the lengths measured by default
 _LENGTHS = {
@@ -126,8 +125,8 @@ def _measured(suite: str, tokens: list[int], model: str, seconds: float) -> list
         print(f"[{n}/{len(tokens)}] {count} tokens", file=sys.stderr)
         rows += each[suite](count)
     if suite == "record":
-        print(f"{_ENCODER}, {_DOCUMENTS} documents", file=sys.stderr)
-        rows += record.measure_documents(_ENCODER, _DOCUMENTS, seconds)
+        print(f"{record.ENCODER}, {record.DOCUMENTS} documents", file=sys.stderr)
+        rows += record.measure_documents(record.ENCODER, record.DOCUMENTS, seconds)
     return rows
 
 

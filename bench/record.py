@@ -24,6 +24,7 @@ import regard
 from regard.bench.results import Result, WrongResultError, timed
 from regard.bench.timing import Samples, take_turns
 
+ENCODER, DOCUMENTS = "minilm", 1000  # what `python -m bench record` reads beside a prompt
 _SHORT, _LONG = 8, 48  # tokens of a document
 _TOGETHER = 32  # documents a batch
 

@@ -39,7 +39,7 @@ SLOW = (
     "parallel/test_ring.py", "parallel/test_ring_backward.py", "parallel/test_transport.py",
     "parallel/test_tree.py", "parallel/test_ulysses.py",
     # processes that are started, killed or timed
-    "bench/test_page.py", "bench/test_parallel.py", "bench/test_play.py",
+    "bench/test_browsers.py", "bench/test_parallel.py", "parallel/test_page.py",
     "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",
     "cli/test_main.py", "cli/test_odd_words.py", "cli/test_plot.py", "cli/test_ranks.py",
     "cli/test_record.py", "cli/test_report_causal.py", "cli/test_show.py", "cli/test_verify.py",

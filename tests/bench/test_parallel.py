@@ -18,47 +18,35 @@ import torch
 
 from bench import parallel
 from bench.__main__ import ranks_table
-from bench.parallel import Size, measure
-from regard.bench.results import Result, WrongResultError
+from bench.parallel import Size
+from regard.bench.results import WrongResultError
 from regard.errors import InputError
 from regard.parallel import Shards
 
 SIZE = Size(60, heads=2, dim=8)
 
 
-@pytest.fixture(scope="module")
-def rows() -> list[Result]:
+def test_a_row_for_each_way_with_its_efficiency_and_bytes() -> None:
     threads = torch.get_num_threads()
-    found = measure(SIZE, seconds=0, rounds=3)
+    rows = parallel.measure(SIZE, seconds=0, rounds=3)
     assert torch.get_num_threads() == threads  # the caller's own is left alone
-    return found
-
-
-def test_a_row_for_each_way(rows: list[Result]) -> None:
     assert [row.what for row in rows] == ["one rank", "ring", "ulysses"]
-    assert {(row.suite, row.peer, row.threads, row.rounds) for row in rows} == {
-        ("parallel", "one rank", 1, 3)
+    assert {(row.peer, row.threads, row.rounds, row.causal) for row in rows} == {
+        ("one rank", 1, 3, True)
     }
-    assert {(row.tokens, row.heads, row.dim, row.causal) for row in rows} == {(60, 2, 8, True)}
-    assert rows[0].ratio == 1 and all(0 < r.p20_ms <= r.median_ms <= r.p80_ms for r in rows)
-
-
-def test_notes_say_how_efficient_and_how_many_bytes(rows: list[Result]) -> None:
-    assert rows[0].note == "1 rank of one thread"
-    for row in rows[1:]:
-        share = re.search(r"2 ranks of one thread, efficiency ([\d.]+)", row.note)
-        assert share and float(share[1]) == pytest.approx(1 / (2 * row.ratio), abs=0.01)
+    assert rows[0].ratio == 1 and rows[0].note == "1 rank of one thread"
     keys_and_values = 2 * (2 * 30 * 8 * 4)
-    assert rows[1].note.endswith(f"each sends {keys_and_values} bytes a step")
     # half of q, k and v there; half of output and lse back
     traded = (3 * 2 * 30 * 8 * 4 + 2 * 30 * (8 * 4 + 4)) // 2
-    assert rows[2].note.endswith(f"each sends {traded} bytes in all")
-
-
-def test_the_table_is_narrow_and_has_the_notes(rows: list[Result]) -> None:
-    lines = ranks_table(rows).splitlines()
-    assert len(lines) == 1 + 2 * len(rows) and max(map(len, lines)) <= 110
-    assert all(row.note in lines[2 * n + 2] for n, row in enumerate(rows))
+    sent = f"{keys_and_values} bytes a step", f"{traded} bytes in all"
+    for row, travels in zip(rows[1:], sent, strict=True):
+        share = re.fullmatch(
+            rf"2 ranks of one thread, efficiency ([\d.]+), each sends {travels}", row.note
+        )
+        assert share and float(share[1]) == pytest.approx(1 / (2 * row.ratio), abs=0.01)
+    table = ranks_table(rows).splitlines()
+    assert len(table) == 1 + 2 * len(rows) and max(map(len, table)) <= 110
+    assert all(row.note in table[2 * n + 2] for n, row in enumerate(rows))
 
 
 def test_sizes_that_cannot_be_shared_out() -> None:
@@ -78,8 +66,8 @@ def test_rows_of_every_rank_are_compared() -> None:
 # ── wrong answers ────────────────────────────────────────────────────────────────────────────
 
 
-class Told:
-    """Ranks that say what they are told to."""
+class Answered:
+    """Ranks with given answers."""
 
     count = 2
 
@@ -90,37 +78,29 @@ class Told:
         return zip(tasks, self.answers, strict=True)
 
 
-def said(**changes: float) -> Told:
-    """Right rows, the odd ones by rank 1; `name=error` is added to what row 59 says."""
+def answers(**errors: float) -> Answered:
+    """Right rows, the odd ones by rank 1; `name=error` is added to what row 59 has."""
     right = parallel._right(SIZE)
     names = ["output", "lse", *(type(summary).__name__ for summary in parallel._SUMMARIES)]
-    for name, error in changes.items():
+    for name, error in errors.items():
         right[59][names.index(name)] = right[59][names.index(name)] + error
-    parts = [{row: a for row, a in right.items() if row % 2 == rank} for rank in range(2)]
-    return Told(*parts)
-
-
-def test_right_rows_pass() -> None:
-    parallel._check(said(), SIZE)
+    return Answered(*({n: a for n, a in right.items() if n % 2 == rank} for rank in range(2)))
 
 
 @pytest.mark.parametrize("name", ["output", "lse", "Entropy", "MaxLogit", "Visible", "Top"])
-@pytest.mark.parametrize("error", [0.5, float("nan")])
-def test_a_wrong_answer_is_named(name: str, error: float) -> None:
-    with pytest.raises(WrongResultError, match=f"one rank: {name} of row 59 .*no time is reported"):
-        parallel._check(said(**{name: error}), SIZE)
+def test_a_wrong_answer_is_named(name: str) -> None:
+    parallel._check(answers(), SIZE)
+    for error in (0.5, float("nan")):
+        with pytest.raises(WrongResultError, match=f"one rank: {name} of row 59 .*no time is"):
+            parallel._check(answers(**{name: error}), SIZE)
 
 
-def test_a_rank_that_says_nothing_is_noticed() -> None:
+def test_a_rank_without_an_answer_and_bytes_that_were_not_foreseen_are_errors() -> None:
     with pytest.raises(WrongResultError, match="has rows"):
-        parallel._check(Told({}, said().answers[1]), SIZE)
-
-
-def test_bytes_that_were_not_foreseen_are_an_error() -> None:
-    all_of_them = 2 * (2 * 60 * 8 * 4)
-    assert parallel._counted(Told(all_of_them // 2, all_of_them // 2), SIZE, "ring") == 3840
+        parallel._check(Answered({}, answers().answers[1]), SIZE)
+    assert parallel._counted(Answered(3840, 3840), SIZE, "ring") == 3840
     with pytest.raises(WrongResultError, match=r"ring of .* sent 7681 bytes, .* says 7680"):
-        parallel._counted(Told(all_of_them, 1), SIZE, "ring")
+        parallel._counted(Answered(7680, 1), SIZE, "ring")
 
 
 # ── Ctrl-C ───────────────────────────────────────────────────────────────────────────────────
@@ -146,6 +126,6 @@ def test_ctrl_c_ends_the_ranks() -> None:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err
     with pytest.raises(ProcessLookupError):
-        while time.monotonic() < until:  # whoever was started is gone soon
+        while time.monotonic() < until:  # what was started is gone soon
             os.killpg(process.pid, 0)
             time.sleep(0.05)

@@ -7,7 +7,6 @@ from house.checks import mirror
 
 def test_every_folder_and_module_has_its_tests(repository, package, clean):
     clean(mirror.unmirrored(package, repository / "tests"))
-    clean(mirror.unmirrored(repository / "bench", repository / "tests" / "bench"))
 
 
 def test_missing_tests_are_found(plant):
