@@ -13,8 +13,8 @@ def test_no_workplace_words(repository, clean):
     clean(tracked.workplace_words(repository))
 
 
-def test_folders_are_those_that_hold_files(plant_in_git):
-    root = plant_in_git({"README.md": "", "src/fake/mask/a.py": "", ".gitignore": "build/\n"})
+def test_folders_are_those_that_hold_files(plant):
+    root = plant({"README.md": "", "src/fake/mask/a.py": "", ".gitignore": "build/\n"}, git=True)
     (root / "build").mkdir()
     (root / "build" / "made.txt").write_text("")
     (root / "new").mkdir()
@@ -22,8 +22,8 @@ def test_folders_are_those_that_hold_files(plant_in_git):
     assert tracked.folders(root) == ["new/", "src/fake/mask/"]
 
 
-def test_a_layout_that_differs_is_found(plant_in_git):
-    root = plant_in_git({"src/fake/mask/a.py": "", "tests/test_a.py": ""})
+def test_a_layout_that_differs_is_found(plant):
+    root = plant({"src/fake/mask/a.py": "", "tests/test_a.py": ""}, git=True)
     assert tracked.undrawn(root) == ["there is no LAYOUT.md"]
     (root / "LAYOUT.md").write_text("`src/` `src/fake/mask/` `gone/` and tests/ in prose, `x/y`\n")
     assert tracked.undrawn(root) == [
@@ -32,7 +32,7 @@ def test_a_layout_that_differs_is_found(plant_in_git):
     ]
 
 
-def test_workplace_words_are_found(plant_in_git):
+def test_workplace_words_are_found(plant):
     wrong = {  # in pieces, lest this file be found
         "a.py": "path = '/wor" + "k/main'\n",
         "b.md": "see /roo" + "t/x\n",
@@ -43,7 +43,7 @@ def test_workplace_words_are_found(plant_in_git):
         "wheels.conf": "find-links" + "=/opt/wheels\n",
     }
     right = {"fine.md": "/homework/ https://example.com/npm registry = 1\n"}
-    root = plant_in_git(wrong | right)
+    root = plant(wrong | right, git=True)
     (root / "new.txt").write_text("/wor" + "k/x\n")
     found = tracked.workplace_words(root)
     assert [line.split(":")[0] for line in found] == sorted([*wrong, "new.txt"])
