@@ -16,7 +16,8 @@ from house.checks.source import Sources
 Rule = Callable[[Sources], list[str]]
 
 RULES: tuple[Rule, ...] = (
-    layers.misplaced, layers.outward_imports, layers.implementation_leaks, layers.cycles,
+    layers.misplaced, layers.undrawn,
+    layers.outward_imports, layers.implementation_leaks, layers.cycles,
     kinds.class_tests,
     public.unlisted, public.undocumented, public.shadows,
     shape.large_files, shape.wide_lines, shape.large_functions,
@@ -38,7 +39,7 @@ class Fault:
 
     def caught(self) -> list[str]:
         """By the rule."""
-        tops = ("src/", "web/", "tests/", "tools/", "bench/")
+        tops = ("src/", "web/", "tests/", "tools/", "bench/", "LAYOUT")
         named = {p if p.startswith(tops) else f"src/regard/{p}": t for p, t in self.files.items()}
         return self.rule(Sources.of(named))
 
@@ -52,6 +53,18 @@ LAYERS = [
     Fault("a unit without a place", layers.misplaced,
         {"__init__.py": "", "drawer/things.py": "", "errors.py": ""},
         ["regard.drawer.things: 'drawer' is in no ring; place it in one of layers.py"]),
+    Fault("a layout that differs", layers.undrawn, {
+        "LAYOUT.md": "| `src/regard/` `gone/` | x |\n" * 30 + f"| `tests/each/` | {'x ' * 16} |\n",
+        "score.py": "",
+        "mask/__init__.py": "",
+        "mask/deep/__init__.py": "",
+        "tests/each/test_a.py": "",
+    }, [
+        "LAYOUT.md has no row of src/regard/mask/",
+        "LAYOUT.md has a row of gone/, which is no folder",
+        "LAYOUT.md has 31 rows; at most 30",
+        "LAYOUT.md: 16 words about `tests/each/`; at most 15",
+    ]),
     Fault("outward imports", layers.outward_imports, {
         "mask/tile.py": "def f():\n    try:\n        from regard.engine import api\n"
         "    except ImportError:\n        import regard.nn",

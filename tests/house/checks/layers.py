@@ -16,6 +16,7 @@ nothing that computes attention.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
@@ -54,6 +55,9 @@ CHOOSER = "plan"
 ORACLES = "testing"
 
 
+LAYOUT, ROWS, WORDS = "LAYOUT.md", 30, 15
+
+
 def may_import() -> dict[str, set[str]]:
     """The rings as sets: unit → units it may import."""
     allowed: dict[str, set[str]] = {}
@@ -77,6 +81,21 @@ def misplaced(sources: Sources) -> list[str]:
         for unit, source in sorted(units.items())
         if unit not in may_import()
     ]
+
+
+def undrawn(sources: Sources) -> list[str]:
+    """Packages without a row of LAYOUT.md, rows for no folder; too many rows, or words in one."""
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", sources[LAYOUT].text, re.MULTILINE)
+    named = {name for where, _ in rows for name in re.findall(r"`([^`]+)`", where)}
+    parents = {path[: m.end()] for path in sources for m in re.finditer("/", path)}
+    units = {f"src/regard/{s.unit}/" for s in sources.package if s.path.count("/") > 2}
+    wrong = [f"{LAYOUT} has no row of {unit}" for unit in sorted(units - named)]
+    wrong += [
+        f"{LAYOUT} has a row of {name}, which is no folder" for name in sorted(named - parents)
+    ]
+    wrong += [f"{LAYOUT} has {len(rows)} rows; at most {ROWS}"] if len(rows) > ROWS else []
+    long = ((where, len(what.split())) for where, what in rows if len(what.split()) > WORDS)
+    return wrong + [f"{LAYOUT}: {count} words about {w}; at most {WORDS}" for w, count in long]
 
 
 def outward_imports(sources: Sources) -> list[str]:
