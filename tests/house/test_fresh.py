@@ -60,7 +60,7 @@ def test_a_reading_module_that_needs_torch_is_found(plant):
         "src/regard/nn/__init__.py": "import torch\n",
     }
     (wrong,) = fresh.needs_torch(plant(files), Sources.of(files))
-    assert wrong.startswith("regard.study.heads does not import without torch: ImportError")
+    assert wrong.startswith("regard.study.heads does not import without torch: ModuleNotFoundError")
 
 
 def test_a_heavy_import_is_found(plant):

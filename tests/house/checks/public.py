@@ -25,30 +25,24 @@ def unlisted(sources: Sources) -> list[str]:
 
 
 def undocumented(sources: Sources) -> list[str]:
-    """Classes and functions of an `__all__` without a docstring, and their public methods, unless
-    another class documents a method of that name: what implements it need not."""
-    modules = {source.name: source for source in _shipped(sources)}
-    documented = {
-        node.name
-        for source in modules.values()
-        for owner in source.nodes(ast.ClassDef)
-        for node in owner.body
-        if isinstance(node, FUNCTIONS) and ast.get_docstring(node)
-    }
-    missing = set()
-    for source in modules.values():
-        for name in listed(source) or ():
-            definition = _definition(f"{source.name}.{name}", modules)
-            if definition is None:
-                continue
-            full, node = definition
-            missing |= set() if ast.get_docstring(node) else {full}
-            missing |= {
-                method
-                for method, inner in _methods(full, node)
-                if not ast.get_docstring(inner) and inner.name not in documented
-            }
-    return [f"{name} has no docstring" for name in sorted(missing)]
+    """Classes and functions of a name in an `__all__` without a docstring, and their public
+    methods, unless another class documents a method of that name: what implements it need not."""
+    modules = _shipped(sources)
+    exported = {name for source in modules for name in listed(source) or ()}
+    classes = (node for source in modules for node in source.nodes(ast.ClassDef))
+    documented = {m.name for node in classes for m in _methods(node) if ast.get_docstring(m)}
+    wrong = []
+    for source in modules:
+        for node in source.tree.body:
+            if isinstance(node, DEFINITIONS) and node.name in exported:
+                name = f"{source.name}.{node.name}"
+                wrong += [] if ast.get_docstring(node) else [f"{name} has no docstring"]
+                wrong += [
+                    f"{name}.{method.name} has no docstring"
+                    for method in _methods(node)
+                    if method.name not in documented
+                ]
+    return wrong
 
 
 def shadows(sources: Sources) -> list[str]:
@@ -100,7 +94,7 @@ def _list_faults(source: Source) -> Iterator[str]:
 def _public(source: Source) -> set[str]:
     names = set(_defined(source.tree.body))
     if source.is_package:
-        names |= {name for name, _ in _taken(source.tree.body, source)}
+        names |= set(_reexported(source))
     return {name for name in names if not name.startswith("_")}
 
 
@@ -116,36 +110,19 @@ def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:
             yield from _defined([*node.body, *(s for h in node.handlers for s in h.body)])
 
 
-def _taken(nodes: Iterable[ast.AST], source: Source) -> Iterator[tuple[str, str]]:
-    """(name here, full name) of what is imported from the package's own parts."""
-    for node in nodes:
+def _reexported(source: Source) -> Iterator[str]:
+    """Names that a package takes from its own parts."""
+    for node in source.tree.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == source.top:
-            yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
+            yield from (alias.asname or alias.name for alias in node.names)
 
 
 def _is_lazy(source: Source) -> bool:
     return any(isinstance(n, FUNCTIONS) and n.name == "__getattr__" for n in source.tree.body)
 
 
-def _definition(
-    name: str, modules: dict[str, Source]
-) -> tuple[str, ast.ClassDef | Function] | None:
-    """(full name, class or function) that a name leads to, also through packages that pass it on;
-    None for a module or a constant."""
-    home, _, last = name.rpartition(".")
-    source = modules.get(home)
-    if source is None:
-        return None
-    for node in source.tree.body:
-        if isinstance(node, DEFINITIONS) and node.name == last:
-            return name, node
-    passed_on = dict(_taken(source.nodes(ast.ImportFrom), source)).get(last, name)
-    return None if passed_on == name else _definition(passed_on, modules)
-
-
-def _methods(name: str, node: ast.AST) -> Iterator[tuple[str, Function]]:
-    """The public ones, without overloads and setters: the documented function is beside them."""
-    for method in node.body if isinstance(node, ast.ClassDef) else ():
-        if isinstance(method, FUNCTIONS) and not method.name.startswith("_"):
-            if not {"overload", "setter", "deleter"} & set(decorators(method)):
-                yield f"{name}.{method.name}", method
+def _methods(node: ast.AST) -> list[Function]:
+    """The public ones of a class, without overloads and setters: the documented one is beside."""
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    methods = (m for m in body if isinstance(m, FUNCTIONS) and not m.name.startswith("_"))
+    return [m for m in methods if not {"overload", "setter", "deleter"} & set(decorators(m))]

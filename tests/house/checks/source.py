@@ -11,6 +11,7 @@ from typing import TypeVar
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
 FOLDERS = ("src/regard", "web/src", "tests", "bench", "tools", "examples", "docs")
 SUFFIXES = (".py", ".h", ".c", ".cpp", ".ts", ".tsx", ".css", ".md", ".json")
 
@@ -78,7 +79,15 @@ class Source:
     @cached_property
     def imports(self) -> list[Import]:
         """Every import of the file, wherever it is."""
-        return list(_imports(self.tree.body, self, in_function=False, for_types=False))
+        guarded = (node.body for node in self.nodes(ast.If) if is_type_checking(node.test))
+        typed = _imports_below([statement for body in guarded for statement in body])
+        lazy = _imports_below(self.nodes(*FUNCTIONS))
+        return [
+            Import(f"{base}{alias.name}", node.lineno, node in lazy, node in typed)
+            for node in sorted(self.nodes(*IMPORTS), key=lambda node: node.lineno)
+            for base in [_base(node, self) if isinstance(node, ast.ImportFrom) else ""]
+            for alias in node.names
+        ]
 
 
 class Sources(dict[str, Source]):
@@ -137,27 +146,8 @@ def decorators(node: Function) -> list[str]:
     return [last_word(decorator) for decorator in node.decorator_list]
 
 
-def _imports(
-    body: list[ast.stmt], source: Source, *, in_function: bool, for_types: bool
-) -> Iterator[Import]:
-    for node in body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            base = _base(node, source) if isinstance(node, ast.ImportFrom) else ""
-            for alias in node.names:
-                yield Import(f"{base}{alias.name}", node.lineno, in_function, for_types)
-        inside = in_function or isinstance(node, FUNCTIONS)
-        typed = isinstance(node, ast.If) and is_type_checking(node.test)
-        for number, block in enumerate(_blocks(node)):
-            kept = for_types or (typed and number == 0)
-            yield from _imports(block, source, in_function=inside, for_types=kept)
-
-
-def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The statements inside a statement, what an `if` guards first."""
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(node, name, [])
-    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-        yield part.body
+def _imports_below(nodes: Iterable[ast.AST]) -> set[ast.AST]:
+    return {inner for node in nodes for inner in ast.walk(node) if isinstance(inner, IMPORTS)}
 
 
 def _base(node: ast.ImportFrom, source: Source) -> str:
