@@ -65,8 +65,7 @@ SLOW = (
     "nn/test_language_model.py", "nn/test_loading.py", "nn/test_multi_head.py",
     "study/test_heads.py",
     # every document, every name
-    "house/test_blocks.py", "house/test_documented.py", "house/test_exports.py",
-    "house/test_names.py",
+    "house/test_blocks.py", "house/test_fresh.py",
 )  # fmt: skip
 
 _TESTS = Path(__file__).parent

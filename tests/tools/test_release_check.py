@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = '"""Attention."""\n\n__version__ = "1.2.0"\n'
-CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0\n\n- New.\n\n## 1.1.0\n\n- Old.\n"
+CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-01-31)\n\n- New.\n\n## 1.1.0 (2026-01-02)\n\n- Old.\n"
 CITATION = "cff-version: 1.2.0\ntitle: regard\nversion: 1.2.0\n"
 
 
@@ -26,7 +26,7 @@ def test_a_version_that_everything_agrees_on(check):
     ("old", "new", "fault"),
     [
         ('"1.2.0"', '"1.3.0"', "CHANGELOG.md says 1.2.0, src/regard/__init__.py says 1.3.0"),
-        ("## 1.2.0", "## 1.2.1", "CHANGELOG.md says 1.2.1, src/regard/__init__.py says 1.2.0"),
+        ("## 1.2.0 ", "## 1.2.1 ", "CHANGELOG.md says 1.2.1, src/regard/__init__.py says 1.2.0"),
         ("\nversion: 1.2.0", "\nversion: 1.1.0", "CITATION.cff says 1.1.0, src/"),
     ],
 )
