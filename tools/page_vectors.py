@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.arrays import Array
-from regard.attention import softmax
+from regard.attention import scale, score, softmax
 from regard.colour import TIMES_UNIFORM, codes, is_light, palette
 from regard.errors import InputError
 from regard.learn import Lesson, Options, make_lesson
@@ -21,10 +21,9 @@ from regard.learn.grading.cells import read_number
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.marking import Mark, mark
 from regard.learn.grading.submission import Submission, parse_submission
-from regard.learn.lesson.next_word import vocabulary_of
+from regard.learn.lesson.block import vocabulary_of
+from regard.learn.lesson.embeddings import bare, features, notes, smollm2, vocabulary
 from regard.learn.lesson.projections import random_projections, settle
-from regard.learn.lesson.vocabulary import bare, features, notes, smollm2, vocabulary
-from regard.learn.scaling.lab import gradient_at_query, temperature
 from regard.viewer.lesson import EXERCISES, PAGE_SEED, lesson_data
 from regard.views.uniform import encode_times
 
@@ -89,7 +88,7 @@ def vectors() -> dict[str, Any]:
         "codes": _codes(),
         "rows": _rows(),
         "gradients": _gradients(),
-        "temperature": [vars(side) for side in temperature()],
+        "temperature": _temperature(),
         "quantiles": _quantiles(),
         "gradings": _gradings(),
         "cells": [_cell(text) for text in CELLS],
@@ -199,6 +198,32 @@ def _gradients() -> list[dict[str, Any]]:
                     "weights": weights.tolist(),
                 }
             )
+    return found
+
+
+def gradient_at_query(x: Array, upstream: Array, keys: Array, factor: float) -> tuple[Array, Array]:
+    """∂L/∂q for scores x = factor · q Kᵀ and g = ∂L/∂weights; and the weights p.
+
+        ∂L/∂q = factor · Kᵀ (diag(p) − p pᵀ) g
+
+    The Jacobian of softmax ignores a constant added to g. Taking g's value at the largest weight
+    off first keeps what is left of a saturated row, which 1 − p ≈ 0 would round away.
+    """
+    weights = softmax(x)
+    peak = weights.argmax(axis=-1)[..., None]
+    g = upstream - np.take_along_axis(upstream, peak, axis=-1)
+    at_scores = weights * (g - (weights * g).sum(axis=-1, keepdims=True))
+    return factor * (at_scores @ keys), weights
+
+
+def _temperature() -> list[dict[str, Any]]:
+    """The first note's [6, 4], as it is and divided by √4: weights and ∂weight₁/∂(q·k₁)."""
+    raw = score(np.array([[2.0, 3, 4, 1]]), np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
+    found = []
+    for scores, factor in ((raw, 1.0), (scale(raw, 0.5), 0.5)):
+        first, second = softmax(scores)[0].tolist()
+        slope = factor * first * second
+        found.append({"scores": scores[0].tolist(), "weights": [first, second], "slope": slope})
     return found
 
 

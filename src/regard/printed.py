@@ -14,7 +14,7 @@ from regard.learn.lesson.of_layer import lesson_of
 from regard.learn.render import html_body, print_document
 from regard.learn.render.terminal import side_by_side
 from regard.learn.story import narrate
-from regard.learn.story.grids import grid
+from regard.learn.story.tables import grid
 from regard.learn.text import column, labels_of, padded, short_indices
 
 if TYPE_CHECKING:

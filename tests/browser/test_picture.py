@@ -172,13 +172,15 @@ def test_tiles_stand_side_by_side_with_a_picture_each(shown):
 
 
 def test_a_film_has_its_frames(shown):
-    page, _ = shown(Axis((Grid(3, 3, frames=3),)), "&head=L0H0&at=4")
-    page.get_by_role("slider", name="Frame").fill("2")
-    page.locator("[data-part=film]").get_by_text("frame 2 of 0–2").wait_for()
-    page.mouse.move(*at_patch(page, 1, 1))
+    page, _ = shown(
+        Axis((Grid(3, 3, frames=3),)), "&head=L0H0&at=4", heads=1, seconds=[0, 0.5, 1.25]
+    )
+    assert page.locator("[data-part=board]").count() == 3
+    page.get_by_text("frame 2, scene 2, 1.25 s, 3 × 3 patches").wait_for()
+    page.mouse.move(*at_patch(page, 1, 1, board=2))
     caption(page).get_by_text("patch (1, 1) of frame 2").first.wait_for()
-    page.get_by_role("button", name="Play").click()
-    until(page, lambda: "frame=0" in page.url)
+    page.mouse.click(*at_patch(page, 1, 1, board=2))
+    assert page.get_by_label("L0H0 over scene 2").is_visible()
 
 
 def test_a_click_outside_a_window_goes_to_its_head(shown):

@@ -1,4 +1,4 @@
-"""`regard learn --exercise` as teachers use it: a step, a lab, a sheet for everyone."""
+"""`regard learn --exercise` as teachers use it: a step, a sheet for everyone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from regard.learn.worksheets import LABS, STEPS, make_sheet
+from regard.learn.worksheets import STEPS, make_sheet
 
 
 @pytest.fixture
@@ -15,32 +15,27 @@ def learn(shell):
     return partial(shell, "learn")
 
 
-def test_a_sheet_for_a_step_and_for_a_lab(learn):
+def test_a_sheet_for_a_step(learn):
     assert (
         learn("--exercise", "7", "--step", "scores")[1] == make_sheet(7, step="scores").text + "\n"
-    )
-    assert (
-        learn("--exercise", "7", "--lab", "masking")[1] == make_sheet(7, lab="masking").text + "\n"
     )
     assert learn("--exercise", "7", "--step", "all") == learn("--exercise", "7")
 
 
 def test_its_key_and_its_language(learn):
-    german = make_sheet(7, lab="masking", code="de").key
-    assert (
-        learn("--exercise", "7", "--lab", "masking", "--key", "--language", "de")[1]
-        == german + "\n"
-    )
+    german = make_sheet(7, step="block", code="de").key
+    words = ("--exercise", "7", "--step", "block", "--key", "--language", "de")
+    assert learn(*words)[1] == german + "\n"
 
 
-def test_steps_and_labs_are_listed(learn):
-    status, out, _ = learn("--lab", "list")
-    assert status == 0 and [line.split()[0] for line in out.splitlines()] == list(LABS)
-    assert [line.split()[0] for line in learn("--step", "list")[1].splitlines()] == list(STEPS)
+def test_steps_are_listed(learn):
+    status, out, _ = learn("--step", "list")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == list(STEPS)
+    assert learn("--step", "list", "--language", "de")[1].splitlines()[-1].endswith("von Hand")
 
 
 def test_a_filled_sheet_is_graded(shell, learn, tmp_path):
-    learn("--exercise", "7", "--lab", "kv-cache", "--save", tmp_path / "s.md")
+    learn("--exercise", "7", "--step", "heads", "--save", tmp_path / "s.md")
     assert shell("grade", tmp_path / "s.key.md")[0] == 0
     status, out, _ = shell("grade", tmp_path / "s.md")
     assert status == 1 and "Nothing filled in" in out
@@ -61,16 +56,14 @@ def test_a_range_of_seeds_fills_a_folder(shell, learn, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--exercise", "7", "--lab", "mask"], "the labs are two-matrices, scaling, masking"),
+        (["--exercise", "7", "--lab", "masking"], "--lab was retired with lab sheets"),
         (["--exercise", "7", "--step", "mask"], "the steps are all, projections, scores"),
-        (["--exercise", "7", "--lab", "masking", "--step", "scores"], "leave one out"),
-        (["--lab", "masking"], "as in --exercise 7 --lab masking"),
         (["--step", "scores"], "as in --exercise 7 --step scores"),
         (["--exercise", "1:5"], "5 sheets need a folder; give --save FOLDER"),
         (["--exercise", "5:1", "--save", "s"], "a range that goes up"),
         (["--exercise", "seven"], "--exercise 'seven': give a seed ≥ 0"),
-        (["--exercise", "7", "--lab", "masking", "--language", "fr"], "not written in 'fr'"),
-        (["--exercise", "7", "--lab", "masking", "--save", "s.txt"], "ends in .md"),
+        (["--exercise", "7", "--step", "heads", "--language", "fr"], "not written in 'fr'"),
+        (["--exercise", "7", "--step", "heads", "--save", "s.txt"], "ends in .md"),
     ],
 )
 def test_mistakes_end_in_one_line(learn, words, said):
@@ -84,7 +77,7 @@ def test_mistakes_end_in_one_line(learn, words, said):
     [
         (["--exercise", "7", "--heads", "2", "--vectors", "features"], "--vectors, --heads: an"),
         (["--exercise", "7", "--web"], "--web: an exercise"),
-        (["--exercise", "7", "--lab", "masking", "--causal"], "--causal: an exercise"),
+        (["--exercise", "7", "--step", "heads", "--causal"], "--causal: an exercise"),
         (["--exercise", "7", "--projections", "identity"], "--projections: an exercise"),
         (["The cat", "--temperature", "0.5"], "give --next with it"),
         (["The cat", "--port", "8000"], "give --web with it"),

@@ -35,7 +35,7 @@ def test_help_lists_the_verbs_in_the_order_of_a_course(shell):
     status, out, err = shell("--help")
     assert (status, err) == (0, "")
     verbs = re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
-    assert verbs[:3] == ["learn", "scaling", "grade"] and verbs[-1] == "doctor"
+    assert verbs[:3] == ["learn", "grade", "models"] and verbs[-1] == "doctor"
 
 
 def test_help_names_values_and_not_types_of_python(shell):
@@ -132,13 +132,28 @@ def test_wrong_values_are_one_line_without_a_hint(shell):
 
 
 @pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["record", "smollm2", "--video", "a.gif"], "regard.record(model)"),
+        (["record", "--video=a.gif"], "--image"),
+        (["scaling"], 'regard learn "The cat sat" --web'),
+        (["scaling", "--d-k", "16", "--help"], 'regard learn "The cat sat" --web'),
+    ],
+)
+def test_what_was_retired_is_one_line_that_says_what_to_do_instead(shell, words, instead):
+    status, out, err = shell(*words)
+    assert (status, out) == (2, "")
+    assert re.fullmatch(r"regard: [^\n]+ was retired[^\n]+\n", err) and instead in err
+    assert "retired" not in shell("record", "--video-codec")[2]  # which never was
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["learn", "a", "--d-v", "x"], "--d-v x: give a whole number"),
         (["learn", "--heads", "abc"], "--heads abc: give a whole number"),
         (["learn", "a", "--heads=abc"], "--heads: give a whole number"),
         (["learn", "a", "--next", "--temperature", "warm"], "--temperature warm: give a number"),
-        (["scaling", "--rows", "x"], "--rows x: give a whole number"),
         (["grade", "a.py", "--timeout", "long"], "--timeout long: give a number"),
     ],
 )
@@ -146,7 +161,7 @@ def test_a_word_in_place_of_a_number_is_one_plain_line(shell, words, said):
     assert shell(*words) == (2, "", f"regard: {said}\n")
 
 
-@pytest.mark.parametrize("verb", ["learn", "scaling", "grade", "doctor"])
+@pytest.mark.parametrize("verb", ["learn", "grade", "doctor"])
 def test_every_verb_explains_itself(shell, verb):
     status, out, err = shell(verb, "--help")
     assert (status, err) == (0, "")
@@ -158,17 +173,17 @@ def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("regard.learn.scaling.measure", broken)
-    monkeypatch.setattr(sys, "argv", ["regard", "scaling"])
+    monkeypatch.setattr("regard.learn.make_lesson", broken)
+    monkeypatch.setattr(sys, "argv", ["regard", "learn", "a"])
     with pytest.raises(RuntimeError, match="a bug"):
         main()
 
 
 INTERRUPTED = """
 import os, signal, sys
-import regard.learn.scaling
-regard.learn.scaling.measure = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
-sys.argv = ["regard", "scaling"]
+import regard.learn
+regard.learn.make_lesson = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+sys.argv = ["regard", "learn", "a"]
 from regard.cli import main
 main()
 """
@@ -290,7 +305,6 @@ def test_a_full_disk_is_an_error_of_standard_output(words, full, status, tmp_pat
         ["learn", "--exercise", "7"],
         ["learn", "--exercise", "-1"],
         ["learn", "a", "--token", "猫"],
-        ["scaling", "--rows", "100", "--max-d-k", "8"],
         ["doctor", "--help"],
     ],
 )

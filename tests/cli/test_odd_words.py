@@ -22,8 +22,6 @@ NUMBERS = [
     ("report R", "--top --prompt"),
     ("diff R R", "--prompt --other --rows --top"),
     ("plot R L0H0 -o x.png --overwrite", "--row --cell --dpi --prompt"),
-    ("scaling --d-k 1", "--keys --rows"),
-    ("scaling", "--max-d-k"),
     ("learn the", "--d-k --d-v --heads --token"),
     ("learn", "--exercise"),
     ("bench cpu --tokens 16 --dims 8", "--seconds"),

@@ -86,26 +86,6 @@ def test_as_json(record, model):
     assert said["check"]["max_error"] < 1e-5
 
 
-def test_a_film_is_recorded(record, tmp_path):
-    import transformers
-    from PIL import Image
-
-    from support.families.build import build
-
-    build("videomae").save_pretrained(tmp_path / "model")
-    size = {"height": 64, "width": 64}
-    processor = transformers.VideoMAEImageProcessorPil(size=size, crop_size=size)
-    processor.save_pretrained(tmp_path / "model")
-    frames = [Image.new("RGB", (80, 64), (10 * n, 90, 0)) for n in range(20)]
-    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:], duration=50)
-    status, _, err = record("model", "--video", "a.gif", "-o", "a.regard")
-    assert status == 0, err
-    with regard.open("a.regard") as rec:
-        assert rec.prompts[0].title == "a.gif" and len(rec.prompts[0].pictures) == 8
-        assert rec["L0H0"].key_names[17] == "frame 1 (0, 1)"
-        assert rec.prompts[0].pictures[1].seconds == 0.1
-
-
 def test_a_sound_file_is_transcribed_and_recorded(record, shell, tmp_path):
     import soundfile
 
@@ -138,9 +118,6 @@ def test_a_sound_file_is_transcribed_and_recorded(record, shell, tmp_path):
         (("--audio", "x.wav", "--text", "hi"), "--audio is recorded alone"),
         (("--audio", "x.wav", "--documents", "."), "--audio is recorded alone"),
         (("--audio", "x.wav", "--chat"), "--audio is recorded alone"),
-        (("--video", "x.gif", "--stdin"), "--video is recorded with --text or alone"),
-        (("--video", "x.gif", "--image", "x.png"), "--image and --video are recorded apart"),
-        (("--video", "x.gif"), "does not read films; give a model that does"),
         (("--audio", "x.wav"), "reads input ids, not sound; give a model of speech"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Statistics of keys: how queries are reduced, by what they are weighted, which gradients exist."""
+"""What keys received: from some of the queries, weighted, the largest; packed and in parts."""
 
 from __future__ import annotations
 
@@ -6,129 +6,93 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch.testing import assert_close
 
 import regard
-from regard.errors import DTypeError, GradientError, InputError, ShapeError
-from regard.summary import Received, Weighted
+from engine.conftest import draw, qkv
+from regard.summary import Received
 
-HERE = ("dense", "tiled", "cpu")
-CAUSAL = regard.Causal()
-
-
-def tensors(queries: int = 40, keys: int = 300, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    dice = torch.Generator().manual_seed(queries + keys)
-    sizes = ((4, queries), (2, keys), (2, keys))
-    return [torch.randn(2, h, n, 8, generator=dice, dtype=dtype) for h, n in sizes]
-
-
-@pytest.mark.parametrize("implementation", ["tiled", "cpu"])
-def test_the_gradient_of_the_largest_is_refused(implementation: str) -> None:
-    q, k, v = (t.requires_grad_() for t in tensors())
-    a = regard.attend(q, k, v, mask=CAUSAL, implementation=implementation)
-    right = regard.attend(q, k, v, mask=CAUSAL, implementation="dense")
-    asked: tuple[Any, ...] = (
-        {"how": "max"}, {"how": "max", "queries": 7}, {"how": "max", "weighted_by": torch.ones(40)},
-    )  # fmt: skip
-    for given in asked:
-        found = a.received(**given)
-        torch.testing.assert_close(found, right.received(**given))
-        with pytest.raises(GradientError, match=r"received\(how='max'\) has no gradient here"):
-            found.sum().backward()
+QUERIES, KEYS = 300, 310  # so many that a few of them are asked apart
+MASKS: dict[str, Any] = {
+    "none": None,
+    "causal": regard.Causal(),
+    "start": regard.Causal("start"),
+    "window": regard.Window(30, 5),
+    "padding": regard.Padding(torch.tensor([KEYS, 100])),
+    "either": regard.Causal() | regard.Prefix(30),
+    "rule": regard.Rule(lambda i, j: (i + j) % 3 > 0),
+}
+PARTS = (40, slice(10, 50), slice(-90, -60), range(100, 120), slice(7, 7), [5, 250, 6])
 
 
-@pytest.mark.parametrize("implementation", HERE)
-def test_weights_of_queries_have_gradients(implementation: str) -> None:
-    q, k, v = tensors(6, 5)
-    by = torch.linspace(-1, 2, 6, dtype=q.dtype)
-    each = by.expand(4, 6).clone()
-
-    def received(query: Tensor, weights: Tensor) -> Tensor:
-        a = regard.attend(query, k, v, mask=CAUSAL, implementation=implementation)
-        return a.received(4, how="mean", weighted_by=weights)
-
-    for weights in (by, each):
-        given = q.requires_grad_(), weights.requires_grad_()
-        assert torch.autograd.gradcheck(received, given)
+def rows_of(part: Any) -> torch.Tensor:
+    every = torch.arange(QUERIES)
+    if isinstance(part, int):
+        return every[-part:]
+    return every[part] if isinstance(part, slice) else every[list(part)]
 
 
-@pytest.mark.parametrize("how", ["sum", "mean", "max"])
-def test_a_key_that_nobody_sees_received_nothing(how: Any) -> None:
-    q, k, v = tensors(3, 9)
-    mask = regard.Padding(torch.tensor([4, 0]))
-    for implementation in HERE:
-        a = regard.attend(q, k, v, mask=mask, implementation=implementation)
-        assert a.received(how=how)[0, :, 4:].count_nonzero() == 0
-        assert a.received(how=how)[1].count_nonzero() == 0
+@pytest.mark.parametrize("implementation", ["cpu", "tiled", None])
+@pytest.mark.parametrize("mask", MASKS)
+def test_mass_from_some_queries_is_that_of_their_rows(mask: str, implementation: str) -> None:
+    q, k, v = qkv(QUERIES, KEYS, heads=(2, 1), dtype=torch.float64)
+    options = {"mask": MASKS[mask], "bias": regard.ALiBi(draw(2).abs()), "softcap": 5.0}
+    right = regard.attend(q, k, v, implementation="dense", **options)
+    weights, seen = right.dense(), right.scores[...] != -torch.inf
+    a = regard.attend(q, k, v, implementation=implementation, **options)
+    for part in PARTS:
+        rows = rows_of(part)
+        p, count = weights[..., rows, :], seen[..., rows, :].sum(-2)
+        asked = Received(part), Received(part, "visible"), Received(part, groups="mean")
+        answers = a.summarize(*asked, regard.Entropy())
+        assert list(answers) == [*asked, regard.Entropy()]
+        assert_close(answers[asked[0]], p.sum(-2))
+        assert_close(answers[asked[1]], p.sum(-2) / count.clamp(min=1))
+        assert_close(answers[asked[2]], p.sum(-2).mean(-2, keepdim=True))
+    assert_close(answers[regard.Entropy()], right.entropy())
+    q.requires_grad_()
+    a = regard.attend(q, k, v, implementation="tiled", mask=MASKS["causal"])
+    (grad,) = torch.autograd.grad(a.received(20)[..., 3].sum(), q)
+    assert grad[:, :, -20:].any() and not grad[:, :, :-20].any()
 
 
-@pytest.mark.parametrize("implementation", HERE)
-def test_what_is_no_number_shows(implementation: str) -> None:
-    """In whichever query it stands: before others, behind them, in another block of rows."""
-    for at in (0, 77, 149):
-        q, k, v = tensors(150, 300)
-        q[0, 1, at] = torch.nan
-        a = regard.attend(q, k, v, implementation=implementation)
-        found = a.received(how="max")
-        assert found[0, 1].isnan().all() and not found[0, 0].isnan().any()
-
-
-def test_the_same_bits_for_any_number_of_threads() -> None:
-    q, k, v = tensors(200, 700, torch.float32)
-    by = torch.linspace(-1, 2, 200)
-    threads, found = torch.get_num_threads(), []
-    try:
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            a = regard.attend(q, k, v, mask=CAUSAL, implementation="cpu")
-            found.append(torch.stack([
-                a.received(how="max"), a.received(weighted_by=by),
-                a.received(how="max", weighted_by=by),
-            ]))  # fmt: skip
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+@pytest.mark.parametrize("implementation", ["cpu", "tiled", "dense"])
+@pytest.mark.parametrize("heads", [(), (4,)], ids=["for all heads", "a head each"])
+def test_weights_of_queries_have_gradients(implementation: str, heads: tuple[int, ...]) -> None:
+    q, k, v = qkv(6, 5, dtype=torch.float64, grad=True)
+    by = draw(*heads, 6).requires_grad_()
+    asked = {"queries": 4, "how": "mean", "weighted_by": by}
+    a = regard.attend(q, k, v, mask=regard.Causal("start"), implementation=implementation)
+    weights = a.dense()[..., 2:, :]
+    count = torch.tensor([4, 4, 4, 3, 2])  # of the last four queries, who may see each key
+    right = (weights * by[..., 2:, None]).sum(-2) / count
+    on = draw(*right.shape)
+    grads = [
+        torch.autograd.grad((x * on).sum(), (by, q, k), retain_graph=True)
+        for x in (a.received(**asked), right)
+    ]
+    assert_close(*grads)
+    assert grads[0][0].any()
 
 
 def test_the_largest_weight_is_one_of_the_matrix() -> None:
-    q, k, v = tensors(130, 270, torch.float32)
-    a = regard.attend(q, k, v, mask=CAUSAL, implementation="cpu")
+    a = regard.attend(*qkv(130, 270), mask=regard.Causal(), implementation="cpu")
     assert torch.equal(a.received(how="max"), a.dense().amax(-2))
 
 
-def test_two_dimensions_packed_sequences_and_parts() -> None:
-    q, k, v = (t[0, 0] for t in tensors(20, 20))
+def test_two_axes_packed_sequences_and_parts() -> None:
+    q, k, v = (t[0, 0] for t in qkv(20, dtype=torch.float64))
     by = torch.linspace(0, 1, 20, dtype=q.dtype)
-    alone = regard.attend(q, k, v, mask=CAUSAL)
+    alone = regard.attend(q, k, v, mask=regard.Causal())
     right = (alone.dense() * by[:, None]).amax(-2)
-    torch.testing.assert_close(alone.received(how="max", weighted_by=by), right)
-    starts = torch.tensor([0, 8, 20], dtype=torch.int32)
+    assert_close(alone.received(how="max", weighted_by=by), right)
+    assert_close(alone.received(5), alone[-5:].sum(0))
     packed = regard.attend(
-        *(t[:, None] for t in (q, k, v)), cu_seqlens_q=starts, cu_seqlens_k=starts, mask=CAUSAL
+        *(t[:, None] for t in (q, k, v)), cu_seqlens_q=[0, 8, 20], mask=regard.Causal()
     )
-    found = packed.received(how="max", weighted_by=by)[0]
-    torch.testing.assert_close(found, (packed.dense()[0] * by[:, None]).amax(-2))
-    long = regard.attend(*(t[None] for t in tensors(600, 600)), mask=CAUSAL)
-    by = torch.rand(4, 600, dtype=torch.float64)
-    every = long.dense()[..., 500:, :] * by[:, 500:, None]
-    torch.testing.assert_close(long.received(slice(500, None), weighted_by=by), every.sum(-2))
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    a = regard.attend(*tensors(6, 5))
-    with pytest.raises(ShapeError, match=r"Weighted\(by\)"):
-        a.received(weighted_by=torch.ones(7))
-    with pytest.raises(DTypeError, match="one number per query"):
-        a.received(weighted_by=0.5)
-    with pytest.raises(InputError, match="in_backward"):
-        regard.attend(*tensors(6, 5), in_backward=(Received(how="max"),))
-    with pytest.raises(InputError, match="in_backward"):
-        regard.attend(*tensors(6, 5), in_backward=(Weighted(Received(), torch.ones(6)),))
-
-
-def test_asked_with_the_output_it_is_known() -> None:
-    asked = Received(how="max"), Weighted(Received(how="mean"), torch.rand(40))
-    a = regard.attend(*tensors(), summaries=asked)
-    right = regard.attend(*tensors(), implementation="dense").summarize(*asked)
-    for summary, value in a.summarize(*asked).items():
-        torch.testing.assert_close(value, right[summary])
+    right = (packed.dense()[0] * by[:, None]).amax(-2)
+    assert_close(packed.received(how="max", weighted_by=by)[0], right)
+    long = regard.attend(*qkv(QUERIES, dtype=torch.float64), mask=regard.Causal())
+    by = draw(4, QUERIES)
+    every = long.dense()[..., 260:, :] * by[:, 260:, None]
+    assert_close(long.received(slice(260, None), weighted_by=by), every.sum(-2))

@@ -1,36 +1,104 @@
-"""Which implementation serves a call, and what is said where none can."""
+"""Which backend serves a call, what is said where none can; calls alike are settled once."""
 
 from __future__ import annotations
 
+import gc
+import random
+import sys
+import warnings
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 import torch
 
 import regard
-from regard.engine import api, plan
+from engine.conftest import EVERY, qkv
+from regard.engine import plan
 from regard.engine.backends import library
 from regard.engine.call import Problem
-from regard.engine.plan import CANDIDATES, remarks, survey, sweeps_for
-from regard.errors import InputError, UnavailableError
+from regard.errors import UnavailableError
 from regard.shapes import AttentionShape
 from regard.summary import Entropy, Pooled
 
+PACKAGE = str(Path(regard.__file__).parent)
+MOST_FILES, MOST_FRAMES = 14, 100
 
-def square(tokens: int, batch: int = 1, heads: int = 2) -> AttentionShape:
-    return AttentionShape.of(*[(batch, heads, tokens, 4)] * 3)
+
+def square(tokens: int, dim: int = 4, batch: int = 1, heads: int = 2) -> dict[str, AttentionShape]:
+    return {"shape": AttentionShape.of(*[(batch, heads, tokens, dim)] * 3)}
 
 
 FEW, SMALL, LARGE = square(8), square(64), square(4096)
 PLAIN = Problem(
-    shape=SMALL, dtype=torch.float32, device="cpu", mask=None, bias=None, softcap=False, sink=False,
+    **SMALL, dtype=torch.float32, device="cpu", mask=None, bias=None, softcap=False, sink=False,
     dropout=False, gradients=False, bias_gradient=False, summaries=frozenset(),
 )  # fmt: skip
 
 
 def chosen(implementation: str | None = None, **changes: Any) -> str:
+    """By shapes alone, which no machine need hold."""
     return plan.choose(replace(PLAIN, **changes), implementation).name
+
+
+# ── without a name ───────────────────────────────────────────────────────────────────────────
+
+ENTROPY = {"summaries": frozenset([Entropy()])}
+SCATTERED = regard.Rule(lambda i, j: (i + j) % 2 == 0)
+HERE: list[tuple[str, dict[str, Any]]] = [
+    *(("cpu", size | changes) for size in (SMALL, LARGE) for changes in (
+        {}, {"mask": regard.Causal()}, {"gradients": True}, ENTROPY, {"dtype": torch.bfloat16},
+        {"bias": regard.ALiBi(torch.ones(2)), "softcap": True, "sink": True},
+        {"summaries": frozenset(Pooled(n) for n in range(1, 10))},
+    )),
+    ("library", FEW), ("library", FEW | {"gradients": True}), ("cpu", FEW | {"sink": True}),
+    # what the kernels cannot do: a small matrix is faster than a loop over tiles
+    ("dense", {"dropout": True}), ("tiled", LARGE | {"dropout": True}),
+    ("dense", {"bias_gradient": True, "bias": regard.ALiBi(torch.ones(2))}),
+    ("tiled", LARGE | {"bias_gradient": True, "bias": regard.ALiBi(torch.ones(2))}),
+    ("dense", square(512, batch=4, heads=4) | {"dropout": True}),
+    ("tiled", square(512, batch=4, heads=5) | {"dropout": True}),
+    ("dense", {"device": "mps"}), ("tiled", LARGE | {"device": "mps"}),
+]  # fmt: skip
+HALF = {"device": "cuda", "dtype": torch.bfloat16}
+ON_A_GPU: list[tuple[str, dict[str, Any]]] = [
+    ("library", HALF | square(64, 8)), ("triton", HALF | square(64, 8) | ENTROPY),
+    ("triton", HALF | square(64, 8) | {"sink": True}), ("triton", {"device": "cuda"}),
+    ("dense", {"device": "cuda", "dropout": True}),
+    ("triton", LARGE | {"device": "cuda", "mask": regard.Rule(lambda i, j: i > j)}),
+    ("triton", square(20_000, 64) | {"device": "cuda", "mask": regard.Rule(lambda i, j: i > j)}),
+    ("tiled", square(50_048, 64) | {"device": "cuda", "mask": SCATTERED}),  # 300 MiB as bits
+]  # fmt: skip
+SHORT, LONG = square(2048, 128, heads=16), square(16384, 128, heads=16)
+ON_A_HOPPER: list[tuple[str, dict[str, Any]]] = [
+    ("library", HALF | SHORT), ("hopper", HALF | LONG),
+    ("library", HALF | LONG | {"gradients": True}),
+    ("library", HALF | square(16384, 64, heads=16)), ("hopper", HALF | SHORT | ENTROPY),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "problem"), HERE)
+def test_the_fastest_that_can_comes_first(name: str, problem: dict[str, Any]) -> None:
+    assert chosen(**problem) == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "each"),
+    [("sweeps.TritonSweeps", ON_A_GPU), ("hopper.sweeps.HopperSweeps", ON_A_HOPPER)],
+)
+def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
+    kind: str, each: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(library, "works", lambda name: True)
+    monkeypatch.setattr(f"regard.engine.backends.gpu.{kind}.unavailable", lambda self: [])
+    for name, problem in each:
+        assert chosen(**problem) == name, problem
 
 
 class Unable:
@@ -46,89 +114,6 @@ class Unable:
         return [f"{self.name} says no", "and no again"]
 
 
-# ── without a name ───────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("shape", [SMALL, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"mask": regard.Causal()},
-        {"bias": regard.ALiBi(torch.ones(2)), "softcap": True, "sink": True},
-        {"gradients": True},
-        {"summaries": frozenset([Entropy()])},
-        {"summaries": frozenset(Pooled(n) for n in range(1, 10))},
-        {"dtype": torch.bfloat16},
-    ],
-    ids=lambda changes: "+".join(changes) if isinstance(changes, dict) else str(changes),
-)
-def test_the_kernels_come_first(shape: AttentionShape, changes: dict[str, Any]) -> None:
-    assert chosen(shape=shape, **changes) == "cpu"
-
-
-def test_for_a_few_queries_torch_comes_first() -> None:
-    assert chosen(shape=FEW) == "library"
-    assert chosen(shape=FEW, gradients=True) == "library"
-    assert chosen(shape=FEW, sink=True) == "cpu"  # which torch's operator has not
-
-
-@pytest.mark.parametrize(
-    "changes", [{"dropout": True}, {"bias_gradient": True, "bias": regard.ALiBi(torch.ones(2))}]
-)
-def test_what_the_kernels_cannot_do(changes: dict[str, Any]) -> None:
-    assert chosen(**changes) == "dense"  # a small matrix is faster than a loop over tiles
-    assert chosen(shape=LARGE, **changes) == "tiled"
-
-
-def test_small_counts_batch_and_heads() -> None:
-    assert chosen(shape=square(512, 4, 4), dropout=True) == "dense"
-    assert chosen(shape=square(512, 4, 5), dropout=True) == "tiled"
-
-
-def test_another_device_gets_what_runs_anywhere() -> None:
-    assert chosen(device="mps") == "dense"
-    assert chosen(device="mps", shape=LARGE) == "tiled"
-
-
-def test_a_gpu_gets_torch_for_the_bare_output_and_ours_for_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(library, "works", lambda name: True)
-    monkeypatch.setattr(
-        "regard.engine.backends.gpu.sweeps.TritonSweeps.unavailable", lambda self: []
-    )
-    half = {"device": "cuda", "dtype": torch.bfloat16}
-    eight = {"shape": AttentionShape.of(*[(1, 2, 64, 8)] * 3)}
-    assert chosen(**half, **eight) == "library"
-    assert chosen(**half, **eight, summaries=frozenset([Entropy()])) == "triton"
-    assert chosen(**half, **eight, sink=True) == "triton"
-    assert chosen(device="cuda") == "triton"
-    assert chosen(device="cuda", dropout=True) == "dense"
-    rule = regard.Rule(lambda i, j: i > j)
-    assert chosen(device="cuda", shape=LARGE, mask=rule) == "triton"
-    long, longer = (AttentionShape.of(*[(1, 2, n, 64)] * 3) for n in (20_000, 50_048))
-    assert chosen(device="cuda", shape=long, mask=rule) == "triton"
-    scattered = regard.Rule(lambda i, j: (i + j) % 2 == 0)  # 300 MiB as bits
-    assert chosen(device="cuda", shape=longer, mask=scattered) == "tiled"
-
-
-def test_a_hopper_gpu_gets_our_forward_where_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(library, "works", lambda name: True)
-    monkeypatch.setattr(
-        "regard.engine.backends.gpu.hopper.sweeps.HopperSweeps.unavailable", lambda self: []
-    )
-    half = {"device": "cuda", "dtype": torch.bfloat16}
-    short, long = ({"shape": AttentionShape.of(*[(1, 16, n, 128)] * 3)} for n in (2048, 16384))
-    assert chosen(**half, **short) == "library"
-    assert chosen(**half, **long) == "hopper"
-    assert chosen(**half, **long, gradients=True) == "library"
-    assert chosen(**half, shape=AttentionShape.of(*[(1, 16, 16384, 64)] * 3)) == "library"
-    assert chosen(**half, **short, summaries=frozenset([Entropy()])) == "hopper"
-
-
 def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_load", Unable)
     with pytest.raises(UnavailableError, match="no implementation can serve this call:") as raised:
@@ -140,75 +125,164 @@ def test_every_reason_is_listed_where_nobody_can(monkeypatch: pytest.MonkeyPatch
     assert "library: library says no; and no again" in str(raised.value)
 
 
+def test_without_kernels_questions_are_answered_by_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
+    plan.KEPT.clear()
+    a, right = (regard.attend(*qkv(), implementation=name) for name in (None, "dense"))
+    assert a.implementation == "library"
+    torch.testing.assert_close(a.received(), right.received())
+    replayed = regard.replay(*qkv()[:2])
+    torch.testing.assert_close(replayed.entropy(), right.entropy())
+    plan.KEPT.clear()
+
+
 # ── by name ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", [name for name in CANDIDATES if name not in ("hopper", "triton")])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_name_is_obeyed(name: str) -> None:
-    assert chosen(name) == name
-    x = torch.randn(1, 2, 4, 4)
-    assert regard.attend(x, x, x, implementation=name).implementation == name
+    assert regard.attend(*qkv(), implementation=name).implementation == name
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "reason"),
+    ("name", "changes", "reasons"),
     [
-        ("cpu", {"dropout": True}, "it has no dropout"),
-        ("cpu", {"bias_gradient": True}, "its backward gives no gradient to a bias"),
-        ("cpu", {"device": "cuda"}, "the tensors are on cuda, these kernels run on the CPU"),
-        ("library", {"sink": True}, "it has no sink"),
+        ("cpu", {"dropout": True}, ["it has no dropout"]),
+        ("cpu", {"bias_gradient": True}, ["its backward gives no gradient to a bias"]),
+        ("library", {"sink": True}, ["it has no sink"]),
+        (
+            "cpu", {"dropout": True, "device": "cuda"},
+            ["the tensors are on cuda, these kernels run on the CPU", "it has no dropout"],
+        ),
     ],
-)
-def test_a_name_never_falls_back(name: str, changes: dict[str, Any], reason: str) -> None:
+)  # fmt: skip
+def test_a_name_never_falls_back(name: str, changes: dict[str, Any], reasons: list[str]) -> None:
     with pytest.raises(UnavailableError, match=f"'{name}' cannot serve this call:") as raised:
         chosen(name, **changes)
-    assert raised.value.reasons == {name: [reason]}
-    assert reason in str(raised.value)
+    assert raised.value.reasons == {name: reasons}
+    assert all(reason in str(raised.value) for reason in reasons)
 
 
-def test_all_reasons_of_one_are_given() -> None:
-    with pytest.raises(UnavailableError) as raised:
-        chosen("cpu", dropout=True, bias_gradient=True, device="cuda")
-    assert len(raised.value.reasons["cpu"]) == 3
+# ── calls alike ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["flash", "", "CPU", "regard"])
-def test_an_unknown_name_hears_the_choices(name: str) -> None:
-    said = f"implementation='{name}' does not exist; give one of {', '.join(CANDIDATES)}"
-    with pytest.raises(InputError) as raised:
-        chosen(name)
-    assert str(raised.value) == said
+def attend(*given: torch.Tensor, **options: Any) -> regard.Attention:
+    torch.manual_seed(3)  # of dropout
+    return regard.attend(*(given or qkv(20)), **{"mask": regard.Causal()} | options)
 
 
-# ── sweeps behind questions ──────────────────────────────────────────────────────────────────
+def in_autocast() -> regard.Attention:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return attend()
 
 
-def test_sweeps_by_name_or_by_ability(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.randn(1, 2, 4, 4)
-    call = api._call(x, x, x, None, None, None, None, None, 0.0)
-    table = torch.zeros(4, 4, requires_grad=True)
-    learns = api._call(x, x, x, None, None, table, None, None, 0.0)
-    assert [sweeps_for(call, name).name for name in ("cpu", "tiled", "")] == ["cpu", "tiled", "cpu"]
-    assert sweeps_for(learns, "").name == "tiled"
-    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
-    assert sweeps_for(call, "").name == "tiled"
+CALLS: dict[str, Callable[[], regard.Attention]] = {
+    "plain": attend,
+    "shape": lambda: attend(*qkv(21)),
+    "two axes": lambda: attend(*(t[0, 0] for t in qkv(20))),
+    "dtype": lambda: attend(*qkv(20, dtype=torch.float64)),
+    "strides": lambda: attend(*(t.mT.contiguous().mT for t in qkv(20))),
+    "no mask": lambda: attend(mask=None),
+    "window": lambda: attend(mask=regard.Window(2)),
+    "align": lambda: attend(*qkv(20, 25), mask=regard.Causal("start")),
+    "other align": lambda: attend(*qkv(20, 25)),
+    "table": lambda: attend(mask=torch.ones(20, 20, dtype=torch.bool).tril(2)),
+    "scale": lambda: attend(scale=2.0),
+    "softcap": lambda: attend(softcap=3.0),
+    "bias": lambda: attend(bias=torch.ones(20, 20).triu()),
+    "sink": lambda: attend(sink=torch.ones(4)),
+    "dropout": lambda: attend(dropout=0.5),
+    "summaries": lambda: attend(summaries=(regard.Entropy(), regard.Pooled(4))),
+    "implementation": lambda: attend(implementation="dense"),
+    "gradients": lambda: attend(*qkv(20, grad=True)),
+    "in the backward": lambda: attend(*qkv(20, grad=True), in_backward=(regard.Received(),)),
+    "autocast": in_autocast,
+    "replay": lambda: regard.replay(*qkv(20)[:2], mask=regard.Causal()),
+    "replay, lse": lambda: regard.replay(*qkv(20)[:2], torch.ones(2, 4, 20), mask=regard.Causal()),
+}
 
 
-# ── what a machine has ───────────────────────────────────────────────────────────────────────
+def numbers(name: str) -> list[Any]:
+    a = CALLS[name]()
+    answers = [a.received(), a.entropy(), a.pooled(4), a.lse if "replay" in name else a.output]
+    return [a.implementation, a.shape, *((t.dtype, t.requires_grad, t.tolist()) for t in answers)]
 
 
-def test_survey_names_everyone(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = ["no GPU"]
-    for kind in ("gpu.sweeps.TritonSweeps", "gpu.hopper.sweeps.HopperSweeps"):
-        monkeypatch.setattr(f"regard.engine.backends.{kind}.unavailable", lambda self: absent)
-    ours = {"cpu": [], "hopper": absent, "triton": absent}
-    here = {**ours, "library": [], "tiled": [], "dense": []}
-    assert survey() == here
-    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
-    assert survey() == {**here, "cpu": ["no compiler"]}
+def test_nothing_that_differs_is_taken_for_alike() -> None:
+    right = {}
+    for name in CALLS:
+        plan.KEPT.clear()
+        right[name] = numbers(name)
+    dice = random.Random(0)
+    for name in (name for _ in range(3) for name in dice.sample([*CALLS], len(CALLS))):
+        assert numbers(name) == right[name], name
 
 
-def test_remarks_are_about_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(remarks()) == ["cpu"] and "kernels, " in remarks()["cpu"]
-    monkeypatch.setattr("regard.engine.backends.cpu.sweeps.why_not", lambda: "no compiler")
-    assert remarks() == {}
+def test_a_call_and_a_question_pass_few_frames() -> None:
+    """For short inputs the host's time shows: few files between the caller and the kernel."""
+    q = torch.randn(1, 4, 32, 64)
+    passed: list[tuple[str, str]] = []
+
+    def ask() -> None:
+        regard.attend(q, q, q, mask=regard.Causal(), summaries=(regard.Entropy(),)).received()
+
+    def watch(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            passed.append((frame.f_code.co_filename[len(PACKAGE) :], frame.f_code.co_name))
+
+    with torch.no_grad():
+        ask()
+        sys.setprofile(watch)
+        try:
+            ask()
+        finally:
+            sys.setprofile(None)
+    assert len({file for file, _ in passed}) <= MOST_FILES, passed
+    assert len(passed) <= MOST_FRAMES, passed
+
+
+def test_threads_settle_calls_at_once_and_the_memory_has_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others may forget everything at any moment."""
+    monkeypatch.setattr(plan, "_MANY", 2)
+    right = {n: regard.attend(*qkv(n), implementation="cpu").output for n in range(1, 9)}
+    assert len(plan.KEPT) <= 2
+
+    def ask(n: int) -> bool:
+        n = n % 8 + 1
+        return torch.equal(regard.attend(*qkv(n), implementation="cpu").output, right[n])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(100)))
+
+
+def test_no_tensor_is_kept_alive() -> None:
+    q, k, v = qkv(5)
+    marks = torch.arange(5)
+    asked = (regard.Matching(marks, marks.clone()),)
+    regard.attend(q, k, v, summaries=asked, sink=torch.ones(4))
+    regard.attend(q, k, v, summaries=asked)
+    regard.attend(q, k, v)
+    plan.KEPT.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that tracing is old, and sees numbers as constants
+        traced = torch.jit.trace(
+            lambda *t: regard.attend(*t, implementation="cpu").output, (q, k, v), check_trace=False
+        )
+    assert not plan.KEPT  # sizes are tensors to torch.jit.trace
+    torch.testing.assert_close(traced(q + 1, k, v), regard.attend(q + 1, k, v).output)
+    gone = [weakref.ref(t) for t in (q, k, v, marks)]
+    del q, k, v, marks, asked, traced
+    gc.collect()
+    assert not any(ref() is not None for ref in gone)
+
+
+def test_what_is_remembered_in_inference_mode_serves_gradients_too() -> None:
+    asked = (regard.Pooled(4), regard.Received(3))
+    with torch.inference_mode():
+        regard.attend(*qkv(9), implementation="cpu").summarize(*asked)
+    q, k, v = qkv(9, grad=True)
+    a = regard.attend(q, k, v, implementation="cpu")
+    a.summarize(*asked)[regard.Received(3)][..., 0].sum().backward()
+    assert q.grad is not None and q.grad.isfinite().all()

@@ -1,11 +1,10 @@
-"""regard.scaled_dot_product_attention is torch's function, argument for argument."""
+"""regard.scaled_dot_product_attention is torch's function, argument for argument; and dropout."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
 from dataclasses import dataclass, field
-from functools import partial as bind
 from typing import Any
 
 import pytest
@@ -14,32 +13,30 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.testing import assert_close
 
 import regard
-from regard.errors import InputError
+from engine.conftest import qkv
 
 ours, theirs = regard.scaled_dot_product_attention, F.scaled_dot_product_attention
-near = bind(torch.testing.assert_close, rtol=1e-10, atol=1e-10)
-often = settings(max_examples=150, deadline=None)
+NEAR = {"rtol": 1e-10, "atol": 1e-10}
 
 
 @dataclass
 class Given:
     """Arguments of one call."""
 
-    query: Tensor
-    key: Tensor
-    value: Tensor
+    tensors: list[Tensor]
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def leaves(self) -> list[Tensor]:
-        made = [self.query, self.key, self.value]
         mask = self.options.get("attn_mask")
-        return made if mask is None or mask.dtype == torch.bool else [*made, mask]
+        learned = [] if mask is None or mask.dtype == torch.bool else [mask]
+        return [*self.tensors, *learned]
 
     def run(self, function: Any) -> Tensor:
-        return function(self.query, self.key, self.value, **self.options)
+        return function(*self.tensors, **self.options)
 
 
 def _numbers(*shape: int) -> Tensor:
@@ -68,30 +65,24 @@ def masks(draw: st.DrawFn, full: tuple[int, ...]) -> Tensor:
 def calls(draw: st.DrawFn) -> Given:
     """Two to five axes; L, S, E and Ev apart; batches that spread; grouped heads."""
     torch.manual_seed(draw(st.integers(0, 9999)))
-    size = st.integers(1, 6)
-    queries, keys, dim, value_dim = (draw(size) for _ in range(4))
-    lead = tuple(draw(st.sampled_from([1, 2, 3])) for _ in range(draw(st.integers(0, 3))))
+    queries, keys, dim, value_dim = (draw(st.integers(1, 6)) for _ in range(4))
+    full = tuple(draw(st.sampled_from([1, 2, 3])) for _ in range(draw(st.integers(0, 3))))
     options: dict[str, Any] = {"scale": draw(st.none() | st.sampled_from([0.3, 2.0]))}
-    key_lead = lead
-    if lead and draw(st.booleans()):
-        group = draw(st.sampled_from([1, 2, 3]))
-        lead = (*lead[:-1], lead[-1] * group)
+    lead = key_lead = full
+    if full and draw(st.booleans()):
+        lead = full = (*full[:-1], full[-1] * draw(st.sampled_from([1, 2, 3])))
         options["enable_gqa"] = True
-    elif lead and draw(st.booleans()):
-        key_lead = tuple(draw(st.sampled_from([1, n])) for n in lead)
+    elif draw(st.booleans()):
+        lead, key_lead = draw(broadcast(full)), draw(broadcast(full))
     kind = draw(st.sampled_from(["none", "mask", "causal"]))
     if kind == "mask":
-        options["attn_mask"] = draw(masks((*lead, queries, keys)))
+        options["attn_mask"] = draw(masks((*full, queries, keys)))
     options["is_causal"] = kind == "causal"
-    return Given(
-        _numbers(*lead, queries, dim),
-        _numbers(*key_lead, keys, dim),
-        _numbers(*key_lead, keys, value_dim),
-        options,
-    )
+    sizes = (*lead, queries, dim), (*key_lead, keys, dim), (*key_lead, keys, value_dim)
+    return Given([_numbers(*size) for size in sizes], options)
 
 
-def test_the_signature_is_torchs():
+def test_the_signature_is_torchs() -> None:
     """torch's own is built in and shows none; its documentation's is written out here."""
     said = [
         (p.name, p.default if p.default is not p.empty else "needed", p.kind.description)
@@ -99,163 +90,90 @@ def test_the_signature_is_torchs():
     ]
     either, only = "positional or keyword", "keyword-only"
     assert said == [
-        ("query", "needed", either),
-        ("key", "needed", either),
-        ("value", "needed", either),
-        ("attn_mask", None, either),
-        ("dropout_p", 0.0, either),
-        ("is_causal", False, either),
-        ("scale", None, only),
-        ("enable_gqa", False, only),
-    ]
+        ("query", "needed", either), ("key", "needed", either), ("value", "needed", either),
+        ("attn_mask", None, either), ("dropout_p", 0.0, either), ("is_causal", False, either),
+        ("scale", None, only), ("enable_gqa", False, only),
+    ]  # fmt: skip
 
 
-@often
+@settings(max_examples=150)
 @given(given=calls())
-def test_output_and_gradients_equal_torchs(given):
+def test_output_and_gradients_equal_torchs(given: Given) -> None:
     leaves = [leaf.requires_grad_() for leaf in given.leaves]
-    found, expected = given.run(ours), given.run(theirs)
-    near(found, expected)
-    weights = torch.randn_like(expected)
-    mine, right = (torch.autograd.grad((out * weights).sum(), leaves) for out in (found, expected))
-    for one, other in zip(mine, right, strict=True):
-        near(one, other)
-
-
-@pytest.mark.parametrize(
-    ("query", "key"),
-    [
-        ((4, 5, 8), (1, 5, 8)),
-        ((1, 5, 8), (4, 5, 8)),
-        ((2, 4, 5, 8), (2, 1, 5, 8)),
-        ((2, 4, 5, 8), (4, 5, 8)),
-        ((5, 8), (2, 3, 5, 8)),
-        ((2, 1, 5, 8), (1, 3, 5, 8)),
-    ],
-    ids=str,
-)
-def test_batch_and_heads_broadcast(query, key):
-    torch.manual_seed(0)
-    given = Given(_numbers(*query), _numbers(*key), _numbers(*key))
-    near(given.run(ours), given.run(theirs))
-
-
-@pytest.mark.parametrize(("queries", "keys"), [(3, 7), (7, 3), (5, 5), (1, 6)])
-def test_causal_starts_at_the_first_key(queries, keys):
-    torch.manual_seed(0)
-    given = Given(_numbers(2, queries, 4), _numbers(2, keys, 4), _numbers(2, keys, 4))
-    given.options["is_causal"] = True
-    near(given.run(ours), given.run(theirs))
-    visible = torch.ones(queries, keys, dtype=torch.bool).tril()
-    near(given.run(ours), ours(given.query, given.key, given.value, visible))
-
-
-def test_a_row_that_sees_nothing_is_zero():
-    q, k, v = (_numbers(2, 3, 4) for _ in range(3))
-    visible = torch.tensor([[True, True, True], [False, False, False], [True, False, False]])
-    for mask in (visible, torch.zeros(3, 3).double().masked_fill(~visible, -torch.inf)):
-        found = ours(q, k, v, mask)
-        near(found, theirs(q, k, v, mask))
-        assert (found[:, 1] == 0).all()
+    mine, right = given.run(ours), given.run(theirs)
+    assert_close(mine, right, **NEAR)
+    on = torch.randn_like(right)
+    assert_close(*(torch.autograd.grad((out * on).sum(), leaves) for out in (mine, right)), **NEAR)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_other_precisions(dtype):
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(2, 3, 9, 16).to(dtype) for _ in range(3))
-    found, expected = ours(q, k, v, is_causal=True), theirs(q, k, v, is_causal=True)
-    assert found.dtype == dtype
+def test_other_precisions(dtype: torch.dtype) -> None:
+    q, k, v = qkv(9, dim=16, heads=(3, 3), dtype=dtype)
+    mine, right = ours(q, k, v, is_causal=True), theirs(q, k, v, is_causal=True)
+    assert mine.dtype == dtype
     exact = theirs(q.double(), k.double(), v.double(), is_causal=True)
-    mine, right = ((x.double() - exact).abs().max() for x in (found, expected))
-    assert mine <= 2 * right + 1e-6
-
-
-def test_a_mask_and_is_causal_exclude_each_other_as_in_torch():
-    q, mask = torch.randn(2, 3, 4), torch.ones(3, 3, dtype=torch.bool)
-    with pytest.raises(InputError, match="attn_mask and is_causal=True exclude each other"):
-        ours(q, q, q, mask, is_causal=True)
-    with pytest.raises(RuntimeError, match="is_causal"):
-        theirs(q, q, q, mask, is_causal=True)
+    lost, allowed = ((x.double() - exact).abs().max() for x in (mine, right))
+    assert lost <= 2 * allowed + 1e-6
 
 
 # ── dropout ──────────────────────────────────────────────────────────────────────────────────
 
-IMPLEMENTATIONS = pytest.mark.parametrize("implementation", ["tiled", "dense"])
+each_with_dropout = pytest.mark.parametrize("implementation", ["tiled", "dense"])
 
 
-def _attention(dropout: float, seed: int, implementation: str = "tiled", length: int = 6) -> Any:
+def attend(dropout: float, seed: int, implementation: str, length: int = 6) -> Any:
     """The same numbers whatever the seed of the dropout."""
-    dice = torch.Generator().manual_seed(1)
-    q, k, v = (
-        torch.randn(1, 2, length, 4, generator=dice, dtype=torch.float64).requires_grad_()
-        for _ in range(3)
-    )
+    leaves = qkv(length, heads=(2, 2), batch=(1,), dim=4, dtype=torch.float64, grad=True)
     torch.manual_seed(seed)
     a = regard.attend(
-        q, k, v, mask=regard.Causal(), dropout=dropout, implementation=implementation,
+        *leaves, mask=regard.Causal(), dropout=dropout, implementation=implementation,
         summaries=(regard.Entropy(),),
     )  # fmt: skip
-    return a, (q, k, v)
+    return a, leaves
 
 
-def test_everything_dropped_is_zero():
-    q = torch.randn(2, 3, 4)
-    assert (ours(q, q, q, dropout_p=1.0) == 0).all()
-
-
-@IMPLEMENTATIONS
-def test_the_mean_over_many_seeds_is_the_output_without_dropout(implementation):
-    right = _attention(0.0, 0, implementation)[0].output.detach()
+@each_with_dropout
+def test_the_mean_over_many_seeds_is_the_output_without_dropout(implementation: str) -> None:
+    right = attend(0.0, 0, implementation)[0].output.detach()
     with torch.no_grad():
-        runs = torch.stack([_attention(0.4, seed, implementation)[0].output for seed in range(300)])
+        runs = torch.stack([attend(0.4, seed, implementation)[0].output for seed in range(100)])
     spread = runs.std(0) / len(runs) ** 0.5
     assert (runs.std(0) > 0).any()
     assert ((runs.mean(0) - right).abs() <= 5 * spread + 1e-12).all()
 
 
-@IMPLEMENTATIONS
-def test_the_same_seed_drops_the_same_cells(implementation):
-    first, again, other = (_attention(0.5, s, implementation)[0].output for s in (7, 7, 8))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    torch.manual_seed(7)
+@each_with_dropout
+def test_the_same_seed_drops_the_same_cells(implementation: str) -> None:
+    first, again, other = (attend(0.5, s, implementation)[0].output for s in (7, 7, 8))
+    assert torch.equal(first, again) and not torch.equal(first, other)
     q = torch.randn(1, 5, 4)
     one, two = ours(q, q, q, dropout_p=0.5), ours(q, q, q, dropout_p=0.5)
     assert not torch.equal(one, two), "the next call draws anew"
-
-
-def _kept(length: int, seed: int) -> Tensor:
-    """Which cells a seed keeps, and what they are multiplied with: seen through values of 1."""
-    eye = torch.eye(length, dtype=torch.float64).expand(1, 2, length, length)
-    dice = torch.Generator().manual_seed(1)
-    q, k = (torch.randn(1, 2, length, 4, generator=dice, dtype=torch.float64) for _ in range(2))
-    torch.manual_seed(seed)
-    run = bind(regard.attend, q, k, eye, mask=regard.Causal(), implementation="tiled")
-    a = run(dropout=0.5)
-    return torch.where(a[...] > 0, a.output / a[...], 0.0)
+    assert (ours(q, q, q, dropout_p=1.0) == 0).all()
 
 
 @pytest.mark.parametrize("length", [6, 150])
-def test_the_gradient_uses_the_cells_that_were_dropped(length):
-    """Against autograd through the definition with the same cells set to 0 and doubled."""
-    a, leaves = _attention(0.5, 3, "tiled", length)
-    kept = _kept(length, 3)
-    near(kept[kept != 0], torch.full_like(kept[kept != 0], 2.0))
+def test_the_gradient_uses_the_cells_that_were_dropped(length: int) -> None:
+    """Against autograd through the definition with the same cells set to 0 and doubled: which
+    ones a seed keeps is seen through values of 1."""
+    a, leaves = attend(0.5, 3, "tiled", length)
+    eye = torch.eye(length, dtype=torch.float64).expand(1, 2, length, length)
+    torch.manual_seed(3)
+    options = {"mask": regard.Causal(), "dropout": 0.5, "implementation": "tiled"}
+    kept = regard.attend(*(t.detach() for t in leaves[:2]), eye, **options)
+    kept = torch.where(kept[...] > 0, kept.output / kept[...], 0.0)
+    assert_close(kept[kept != 0], torch.full_like(kept[kept != 0], 2.0), **NEAR)
     assert (kept[..., -1, :] == 0).any()
-    weights = torch.randn_like(a.output)
-    found = torch.autograd.grad((a.output * weights).sum(), leaves)
     q, k, v = leaves
     hidden = ~torch.ones(length, length, dtype=torch.bool).tril()
-    p = (q @ k.mT / 2).masked_fill(hidden, -torch.inf).softmax(-1)
-    output = (p * kept) @ v
-    near(a.output, output)
-    for mine, right in zip(
-        found, torch.autograd.grad((output * weights).sum(), leaves), strict=True
-    ):
-        near(mine, right)
+    output = ((q @ k.mT / 2).masked_fill(hidden, -torch.inf).softmax(-1) * kept) @ v
+    assert_close(a.output, output, **NEAR)
+    on = torch.randn_like(output)
+    grads = [torch.autograd.grad((out * on).sum(), leaves) for out in (a.output, output)]
+    assert_close(*grads, **NEAR)
 
 
-def test_no_two_tiles_drop_alike():
+def test_no_two_tiles_drop_alike() -> None:
     """128 queries by 512 keys are computed at a time, and each draws anew."""
     q, k, v = torch.zeros(1, 256, 4), torch.zeros(1, 1024, 4), torch.eye(1024)[None]
     torch.manual_seed(0)
@@ -265,20 +183,14 @@ def test_no_two_tiles_drop_alike():
         assert 0.45 < float((one == other).double().mean()) < 0.55
 
 
-@IMPLEMENTATIONS
-def test_statistics_do_not_see_dropout(implementation):
-    dropped, plain = (_attention(p, 5, implementation)[0] for p in (0.5, 0.0))
-    assert torch.equal(dropped.lse, plain.lse)
-    assert torch.equal(dropped.entropy(), plain.entropy())
-    assert torch.equal(dropped[...], plain[...])
-    assert torch.equal(dropped.received(), plain.received())
+@each_with_dropout
+def test_statistics_and_their_gradients_do_not_see_dropout(implementation: str) -> None:
+    (dropped, leaves), (plain, same) = (attend(p, 5, implementation) for p in (0.5, 0.0))
     assert not torch.equal(dropped.output, plain.output)
-
-
-@IMPLEMENTATIONS
-def test_gradients_of_statistics_do_not_see_dropout_either(implementation):
-    (a, leaves), (b, same) = (_attention(p, 5, implementation) for p in (0.5, 0.0))
-    found = torch.autograd.grad((a.lse + a.entropy()).sum(), leaves[:2])
-    right = torch.autograd.grad((b.lse + b.entropy()).sum(), same[:2])
-    for mine, other in zip(found, right, strict=True):
-        near(mine, other)
+    for ask in (lambda a: a.lse, lambda a: a.entropy(), lambda a: a[...], lambda a: a.received()):
+        assert torch.equal(ask(dropped), ask(plain))
+    grads = [
+        torch.autograd.grad((a.lse + a.entropy()).sum(), given[:2])
+        for a, given in ((dropped, leaves), (plain, same))
+    ]
+    assert_close(*grads, **NEAR)

@@ -63,13 +63,13 @@ class Tiny(nn.Module):
         return z
 
 
-def llama() -> nn.Module:
+def llama(implementation: str) -> nn.Module:
     """One of transformers, on its own attention."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=17, hidden_size=SIZE, intermediate_size=8, num_hidden_layers=2,
-        num_attention_heads=HEADS, num_key_value_heads=HEADS, attn_implementation="sdpa",
+        num_attention_heads=HEADS, num_key_value_heads=HEADS, attn_implementation=implementation,
     )  # fmt: skip
     return LlamaForCausalLM(config)
 
@@ -81,7 +81,8 @@ class Program:
         self.random = random.Random(seed)
         torch.manual_seed(seed)
         self.foreign = self.random.random() < 0.3
-        self.model = (llama() if self.foreign else Tiny()).eval()
+        own = self.random.choice(["sdpa", "eager"])
+        self.model = (llama(own) if self.foreign else Tiny()).eval()
         ids = torch.randint(17, (1, 5))
         self.input = ids if self.foreign else torch.randn(1, 5, SIZE)
         self.open: list[tuple[str, Any, Any]] = []  # kind, context, what must be true of it

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -31,11 +31,12 @@ def dense(
     softcap: float = 0.0,
     slopes: Tensor | None = None,
     start: bool = False,
+    bias: Tensor | float = 0.0,
 ) -> Tensor:
     """One sequence: (L, H, D), (S, K, D), (S, K, D); queries end where keys end."""
     group = q.shape[1] // k.shape[1]
     k, v = (t.repeat_interleave(group, 1) for t in (k, v))
-    scores = torch.einsum("lhd,shd->hls", q, k) * (scale or q.shape[-1] ** -0.5)
+    scores = torch.einsum("lhd,shd->hls", q, k) * (scale or q.shape[-1] ** -0.5) + bias
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     place = torch.arange(len(q))[:, None] + (0 if start else len(k) - len(q))
@@ -48,23 +49,22 @@ def dense(
         hidden |= ahead < -left
     if right >= 0:
         hidden |= ahead > right
-    scores = scores.masked_fill(hidden, -math.inf)
-    weights = scores.softmax(-1).nan_to_num(0.0)
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1).nan_to_num(0.0)
     WEIGHTS.append(weights.detach())
     return torch.einsum("hls,shd->lhd", weights, v)
 
 
-# ── flash_attn 2 ───────────────────────────────────────────────────────────────────────────────
+# ── flash_attn ─────────────────────────────────────────────────────────────────────────────────
 
 
 def flash_attn_func(
     q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
     alibi_slopes=None, deterministic=False, return_attn_probs=False,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     rules = {"scale": softmax_scale, "causal": causal, "window": window_size, "softcap": softcap}
-    out = torch.stack(
-        [dense(*one, slopes=alibi_slopes, **rules) for one in zip(q, k, v, strict=True)]
-    )
+    every = [None] * len(q) if alibi_slopes is None else alibi_slopes.expand(len(q), -1)
+    parts = zip(q, k, v, every, strict=True)
+    out = torch.stack([dense(*qkv, slopes=slopes, **rules) for *qkv, slopes in parts])
     return (out, None, None) if return_attn_probs else out
 
 
@@ -72,17 +72,16 @@ def flash_attn_varlen_func(
     q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
     softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
     deterministic=False, return_attn_probs=False, block_table=None,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     rules = {"scale": softmax_scale, "causal": causal, "window": window_size, "softcap": softcap}
     made = []
     for n in range(len(cu_seqlens_q) - 1):
         rows = slice(int(cu_seqlens_q[n]), int(cu_seqlens_q[n + 1]))
         keys = slice(int(cu_seqlens_k[n]), int(cu_seqlens_k[n + 1]))
-        if block_table is None:
-            mine = k[keys], v[keys]
-        else:
+        mine = [t[keys] for t in (k, v)]
+        if block_table is not None:
             count = keys.stop - keys.start
-            mine = tuple(t[block_table[n].long()].flatten(0, 1)[:count] for t in (k, v))
+            mine = [t[block_table[n].long()].flatten(0, 1)[:count] for t in (k, v)]
         made.append(dense(q[rows], *mine, slopes=alibi_slopes, **rules))
     return torch.cat(made)
 
@@ -92,7 +91,8 @@ def flash_attn_with_kvcache(
     cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
     window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
     return_softmax_lse=False,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
+    rules = {"scale": softmax_scale, "causal": causal, "window": window_size, "softcap": softcap}
     lengths = torch.as_tensor(cache_seqlens).expand(len(q)).tolist()
     made = []
     for n, before in enumerate(lengths):
@@ -103,14 +103,15 @@ def flash_attn_with_kvcache(
                 page, inside = divmod(place, cache.shape[1])
                 row = at if block_table is None else int(block_table[n, page])
                 cache[row, place if block_table is None else inside] = new[n, place - before]
-        if block_table is None:
-            keys, values = k_cache[at, :count], v_cache[at, :count]
-        else:
-            pages = block_table[n].long()
-            keys, values = (t[pages].flatten(0, 1)[:count] for t in (k_cache, v_cache))
-        rules = {"scale": softmax_scale, "causal": causal, "window": window_size}
-        made.append(dense(q[n], keys, values, softcap=softcap, slopes=alibi_slopes, **rules))
+        pages = [at] if block_table is None else block_table[n].long()
+        keys, values = (t[pages].flatten(0, 1)[:count] for t in (k_cache, v_cache))
+        made.append(dense(q[n], keys, values, slopes=alibi_slopes, **rules))
     return torch.stack(made)
+
+
+def flash_3(q, k, v, softmax_scale=None, causal=False, **options):
+    """Version 3 has no dropout, and its scale where version 2 has it."""
+    return flash_attn_func(q, k, v, 0.0, softmax_scale, causal, **options)
 
 
 # ── xformers ───────────────────────────────────────────────────────────────────────────────────
@@ -125,26 +126,27 @@ class LowerTriangularFromBottomRightMask:
 
 
 @dataclass
-class _SeqLenInfo:
-    seqstart_py: list[int]
+class LocalAttentionFromBottomRightMask:
+    """A window."""
+
+    window_left: int
+    window_right: int
 
 
-@dataclass
 class BlockDiagonalMask:
     """Sequences one after the other."""
 
-    q_seqinfo: _SeqLenInfo
-    k_seqinfo: _SeqLenInfo
-
-    @classmethod
-    def from_seqlens(cls, lengths: list[int]) -> Any:
-        """As many queries as keys."""
-        starts = [sum(lengths[:n]) for n in range(len(lengths) + 1)]
-        return cls(_SeqLenInfo(starts), _SeqLenInfo(starts))
+    def __init__(self, queries: list[int], keys: list[int]) -> None:
+        """Where each begins."""
+        self.q_seqinfo, self.k_seqinfo = (SimpleNamespace(seqstart_py=s) for s in (queries, keys))
 
 
 class BlockDiagonalCausalMask(BlockDiagonalMask):
-    """Causal inside each."""
+    """Causal inside each, from its beginning."""
+
+
+class BlockDiagonalCausalFromBottomRightMask(BlockDiagonalMask):
+    """Causal inside each, to its end."""
 
 
 class PagedBlockDiagonalPaddedKeysMask:
@@ -153,22 +155,24 @@ class PagedBlockDiagonalPaddedKeysMask:
 
 def memory_efficient_attention(
     query, key, value, attn_bias=None, p=0.0, scale=None, *, op=None, output_dtype=None
-):  # type: ignore[no-untyped-def]
+):
+    causal = "Lower" in type(attn_bias).__name__ or "Causal" in type(attn_bias).__name__
     if isinstance(attn_bias, BlockDiagonalMask):
-        starts = torch.tensor(attn_bias.q_seqinfo.seqstart_py)
-        causal = isinstance(attn_bias, BlockDiagonalCausalMask)
+        infos = attn_bias.q_seqinfo, attn_bias.k_seqinfo
+        starts = [torch.tensor(info.seqstart_py) for info in infos]
         packed = (t[0] for t in (query, key, value))
-        return flash_attn_varlen_func(*packed, starts, starts, 0, 0, 0.0, scale, causal)[None]
+        return flash_attn_varlen_func(*packed, *starts, 0, 0, 0.0, scale, causal)[None]
     single = query.ndim == 3
     if single:
         query, key, value = (t.unsqueeze(2) for t in (query, key, value))
-    causal = type(attn_bias).__name__.startswith("LowerTriangular")
-    start = isinstance(attn_bias, LowerTriangularMask)
-    made = [
-        dense(*one, scale=scale, causal=causal, start=start)
-        for one in zip(query, key, value, strict=True)
-    ]
-    out = torch.stack(made)
+    rules: dict[str, Any] = {"start": isinstance(attn_bias, LowerTriangularMask)}
+    if isinstance(attn_bias, LocalAttentionFromBottomRightMask):
+        rules["window"] = attn_bias.window_left, attn_bias.window_right
+    biases = attn_bias if isinstance(attn_bias, Tensor) else [0.0] * len(query)
+    out = torch.stack([
+        dense(*each, scale=scale, causal=causal, bias=bias, **rules)
+        for *each, bias in zip(query, key, value, biases, strict=True)
+    ])  # fmt: skip
     return out.squeeze(2) if single else out
 
 
@@ -191,8 +195,8 @@ class DotProductAttention(nn.Module):
 
     def forward(
         self, query_layer, key_layer, value_layer, attention_mask=None, qkv_format=None,
-        cu_seqlens_q=None, cu_seqlens_kv=None, attn_mask_type=None, window_size=None,
-    ):  # type: ignore[no-untyped-def]  # fmt: skip
+        cu_seqlens_q=None, cu_seqlens_kv=None, attn_mask_type=None, window_size=None, **others,
+    ):  # fmt: skip
         layout, kind = qkv_format or self.qkv_format, attn_mask_type or self.attn_mask_type
         window = window_size or self.window_size or (-1, -1)
         rules = {"causal": "causal" in kind, "window": window, "scale": self.softmax_scale}
@@ -202,30 +206,48 @@ class DotProductAttention(nn.Module):
         given = [query_layer, key_layer, value_layer]
         if layout == "sbhd":
             given = [t.transpose(0, 1) for t in given]
-        start = "bottom_right" not in kind
-        out = torch.stack(
-            [dense(*one, start=start, **rules) for one in zip(*given, strict=True)]
-        ).flatten(-2)
+        rules["start"] = "bottom_right" not in kind
+        made = [torch.zeros_like(sequence) for sequence in given[0]]
+        for n, each in enumerate(zip(*given, strict=True)):
+            count = len(each[0]) if cu_seqlens_q is None else int(cu_seqlens_q.diff()[n])
+            made[n][:count] = dense(*(t[:count] for t in each), **rules)
+        out = torch.stack(made).flatten(-2)
         return out.transpose(0, 1) if layout == "sbhd" else out
 
 
+# ── installed ──────────────────────────────────────────────────────────────────────────────────
+
+
+_FLASH: dict[str, Callable[..., Any]] = {
+    "flash_attn_func": flash_attn_func,
+    "flash_attn_varlen_func": flash_attn_varlen_func,
+    "flash_attn_with_kvcache": flash_attn_with_kvcache,
+    "flash_attn_qkvpacked_func": lambda qkv, *a, **b: flash_attn_func(*qkv.unbind(2), *a, **b),
+    "flash_attn_kvpacked_func": lambda q, kv, *a, **b: flash_attn_func(q, *kv.unbind(2), *a, **b),
+    "flash_attn_varlen_qkvpacked_func": lambda qkv, starts, most, *a, **b: flash_attn_varlen_func(
+        *qkv.unbind(1), starts, starts, most, most, *a, **b
+    ),
+    "flash_attn_varlen_kvpacked_func": lambda q, kv, *a, **b: flash_attn_varlen_func(
+        q, *kv.unbind(1), *a, **b
+    ),
+}
+PACKAGES = {
+    "flash_attn": _FLASH,
+    "flash_attn.flash_attn_interface": _FLASH,
+    "flash_attn_interface": {"flash_attn_func": flash_3},
+    "xformers.ops": {"memory_efficient_attention": memory_efficient_attention},
+}
+
+
 @contextmanager
-def installed() -> Iterator[None]:
+def installed(packages: dict[str, dict[str, Callable[..., Any]]] = PACKAGES) -> Iterator[None]:
     """Within the block, these packages are there."""
-    here = sys.modules[__name__]
-    flash, interface = ModuleType("flash_attn"), ModuleType("flash_attn.flash_attn_interface")
-    for name in ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache"):
-        setattr(flash, name, getattr(here, name))
-        setattr(interface, name, getattr(here, name))
-    ops = ModuleType("xformers.ops")
-    ops.memory_efficient_attention = memory_efficient_attention  # type: ignore[attr-defined]
-    there = {
-        "flash_attn": flash, "flash_attn.flash_attn_interface": interface, "xformers.ops": ops,
-    }  # fmt: skip
     WEIGHTS.clear()
-    sys.modules.update(there)
+    for home, functions in packages.items():
+        sys.modules[home] = ModuleType(home)
+        vars(sys.modules[home]).update(functions)
     try:
         yield
     finally:
-        for name in there:
-            del sys.modules[name]
+        for home in packages:
+            del sys.modules[home]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -70,56 +68,45 @@ def test_of_a_window_it_is_the_mass_beyond_it() -> None:
         assert mass == pytest.approx(float(wanted[int(head[-1])]), rel=1e-4)
 
 
-@pytest.mark.parametrize("rule", ["padding", "documents"])
-def test_a_model_of_transformers(rule: str) -> None:
-    model = tiny("bert", num_hidden_layers=1, num_attention_heads=8)
-    batch: dict[str, Any] = {"input_ids": tokens(24), "position_ids": torch.arange(24)[None] % 12}
-    if rule == "padding":
-        _forget_masks(model)
+PACK = {"input_ids": tokens(24), "position_ids": torch.arange(24)[None] % 12}
+
+
+# weights of random layers are nearly even, and a third or half of the keys are hidden
+@pytest.mark.parametrize(("rule", "share"), [("padding", 1 / 3), ("documents", 1 / 2)])
+def test_at_most_eight_heads_of_a_model_the_heaviest_first(rule: str, share: float) -> None:
+    model, batch = tiny("bert", num_hidden_layers=1, num_attention_heads=16), PACK
+    if rule == "padding":  # as a port that leaves out the mask
+        attention = model.encoder.layer[0].attention.self
+        attention.register_forward_pre_hook(
+            lambda _, args, kwargs: (args[:1], {n: None for n in kwargs if "mask" in n}),
+            with_kwargs=True,
+        )
         mask = torch.ones_like(IDS)
         mask[1, 8:] = 0
         batch = {"input_ids": IDS, "attention_mask": mask}
     findings = regard.check(model, batch, rules=[rule]).findings
     assert findings
     for finding in findings:
-        assert len(finding.hidden) == 8
-        # weights of random layers are nearly even, and half the pack or a third are hidden
-        share = {"documents": 1 / 2, "padding": 1 / 3}[rule]
-        assert all(abs(mass - share) < 0.05 for mass in finding.hidden.values()), finding.hidden
+        masses = list(finding.hidden.values())
+        assert len(masses) == 8 and masses == sorted(masses, reverse=True)
+        assert masses == pytest.approx([share] * 8, abs=0.05)
 
 
-def _forget_masks(model: Any) -> None:
-    """As a port that leaves out the mask."""
-    attention = model.encoder.layer[0].attention.self
+class Conv(nn.Module):
+    """Sees one token ahead."""
 
-    def without(module: nn.Module, args: Any, kwargs: Any) -> Any:
-        kwargs = {name: None if "mask" in name else x for name, x in kwargs.items()}
-        return args[:1], kwargs
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.conv = nn.Embedding(50, 8), nn.Conv1d(8, 8, 3, padding=1)
 
-    attention.register_forward_pre_hook(without, with_kwargs=True)
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.conv(self.embed(ids).mT).mT
 
 
 def test_what_cannot_be_heard_has_none_and_the_finding_stays() -> None:
-    class Conv(nn.Module):
-        """Sees one token ahead."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.conv = nn.Embedding(50, 8), nn.Conv1d(8, 8, 3, padding=1)
-
-        def forward(self, ids: Tensor) -> Tensor:
-            return self.conv(self.embed(ids).mT).mT
-
-    for model in (Conv(), tiny("bert", attn_implementation="eager")):
-        batch: Any = IDS
-        if not isinstance(model, Conv):  # regard, in place of eager, tells its documents apart
-            batch = {"input_ids": IDS.view(1, -1), "position_ids": torch.arange(24)[None] % 12}
-        (finding, *_) = regard.check(model, batch, causal=isinstance(model, Conv)).findings
-        assert finding.hidden == {}
-
-
-def test_at_most_eight_heads_the_heaviest_first() -> None:
-    model = tiny("bert", num_attention_heads=16, num_hidden_layers=1)
-    batch = {"input_ids": tokens(24), "position_ids": torch.arange(24)[None] % 12}
-    masses = list(regard.check(model, batch, rules=["documents"]).findings[0].hidden.values())
-    assert len(masses) == 8 and masses == sorted(masses, reverse=True)
+    (finding, *_) = regard.check(Conv(), IDS, causal=True).findings
+    assert finding.hidden == {}
+    # regard, in place of eager, tells its documents apart
+    eager = tiny("bert", attn_implementation="eager")
+    (finding, *_) = regard.check(eager, PACK, causal=False).findings
+    assert finding.hidden == {}

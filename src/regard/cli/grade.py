@@ -1,4 +1,4 @@
-"""`regard grade`: check hand calculations and code; name the first wrong step, and why."""
+"""`regard grade`: check hand calculations; name the first wrong step, and why."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from regard.learn.grading import Graded
-    from regard.learn.programs import GradedCode
     from regard.learn.worksheets import GradedSheet
 
-    Submitted: TypeAlias = Graded | GradedSheet | GradedCode
+    Submitted: TypeAlias = Graded | GradedSheet
 
-_SUFFIXES = (".md", ".json", ".py")
+_SUFFIXES = (".md", ".json", ".py")  # Python is answered, by what became of grading it
 _STATISTICS = (".json", ".csv")
 
 
@@ -38,7 +37,7 @@ def with_values(words: Sequence[str]) -> list[str]:
 
 def grade(
     files: list[Path] = typer.Argument(
-        ..., metavar="FILE", help="Markdown, JSON or Python files, or folders of them."
+        ..., metavar="FILE", help="Markdown or JSON files, or folders of them."
     ),
     csv: str | None = typer.Option(
         None, "--csv", metavar="OUT.csv|-", help="Write one row per file, to a file or to stdout."
@@ -51,23 +50,8 @@ def grade(
     ),
     overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
     as_json: bool = typer.Option(False, "--json", help="Print the verdicts as JSON."),
-    entry: str = typer.Option(
-        "", "--entry", metavar="NAME", help="The function or class to grade in Python files."
-    ),
-    timeout: float = typer.Option(
-        20.0, "--timeout", metavar="SECONDS", min=0.1, help="Stop a Python file that runs longer."
-    ),
-    course: str = typer.Option(
-        "",
-        "--for",
-        metavar="TOOL",
-        help="Print one Python file's results as JSON for gradescope, otter or nbgrader.",
-    ),
 ) -> None:
-    """Check calculations or code; find the first wrong step and why.
-
-    A Python file contains attention as a function or a class, in numpy or torch. It runs in a
-    process of its own, with limits, beside the definition on small inputs.
+    """Check hand calculations; find the first wrong step and why.
 
     A Markdown file may be a sheet of `regard learn --exercise`, filled in. Any other Markdown or
     JSON file contains any of these steps, each as a heading followed by rows
@@ -83,11 +67,7 @@ def grade(
     if csv and csv != "-":
         check_free(Path(csv), overwrite=overwrite)
     _check_statistics(statistics, overwrite=overwrite, stdout_is_taken=as_json or csv == "-")
-    _check_course(course, as_json, csv or statistics)
-    graded = _graded(_expand(files), entry, timeout)
-    if course:
-        _write_course(course, graded)
-        raise typer.Exit(max(one.exit_code for one in graded))
+    graded = _graded(_expand(files))
     if len(graded) == 1 and graded[0].problem and not (as_json or csv):
         raise InputError(f"{graded[0].name}: {graded[0].problem}")
     if csv:
@@ -101,22 +81,15 @@ def grade(
     raise typer.Exit(max(one.exit_code for one in graded))
 
 
-def _graded(paths: list[Path], entry: str, timeout: float) -> list[Submitted]:
-    """Code in child processes, as many at once as there are cores; hand calculations here."""
-    from regard.learn.programs import grade_code
+def _graded(paths: list[Path]) -> list[Submitted]:
     from regard.learn.worksheets import grade_written
 
-    code = [path for path in paths if path.suffix.lower() == ".py"]
-    if entry and not code:
-        raise InputError("--entry chooses a function or class of a .py file; none is given")
+    graded: list[Submitted] = []
     with advancing("grading") as advance:
-        ran = grade_code(code, entry, timeout, lambda count: advance(count, len(paths)))
-        done: dict[Path, Submitted] = dict(zip(code, ran, strict=True))
         for path in paths:
-            if path not in done:
-                done[path] = grade_written(path)
-                advance(len(done), len(paths))
-    return [done[path] for path in paths]
+            graded.append(grade_written(path))
+            advance(len(graded), len(paths))
+    return graded
 
 
 def _check_statistics(out: str | None, *, overwrite: bool, stdout_is_taken: bool) -> None:
@@ -151,25 +124,6 @@ def _write_statistics(out: str, graded: list[Submitted], overwrite: bool) -> Non
     write_text(Path(out), text, "--statistics", overwrite=overwrite)
 
 
-def _check_course(course: str, as_json: bool, csv: str | None) -> None:
-    from regard.learn.programs import FORMATS
-
-    if course and course not in FORMATS:
-        raise InputError(f"--for '{course}' is not known; use {', '.join(FORMATS)}")
-    if course and (as_json or csv):
-        raise InputError("--for writes JSON of its own; leave out --json, --csv and --statistics")
-
-
-def _write_course(course: str, graded: list[Submitted]) -> None:
-    from regard.learn.programs import GradedCode, as_format
-
-    if len(graded) != 1:
-        raise InputError(f"--for {course} takes one .py file; {len(graded)} files were given")
-    if not isinstance(graded[0], GradedCode):
-        raise InputError(f"--for {course} takes one .py file; {graded[0].name} is not Python")
-    write_json(as_format(graded[0], course))
-
-
 def _expand(given: Sequence[Path]) -> list[Path]:
     """Folders stand for the gradable files in them; each file is graded once."""
     paths: dict[Path, None] = {}
@@ -190,9 +144,7 @@ def _files(path: Path) -> list[Path]:
             f"{quoted(str(path))} cannot be opened ({error.strerror}); give files or folders"
         ) from None
     if not found:
-        raise InputError(
-            f"the folder {quoted(str(path))} holds no .md, .json or .py files to grade"
-        )
+        raise InputError(f"the folder {quoted(str(path))} holds no .md or .json files to grade")
     return found
 
 

@@ -75,9 +75,6 @@ def learn(
         metavar="NAME|list",
         help="The exercise asks for one step; those before it are filled in.",
     ),
-    lab: str | None = typer.Option(
-        None, metavar="NAME|list", help="The exercise has the questions of one lab."
-    ),
     key: bool = typer.Option(
         False, "--key", "--answers", help="Show the exercise's answers instead."
     ),
@@ -88,10 +85,10 @@ def learn(
     """
     from regard.learn import Options, make_lesson
 
-    is_exercise = exercise is not None or step is not None or lab is not None
+    is_exercise = exercise is not None or step is not None
     _check_options(_given(context), is_exercise=is_exercise, next_word=next_word, web=web)
     if is_exercise:
-        asked = Asked(exercise, step, lab, language or "en")
+        asked = Asked(exercise, step, language or "en")
         if sentence is not None:
             status().print("an exercise brings its own sentence; the one given is not used")
         give_exercise(asked, save, key=key, as_json=as_json, overwrite=overwrite)
@@ -117,7 +114,7 @@ def learn(
         _show(lesson, as_json=as_json, save=save, overwrite=overwrite)
 
 
-_OF_EXERCISES = {"sentence", "exercise", "step", "lab", "key", "language", "as_json", "save",
+_OF_EXERCISES = {"sentence", "exercise", "step", "key", "language", "as_json", "save",
                  "overwrite"}  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from regard.cli.plot import plot
 from regard.cli.prepare import prepare
 from regard.cli.record import record
 from regard.cli.report import report
-from regard.cli.scaling import scaling
+from regard.cli.retired import RETIRED
 from regard.cli.show import show
 from regard.cli.terminal import again, guard_streams, harmless, release_streams, spelt, write
 from regard.cli.verify import verify
@@ -82,7 +82,7 @@ app = typer.Typer(
 
 # in the order of a course
 _VERBS = (
-    learn, scaling, grade, models, play, record, show, view, report, diff, plot, export, check,
+    learn, grade, models, play, record, show, view, report, diff, plot, export, check,
     verify, bench, prepare, doctor,
 )  # fmt: skip
 
@@ -136,6 +136,10 @@ def _run() -> int:
 
 def _report(error: Any) -> int:
     """What is wrong with the command line, and where to read how it would be right."""
+    typed = " ".join([*sys.argv[1:2], getattr(error, "option_name", None) or ""]).strip()
+    if typed in RETIRED:
+        write(f"regard: {RETIRED[typed]}", error=True)
+        return int(error.exit_code)
     message = " ".join(error.format_message().split()).rstrip(".")
     if no_number := _no_number(message):
         write(f"regard: {harmless(no_number)}", error=True)

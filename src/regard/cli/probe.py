@@ -124,7 +124,7 @@ def _signal_name(status: int) -> str:
 OLDEST_TORCH = (2, 7)
 # Extras that regard uses by itself; others are for those who develop it.
 USED = {
-    "torch", "gpu", "huggingface", "parquet", "plot", "audio", "vision", "video", "lightning",
+    "torch", "gpu", "huggingface", "parquet", "plot", "audio", "vision", "lightning",
     "tensorboard", "view", "notebook", "examples",
 }  # fmt: skip
 

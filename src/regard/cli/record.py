@@ -16,7 +16,7 @@ import typer
 from regard.cli.documents import Many, duration, record_documents
 from regard.cli.models import known_names
 from regard.cli.ranks import Ranks, record_over_ranks
-from regard.cli.seen import effects, films_of, parse_boxes, pictures_of
+from regard.cli.seen import effects, parse_boxes, pictures_of
 from regard.cli.terminal import again, recording_bar, show_lines, status, write, write_json
 from regard.errors import FileError, InputError, TooLargeError
 from regard.files import check_regular, open_file, reason, shown
@@ -46,9 +46,6 @@ def record(
     ),
     image: list[Path] = typer.Option(
         [], "--image", help="A picture, for a model that sees; can be repeated. With --text, both."
-    ),
-    video: list[Path] = typer.Option(
-        [], "--video", help="A film, for a model that watches; can be repeated. With --text, both."
     ),
     without: list[str] = typer.Option(
         [],
@@ -123,9 +120,6 @@ def record(
     with --text. A small copy of the picture is kept in the recording, for the page to draw on. With
     --without, the answer is told again with a region hidden from every query of every layer.
 
-    With --video, a model such as VideoMAE is given as many frames as it wants, evenly spaced, of an
-    animated GIF, WebP or PNG; with PyAV (pip install 'regard[video]'), of MP4, WebM and AVI too.
-
     With --audio, a speech model such as whisper-tiny.en transcribes a WAV, FLAC, Ogg or MP3
     file; long files are recorded in clips of 30 seconds, one prompt each.
     """
@@ -145,17 +139,14 @@ def record(
             )
         _record_sounds(run, audio)
         return
-    if image or video:
+    if image:
         if file or stdin or truncate or documents or plan_only or Ranks.here() is not None:
             raise InputError(
-                f"--{'image' if image else 'video'} is recorded with --text or alone, by one "
-                "process: leave out --file, --stdin, --truncate, --documents, --plan and torchrun"
+                "--image is recorded with --text or alone, by one process: leave out --file, "
+                "--stdin, --truncate, --documents, --plan and torchrun"
             )
-        if image and video:
-            raise InputError("--image and --video are recorded apart; give one of them")
         boxes = parse_boxes(without)
-        seen = pictures_of(image, text) if image else films_of(video, text)
-        _record_pictures(run, seen, boxes)
+        _record_pictures(run, pictures_of(image, text), boxes)
         return
     if without:
         raise InputError("--without hides a region of a picture; give --image FILE as well")
@@ -288,8 +279,8 @@ def _record_sounds(run: _Run, files: list[Path]) -> None:
 
 
 def _record_pictures(run: _Run, see: Sightings, boxes: list[Box]) -> None:
-    """Pictures or films into one file; what the model wrote is printed, and what it says without
-    these regions."""
+    """Pictures into one file; what the model wrote is printed, and what it says without these
+    regions."""
     from regard.recorder.drive import check_writes
     from regard.recorder.sight import drive_sighting
 
@@ -329,8 +320,7 @@ def _prompts(texts: list[str], files: list[Path], stdin: bool) -> list[str]:
         found.append(sys.stdin.read().removesuffix("\n"))
     if not found:
         raise InputError(
-            "no prompt; give --text TEXT, --file FILE, --stdin, --image FILE, --video FILE or "
-            "--audio FILE"
+            "no prompt; give --text TEXT, --file FILE, --stdin, --image FILE or --audio FILE"
         )
     for one in found:
         if not one.strip():

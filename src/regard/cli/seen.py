@@ -1,4 +1,4 @@
-"""Pictures and films on the command line: what a model is given of them, and what it answers if a
+"""Pictures on the command line: what a model is given of them, and what it answers if a
 region of them is hidden."""
 
 from __future__ import annotations
@@ -27,18 +27,6 @@ def pictures_of(files: list[Path], texts: list[str]) -> Sightings:
 
         check_sees(loaded, spec.model)
         return sightings(loaded, files, texts, spec.options.chat)
-
-    return see
-
-
-def films_of(files: list[Path], texts: list[str]) -> Sightings:
-    """Films likewise."""
-
-    def see(loaded: Loaded, spec: ModelSpec) -> list[Sighting]:
-        from regard.recorder.film import check_watches, film_sightings
-
-        check_watches(loaded, spec.model)
-        return film_sightings(loaded, files, texts)
 
     return see
 

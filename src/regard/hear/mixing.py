@@ -168,7 +168,10 @@ def _is_apart(path: str, module: nn.Module, around: set[str]) -> bool:
 
 def _sampled(module: nn.Module, args: Any, kwargs: Any) -> _KeptCall | None:
     """The call, cut to few tokens; None where it holds no rows of several tokens."""
-    leaves, tree = tree_flatten((args, kwargs), is_leaf=_is_whole)
+    try:
+        leaves, tree = tree_flatten((args, kwargs), is_leaf=_is_whole)
+    except RecursionError:  # a structure that holds itself
+        return None
     at = next((n for n, one in enumerate(leaves) if _holds_rows(one)), None)
     if at is None:
         return None

@@ -4,10 +4,8 @@ lesson     a sentence, its embeddings and projections → every intermediate as 
 story      that value → a document: prose, arithmetic, grids, without colour or layout
 render     the document → terminal, Markdown, HTML
 grading    exercises → hand calculations → the first wrong step, and why
-worksheets exercise sheets for each step and lab → their answers, judged
-programs   attention as code → run in a child process → the first wrong step, and why
-scaling    why scores are divided by √d_k, measured
-text       words and numbers as they are shown; files, read and written whole
+worksheets exercise sheets for each step → their answers, judged
+text       words and numbers as they are shown; files of text
 """
 
 from __future__ import annotations

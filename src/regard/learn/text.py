@@ -1,4 +1,4 @@
-"""Words and numbers as text, wherever they are shown.
+"""Words and numbers as text, wherever they are shown; files of text, as learners write them.
 
 Words are printable, short, and told apart when one comes twice. Numbers have at most four
 decimals, no more than their group needs, and one sign for −∞.
@@ -11,10 +11,14 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from regard.errors import InputError
+from regard.files import open_file, reason, shown
 
 HIDDEN = "·"
 _DECIMALS = 4
@@ -190,3 +194,20 @@ def _may_part(left: str, right: str) -> bool:
     if right in _NEVER_FIRST or left in _NEVER_LAST or right == " ":
         return False
     return left == " " or _cells(left) == 2 or _cells(right) == 2
+
+
+def read_text(path: Path, *, mib: int, wanted: str) -> str:
+    """The text of a file of at most `mib` MiB; an error says what was `wanted`."""
+    try:
+        with open_file(path) as file:
+            content = file.read((mib << 20) + 1)
+        if len(content) <= mib << 20:
+            return content.decode("utf-8-sig")
+        problem = f"more than {mib} MiB"
+    except UnicodeDecodeError:
+        problem = "not UTF-8 text"
+    except FileNotFoundError:
+        problem = "no such file"
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read ({reason(error)})"
+    raise InputError(f"{shown(path)}: {problem}; give {wanted}")

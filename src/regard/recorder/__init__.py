@@ -19,7 +19,6 @@ the numbers to `prompt`, which knows the sequences that are being read. Around t
     drive            a prompt through the model; an estimate before, a comparison with eager after
     sound            a sound file through a model of speech
     sight            pictures through a model that sees
-    film             a film's frames, likewise
     shards           documents → files, each whole or not there
     jobs             processes that do that
     documents        a folder of such files: begun, resumed, finished; and an actor of Ray Data

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -165,14 +165,13 @@ class PictureKeeper:
         self._tone = Tone.of(processor)
         self._keeps = find_spec("PIL") is not None if images is None else images is not False
         self._originals = [] if images is None or images is False else opened_images(images)
-        self._seconds: list[float] = []  # when each original is seen, of a film
         self._seen: list[list[_Pixels]] = []  # of each sequence
         self._spectrogram: _Pixels | None = None  # of the sound that is read
 
-    def show(self, images: Any, seconds: Sequence[float] = ()) -> None:
-        """Originals of the pictures that come next; of a film's frames, when each is seen."""
+    def show(self, images: Any) -> None:
+        """Originals of the pictures that come next."""
         if self._keeps:
-            self._originals, self._seconds = opened_images(images), list(seconds)
+            self._originals = opened_images(images)
 
     def hear(self, spectrogram: _Pixels | None) -> None:
         """The picture (h, w) of the sound that comes next."""
@@ -201,11 +200,7 @@ class PictureKeeper:
         if self._spectrogram is not None:
             kept = encoded([self._spectrogram], [SPECTROGRAM], drawn=True)
         elif own:
-            pictures, seconds = self._at_their_best(own, frames)
-            kept = [
-                (replace(picture, seconds=when), data)
-                for (picture, data), when in zip(encoded(pictures), seconds, strict=True)
-            ]
+            kept = encoded(self._at_their_best(own, frames))
         else:
             return [], ""
         series = [
@@ -218,20 +213,15 @@ class PictureKeeper:
         """The sequences are at their end."""
         self._seen, self._spectrogram = [], None
 
-    def _at_their_best(
-        self, seen: list[_Pixels], frames: int
-    ) -> tuple[list[_Pixels], list[float | None]]:
-        """The next originals, as far as they show what was seen; else what was seen. And when."""
+    def _at_their_best(self, seen: list[_Pixels], frames: int) -> list[_Pixels]:
+        """The next originals, as far as they show what was seen; else what was seen."""
         own = first_frames(seen, frames)
         every: list[Any] = [*self._originals, *[None] * (len(own) - len(self._originals))]
-        times: list[Any] = [*self._seconds, *[None] * (len(every) - len(self._seconds))]
         if frames > 1:  # all originals are frames of the film
-            every, times = first_frames(every, len(own)), first_frames(times, len(own))
-            self._originals, self._seconds = [], []
+            every, self._originals = first_frames(every, len(own)), []
         else:
-            self._originals, self._seconds = every[len(own) :], times[len(own) :]
-        best = [one if it is None else alike(it, one) for one, it in zip(own, every, strict=False)]
-        return best, times[: len(own)]
+            self._originals = every[len(own) :]
+        return [one if it is None else alike(it, one) for one, it in zip(own, every, strict=False)]
 
 
 def grids_of(*passes: Pass) -> Grids:
@@ -304,7 +294,7 @@ def _as_words(data: bytes) -> NDArray[np.uint8]:
 # ── files ────────────────────────────────────────────────────────────────────────────────────
 
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
-MOST_PIXELS: Final = 1 << 26  # 67 million: 200 MB of colours
+_MOST_PIXELS: Final = 1 << 26  # 67 million: 200 MB of colours
 
 
 def read_picture(path: Path) -> _Pixels:
@@ -343,7 +333,7 @@ def _check_picture(image: Any, path: Path) -> None:
     wide, high = image.size
     if not wide or not high:
         raise InputError(f"{shown(path)}: a picture of {wide} × {high} pixels")
-    if wide * high > MOST_PIXELS:
+    if wide * high > _MOST_PIXELS:
         raise FileError(f"{shown(path)}: {_too_many(f'{wide * high:,}')}")
     if image.mode in ("I", "F"):
         raise InputError(
@@ -352,10 +342,8 @@ def _check_picture(image: Any, path: Path) -> None:
         )
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
-        raise InputError(
-            f"{shown(path)}: {frames} frames; give a still picture, or record it with --video"
-        )
+        raise InputError(f"{shown(path)}: {frames} frames; give a still picture")
 
 
 def _too_many(pixels: str) -> str:
-    return f"it has {pixels} pixels; at most {MOST_PIXELS:,} are read"
+    return f"it has {pixels} pixels; at most {_MOST_PIXELS:,} are read"

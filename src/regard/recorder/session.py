@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -253,11 +253,10 @@ class Recorder:
         """Token ids (B, S) of the text that a model of diffusion is steered by from now on."""
         self._prompts.steered_by = ids.detach().reshape(-1, ids.shape[-1]).cpu().numpy()
 
-    def show(self, images: Any, seconds: Sequence[float] = ()) -> None:
-        """The originals of the pictures that the model is about to see, in that order; of a film's
-        frames, when each is seen."""
+    def show(self, images: Any) -> None:
+        """The originals of the pictures that the model is about to see, in that order."""
         self.finish()  # pictures of the prompt before are their own
-        self._pictures.show(images, seconds)
+        self._pictures.show(images)
 
     def hear(self, sound: Heard, spectrogram: Any = None) -> None:
         """The sound that the model is about to read, and its picture (h, w) of bytes."""

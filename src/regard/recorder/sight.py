@@ -29,7 +29,6 @@ class Sighting:
     inputs: Mapping[str, Tensor]
     title: str
     pictures: list[_Pixels]
-    seconds: Sequence[float] = ()  # when each is seen, of a film's frames
 
 
 def check_sees(loaded: Loaded, name: str) -> None:
@@ -72,13 +71,13 @@ def sightings(
         ]
     if is_causal_model(loaded.model) or is_encoder_decoder(loaded.model):
         return [
-            Sighting(_within(loaded, text, pictures, chat), title_of(names, text), pictures)
+            Sighting(_within(loaded, text, pictures, chat), _title(names, text), pictures)
             for text in (texts or [""])
         ]
     if not texts:
         raise InputError("this model reads a picture beside a text; give --text as well")
     return [
-        Sighting(_beside(loaded, text, one), title_of([name], text), [one])
+        Sighting(_beside(loaded, text, one), _title([name], text), [one])
         for text in texts
         for one, name in zip(pictures, names, strict=True)
     ]
@@ -88,21 +87,21 @@ def _reads_words(loaded: Loaded) -> bool:
     return loaded.tokenizer is not None
 
 
-def title_of(names: Sequence[str], text: str) -> str:
+def _title(names: Sequence[str], text: str) -> str:
     """Of files and the words with them."""
     words = " ".join(text.split())[:60]
     return ", ".join(names) + (f": {words}" if words else "")
 
 
 def _pixels(loaded: Loaded, pictures: list[_Pixels]) -> dict[str, Tensor]:
-    made = prepared(loaded.processor, images=_images(pictures), return_tensors="pt")
-    return cast(made, loaded.model)
+    made = _prepared(loaded.processor, images=_images(pictures), return_tensors="pt")
+    return _cast(made, loaded.model)
 
 
 def _beside(loaded: Loaded, text: str, picture: _Pixels) -> dict[str, Tensor]:
     given = {"text": [text], "images": _images([picture])}
-    made = prepared(loaded.processor, **given, return_tensors="pt", padding=True)
-    return cast(made, loaded.model)
+    made = _prepared(loaded.processor, **given, return_tensors="pt", padding=True)
+    return _cast(made, loaded.model)
 
 
 def _within(loaded: Loaded, text: str, pictures: list[_Pixels], chat: bool) -> dict[str, Tensor]:
@@ -111,15 +110,15 @@ def _within(loaded: Loaded, text: str, pictures: list[_Pixels], chat: bool) -> d
     if chat or getattr(processor, "chat_template", None):
         said: list[dict[str, Any]] = [{"type": "image", "image": one} for one in _images(pictures)]
         message = [{"role": "user", "content": [*said, {"type": "text", "text": text}]}]
-        made = prepared(
+        made = _prepared(
             processor.apply_chat_template, message, add_generation_prompt=True, tokenize=True,
             return_dict=True, return_tensors="pt",
         )  # fmt: skip
-        return cast(made, loaded.model)
+        return _cast(made, loaded.model)
     mark = getattr(processor, "image_token", None) or "<image>"
     words = text if mark in text else mark * len(pictures) + text
-    made = prepared(processor, text=[words], images=_images(pictures), return_tensors="pt")
-    return cast(made, loaded.model)
+    made = _prepared(processor, text=[words], images=_images(pictures), return_tensors="pt")
+    return _cast(made, loaded.model)
 
 
 def _images(pictures: Sequence[_Pixels]) -> list[Any]:
@@ -130,7 +129,7 @@ def _images(pictures: Sequence[_Pixels]) -> list[Any]:
     return [Image.fromarray(one) for one in pictures]
 
 
-def prepared(processor: Callable[..., Any], *given: Any, **more: Any) -> Any:
+def _prepared(processor: Callable[..., Any], *given: Any, **more: Any) -> Any:
     """What a processor makes of it; its refusal of a picture as one of ours."""
     try:
         return processor(*given, **more)
@@ -139,7 +138,7 @@ def prepared(processor: Callable[..., Any], *given: Any, **more: Any) -> Any:
         raise InputError(f"the model's processor does not take it: {why:.200}") from error
 
 
-def cast(inputs: Mapping[str, Any], model: Any) -> dict[str, Tensor]:
+def _cast(inputs: Mapping[str, Any], model: Any) -> dict[str, Tensor]:
     """Where the model is, colours in its precision."""
     place, kind = device_of(model), next(model.parameters()).dtype
     return {
@@ -153,7 +152,7 @@ def drive_sighting(recorder: Recorder, seen: Sighting, generate: int) -> str:
     """Record one; what the model wrote, "" where it was not asked to."""
     model: Any = recorder.model
     number = recorder.begun
-    recorder.show(seen.pictures, seen.seconds)
+    recorder.show(seen.pictures)
     written: list[int] = []
     with torch.inference_mode():
         if generate:

@@ -16,14 +16,14 @@ from regard.arrays import Array
 from regard.learn import Lesson, Options
 from regard.learn.grading.exercise import draw_exercise
 from regard.learn.languages import LANGUAGES, Phrase, table_of
-from regard.learn.lesson import vocabulary
+from regard.learn.lesson import embeddings
 from regard.learn.lesson.block import run_block
-from regard.learn.lesson.by_hand import projections_by_hand
 from regard.learn.lesson.embeddings import sinusoids
 from regard.learn.lesson.projections import (
     Projections,
     Triple,
     identity_projections,
+    projections_by_hand,
     random_projections,
     seed_in,
     settle,
@@ -74,7 +74,7 @@ def _head_sources() -> dict[str, Any]:
 
 def vocabularies() -> dict[str, Any]:
     """The words that a sentence of the page can have vectors for; the long list as it is stored."""
-    short = (vocabulary.notes(), vocabulary.features())
+    short = (embeddings.notes(), embeddings.features())
     found: dict[str, Any] = {
         one.name: {
             "names": None if one.names is None else list(one.names),
@@ -84,8 +84,8 @@ def vocabularies() -> dict[str, Any]:
         }
         for one in short
     }
-    packed = vocabulary.packed_smollm2()
-    return found | {"smollm2": packed | {"source": vocabulary.smollm2().source.as_dict()}}
+    packed = embeddings.packed_smollm2()
+    return found | {"smollm2": packed | {"source": embeddings.smollm2().source.as_dict()}}
 
 
 def _options(options: Options) -> dict[str, Any]:

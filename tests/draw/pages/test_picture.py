@@ -104,9 +104,10 @@ def test_a_window_is_shown_where_it_is():
 
 def test_a_film_shows_the_frame_with_most_weight():
     axis = Axis((Grid(3, 3, frames=4),))
-    text, truth, _ = page(axis, 10, label="L0H1")
+    text, truth, _ = page(axis, 10, label="L0H1", seconds=[0, 0.25, 0.5, 0.75])
     masses = truth[1][10].reshape(4, 9).sum(1)
-    assert f"frame {masses.argmax()} · scene {masses.argmax()} · 3 × 3 patches" in text
+    most = masses.argmax()
+    assert f"frame {most} · scene {most} · {most / 4:.2f} s · 3 × 3 patches" in text
     assert f"{masses.min():.3f} to {masses.max():.3f} a frame" in text
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from regard.learn.grading.blocks import step_named
 from regard.learn.grading.cells import bare, is_blank, is_number
-from regard.learn.grading.draft import read_draft
+from regard.learn.grading.submission import read_draft
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from regard.learn.grading.marking import mark
 from regard.learn.grading.submission import parse_submission
 
 ORDER = ("Q", "K", "V", "scores", "scaled", "weights", "output")
-CALCULATIONS = 400
 
 
 def written(matrix, places, cut):
@@ -85,15 +84,6 @@ def judge(document):
     return mark(parse_submission(json.dumps(document)))
 
 
-def test_correct_calculations_with_hidden_rounded_steps_are_right():
-    wrong = []
-    for seed in range(CALCULATIONS):
-        judged = judge(Student(seed).work())
-        if judged.verdict != "right":
-            wrong.append((seed, judged.first_wrong.step))
-    assert wrong == []
-
-
 def off_by(amount):
     def slip(texts, matrix):
         row, column = 0, matrix.shape[1] - 1
@@ -106,15 +96,13 @@ def off_by(amount):
     return slip
 
 
-@pytest.mark.parametrize("amount", [0.5, -0.25])
-def test_a_slip_beside_hidden_steps_is_found_at_its_step(amount):
-    missed, count = [], 0
-    for seed in range(CALCULATIONS):
-        student = Student(seed)
-        step = student.rng.choice(sorted(student.shown))
-        judged = judge(student.work(slip=(str(step), off_by(amount))))
-        found = judged.first_wrong.step if judged.first_wrong else None
-        count += 1
-        if found != step:
-            missed.append((seed, str(step), found))
-    assert len(missed) <= 0.01 * count, missed
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("first", range(0, 400, 25))
+def test_hidden_rounded_steps_make_nothing_wrong_and_hide_no_slip(first):
+    for seed in range(first, first + 25):
+        assert judge(Student(seed).work()).verdict == "right", seed
+        for amount in (0.5, -0.25):
+            student = Student(seed)
+            step = str(student.rng.choice(sorted(student.shown)))
+            judged = judge(student.work(slip=(step, off_by(amount))))
+            assert judged.first_wrong and judged.first_wrong.step == step, (seed, amount)

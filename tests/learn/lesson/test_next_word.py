@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import InputError
 from regard.learn import Options, make_lesson
-from regard.learn.lesson.next_word import next_word, vocabulary_of
+from regard.learn.lesson.block import next_word, vocabulary_of
 
 WORDS = ("a", "b", "c")
 EMBEDDINGS = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])

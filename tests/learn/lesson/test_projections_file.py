@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import InputError, ShapeError
 from regard.learn.languages import language
-from regard.learn.lesson.projections_file import read_projections
+from regard.learn.lesson.projections import read_projections
 
 EYE = [[1, 0], [0, 1]]
 HEAD = {"w_q": EYE, "w_k": EYE, "w_v": [[1, 0, 2], [0, 1, 3]]}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.learn import Options, make_lesson
-from regard.learn.lesson.vocabulary import bare, features, made_up, notes, smollm2
+from regard.learn.lesson.embeddings import bare, features, made_up, notes, smollm2
 
 SENTENCES = (
     "The cat sat",

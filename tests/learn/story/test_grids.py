@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.learn.languages import language
-from regard.learn.story.grids import LARGEST, dims, grid
+from regard.learn.story.tables import LARGEST, dims, grid
 
 
 def names(count: int, letter: str = "t") -> list[str]:

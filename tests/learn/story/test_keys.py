@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.learn import Options, make_lesson
-from regard.learn.story.keys import seen_keys
+from regard.learn.story.row import seen_keys
 
 
 def keys_of(text: str, **options):

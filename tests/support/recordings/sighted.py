@@ -81,10 +81,11 @@ def write_sighted(
     tokens: Sequence[str] | None = None,
     pictures: Sequence[bytes] | None = None,
     side: int = 96,
+    seconds: Sequence[float] = (),
     **options: Any,
 ) -> dict[int, WrittenPlace]:
     """Self-attention over an axis; the truth by layer. Without `pictures` there is a scene for each
-    that the axis lies on."""
+    that the axis lies on; `seconds` are those at which they are seen, as frames of a film."""
     count, made = len(axis), {}
     stream = "" if tokens is None else "tokens"
     texts: dict[str, Any] = {"query_tokens": stream, "key_tokens": stream}
@@ -103,7 +104,10 @@ def write_sighted(
         text = np.frombuffer(json.dumps(list(tokens)).encode(), np.uint8)
         store.add(tensor_name(0, "tokens", "ids", 0), np.arange(count, dtype=np.int32))
         store.add(tensor_name(0, "tokens", "text", 0), text)
-    noted = [Picture(side, side, "image/png", f"scene {n}") for n in range(len(pictures))]
+    times = dict(enumerate(seconds))
+    noted = [
+        Picture(side, side, "image/png", f"scene {n}", times.get(n)) for n in range(len(pictures))
+    ]
     positions = Positions({one.place.label: (axis, axis) for one in made.values()})
     said = Prompt(count, streams=(stream,) if stream else (), title="a scene", finished=True)
     store.note({

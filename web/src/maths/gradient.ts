@@ -1,7 +1,7 @@
 import { dot, type Matrix, norm, type Vector } from "./matrix";
 import { jacobianNorm } from "./softmax";
 
-// What reaches q through the softmax, as in src/regard/learn/scaling/lab.py:
+// What reaches q through the softmax, as tools/page_vectors.py computes it:
 //     ∂L/∂q = c · Kᵀ (diag(p) − p pᵀ) g        c = 1, or 1/√d_k where the scores are divided
 
 /** The factor c in front of the Jacobian. */

@@ -1,7 +1,7 @@
 import { dot, type Matrix, type Vector } from "./matrix";
 import { entropy, softmax } from "./softmax";
 
-// From a hidden state to the next word, as src/regard/learn/lesson/next_word.py.
+// From a hidden state to the next word, as src/regard/learn/lesson/block.py.
 
 /** h · Eᵀ: one logit per word of the vocabulary, E is (words, width). */
 export function logitsOf(hidden: Vector, embeddings: Matrix): number[] {

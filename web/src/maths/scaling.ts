@@ -1,8 +1,8 @@
 import { jacobianFactor } from "./gradient";
 import { Random } from "./random";
 
-// The scaling lab of src/regard/learn/scaling/lab.py, resampled in the page. q and k are drawn
-// fresh at each d_k with unit variance, g = ∂L/∂weights too; what reaches q is measured per row.
+// The scaling lab: q and k are drawn fresh at each d_k with unit variance, g = ∂L/∂weights too; what
+// reaches q is measured per row. One norm over all rows would hide that most vanish while few explode.
 
 export const DEAD = 1e-3;
 export const KEYS = 16;

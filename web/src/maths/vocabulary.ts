@@ -1,7 +1,7 @@
 import { madeUp } from "./draws";
 import type { Vector } from "./matrix";
 
-// Words that have a vector, as in src/regard/learn/lesson/vocabulary.py.
+// Words that have a vector, as in src/regard/learn/lesson/embeddings.py.
 
 /** A sentence's name and values. */
 interface Sourced {

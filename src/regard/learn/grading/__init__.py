@@ -1,6 +1,6 @@
 """Hand calculations: exercises to hand out, and what comes back, judged step by step.
 
-exercise → draft (latex → lines → cells) → submission → marking (on working and bands)
+exercise → submission (of JSON, or markdown → lines → cells) → marking (on working and bands)
 → causes → report → statistics (of many)
 """
 

@@ -1,7 +1,7 @@
 """Markdown, the other way a hand calculation is written: headings, then rows in many spellings.
 
-Under the heading of a step every line is read, or is prose without numbers, or is listed as not
-read: nothing with a number in it is passed over.
+LaTeX becomes plain text of as many lines first. Under the heading of a step every line is read, or
+is prose without numbers, or is listed as not read: nothing with a number in it is passed over.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from regard.errors import InputError
 from regard.learn.grading.blocks import STEPS, Block, Draft, Unread, step_named, unknown_step
 from regard.learn.grading.cells import bare, is_blank, is_number, tidy
-from regard.learn.grading.latex import without_latex
 from regard.learn.grading.lines import Row, has_number, plain_marks, rows_of
 
 _CAUSAL = re.compile(r"\b(?:causal(?:ly)?|masked)\b", re.IGNORECASE)
@@ -208,3 +207,66 @@ def _join_columns(block: Block) -> None:
 
 def _has_cell(line: list[str]) -> bool:
     return any(is_number(tidy(cell)) for cell in line)
+
+
+_ENVIRONMENT = re.compile(r"(\\(?:begin|end)\{[A-Za-z]+\*?\})")
+_WORDS = {
+    "approx": "≈", "cdot": "·", "times": "×", "div": "÷", "top": "ᵀ", "to": "→", "rightarrow": "→",
+    "Rightarrow": "→", "mapsto": "→", "infty": "∞", "ldots": "…", "dots": "…", "cdots": "…",
+    "quad": " ", "qquad": " ", "left": "", "right": "", "big": "", "bigl": "", "bigr": "",
+    "Big": "", "Bigl": "", "Bigr": "", "displaystyle": "", "hline": "", "le": "≤", "ge": "≥",
+}  # fmt: skip
+_STYLES = "text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|operatorname|boldsymbol|vec|mbox"
+_NUMERAL = r"\s*([+-]?(?:[0-9]+(?:[.,][0-9]+)?)?√?[0-9]+(?:[.,][0-9]+)?)\s*"
+
+
+def without_latex(text: str) -> str:
+    """Matrices become bracketed rows, fractions a/b; what is unknown keeps its backslash."""
+    if "\\" not in text:
+        return text
+    text = re.sub(r"(?<=[0-9])\{,\}(?=[0-9])", ".", text)  # so a decimal comma is marked
+    text = re.sub(r"\\sqrt ?\{([^{}\n]*)\}", r"√\1", text)
+    text = re.sub(r"\\sqrt ?([0-9])", r"√\1", text)
+    text = re.sub(rf"\\[dt]?frac\{{{_NUMERAL}\}}\{{{_NUMERAL}\}}", r"\1/\2", text)
+    text = re.sub(r"\\[dt]?frac ?([0-9]) ?([0-9])(?![0-9])", r"\1/\2", text)
+    text = re.sub(rf"\\(?:{_STYLES}) ?\{{([^{{}}\n]*)\}}", r"\1", text)
+    text = _matrices(text)
+    text = "\n".join(map(_without_display, text.split("\n")))
+    text = re.sub(r"\\([\[\]_*%&#])", r"\1", text)
+    text = re.sub(r"\\[()]", "", text)
+    text = re.sub(r"\\([A-Za-z]+)(?![A-Za-z])", lambda m: _WORDS.get(m[1], m[0]), text)
+    return re.sub(r"\\\\|\\[,;:!> ]|\\[{}]", " ", text)
+
+
+def _without_display(line: str) -> str:
+    r"""\[ … \] is display mathematics, or an escaped row where it holds nothing but cells."""
+    if line.strip() in ("\\[", "\\]"):
+        return ""
+    opened, inside, closed = line.count("\\["), line.partition("\\[")[2], line.count("\\]")
+    if (opened, closed) == (1, 1) and re.search(r"[=\[(]", inside.partition("\\]")[0]):
+        return line.replace("\\[", " ").replace("\\]", " ")
+    return line
+
+
+def _matrices(text: str) -> str:
+    """Each matrix on one line, in front of as many line ends as it had; other frames go."""
+    pieces = _ENVIRONMENT.split(text)  # text, frame, text, frame, …
+    out = [pieces[0]]
+    at = 1
+    while at < len(pieces):
+        frame, body = pieces[at], pieces[at + 1]
+        name = frame.partition("{")[2].rstrip("*}")
+        closes = at + 2 < len(pieces) and pieces[at + 2].partition("{")[2].rstrip("*}") == name
+        if frame.startswith("\\begin") and name.endswith(("matrix", "array")) and closes:
+            out.append(_matrix(body) + "\n" * body.count("\n") + pieces[at + 3])
+            at += 4
+        else:  # aligned equations: the marks of alignment mean nothing
+            out.append(re.sub(r"&(?=\s*[=≈\\])", "", body))
+            at += 2
+    return "".join(out)
+
+
+def _matrix(body: str) -> str:
+    body = re.sub(r"^\s*(?:\[\w\])?\s*\{[lcr|@ ]*\}", "", body.replace("\\hline", ""))
+    rows = [" ".join(row.split()) for row in re.split(r"\\\\(?:\[[^\]\n]*\])?", body)]
+    return "[" + "; ".join(row for row in rows if row) + "]"

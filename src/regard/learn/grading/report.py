@@ -30,7 +30,7 @@ _TITLES = {
     "scores": "the scores", "scaled": "the scaling", "masked": "the mask", "weights": "the softmax",
     "output": "the weighted sum",
 }  # fmt: skip
-LESSON_STEP = {  # what code calls the same step
+LESSON_STEP = {  # as the lesson calls it
     "Q": "projections", "K": "projections", "V": "projections", "scores": "scores",
     "scaled": "scaling", "masked": "mask", "weights": "softmax", "output": "weighted sum",
 }  # fmt: skip

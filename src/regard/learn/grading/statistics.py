@@ -20,7 +20,7 @@ FEWEST = 3  # submissions that a step or a cause needs to be listed by itself
 _VERDICTS = (
     "right", SO_FAR, "wrong", "not all read", "nothing filled in", "nothing to check", "unreadable",
 )  # fmt: skip
-_SAME = {  # what code calls the same mistake
+_SHORT = {  # a kind of cause → its name in the table
     "not-scaled": "no scale", "scaled-by-width": "√embed", "scaled-by-tokens": "√tokens",
     "softmax-over-columns": "softmax axis", "masked-late": "mask after softmax",
     "scores-transposed": "queries and keys swapped", "arithmetic": "arithmetic slip",
@@ -100,7 +100,7 @@ def statistics(outcomes: Sequence[Outcome]) -> Statistics:
 
 
 def _words(kind: str) -> str:
-    return _SAME.get(kind, kind.replace("-", " "))
+    return _SHORT.get(kind, kind.replace("-", " "))
 
 
 def _rows(names: Iterable[str], rest: str) -> tuple[Row, ...]:

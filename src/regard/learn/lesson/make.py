@@ -12,20 +12,25 @@ from regard.arrays import Array
 from regard.display import as_html
 from regard.errors import InputError, ShapeError
 from regard.learn.languages import Language, Phrase, language
-from regard.learn.lesson import vocabulary
-from regard.learn.lesson.block import Block, run_block
-from regard.learn.lesson.by_hand import projections_by_hand
-from regard.learn.lesson.embeddings import Embedding, embed
+from regard.learn.lesson.block import (
+    Block,
+    NextWord,
+    check_temperature,
+    next_word,
+    run_block,
+    vocabulary_of,
+)
+from regard.learn.lesson.embeddings import Embedding, embed, vocabulary
 from regard.learn.lesson.head import Head, attend
-from regard.learn.lesson.next_word import NextWord, check_temperature, next_word, vocabulary_of
 from regard.learn.lesson.projections import (
     Projections,
     identity_projections,
+    projections_by_hand,
     random_projections,
+    read_projections,
     seed_in,
     settle,
 )
-from regard.learn.lesson.projections_file import read_projections
 from regard.learn.lesson.sentence import Sentence, read_sentence
 from regard.learn.text import quoted
 from regard.mask import Causal
@@ -228,7 +233,7 @@ def _next(
     """After the last token, out of the block's last row."""
     if block is None or not options.next:
         return None
-    known = {} if options.embeddings else vocabulary.vocabulary(options.vectors).words
+    known = {} if options.embeddings else vocabulary(options.vectors).words
     words, rows = vocabulary_of(sentence.tokens, embedding.words, known)
     return next_word(block.output[-1], words, rows, temperature=options.temperature)
 

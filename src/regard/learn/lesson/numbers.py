@@ -19,8 +19,7 @@ import numpy as np
 
 from regard.arrays import Array
 from regard.errors import InputError, ShapeError
-from regard.learn.files import read_text
-from regard.learn.text import printable
+from regard.learn.text import printable, read_text
 
 _MAX_MIB = 32
 _MAX_SIDE = 1024

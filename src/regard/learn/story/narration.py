@@ -8,14 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from regard.learn.lesson import NOTES_SENTENCE, Lesson
-from regard.learn.story.block import block_sections
+from regard.learn.story.block import block_sections, next_word_section
 from regard.learn.story.document import Document, Lines, Prose, Section, Span
 from regard.learn.story.further import further_sections, next_section
-from regard.learn.story.input import embedding_section, projection_section
 from regard.learn.story.lines import line
-from regard.learn.story.match import scale_section, score_section, softmax_section
-from regard.learn.story.next_word import next_word_section
-from regard.learn.story.output import heads_section, mix_section, stages_section
+from regard.learn.story.row import (
+    embedding_section,
+    heads_section,
+    mix_section,
+    projection_section,
+    scale_section,
+    score_section,
+    softmax_section,
+    stages_section,
+)
 from regard.learn.story.tables import table_sections
 from regard.learn.text import bracketed, cells, figure, figures, padded, printable
 

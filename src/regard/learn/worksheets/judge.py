@@ -8,17 +8,18 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError
 from regard.learn.grading.bands import Band
 from regard.learn.grading.blocks import Unread
 from regard.learn.grading.causes import Cause, Suspect, causes_among
-from regard.learn.grading.cells import bare, is_blank, is_number, read_number, tidy
+from regard.learn.grading.cells import bare, read_number
 from regard.learn.grading.markdown import read_markdown
 from regard.learn.grading.marking import Cell, StepMark
 from regard.learn.grading.submission import Printed, whole_numbers
 from regard.learn.languages import LANGUAGES
-from regard.learn.worksheets.page import make_sheet
-from regard.learn.worksheets.question import Facts, Question, Worksheet, as_rows, plain
+from regard.learn.worksheets.question import Facts, Question, Worksheet, plain
+from regard.learn.worksheets.sheet import make_sheet
 
 _PART = re.compile(r"^#+ *(question|answer) *([0-9]+)\W*$", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?")
@@ -33,20 +34,16 @@ class Changed:
     right: str
 
 
-def first_changed(kind: str, name: str, seed: int, text: str) -> Changed | None:
+def first_changed(sheet: Worksheet, seed: int, text: str) -> Changed | None:
     """The first part with other numbers; one that was deleted is not missed."""
-    own, asked = _parts(text), [_parts(_page(kind, name, seed, code)) for code in LANGUAGES]
+    own = _parts(text)
+    asked = [_parts(make_sheet(seed, step=sheet.name, code=code).text) for code in LANGUAGES]
     for place in asked[0]:
         wanted = [page[place] for page in asked]
         given = own.get(place, [])
         if given and not any(_holds(given, numbers) for numbers in wanted):
             return Changed(place, _row(given[: len(wanted[0])]), _row(wanted[0]))
     return None
-
-
-def _page(kind: str, name: str, seed: int, code: str) -> str:
-    lab, step = (name, "all") if kind == "lab" else ("", name)
-    return make_sheet(seed, step=step, lab=lab, code=code).text
 
 
 def _parts(text: str) -> dict[str, list[str]]:
@@ -144,10 +141,6 @@ def _judged(blank: Answer, known: Facts, going_on: Facts, text: str) -> Answer:
             setattr(going_on, question.name, plain(given.values))
         if not _wrong(question, given, answer.right):
             return answer
-        for way in question.also:
-            other = Band.around(as_rows(way(going_on)))
-            if np.isfinite(other.value).all() and not _wrong(question, given, other):
-                return replace(answer, right=other)
     return replace(answer, cause=_cause(answer, given, [going_on, known]))
 
 
@@ -163,12 +156,12 @@ def _cause(answer: Answer, given: Printed, ways: list[Facts]) -> Cause:
     """The slip that gives these numbers, in this question or in the size of the answer."""
     question, right = answer.question, answer.right
     slips = [(slip, wrong) for facts in ways for slip, wrong in question.slips_of(facts)]
-    if given.values.shape != right.shape or question.shape:
+    if given.values.shape != right.shape:
         for slip, wrong in slips:
             same = wrong.shape == given.values.shape
             if same and Band.around(wrong).allows(given).all():
                 return Cause(slip.kind, slip.text)
-        return _size(question, given, right)
+        return Cause("wrong-size", f"{_size_of(given.values)} given, {_size_of(right.value)} asked")
     suspects = [Suspect(Cause(s.kind, s.text), Band.around(wrong)) for s, wrong in slips]
     minus = Band(-right.value, -right.high, -right.low)
     suspects += [
@@ -181,19 +174,8 @@ def _cause(answer: Answer, given: Printed, ways: list[Facts]) -> Cause:
     return causes_among(_step(question, given, right), right, suspects)[0]
 
 
-def _size(question: Question, given: Printed, right: Band) -> Cause:
-    if not question.shape:
-        return Cause("wrong-size", f"{_size_of(given)} given, {_size_of(right)} asked")
-    if sorted(given.values.ravel()) == sorted(right.value.ravel()):
-        return Cause("wrong-order", "the right sizes in another order")
-    axes, asked = given.values.size, right.value.size
-    if axes != asked:
-        return Cause("wrong-axes", f"{axes} ax{'i' if axes == 1 else 'e'}s given, {asked} asked")
-    return Cause("wrong-shape", "other sizes are right")
-
-
-def _size_of(numbers: Printed | Band) -> str:
-    rows, columns = (numbers.values if isinstance(numbers, Printed) else numbers.value).shape
+def _size_of(numbers: Array) -> str:
+    rows, columns = numbers.shape
     if rows == 1:
         return f"{columns} number{'s' * (columns != 1)}"
     return f"{rows} rows of {columns}"
@@ -223,9 +205,6 @@ def _read(
     """The numbers under one heading, and the lines that have some and were not understood."""
     if not re.search(r"[0-9½⅓⅔¼¾⅛∞]", text):
         return None, () if "?" in text else _words(question, text)
-    if question.shape:
-        text = re.sub(r"(?<=[0-9]) *(?:[x×*,，]|\\times) *(?=[0-9])", ", ", text)
-        text = re.sub(r"\b(?:torch\.)?(?:Size|shape|Form)\b|形状(?:是|为)?", "", text)
     rows: list[list[tuple[float, float]]] = []
     unread: list[Unread] = []
     try:
@@ -235,8 +214,6 @@ def _read(
         rows = [[read_number(cell) for cell in row] for row in cells]
     except InputError:
         unread = _lines_with_numbers(text)
-    if unread and asked == (1, 1) and not rows:
-        rows, unread = _one_number(unread)
     unread = [Unread(one.line - 1, f"answer to {question.name}", one.text) for one in unread]
     if unread or not rows or len({len(row) for row in rows}) > 1:
         return None, tuple(unread or _lines_with_numbers(text, less=0))
@@ -257,15 +234,3 @@ def _words(question: Question, text: str) -> tuple[Unread, ...]:
 def _lines_with_numbers(text: str, less: int = 1) -> list[Unread]:
     lines = enumerate(text.splitlines(), 1 + less)
     return [Unread(at, "", line.strip()) for at, line in lines if re.search("[0-9]", line)]
-
-
-def _one_number(lines: list[Unread]) -> tuple[list[list[tuple[float, float]]], list[Unread]]:
-    """The only number of a line, or what stands behind its last =, where one number is asked:
-    "32 numbers in all", "2·4·4 = 32"."""
-    said = [tidy(line.text.rpartition("=")[2] if len(lines) == 1 else line.text) for line in lines]
-    words = [word.strip(".,;:!()$*") for text in said for word in text.split()]
-    numbers = [word for word in words if is_number(word) and not is_blank(word)]
-    others = [word for word in words if re.search("[0-9]", word) and word not in numbers]
-    if len(numbers) == 1 and not others:
-        return [[read_number(numbers[0])]], []
-    return [], lines

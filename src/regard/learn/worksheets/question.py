@@ -1,6 +1,6 @@
-"""What a worksheet is made of: numbers drawn from a seed, questions about them, known slips.
+"""The questions on the steps after one head: numbers drawn from a seed, answers, known slips.
 
-A question is a sentence (`sheet.LAB_NAME` in the language tables), how its answer is computed, and
+A question is a sentence (`sheet.STEP_NAME` in the language tables), how its answer is computed, and
 the answers of those who made a known mistake. Later questions may use the answers of earlier ones:
 an answer is a fact under the name of its question.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,8 @@ from regard.errors import InputError
 Facts: TypeAlias = SimpleNamespace
 Formula: TypeAlias = Callable[[Facts], ArrayLike]
 _TRIES = 2000
-_APART = 4  # units of the last place between two answers that can be told apart
+PLACES = 2  # decimals of a key
+_APART = 4 * 10.0**-PLACES  # between two answers that can be told apart
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,11 @@ class Slip:
 
 @dataclass(frozen=True)
 class Question:
-    """One question. `places` are the decimals of the key, 0 for whole numbers; with `shape` the
-    answer is the sizes of an array. `also` are other right ways, from rounded answers before it."""
+    """One question, whose answer is a row or a matrix of numbers with PLACES decimals."""
 
     name: str
     right: Formula
     slips: tuple[Slip, ...] = ()
-    places: int = 2
-    shape: bool = False
-    also: tuple[Formula, ...] = ()
 
     def answer(self, facts: Facts) -> Array:
         """The right answer as rows and columns."""
@@ -58,18 +55,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Worksheet:
-    """The questions of one lab or step. `given` are the facts that the page lists as matrices."""
+    """The questions of one step. `given` are the facts that the page lists as matrices."""
 
     name: str
     draw: Callable[[np.random.Generator], Mapping[str, Any]]
     questions: tuple[Question, ...]
     given: tuple[str, ...] = ()
-    is_step: bool = False
-
-    @property
-    def kind(self) -> str:
-        """What the line that names the sheet begins with."""
-        return "step" if self.is_step else "lab"
 
     def facts(self, seed: int) -> Facts:
         """The numbers of a seed, answers included, drawn until no slip looks like another."""
@@ -88,21 +79,106 @@ class Worksheet:
 def _is_fair(question: Question, facts: Facts) -> bool:
     """Whether the right answer and those of all slips can be told apart."""
     answers = [question.answer(facts), *(given for _, given in question.slips_of(facts))]
-    least = _APART * 10.0**-question.places if question.places else 0.5
-    return all(_differ(one, other, least) for one, other in combinations(answers, 2))
+    return all(_differ(one, other) for one, other in combinations(answers, 2))
 
 
-def _differ(one: Array, other: Array, least: float) -> bool:
-    return one.shape != other.shape or bool((np.abs(one - other) >= least).any())
+def _differ(one: Array, other: Array) -> bool:
+    return one.shape != other.shape or bool((np.abs(one - other) >= _APART).any())
 
 
 def as_rows(answer: ArrayLike) -> Array:
-    """A number, a vector or a matrix as rows and columns."""
+    """A vector or a matrix as rows and columns."""
     return np.atleast_2d(np.asarray(answer, dtype=np.float64)) + 0.0  # −0 becomes 0
 
 
-def plain(answer: Array) -> Any:
-    """The opposite of `as_rows`, for formulas: one number, one row, or a matrix."""
-    if answer.size == 1:
-        return float(answer[0, 0])
+def plain(answer: Array) -> Array:
+    """The opposite of `as_rows`, for formulas: one row, or a matrix."""
     return answer[0] if len(answer) == 1 else answer
+
+
+def _draw_heads(rng: np.random.Generator) -> dict[str, Any]:
+    tenths = rng.integers(0, 21, (2, 2, 2)) / 10
+    return {"head_1": tenths[0], "head_2": tenths[1],
+            "w_o": rng.integers(-1, 3, (4, 3)).astype(float)}  # fmt: skip
+
+
+HEADS = Worksheet(
+    "heads",
+    _draw_heads,
+    (
+        Question("concat", lambda f: np.hstack([f.head_1, f.head_2]), (
+            Slip("heads-exchanged", "the heads are exchanged: head 1 stands first",
+                 lambda f: np.hstack([f.head_2, f.head_1])),
+            Slip("heads-added", "added instead of concatenated", lambda f: f.head_1 + f.head_2),
+            Slip("rows-stacked", "stacked below each other; heads stand side by side",
+                 lambda f: np.vstack([f.head_1, f.head_2])),
+            Slip("heads-interleaved", "the numbers of the heads alternate; each head stays whole",
+                 lambda f: np.stack([f.head_1, f.head_2], axis=2).reshape(2, 4)),
+        )),
+        Question("output", lambda f: f.concat @ f.w_o, (
+            Slip("head-left-out", "head 2 left out", lambda f: f.concat[:, :2] @ f.w_o[:2]),
+            Slip("head-left-out", "head 1 left out", lambda f: f.concat[:, 2:] @ f.w_o[2:]),
+            Slip("heads-exchanged", "the heads met the wrong rows of w_o",
+                 lambda f: f.concat[:, [2, 3, 0, 1]] @ f.w_o),
+            Slip("not-projected", "not multiplied by w_o", lambda f: f.concat),
+        )),
+    ),
+    given=("head_1", "head_2", "w_o"),
+)  # fmt: skip
+
+
+def _column(numbers: Any) -> Array:
+    return np.asarray(numbers, dtype=np.float64)[:, None]
+
+
+def _root(f: Facts, over: int) -> Any:
+    centred = f.residual - _column(f.means)
+    return np.sqrt((centred**2).sum(axis=1) / over)
+
+
+def _draw_block(rng: np.random.Generator) -> dict[str, Any]:
+    while True:
+        x = rng.integers(0, 4, (2, 4)).astype(float)
+        attention = rng.integers(-10, 21, (2, 4)) / 10
+        if (x + attention).std(axis=1).min() > 0.6:
+            return {"x": x, "attention": attention}
+
+
+BLOCK = Worksheet(
+    "block",
+    _draw_block,
+    (
+        Question("residual", lambda f: f.x + f.attention, (
+            Slip("residual-left-out", "x left out: the attention is added to x",
+                 lambda f: f.attention),
+            Slip("subtracted", "subtracted instead of added", lambda f: f.x - f.attention),
+            Slip("multiplied", "multiplied instead of added", lambda f: f.x * f.attention),
+        )),
+        Question("means", lambda f: f.residual.mean(axis=1), (
+            Slip("over-columns", "over the tokens; layer norm takes each token by itself",
+                 lambda f: f.residual.mean(axis=0)),
+            Slip("sum", "the sum is not divided by the number of dimensions",
+                 lambda f: f.residual.sum(axis=1)),
+        )),
+        Question("deviations", lambda f: _root(f, 4), (
+            Slip("n-minus-1", "divided by 3 instead of 4 under the root", lambda f: _root(f, 3)),
+            Slip("variance", "this is the variance; the deviation is its root",
+                 lambda f: _root(f, 4) ** 2),
+            Slip("not-divided", "not divided by 4 under the root", lambda f: _root(f, 1)),
+        )),
+        Question("normed", lambda f: (f.residual - _column(f.means)) / _column(f.deviations), (
+            Slip("not-centred", "the mean is not subtracted",
+                 lambda f: f.residual / _column(f.deviations)),
+            Slip("not-divided", "not divided by the deviation",
+                 lambda f: f.residual - _column(f.means)),
+            Slip("variance", "divided by the variance instead of its root",
+                 lambda f: (f.residual - _column(f.means)) / _column(f.deviations) ** 2),
+            Slip("over-columns", "over the tokens; layer norm takes each token by itself",
+                 lambda f: (f.residual - f.residual.mean(axis=0))
+                 / np.maximum(f.residual.std(axis=0), 1e-9)),
+        )),
+    ),
+    given=("x", "attention"),
+)  # fmt: skip
+
+LATER_STEPS: Final = {step.name: step for step in (HEADS, BLOCK)}

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.arrays import Array
 from regard.errors import InputError
-from regard.learn.files import read_text
 from regard.learn.grading.blocks import Unread
 from regard.learn.grading.exercise import assigned
 from regard.learn.grading.report import (
@@ -25,14 +25,19 @@ from regard.learn.grading.report import (
     unread_lines,
     wrong_first,
 )
-from regard.learn.text import StyledLine, printable, prose
-from regard.learn.worksheets.catalogue import LABS, LATER_STEPS, ONE_HEAD, named_in
+from regard.learn.text import StyledLine, printable, prose, read_text
 from regard.learn.worksheets.judge import Answer, Changed, first_changed, judge
-from regard.learn.worksheets.page import shown
+from regard.learn.worksheets.question import LATER_STEPS
+from regard.learn.worksheets.sheet import ONE_HEAD, named_in, shortest
 
+_CODE = "grading of code was retired; give a hand calculation, as a .md or .json file"
+_LAB = (
+    "a sheet of the lab {}; lab sheets were retired, and exercises are graded, such as those of "
+    "regard learn --exercise 7 --step softmax"
+)
 _CHANGED = "a number that the sheet gives was changed"
 _BY_THE_SEED = "The answers are judged by the exercise's own numbers, those of its seed."
-_UNREAD = "the lines below were not understood. Write an answer as 0.42, [0.42 0.58] or (2, 3)."
+_UNREAD = "the lines below were not understood. Write an answer as rows, such as [0.42 0.58]."
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
@@ -147,7 +152,7 @@ class GradedSheet(Outcome):
             lines += [*wrong_first(where, *both, _CHANGED, True), *prose(_BY_THE_SEED)]
         elif wrong and wrong.cause and wrong.given:
             where = f"Wrong first at answer {wrong.number} ({wrong.question.name})"
-            both = _all(wrong.given.values, wrong), _all(wrong.right.value, wrong)
+            both = _all(wrong.given.values), _all(wrong.right.value)
             lines += wrong_first(where, *both, wrong.cause.text, False)
         else:
             lines += prose(closing(self.verdict, self.checked, self.blank, "number", _UNREAD))
@@ -190,43 +195,42 @@ def _line(answer: Answer) -> StyledLine:
 def _numbers(answer: Answer) -> tuple[str, str]:
     """The first wrong number and the right one; all of them where the sizes differ."""
     found = answer.first_wrong()
-    if found and not answer.question.shape:
+    if found:
         return figure(found.given, found.unit), figure(found.right, found.unit)
     given_all = answer.given.values if answer.given else np.zeros((1, 0))
-    return _all(given_all, answer), _all(answer.right.value, answer)
+    return _all(given_all), _all(answer.right.value)
 
 
 def _cell(answer: Answer) -> str:
     found = answer.first_wrong()
-    if not found or answer.question.shape or answer.right.value.size == 1:
+    if not found:
         return ""
     number = f"number {found.column + 1}"
     return number if answer.right.shape[0] == 1 else f"row {found.row + 1}, {number}"
 
 
-def _all(values: Any, answer: Answer) -> str:
-    """(2, 3, 4), 0.42, or rows in brackets; ? where nothing was given."""
-    if answer.question.shape:
-        return "(" + ", ".join(_one(v) for v in values.ravel()) + ")"
-    if values.size == 1:
-        return _one(values.ravel()[0])
+def _all(values: Array) -> str:
+    """Rows in brackets; ? where nothing was given."""
     return " ".join("[" + " ".join(map(_one, row)) + "]" for row in values)
 
 
 def _one(value: float) -> str:
-    return "?" if math.isnan(value) else "−∞" if math.isinf(value) else shown(value)
+    return "?" if math.isnan(value) else "−∞" if math.isinf(value) else shortest(value)
 
 
 def grade_written(path: Path) -> Graded | GradedSheet:
     """Grade what was worked out by hand: a worksheet, an exercise, or any calculation."""
     name = printable(str(path))
+    if path.suffix.lower() == ".py":
+        return Graded(name, problem=_CODE)
     try:
         text = read_text(path, mib=1, wanted="a .md or .json file")
         kind, title, seed = named_in(text) or ("", "", 0)
-        sheet = (LABS if kind == "lab" else LATER_STEPS).get(title)
-        if sheet:
-            answers, changed = judge(sheet, seed, text), first_changed(kind, title, seed, text)
-            return GradedSheet(name, f"{kind} {title}", seed, tuple(answers), changed)
+        if kind == "lab":
+            return Graded(name, problem=_LAB.format(title))
+        if sheet := LATER_STEPS.get(title):
+            answers, changed = judge(sheet, seed, text), first_changed(sheet, seed, text)
+            return GradedSheet(name, f"step {title}", seed, tuple(answers), changed)
     except InputError:
         return grade_file(path)  # which says what is wrong with the file
     if not title:

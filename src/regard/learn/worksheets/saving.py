@@ -14,7 +14,7 @@ from pathlib import Path
 from regard.errors import InputError
 from regard.files import reason, shown
 from regard.learn.text import quoted
-from regard.learn.worksheets.page import Sheet
+from regard.learn.worksheets.sheet import Sheet
 
 _MOST = 10_000
 _FILES = (".md", ".json", ".html", ".txt", ".csv", ".pdf", ".zip")  # no name of a folder

@@ -9,11 +9,13 @@ import type { Image } from "./images";
 import {
   type AxisParts,
   cellOf,
+  framesOf,
   type GridPart,
   isGrid,
   laid,
   nameOf,
   partAt,
+  pictureOf,
   placedOf,
   positionOf,
 } from "./layout";
@@ -33,7 +35,6 @@ export interface AxisViewProps {
   /** Whether it is of this spot; until it comes, the last one's colours stay. */
   readonly isExact: boolean;
   readonly scale: Scale;
-  readonly frame: number;
   readonly pictures: readonly PictureFacts[];
   readonly images: ReadonlyMap<number, Image>;
   /** The sound that positions are moments of; null where it was not kept. */
@@ -47,16 +48,20 @@ export interface AxisViewProps {
 /** Everything that the positions of one side are: pictures, words, moments. */
 export function AxisView(props: AxisViewProps) {
   const axis = props.scene[props.side];
-  const grids = axis.filter(isGrid);
+  const boards = axis
+    .filter(isGrid)
+    .flatMap((part) => framesOf(part).map((frame) => ({ part, frame })));
+  const left = axis.filter(isGrid).reduce((sum, part) => sum + part.grid.frames, -boards.length);
   return (
     <div class="pic-axis" data-part={`picture-${props.side}`}>
-      {grids.length > 0 && (
-        <div class={grids.length > 1 ? "pic-boards many" : "pic-boards"}>
-          {grids.map((part) => (
-            <GridView key={part.start} part={part} axis={axis} {...props} />
+      {boards.length > 0 && (
+        <div class={boards.length > 1 ? "pic-boards many" : "pic-boards"}>
+          {boards.map(({ part, frame }) => (
+            <GridView key={`${part.start}/${frame}`} {...{ part, frame, axis }} {...props} />
           ))}
         </div>
       )}
+      {left > 0 && <p class="soft">{left} later frames are not shown.</p>}
       <div class="pic-beside">
         {axis.map((part) =>
           part.kind === "frames" ? (
@@ -91,14 +96,14 @@ function marks({ scene, side, spot, looks, read, onHover, onPick }: AxisViewProp
 
 interface GridProps extends AxisViewProps {
   readonly part: GridPart;
+  readonly frame: number;
   readonly axis: AxisParts;
 }
 
-function GridView({ part, axis, ...props }: GridProps) {
-  const { scene, choice, frame, images, pictures, overlay, scale } = props;
+function GridView({ part, frame, axis, ...props }: GridProps) {
+  const { scene, choice, images, pictures, overlay, scale } = props;
   const { spot, read, onHover, onPick } = marks(props);
-  const { picture } = placedOf(part.grid, scene.window);
-  const number = picture < 0 || part.grid.apart ? picture : picture + frame;
+  const number = pictureOf(part, scene.window, frame);
   const facts = number < 0 ? undefined : pictures[number];
   const image = images.get(number);
   const cell = (position: number | null) => {
@@ -108,7 +113,13 @@ function GridView({ part, axis, ...props }: GridProps) {
   };
   const numbers = overlay && (choice.isRaw ? overlay.weights : overlay.times);
   const { rows, columns } = placedOf(part.grid, scene.window);
-  const title = facts?.title || (number >= 0 ? `picture ${number}` : "patches");
+  const seconds = facts?.seconds;
+  const names = [
+    part.grid.frames > 1 ? `frame ${frame}` : "",
+    facts?.title,
+    typeof seconds === "number" ? `${seconds.toFixed(2)} s` : "",
+  ];
+  const title = names.filter(Boolean).join(", ") || (number >= 0 ? `picture ${number}` : "patches");
   return (
     <figure class="pic-one">
       <Board

@@ -9,7 +9,16 @@ import { Board } from "./Board";
 import { Press } from "./Controls";
 import { type Choice, chooseHead, type Scene } from "./choice";
 import type { Image } from "./images";
-import { type AxisParts, type GridPart, isGrid, laid, placedOf, sizeOf } from "./layout";
+import {
+  type AxisParts,
+  frameAt,
+  type GridPart,
+  isGrid,
+  laid,
+  pictureOf,
+  placedOf,
+  sizeOf,
+} from "./layout";
 import { massOf, weightScale } from "./shades";
 
 export const MOST_HEADS = 64;
@@ -23,7 +32,6 @@ interface Props {
   readonly axis: AxisParts;
   readonly heads: readonly HeadShort[];
   readonly scale: Scale;
-  readonly frame: number;
   readonly pictures: readonly PictureFacts[];
   readonly images: ReadonlyMap<number, Image>;
 }
@@ -72,16 +80,17 @@ interface SmallProps extends Props {
 }
 
 function SmallHead({ head, overlay, scene, choice, axis, scale, ...props }: SmallProps) {
-  const { frame, pictures, images } = props;
+  const { at, pictures, images } = props;
   const own = overlay?.weights.length === sizeOf(axis) ? overlay : undefined;
   const part = busiest(axis, own);
+  const frame = part && scene.isOne ? frameAt(axis, part, at.position) : 0;
   const values = useMemo(
     () => own && part && laid(part, choice.isRaw ? own.weights : own.times, frame, scene.window),
     [own, part, frame, choice.isRaw, scene.window],
   );
   if (!part) return null;
-  const { picture, rows, columns } = placedOf(part.grid, scene.window);
-  const number = picture < 0 || part.grid.apart ? picture : picture + frame;
+  const { rows, columns } = placedOf(part.grid, scene.window);
+  const number = pictureOf(part, scene.window, frame);
   const facts = number < 0 ? undefined : pictures[number];
   const isChosen = head.label === scene.head.label;
   return (

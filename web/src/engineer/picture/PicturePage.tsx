@@ -24,11 +24,10 @@ import {
   sceneOf,
   sightedHeads,
 } from "./choice";
-import { Film } from "./Film";
 import { HeadPicker } from "./HeadPicker";
 import { HeadsGrid } from "./HeadsGrid";
 import { useImages } from "./images";
-import { isGrid, nameOf, placedOf, sizeOf, windowAt, windowOf } from "./layout";
+import { framesOf, isGrid, nameOf, pictureOf, sizeOf, windowAt, windowOf } from "./layout";
 import { usePictureKeys } from "./pictureKeys";
 import { RolledCaption } from "./RolledCaption";
 import { lookedAt, rolledOut } from "./rolled";
@@ -101,9 +100,7 @@ function Full({ source, where, overview, sight, scene }: FullProps) {
   const overlay = isFitting ? found?.first : undefined;
   const exact = found?.name === name ? overlay : undefined; // the last one's colours stay, no number
 
-  const frames = Math.max(1, ...framesOf(scene));
-  const frame = Math.min(choice.frame, frames - 1);
-  const { images, text, pictures, sound } = useWhatIsSeen(source, where, sight, scene, frame);
+  const { images, text, pictures, sound } = useWhatIsSeen(source, where, sight, scene);
   const scale =
     choice.isRaw && overlay ? weightScale(overlay.weights, overview.scale) : overview.scale;
   const called = (side: Side, position: number) =>
@@ -145,8 +142,7 @@ function Full({ source, where, overview, sight, scene }: FullProps) {
   useEffect(() => {
     if (answer.state !== "waiting") markReady("picture");
   }, [answer.state]);
-  const film = [...scene.keys, ...scene.queries].filter(isGrid).find((p) => p.grid.frames > 1);
-  const hasGrid = framesOf(scene).length > 0;
+  const hasGrid = [...scene.queries, ...scene.keys].some(isGrid);
   const sides: readonly Side[] = scene.isOne ? ["keys"] : ["keys", "queries"];
   return (
     <main class="page pic" data-part="picture" data-head={scene.head.label}>
@@ -160,7 +156,7 @@ function Full({ source, where, overview, sight, scene }: FullProps) {
         {sides.map((side) => (
           <AxisView
             key={side}
-            {...{ scene, side, choice, spot, looks, read, scale, frame, images, pictures, sound }}
+            {...{ scene, side, choice, spot, looks, read, scale, images, pictures, sound }}
             overlay={scene.isOne || side === other ? overlay : undefined}
             isExact={exact !== undefined}
             text={text[side]}
@@ -186,7 +182,6 @@ function Full({ source, where, overview, sight, scene }: FullProps) {
               isPinned={choice.isPinned}
             />
           )}
-          {film && <Film {...{ frames, frame, pictures }} first={placedOf(film.grid, 0).picture} />}
           <Legend scale={scale} />
           <p class="soft pic-how">
             {rolls ? "Click" : "Hover"} a patch or a word, or move with the arrow keys.{" "}
@@ -202,7 +197,7 @@ function Full({ source, where, overview, sight, scene }: FullProps) {
       </div>
       {!rolls && scene[other].some(isGrid) && (
         <HeadsGrid
-          {...{ source, where, scene, choice, at, heads, frame, pictures, images }}
+          {...{ source, where, scene, choice, at, heads, pictures, images }}
           axis={scene[other]}
           scale={overview.scale}
         />
@@ -212,16 +207,11 @@ function Full({ source, where, overview, sight, scene }: FullProps) {
   );
 }
 
-function framesOf(scene: Scene): number[] {
-  return [...scene.queries, ...scene.keys].filter(isGrid).map((part) => part.grid.frames);
-}
-
 /** Pictures, and the texts of both sides. */
-function useWhatIsSeen(source: Source, where: Where, sight: Sight, scene: Scene, frame: number) {
-  const numbers = [...scene.queries, ...scene.keys].filter(isGrid).map((part) => {
-    const { picture } = placedOf(part.grid, scene.window);
-    return picture < 0 || part.grid.apart ? picture : picture + frame;
-  });
+function useWhatIsSeen(source: Source, where: Where, sight: Sight, scene: Scene) {
+  const numbers = [...scene.queries, ...scene.keys]
+    .filter(isGrid)
+    .flatMap((part) => framesOf(part).map((frame) => pictureOf(part, scene.window, frame)));
   const there = numbers.filter((n) => n < sight.pictures.length);
   const heard = useHeard(source, where, scene);
   const images = useImages(source, where, [...there, heard?.picture ?? -1]);

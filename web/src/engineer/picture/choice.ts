@@ -31,7 +31,6 @@ export interface Choice {
   readonly drawing: Drawing;
   readonly isRaw: boolean;
   readonly opacity: number;
-  readonly frame: number;
   readonly of: "layer" | "layers";
 }
 
@@ -111,7 +110,7 @@ export function looksOf(scene: Scene, spot: Spot): boolean {
 }
 
 export function choiceOf(scene: Scene): Choice {
-  const { at, side, pin, draw, by, alpha, frame, of } = place.value;
+  const { at, side, pin, draw, by, alpha, of } = place.value;
   const asked: Spot = {
     side: side === "keys" && !scene.isOne ? "keys" : "queries",
     position: Number(at ?? Number.NaN),
@@ -126,7 +125,6 @@ export function choiceOf(scene: Scene): Choice {
     drawing: DRAWINGS.find((one) => one === draw) ?? "heat",
     isRaw: by === "weight",
     opacity: shareIn(alpha, 0.75),
-    frame: Math.max(Math.floor(Number(frame ?? 0)) || 0, 0),
     of: of === "layers" ? "layers" : "layer",
   };
 }

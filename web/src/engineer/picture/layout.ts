@@ -103,6 +103,24 @@ export function placedOf(grid: GridPlace, window: number): Placed {
   };
 }
 
+const MOST_FRAMES = 64;
+
+/** The frames of a grid that are drawn, each by itself. */
+export function framesOf({ grid }: GridPart): readonly number[] {
+  return Array.from({ length: Math.min(grid.frames, MOST_FRAMES) }, (_, n) => n);
+}
+
+/** The frame of a position; 0 where it lies elsewhere. */
+export function frameAt(axis: AxisParts, part: GridPart, position: number): number {
+  return (partAt(axis, position) === part && cellOf(part, position)?.frame) || 0;
+}
+
+/** The number of the picture that a frame lies on; −1 for none. */
+export function pictureOf({ grid }: GridPart, window: number, frame: number): number {
+  const { picture } = placedOf(grid, window);
+  return picture < 0 || grid.apart ? picture : picture + frame;
+}
+
 /** rows × columns numbers of the whole picture; NaN outside a window. What lies beyond the picture
  *  is left out. */
 export function laid(

@@ -10,7 +10,7 @@ export interface NextVocabulary {
 }
 
 /** Words with a vector of the same kind, then those of the sentence, as
- * src/regard/learn/lesson/next_word.py. */
+ * src/regard/learn/lesson/block.py. */
 export function nextVocabulary(state: LessonState): NextVocabulary {
   return joined(known(state), state.lesson.tokens, state.worked.value.words);
 }
