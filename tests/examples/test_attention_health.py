@@ -63,43 +63,38 @@ def test_the_numbers_are_those_of_the_definition(reader, scaled):
     weights, gradient, reached = by_hand(reader, 3**-0.5 if scaled else 1.0)
     if not scaled:
         loop.remove_scale(reader)
-    found = health.measure(reader, reader, 7)
+    reading = health.measure(reader, reader, 7)
     visible = (weights > 0).sum(-1)
     entropy = torch.special.entr(weights).sum(-1) / visible.log()
-    assert found.step == 7
-    assert found.entropy == pytest.approx(entropy.mean().item(), rel=1e-4)
-    assert found.concentration == pytest.approx(weights.square().sum(-1).mean().item(), rel=1e-4)
-    assert found.saturated == pytest.approx((weights.amax(-1) > 0.99).float().mean().item())
-    assert found.gradient_median == pytest.approx(gradient.median().item(), rel=1e-3)
-    assert found.gradient_p99 == pytest.approx(gradient.quantile(0.99).item(), rel=1e-3)
-    assert found.passed_median == pytest.approx((gradient / reached).median().item(), rel=1e-3)
-    assert found.dead == pytest.approx((gradient / reached < health.DEAD).float().mean().item())
+    assert reading.step == 7
+    assert reading.entropy == pytest.approx(entropy.mean().item(), rel=1e-4)
+    assert reading.concentration == pytest.approx(weights.square().sum(-1).mean().item(), rel=1e-4)
+    assert reading.saturated == pytest.approx((weights.amax(-1) > 0.99).float().mean().item())
+    assert reading.gradient_median == pytest.approx(gradient.median().item(), rel=1e-3)
+    assert reading.gradient_p99 == pytest.approx(gradient.quantile(0.99).item(), rel=1e-3)
+    assert reading.passed_median == pytest.approx((gradient / reached).median().item(), rel=1e-3)
+    assert reading.dead == pytest.approx((gradient / reached < health.DEAD).float().mean().item())
 
 
-def test_measuring_leaves_nothing_behind(reader):
-    first = health.measure(reader, reader, 0)
+def test_measuring_leaves_nothing_behind_and_its_table_is_read_back(reader, tmp_path):
+    readings = [health.measure(reader, reader, step) for step in (0, 5)]
+    assert readings[1]._replace(step=0) == readings[0]
+    layer = reader.attention
     assert all(p.grad is None for p in reader.parameters())
-    assert not reader.attention._forward_pre_hooks
-    assert not reader.attention.w_q._forward_hooks
-    assert not reader.attention.w_o._forward_pre_hooks
-    assert health.measure(reader, reader, 0) == first
+    assert not (
+        layer._forward_pre_hooks or layer.w_q._forward_hooks or layer.w_o._forward_pre_hooks
+    )
+    runs = {("read", True): readings, ("read", False): readings[:1]}
+    health.write_readings(tmp_path / "a.csv", runs)
+    again = health.read_readings(tmp_path / "a.csv")
+    assert {key: len(rows) for key, rows in again.items()} == {key: len(runs[key]) for key in runs}
+    for key, expected in runs.items():
+        for read, written in zip(again[key], expected, strict=True):
+            assert read == pytest.approx(written, rel=1e-5)
 
 
 def test_rows_that_are_dead_are_counted(reader):
     with torch.no_grad():
         reader.attention.w_q.weight *= 1e4
-    found = health.measure(reader, reader, 0)
-    assert found.dead > 0.9
-    assert found.saturated > 0.9
-    assert found.entropy < 0.05
-
-
-def test_readings_come_back_from_their_table(reader, tmp_path):
-    readings = [health.measure(reader, reader, step) for step in (0, 5)]
-    runs = {("read", True): readings, ("read", False): readings[:1]}
-    health.write_readings(tmp_path / "a.csv", runs)
-    found = health.read_readings(tmp_path / "a.csv")
-    assert found.keys() == runs.keys()
-    for key, expected in runs.items():
-        for one, other in zip(found[key], expected, strict=True):
-            assert one == pytest.approx(other, rel=1e-5)
+    reading = health.measure(reader, reader, 0)
+    assert reading.dead > 0.9 and reading.saturated > 0.9 and reading.entropy < 0.05

@@ -7,26 +7,22 @@ import re
 import pytest
 
 from examples.scripts import call, load
+from regard.errors import InputError
 
 imitation, indexer, distil = load("imitation"), load("indexer"), load("distil")
 
 
-def _numbers(line: str) -> list[float]:
-    return [float(number) for number in re.findall(r"\d+\.\d+", line)]
-
-
-def _rows(out: str) -> tuple[list[float], list[float]]:
-    """What stands before and after training."""
-    before, after = (next(line for line in out.splitlines() if word in line)
-                     for word in ("before", "after"))  # fmt: skip
-    return _numbers(before), _numbers(after)
+def _rows(out: str) -> list[list[float]]:
+    """The numbers that stand before and after training."""
+    lines = [next(line for line in out.splitlines() if w in line) for w in ("before", "after")]
+    return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in lines]
 
 
 def test_an_indexer_learns_which_keys_count() -> None:
     status, out = call(indexer, "--steps", "40", "--tokens", "128", "--k", "16")
     assert status == 0, out
-    (apart, share), (closer, found) = _rows(out)
-    assert closer < apart / 2 and found > share + 10
+    (apart, share), (closer, covered) = _rows(out)
+    assert closer < apart / 2 and covered > share + 10
 
 
 @pytest.mark.parametrize("how", ["kl", "js"])
@@ -38,7 +34,6 @@ def test_two_heads_imitate_nine(how: str) -> None:
 
 
 def test_bad_numbers_are_one_line() -> None:
-    for words in (("--layer", "99"), ("--tokens", "100000")):
-        with pytest.raises(imitation.regard.errors.InputError, match=words[0]):
-            imitation.passages("A few words.", int(words[1]) if "layer" in words[0] else 1,
-                               int(words[1]) if "tokens" in words[0] else 4)  # fmt: skip
+    for layer, tokens, option in ((99, 4, "--layer"), (1, 100_000, "--tokens")):
+        with pytest.raises(InputError, match=option):
+            imitation.passages("A few words.", layer, tokens)

@@ -27,21 +27,16 @@ def test_it_prints_every_number_in_the_order_of_the_notes():
     for part in re.findall(r"\[\[.*?\]\]|\[.*?\]|\S+", PRINTED):
         assert part in shown[at:], part
         at = shown.index(part, at) + len(part)
+    show = load("notes").show
+    for wrong in ([0.4224, 0.1554], [0.4223, 0.1555]):  # a figure that is wrong is an error
+        with pytest.raises(AssertionError, match="not close"):
+            show("wrong", torch.tensor([0.42232, 0.15536]), wrong)
 
 
 def test_it_is_a_page_of_public_names():
     text = (EXAMPLES / "notes.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 80
     imports = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom | ast.Import)]
-    names = {a.name for node in imports for a in node.names}
     modules = {getattr(node, "module", None) or node.names[0].name for node in imports}
     assert modules == {"torch", "regard.attention", "regard.nn"}
-    assert not any(name.startswith("_") for name in names)
-
-
-def test_a_figure_that_is_wrong_is_an_error(capsys):
-    show = load("notes").show
-    show("fine", torch.tensor([0.42232, 0.15536]), [0.4223, 0.1554])
-    for wrong in ([0.4224, 0.1554], [0.4223, 0.1555]):
-        with pytest.raises(AssertionError, match="not close"):
-            show("wrong", torch.tensor([0.42232, 0.15536]), wrong)
+    assert not any(alias.name.startswith("_") for node in imports for alias in node.names)

@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -41,31 +40,26 @@ def trained():
     return course, model
 
 
-def test_held_out_numbers_are_said_rightly(trained):
+def test_held_out_numbers_are_translated(trained):
     course, model = trained
     assert not set(course.held_out) & set(course.learnt_from)
     wrong = course.mistakes(model, course.held_out)
     assert len(wrong) <= 5
-    said = course.translate(model, course.held_out)
-    told = dict(zip(course.held_out, said, strict=True))
-    assert dict(wrong) == {n: t for n, t in told.items() if t != num2words(n, lang="de")}
+    words = zip(course.held_out, course.translate(model, course.held_out), strict=True)
+    assert dict(wrong) == {n: text for n, text in words if text != num2words(n, lang="de")}
 
 
-def test_the_alignment_crosses(trained):
+def test_the_alignment_crosses_and_is_needed(trained):
     course, model = trained
     head = translate.find_head(course, model)
     assert head.found > 0.95
-    for number in [n for n in course.held_out if translate.shows_order(n, "de")][:10]:
+    numbers = [n for n in course.held_out if translate.shows_order(n, "de")][:30]
+    for number in numbers[:10]:
         shown = translate.make_map(course, model, number, head)
         looks = [shown.keys[n] for n in shown.weights.argmax(-1)]
         tens, units = shown.keys[-3:-1]  # English says the ten first
         assert shown.rows[-3] == "und"
         assert (looks[-4], looks[-2]) == (units, tens)  # German the unit
-
-
-def test_what_is_hidden_is_not_said(trained):
-    course, model = trained
-    numbers = [n for n in course.held_out if translate.shows_order(n, "de")][:30]
     assert max(translate.blindfolded(course, model, numbers)) < 0.5
 
 
@@ -98,75 +92,51 @@ def test_french_is_shown_in_one_order(tmp_path):
         "--plot", str(picture), "--measure", str(table), "--no-scale",
     )  # fmt: skip
     assert status == 0, out
-    assert "two hundred and thirty-four → " in out
+    assert "two hundred and thirty-four → " in out and "scale: weight, linear" in out
     assert re.search(r"Exact match on 20 held-out numbers: \d", out)
-    assert "scale: weight, linear" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
     lines = list(csv.DictReader(table.open(encoding="utf-8")))
-    assert [line["step"] for line in lines] == ["0", "2", "3"]
-    assert {line["scaled"] for line in lines} == {"no"}
+    assert [(line["step"], line["scaled"]) for line in lines] == [
+        ("0", "no"), ("2", "no"), ("3", "no")
+    ]  # fmt: skip
 
 
 # ── killed ───────────────────────────────────────────────────────────────────────────────────
 
+LONG = (*SMALL, "--steps", "60", "--every", "10")
 
-def start(checkpoint: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A training in a process of its own, on a terminal that shows its bar."""
+
+def _killed_after(step, checkpoint):
+    """A training on a terminal of its own, killed without warning once its bar shows this step; the
+    last step it showed."""
     ours, theirs = pty.openpty()
     command = [sys.executable, str(EXAMPLES / "translate.py"), *LONG, "--checkpoint", checkpoint]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen(command, env=environment, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    return process, ours
-
-
-LONG = (*SMALL, "--steps", "60", "--every", "10")
-
-
-def kill_after(step: int, process: subprocess.Popen[bytes], terminal: int) -> int:
-    """Kill without warning once the bar shows this step; the last step it showed."""
     seen = ""
     while not (steps := [int(n) for n in re.findall(r"(\d+)/60", seen)]) or steps[-1] < step:
-        seen += os.read(terminal, 65536).decode(errors="replace")
+        seen += os.read(ours, 65536).decode(errors="replace")
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    os.close(terminal)
+    os.close(ours)
     return steps[-1]
 
 
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
     killed, whole = tmp_path / "killed.pt", tmp_path / "whole.pt"
-    shown = kill_after(25, *start(killed))
+    shown = _killed_after(25, killed)
     kept = torch.load(killed, weights_only=True)["step"]
     assert kept >= shown - 10  # at most the last interval is lost
     status, out = call(translate, *LONG, "--checkpoint", str(killed))
     assert status == 0, out
     assert f"going on after step {kept} of 60" in out
     assert call(translate, *LONG, "--checkpoint", str(whole))[0] == 0
-    assert_same(*(torch.load(path, weights_only=True) for path in (killed, whole)))
+    left, right = (_leaves(torch.load(path, weights_only=True)) for path in (killed, whole))
+    assert left == right  # to the last bit
 
 
-def assert_same(one, other):
-    """To the last bit, at any depth."""
-    assert type(one) is type(other)
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            assert_same(a, b)
-    else:
-        assert one == other
-
-
-def test_wrong_options_are_usage_errors():
-    assert call(translate, "--steps", "0")[0] == 2
-    assert call(translate, "--language", "it")[0] == 2
-    status, out = call(translate, "--plot", "a.txt")  # before the training, not after it
-    assert status == 2
-    assert "a.png or a.svg" in " ".join(out.replace("│", "").split())
-    assert call(translate, "--help")[0] == 0
+def _leaves(checkpoint):
+    """What a checkpoint holds, at any depth."""
+    leaves = torch.utils._pytree.tree_leaves(checkpoint)
+    return [leaf.tolist() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]

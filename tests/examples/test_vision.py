@@ -34,46 +34,37 @@ def made(tmp_path_factory):
 # ── canvases ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_captions_say_where_the_digits_lie():
-    for scene in scenes.Scenes(3).draw(200):
+def test_scenes_are_what_their_captions_and_patches_say():
+    for scene in scenes.Scenes(3).draw(100):
         (y, x), (v, u) = scene.corners
         first, second = (scenes.WORDS[n] for n in scene.digits)
-        assert first != second
-        if u - x >= abs(v - y):
-            assert scene.caption == f"{first} left of {second}"
-        else:
-            assert v > y and scene.caption == f"{first} above {second}"
-
-
-def test_a_digits_patches_are_where_it_is_bright():
-    for scene in scenes.Scenes(4).draw(50):
+        beside = u - x >= abs(v - y)
+        assert first != second and (beside or v > y)
+        assert scene.caption == f"{first} {'left of' if beside else 'above'} {second}"
         bright = scene.canvas.reshape(8, 8, 8, 8).mean((1, 3))
         marked = scene.patches(0) | scene.patches(1)
-        assert scene.patches(0).sum() == scene.patches(1).sum() == 4
-        assert marked.sum() == 8
+        assert scene.patches(0).sum() == scene.patches(1).sum() == 4 and marked.sum() == 8
         assert bright[marked].mean() > 3 * bright[~marked].mean()
+        ids = models.token_ids([scene], torch.nn.Linear(1, 1))[0].tolist()
+        words = [models.VOCABULARY[ids[row + 1]] for row in vision.naming_rows(scene)]
+        assert words == [first, second]  # rows that name a digit stand before its name
 
 
 def test_the_same_seed_draws_the_same_and_held_out_digits_are_others():
-    one, other = (scenes.Scenes(5).draw(20) for _ in range(2))
-    assert all(np.array_equal(a.canvas, b.canvas) for a, b in zip(one, other, strict=True))
+    drawn = [[scene.canvas.tobytes() for scene in scenes.Scenes(5).draw(20)] for _ in range(2)]
+    assert drawn[0] == drawn[1]
     learnt, held_out = scenes.Scenes(5)._pictures, scenes.Scenes(5, held_out=True)._pictures
-    known = {picture.tobytes() for picture in learnt}
-    assert not any(picture.tobytes() in known for picture in held_out)
+    assert not {p.tobytes() for p in learnt} & {p.tobytes() for p in held_out}
     assert len(learnt) + len(held_out) == 1797
 
 
 # ── what is left in the folder ───────────────────────────────────────────────────────────────
 
 
-def test_a_run_says_how_well_it_went(made):
-    _, out = made
+def test_a_run_says_how_well_it_went_and_leaves_recordings(made):
+    folder, out = made
     assert "both digits right on" in out and "caption right on" in out
     assert "at the digit it names" in out and "chance" in out
-
-
-def test_recordings_have_axes_and_pictures(made):
-    folder, _ = made
     seen = regard.open(folder / "namer.regard")
     assert len(seen.prompts) == 2
     assert seen.prompts[1]["L2H3"].key_axis == Axis((GRID,))
@@ -89,7 +80,7 @@ def test_recordings_have_axes_and_pictures(made):
         assert prompt["L0H0"].key_names[64:67] == ["the", "picture", "shows"]
 
 
-def test_the_processor_reads_what_the_models_were_taught(made):
+def test_the_processor_and_the_command_line_read_the_folder(made, tmp_path):
     folder, _ = made
     loaded = regard.models.load(str(folder / "captioner"))
     (scene,) = scenes.Scenes(6).draw(1)
@@ -99,29 +90,13 @@ def test_the_processor_reads_what_the_models_were_taught(made):
     assert torch.equal(inputs["input_ids"], ids)
     given = models.pixels([scene], loaded.model)
     torch.testing.assert_close(inputs["pixel_values"], given, atol=1e-6, rtol=0)
-
-
-def test_the_command_line_reads_the_folder(made, tmp_path):
-    folder, _ = made
-    path = tmp_path / "a.regard"
-    words = ("--text", models.PROMPT, "--generate", "2", "-o", str(path))
-    done = CliRunner().invoke(
-        app, ["record", str(folder / "captioner"), "--image", str(folder / "canvas-1.png"), *words]
-    )
+    words = ["record", folder / "captioner", "--image", folder / "canvas-1.png", "--text"]
+    words += [models.PROMPT, "--generate", "2", "-o", tmp_path / "a.regard"]
+    done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.output
-    (prompt,) = regard.open(path).prompts
+    (prompt,) = regard.open(tmp_path / "a.regard").prompts
     assert prompt.axes("L0")[1].parts[0] == Grid(8, 8)
     assert prompt["L0H0"].key_names[64:67] == ["the", "picture", "shows"]
-
-
-# ── what heads look at ───────────────────────────────────────────────────────────────────────
-
-
-def test_the_rows_that_name_a_digit_stand_before_its_name():
-    for scene in scenes.Scenes(7).draw(20):
-        ids = models.token_ids([scene], torch.nn.Linear(1, 1))[0].tolist()
-        words = [models.VOCABULARY[ids[row + 1]] for row in vision.naming_rows(scene)]
-        assert words == [scenes.WORDS[n] for n in scene.digits]
 
 
 def test_a_head_learns_to_look_at_the_digits():
@@ -130,11 +105,4 @@ def test_a_head_learns_to_look_at_the_digits():
     models.teach_namer(model, scenes.Scenes(0), 200, Console(stderr=True))
     some = scenes.Scenes(1, held_out=True).draw(16)
     best = vision.class_looks(vision.watch_namer(model, some).prompts, some)[0]
-    assert best.chance == pytest.approx(8 / 65)
-    assert best.there > 0.6
-
-
-def test_wrong_options_are_usage_errors():
-    assert call(vision, "--steps", "0")[0] == 2
-    assert call(vision, "--width", "12")[0] == 2
-    assert call(vision, "--help")[0] == 0
+    assert best.chance == pytest.approx(8 / 65) and best.there > 0.6
