@@ -9,7 +9,10 @@ import pytest
 from tools import release_check as check
 
 SOURCE = '"""Attention."""\n\n__version__ = "1.2.0"\n'
-CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-01-31)\n\n- New.\n\n## 1.1.0 (2026-01-02)\n\n- Old.\n"
+CHANGELOG = (
+    "# Changelog\n\n## Unreleased\n\n"
+    "## 1.2.0 (2026-01-31)\n\n- New.\n\n## 1.1.0 (2026-01-02)\n\n- Old.\n"
+)
 CITATION = "cff-version: 1.2.0\ntitle: regard\nversion: 1.2.0\n"
 
 
