@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recording.test_head import CASES
+from recording.cases import CASES
 from regard.recording import Recording
 from regard.testing.recordings import Chunk, in_memory, write_recording
 from regard.views.profiles import (
