@@ -54,8 +54,8 @@ SLOW = (
     "learn/grading/test_causes.py", "learn/grading/test_formats.py",
     "learn/grading/test_hidden_steps.py", "mask/test_laws.py", "plot/test_files.py",
     "plot/test_grids.py", "plot/test_maps.py", "plot/test_rows.py", "recording/test_head.py",
-    "recording/test_hostile.py", "recording/test_hostile_notes.py",
-    "recording/test_interrupts.py", "recording/test_lies.py", "recording/test_replay.py",
+    "recording/test_damage.py", "recording/test_hostile_notes.py",
+    "recording/test_interrupts.py",
     "test_state.py", "viewer/test_carried.py", "viewer/test_file_source.py",
     "views/test_tiles.py",
     # models that are compiled, trained or real, and many of them
