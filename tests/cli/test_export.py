@@ -1,9 +1,8 @@
-"""`regard export` as a shell sees it: every format read back, and what goes wrong."""
+"""`regard export`: every format read back."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 import sys
 from functools import partial
@@ -11,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from regard.recording import STATISTICS, Writer, open
+import regard
+from regard.axes import Axis, Grid
+from regard.recording import Writer
 from regard.recording.format.write import extend
 from regard.views.table import TABLES
 from support.recordings import (
@@ -24,35 +24,15 @@ from support.recordings import (
     on_disk,
     write_prompt,
     write_recording,
+    write_sighted,
 )
 from support.recordings.planted import mixed, record_planted, targets, text
 
 
 @pytest.fixture
-def file(tmp_path):
-    """A recording of two layers; of the second only summaries were kept."""
-    return on_disk(tmp_path / "run.regard")
-
-
-@pytest.fixture
-def export(shell):
-    """The verb: status, stdout, stderr."""
-    return partial(shell, "export")
-
-
-@pytest.fixture
-def fails(export, tmp_path):
-    """The one line a wrong command ends with; nothing is left behind."""
-
-    def run(*words: object, status: int = 2) -> str:
-        before = sorted(tmp_path.rglob("*"))
-        found, out, err = export(*words)
-        assert (found, out) == (status, "")
-        assert err.startswith("regard: ") and err.count("\n") == 1
-        assert sorted(tmp_path.rglob("*")) == before
-        return err.strip()
-
-    return run
+def export(shell, file):
+    """The verb with run.regard: status, stdout, stderr."""
+    return partial(shell, "export", file)
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -61,29 +41,36 @@ def table(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_numbers_left_empty_are_explained_once(export, tmp_path, monkeypatch):
-    file = on_disk(tmp_path / "run.regard", prompts=2)
-    why = "for want of keys"
-    monkeypatch.setattr("regard.views.text.why_unknown", lambda *_: why)
-    assert export(file, "--to", "csv")[2] == f"{why}\n"
-    assert export(file, "--to", "csv", "--what", "rows")[2] == ""
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """As others read them."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as found:
+            return dict(found)
+    from safetensors.numpy import load_file
+
+    return load_file(path)
 
 
 def test_statistics_as_csv(export, file, tmp_path):
-    status, out, err = export(file, "--to", "csv")
     path = tmp_path / "run.statistics.csv"
+    status, out, err = export("--to", "csv")
     assert (status, err) == (0, "")
-    assert out == f"written: {path} (8 rows, {path.stat().st_size:,} bytes)\n"
-    with open(file) as rec:
-        for line in table(path):
-            for name in STATISTICS:
-                wanted = rec.grid(name)[int(line["layer"]), int(line["head"])]
-                assert float(line[name] or "nan") == wanted or np.isnan(wanted)
+    assert out == f"written: {path} (16 rows, {path.stat().st_size:,} bytes)\n"
+    assert {line["prompt"] for line in table(path)} == {"0", "1"}
+    assert export("--to", "CSV", "--prompt", 1, "--overwrite")[0] == 0
+    assert {line["prompt"] for line in table(path)} == {"1"}
+
+
+def test_numbers_left_empty_are_explained_once(export, monkeypatch):
+    why = "for want of keys"
+    monkeypatch.setattr("regard.views.text.why_unknown", lambda *_: why)
+    assert export("--to", "csv")[2] == f"{why}\n"
+    assert export("--to", "csv", "--what", "rows")[2] == ""
 
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory):
-    """Heads that have labels, and a training run."""
+    """Heads that have labels, a picture's positions and a training run."""
     path, ids = tmp_path_factory.mktemp("rich") / "run.regard", text(40)
     aims = targets(ids)
     weights = [[mixed(aims[kind], 0.0, 0.9, 0.2) for kind in ("previous", "self")]]
@@ -101,17 +88,18 @@ def rich(tmp_path_factory):
 
 
 @pytest.mark.parametrize("what", TABLES)
-def test_what_is_written_is_what_python_gives(export, rich, tmp_path, what):
+def test_what_is_written_is_what_python_gives(shell, rich, tmp_path, what):
     from pyarrow import parquet
 
     for to in ("csv", "parquet"):
-        assert export(rich, "--to", to, "--what", what, "-o", tmp_path / f"a.{to}")[0] == 0
+        words = ("--to", to, "--what", what, "-o", tmp_path / f"a.{to}")
+        assert shell("export", rich, *words)[0] == 0
     lines, stored = table(tmp_path / "a.csv"), parquet.read_table(tmp_path / "a.parquet")
-    with open(rich) as rec:
+    with regard.open(rich) as rec:
         wanted = rec.table(what)
         assert stored.equals(wanted.to_arrow()) and len(lines) == len(wanted) > 0
         assert stored.schema.equals(wanted.arrow_schema(), check_metadata=True)
-        assert list(lines[0]) == [one.name for one in wanted.schema] == stored.column_names
+        assert list(lines[0]) == [column.name for column in wanted.schema] == stored.column_names
         for name, column in wanted.columns.items():
             cells = [line[name] for line in lines]
             if column.dtype == object:
@@ -121,196 +109,116 @@ def test_what_is_written_is_what_python_gives(export, rich, tmp_path, what):
                 np.testing.assert_array_equal(read, column)
 
 
-def test_parquet_holds_the_same(export, file, tmp_path):
-    from pyarrow import parquet
-
-    assert export(file, "--to", "parquet", "--what", "rows")[0] == 0
-    assert export(file, "--to", "csv", "--what", "rows")[0] == 0
-    found = parquet.read_table(tmp_path / "run.rows.parquet").to_pylist()
-    for line, plain in zip(found, table(tmp_path / "run.rows.csv"), strict=True):
-        assert line["token"] == plain["token"] and line["row"] == int(plain["row"])
-        assert line["entropy"] == pytest.approx(float(plain["entropy"]), rel=1e-6, abs=1e-12)
-
-
-def test_top_keys_of_some_heads(export, file, tmp_path):
-    out = tmp_path / "best.csv"
-    words = ("--what", "top", "--heads", "L0H1,L1H*", "--top", 2, "--rows", "-3:")
-    assert export(file, "--to", "csv", "-o", out, *words)[0] == 0
-    found = table(out)
-    assert {(line["layer"], line["head"]) for line in found} == {
-        ("0", "1"), ("1", "0"), ("1", "1"), ("1", "2"), ("1", "3"),
-    }  # fmt: skip
-    with open(file) as rec:
+def test_top_keys_of_some_heads_and_rows(export, file, tmp_path):
+    words = ("--heads", "L0H1,L1H*", "--top", 2, "--rows", "-3:", "--prompt", 0)
+    status, out, _ = export("--to", "csv", "-o", "best.csv", "--what", "top", *words)
+    assert status == 0 and out.startswith("written: best.csv (")
+    lines = table(tmp_path / "best.csv")
+    assert {line["layer"] + line["head"] for line in lines} == {"01", "10", "11", "12", "13"}
+    with regard.open(file) as rec:
         best = rec["L0H1"].top(2)
-        for line in found[:6]:
+        for line in lines[:6]:
             at = int(line["row"]), int(line["rank"]) - 1
-            assert int(line["key"]) == best.keys[at]
+            assert int(line["key"]) == best.keys[at] and line["token"] == WORDS[best.keys[at]]
             assert np.float32(line["weight"]) == np.float32(best.weights[at])
-            assert line["token"] == WORDS[best.keys[at]]
 
 
 @pytest.mark.parametrize("to", ["npz", "safetensors"])
-def test_arrays(export, file, tmp_path, to):
-    status, out, _ = export(file, "--to", to)
-    assert status == 0 and out.startswith(f"written: {tmp_path / f'run.{to}'} (")
-    found = read_arrays(tmp_path / f"run.{to}")
-    with open(file) as rec:
+def test_arrays_are_those_of_the_recording(export, file, tmp_path, to):
+    path = tmp_path / f"run.{to}"
+    status, out, _ = export("--to", to)
+    assert status == 0 and out.startswith(f"written: {path} (")
+    with regard.open(file) as rec:
         for label in rec.labels():
             for name in ("lse", "entropy", "received", "pooled"):
                 wanted = rec[label].stored[name].values
-                np.testing.assert_array_equal(found[f"P0/{label}/{name}"], wanted)
+                np.testing.assert_array_equal(arrays(path)[f"P0/{label}/{name}"], wanted)
+        words = ("--what", "weights, lse", "--heads", "L0", "--overwrite")
+        assert export("--to", to, *words)[0] == 0
+        np.testing.assert_array_equal(arrays(path)["P0/L0H3/weights"], np.asarray(rec["L0H3"]))
+        assert arrays(path)["P0/L0H3/lse"].shape == (12,)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """As others read them."""
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as found:
-            return dict(found)
-    from safetensors.numpy import load_file
-
-    return load_file(path)
-
-
-def test_dense_weights_for_other_tools(export, file, tmp_path):
-    assert export(file, "--to", "npz", "--what", "weights,lse", "--heads", "L0")[0] == 0
-    with open(file) as rec, np.load(tmp_path / "run.npz") as found:
-        dense = np.asarray(rec["L0H3"])
-        np.testing.assert_array_equal(found["P0/L0H3/weights"], dense)
-        assert found["P0/L0H3/lse"].shape == (12,)
-
-
-def test_json_says_what_was_written(export, file, tmp_path):
-    value = json.loads(export(file, "--to", "csv", "--what", "received", "--json")[1])
+def test_json_says_what_was_written(export, tmp_path):
     path = tmp_path / "run.received.csv"
-    assert value == {
-        "file": str(path), "format": "csv", "rows": 96, "bytes": path.stat().st_size,
+    assert json.loads(export("--to", "csv", "--what", "received", "--json")[1]) == {
+        "file": str(path), "format": "csv", "rows": 192, "bytes": path.stat().st_size,
         "what": ["received"],
     }  # fmt: skip
-    value = json.loads(export(file, "--to", "npz", "--json")[1])
-    assert value["arrays"] > 50 and value["what"] is None
+    facts = json.loads(export("--to", "npz", "--json")[1])
+    assert facts["arrays"] > 50 and facts["what"] is None
 
 
-def test_one_prompt_or_all(export, tmp_path):
-    path = on_disk(tmp_path / "two.regard", prompts=2)
-    export(path, "--to", "csv")
-    assert {line["prompt"] for line in table(tmp_path / "two.statistics.csv")} == {"0", "1"}
-    export(path, "--to", "csv", "--prompt", 1, "--overwrite")
-    assert {line["prompt"] for line in table(tmp_path / "two.statistics.csv")} == {"1"}
-
-
-def test_a_folder_of_ranks(export, tmp_path):
-    folder = tmp_path / "ranks"
-    folder.mkdir()
-    on_disk(folder / "rank-0000.regard")
-    assert export(folder, "--to", "csv")[0] == 0
+def test_a_folder_of_ranks(shell, tmp_path):
+    (tmp_path / "ranks").mkdir()
+    on_disk(tmp_path / "ranks" / "rank-0000.regard")
+    assert shell("export", tmp_path / "ranks", "--to", "csv")[0] == 0
     assert len(table(tmp_path / "ranks.statistics.csv")) == 8
 
 
-def test_stacks_by_name(export, tmp_path):
+def test_stacks_by_name(shell, tmp_path):
     path = tmp_path / "stacks.regard"
     with Writer(path) as writer:
         write_recording(writer, chunks=causal(12), stack="encoder")
-        write_prompt(
-            writer, [Chunk((0, 7), (0, 12))], stack="cross", kind="cross", tokens=False, note=False
-        )
-    export(path, "--to", "csv")
-    assert {line["stack"] for line in table(tmp_path / "stacks.statistics.csv")} == {
-        "encoder", "cross",
-    }  # fmt: skip
-    export(path, "--to", "npz", "--what", "statistics,weights", "--heads", "cross.L0H1")
-    with open(path) as rec, np.load(tmp_path / "stacks.npz") as found:
-        np.testing.assert_array_equal(found["P0/cross.L0H1/weights"], np.asarray(rec["cross.L0H1"]))
-        grid = rec.grid("peak", "cross")
-        np.testing.assert_array_equal(found["P0/cross/statistics/peak"], grid)
+        cross = [Chunk((0, 7), (0, 12))]
+        write_prompt(writer, cross, stack="cross", kind="cross", tokens=False, note=False)
+    shell("export", path, "--to", "csv")
+    stacks = {line["stack"] for line in table(tmp_path / "stacks.statistics.csv")}
+    assert stacks == {"encoder", "cross"}
+    words = ("--what", "statistics,weights", "--heads", "cross.L0H1")
+    shell("export", path, "--to", "npz", *words)
+    given = arrays(tmp_path / "stacks.npz")
+    with regard.open(path) as rec:
+        np.testing.assert_array_equal(given["P0/cross.L0H1/weights"], np.asarray(rec["cross.L0H1"]))
+        np.testing.assert_array_equal(given["P0/cross/statistics/peak"], rec.grid("peak", "cross"))
 
 
-def test_tokens_of_any_kind_come_back(export, tmp_path):
-    hostile = [token for token in HOSTILE if token != "\ud800"]
-    path = on_disk(tmp_path / "a.regard", hostile)
-    export(path, "--to", "csv", "--what", "received", "--heads", "L0H0")
-    found = [line["token"].removeprefix("'") for line in table(tmp_path / "a.received.csv")]
-    assert found == hostile
-
-
-def test_what_is_no_text_does_not_stop_a_table(export, tmp_path):
-    path = on_disk(tmp_path / "a.regard", HOSTILE)
+def test_tokens_of_any_kind_come_back(shell, tmp_path):
+    plain = [token for token in HOSTILE if token != "\ud800"]
+    path = on_disk(tmp_path / "a.regard", plain)
+    shell("export", path, "--to", "csv", "--what", "received", "--heads", "L0H0")
+    lines = table(tmp_path / "a.received.csv")
+    assert [line["token"].removeprefix("'") for line in lines] == plain
+    path = on_disk(tmp_path / "b.regard", HOSTILE)  # with what is no text
     for to in ("csv", "parquet", "npz", "safetensors"):
-        assert export(path, "--to", to, "--what", "received")[0] == 0
+        assert shell("export", path, "--to", to, "--what", "received")[0] == 0
 
 
-def test_files_are_not_overwritten_by_accident(export, fails, file, tmp_path):
-    path = tmp_path / "run.statistics.csv"
-    path.write_text("mine")
-    assert "exists already; give another name, or --overwrite" in fails(file, "--to", "csv")
-    assert path.read_text() == "mine"
-    assert export(file, "--to", "csv", "--overwrite")[0] == 0
-    assert path.read_text() != "mine"
+def test_patches_have_coordinates_and_axes(shell, tmp_path):
+    path, axis = tmp_path / "seen.regard", Axis((Grid(4, 5, prefix=1, names=("class",)),))
+    with Writer(path) as writer:
+        write_sighted(writer, axis)
+    shell("export", path, "--to", "csv", "--what", "weights", "--heads", "L0H0")
+    first, second, *_ = table(tmp_path / "seen.weights.csv")
+    assert [first[f"key_{name}"] for name in ("frame", "row", "column")] == ["-1"] * 3
+    assert [second[f"key_{name}"] for name in ("frame", "row", "column")] == ["0"] * 3
+    shell("export", path, "--to", "csv", "--what", "positions")
+    lines = table(tmp_path / "seen.positions.csv")
+    assert len(lines) == 2 * 2 * 21
+    assert (lines[8]["name"], lines[8]["row"], lines[8]["column"]) == ("(1, 2)", "1", "2")
+    shell("export", path, "--to", "npz", "--what", "weights")
+    given = arrays(tmp_path / "seen.npz")
+    stored = Axis.from_json(json.loads(str(given["about/P0/L0/axes"]))["key"])
+    assert stored == axis
+    assert stored.grids()[0][1].lay(given["P0/L0H0/weights"][8]).shape == (1, 4, 5)
 
 
-def test_the_recording_itself_is_never_overwritten(fails, file):
-    said = fails(file, "--to", "npz", "-o", file, "--overwrite")
-    assert "the recording itself; give another name" in said
-
-
-def test_a_mistake_on_the_way_leaves_nothing(fails, file, monkeypatch):
+def test_a_mistake_on_the_way_leaves_nothing(refused, file, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("regard.export.write_npz", full)
-    said = fails(file, "--to", "npz", status=3)
-    assert "cannot be written (No space left on device)" in said
+    line = refused("export", file, "--to", "npz", status=3)
+    assert "cannot be written (No space left on device)" in line
 
 
 @pytest.mark.parametrize("to", ["csv", "npz"])
-def test_progress_where_somebody_looks(export, file, monkeypatch, to):
-    screen = Console(file=io.StringIO(), force_terminal=True, width=80)
-    monkeypatch.setattr("regard.cli.export.status", lambda: screen)
-    status, out, _ = export(file, "--to", to)
-    assert status == 0 and out.startswith("written: ")
-    assert "100%" in screen.file.getvalue()
+def test_progress_where_stderr_is_a_terminal(shell, file, monkeypatch, to):
+    monkeypatch.setenv("TERM", "xterm")
+    status, out, err = shell("export", file, "--to", to, terminal=True)
+    assert status == 0 and out.startswith("written: ") and "100%" in err
 
 
-def test_without_pyarrow(fails, file, monkeypatch):
+def test_without_pyarrow(refused, file, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'regard[parquet]'" in fails(file, "--to", "parquet")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--to", "xlsx"], "--to 'xlsx': give one of csv, parquet, npz, safetensors"),
-        (["--to", "csv", "--what", "qk"], "--to csv takes statistics, rows, top, received"),
-        (["--to", "csv", "--what", "rows,top"], "--what rows,top: a table holds one of them"),
-        (["--to", "npz", "--what", "magic"], "--to npz takes statistics, rows, lse"),
-        (["--to", "csv", "--heads", "L7"], "heads 'L7': means no recorded head"),
-        (["--to", "csv", "--prompt", "3"], "prompt 3 does not exist; this recording has 0"),
-        (["--to", "csv", "--rows", "1:2"], "--rows: statistics are of whole heads"),
-        (["--to", "csv", "--what", "rows", "--rows", "9:99"], "rows 9:99: not a part of"),
-        (["--to", "csv", "--what", "rows", "--rows", "x"], "--rows 'x': give a range such as"),
-        (["--to", "csv", "--what", "rows", "--keys", "1"], "keys: rows cannot be restricted to"),
-        (["--to", "csv", "--what", "training"], "no training was monitored here"),
-        (["--to", "csv", "--what", "top", "--top", "0"], "--top 0: give a number of keys ≥ 1"),
-        (["--to", "csv", "--what", "weights"], "name heads of other layers"),
-        (["--to", "npz", "--what", "qk"], "name heads of other layers"),
-    ],
-)
-def test_mistakes_name_the_fix(fails, file, words, message):
-    assert message in fails(file, *words)
-
-
-def test_places_that_cannot_be_written(fails, file, tmp_path):
-    said = fails(file, "--to", "csv", "-o", tmp_path / "none" / "a.csv", status=3)
-    assert "give a folder that exists and may be written to" in said
-    assert "a folder, not a file; give" in fails(file, "--to", "csv", "-o", tmp_path)
-
-
-def test_files_that_are_no_recordings(fails, tmp_path):
-    (tmp_path / "text.regard").write_text("text")
-    fails(tmp_path / "text.regard", "--to", "csv", status=3)
-    fails(tmp_path / "none.regard", "--to", "csv", status=3)
-
-
-def test_nothing_recorded_yet(fails, tmp_path):
-    with Writer(tmp_path / "empty.regard") as writer:
-        writer.note({"contents": "attention/1"})
-    assert "nothing was recorded yet" in fails(tmp_path / "empty.regard", "--to", "csv")
+    assert "pip install 'regard[parquet]'" in refused("export", file, "--to", "parquet")

@@ -1,22 +1,29 @@
-"""`regard report` as a shell sees it."""
+"""`regard report`: labels with their numbers, evictions, knock-outs, training runs, the page."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from support.recordings import HOSTILE, on_disk
+import regard
+from real_models import smollm2
+from regard.recorder.drive import drive
+from regard.recorder.tokens import Encoded
+from regard.recording import Writer
+from regard.recording.schema import CONTENTS
+from regard.study import make_report, report_markdown
+from support.recordings import Chunk, write_recording
 from support.recordings.planted import KINDS, mixed, record_planted, targets, text
+from viewer.shell import Elements
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory):
+def planted(tmp_path_factory):
     """A recording of one head of each kind, and of the same with half of their mass on a sink."""
     ids = text(160, seed=4)
     aims = targets(ids, seed=4)
@@ -28,157 +35,193 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture
-def report(shell):
-    """The verb: status, stdout, stderr."""
-    return partial(shell, "report")
+def report(shell, planted):
+    """The verb with the planted recording: status, stdout, stderr."""
+    return partial(shell, "report", planted)
 
 
-@pytest.fixture
-def fails(report):
-    """The one line a wrong command ends with."""
-
-    def run(*words: object, status: int = 2) -> str:
-        found, out, err = report(*words)
-        assert (found, out) == (status, "")
-        assert err.startswith("regard: ") and err.count("\n") == 1
-        return err.strip()
-
-    return run
-
-
-def test_labels_with_numbers_and_rows(report, file):
-    status, out, err = report(file, "--top", 30)
-    assert (status, err) == (0, "")
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_labels_with_numbers_and_rows(report, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    status, out, err = report("--top", 40)
+    assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= columns
     flat = " ".join(out.split())
     assert "160 tokens, 18 heads" in flat
     assert (
         "L0H0 looks at the token before (0.90 of its mass; chance 0.029); best seen at row" in flat
     )
     assert "of what is not on sinks" in flat and "deviations from its layer" in flat
-    assert flat.index("not why the model answers") < flat.index("best seen at")  # where people look
+    assert flat.index("not why the model answers") < flat.index("best seen at")
     assert "knock the head out" in flat and "not looked for: retrieval" in flat
 
 
-def test_as_many_as_asked_for(report, file):
-    for top, shown in ((0, 0), (3, 3)):
-        out = report(file, "--top", top)[1]
-        assert out.count("deviations from its layer") == shown
-        assert f"({shown} of " in out
+@pytest.mark.parametrize("top", [0, 3])
+def test_as_many_as_asked_for(report, top):
+    out = report("--top", top)[1]
+    assert out.count("deviations from its layer") == top and f"({top} of " in out
 
 
-def test_json_is_whole_and_plain(report, file):
-    status, out, _ = report(file, "--json", "--top", 2)
+def test_json_is_whole_and_plain(report):
+    status, out, _ = report("--json", "--top", 2, "--needle", "10:20")
+    document = json.loads(out)
     assert status == 0 and out.isascii()
-    value = json.loads(out)
-    assert len(value["findings"]) == 2 and len(value["heads"]) == 18
-    assert value["heads"][0]["labels"] == ["previous"]
-    assert value["caveat"] and value["findings"][0]["rows"]
-
-
-def test_markdown(report, file):
-    status, out, _ = report(file, "--markdown")
-    assert status == 0 and out.startswith("# What the heads do") and "| label | heads |" in out
+    assert len(document["findings"]) == 2 and len(document["heads"]) == 18
+    assert document["heads"][0]["labels"] == ["previous"]
+    assert document["caveat"] and document["findings"][0]["rows"]
+    assert document["unknown"]["retrieval"] == "the recording has no generated tokens"
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.md", "# What"), ("a.json", "{"), ("a.txt", "Planted"), ("a", "Planted")]
+    ("name", "words", "start"),
+    [
+        ("a.md", "", "# What the heads do"),
+        ("a.json", "", "{"),
+        ("a.txt", "", "Planted"),
+        ("a", "", "Planted"),
+        ("a.md", "--json", "{"),  # a form that was asked for wins over the name
+    ],
 )
-def test_written_to_a_file(report, file, tmp_path, name, start):
-    status, out, err = report(file, "-o", tmp_path / name)
-    assert (status, out) == (0, "") and err == f"written: {tmp_path / name}\n"
-    written = (tmp_path / name).read_text()
+def test_printed_or_written_to_a_file(report, tmp_path, name, words, start):
+    path = tmp_path / name
+    assert report("-o", path, *words.split()) == (0, "", f"written: {path}\n")
+    written = path.read_text()
     assert written.startswith(start) and written.endswith("\n")
-    if start == "Planted":
+    forms = {"#": "--markdown", "{": "--json"}
+    if start[0] in forms:
+        assert report(forms[start[0]])[1].strip() == written.strip()
+    else:
         assert max(map(len, written.splitlines())) <= 100
 
 
-def test_a_form_that_was_asked_for_wins_over_the_name(report, file, tmp_path):
-    report(file, "--json", "-o", tmp_path / "a.md")
-    json.loads((tmp_path / "a.md").read_text())
-
-
-def test_a_needle(report, file, fails):
-    out = report(file, "--needle", "10:20", "--json")[1]
-    assert json.loads(out)["unknown"]["retrieval"] == "the recording has no generated tokens"
-    assert "--needle 10:999: not a part" in fails(file, "--needle", "10:999")
-    assert "give a range such as 10:20" in fails(file, "--needle", "x")
-
-
-def test_what_is_wrong(fails, file, tmp_path):
-    assert "two forms" in fails(file, "--json", "--markdown")
-    assert "--top -1" in fails(file, "--top", "-1")
-    assert "prompt 7 does not exist; this recording has 0" in fails(file, "--prompt", "7")
-    assert "no such file" in fails(tmp_path / "none.regard", status=3)
-    assert "cannot be written there" in fails(file, "-o", tmp_path / "no" / "a.md")
-    assert "give .md, .json, .html or .txt" in fails(file, "-o", tmp_path / "page.xyz")
-    assert not (tmp_path / "page.xyz").exists()
-
-
-def test_no_token_steers_a_terminal(report, tmp_path):
-    path = on_disk(tmp_path / "hostile.regard", HOSTILE)
-    for form in ([], ["--json"], ["--markdown"]):
-        status, out, _ = report(path, "--top", 50, *form)
-        assert status == 0
-        assert all(letter == "\n" or letter.isprintable() for letter in out)
-
-
-def test_on_a_terminal_that_knows_no_more_than_ascii(file):
-    command = [sys.executable, "-m", "regard", "report", str(file)]
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = subprocess.run(command, capture_output=True, env=environment, check=True)
-    assert done.stdout.isascii() and b"looks at" in done.stdout
-
-
-@pytest.mark.parametrize("columns", ["40", "80", "200"])
-def test_no_line_is_wider_than_the_terminal(report, file, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", columns)
-    out = report(file, "--top", 40)[1]
-    assert max(map(len, out.splitlines())) <= int(columns)
-    assert "best seen at" in " ".join(out.split())
-
-
-def test_a_recording_that_was_not_finished_says_so(report, tmp_path):
-    import regard
-    from regard.recording import Writer
-    from support.recordings import Chunk, write_recording
-
+def test_a_recording_that_was_not_finished_says_so(shell, tmp_path):
     with Writer(tmp_path / "open.regard") as writer:
         chunk = Chunk((0, 60), (0, 60), regard.Causal())
         write_recording(writer, chunks=[chunk], note=False)
-    status, out, _ = report(tmp_path / "open.regard")
+    status, out, _ = shell("report", tmp_path / "open.regard")
     assert status == 0 and "was not finished" in out
 
 
-def test_a_recording_of_nothing_is_one_line(fails, tmp_path):
-    from regard.recording import Writer
-    from regard.recording.schema import CONTENTS
-
-    with Writer(tmp_path / "empty.regard") as writer:
-        writer.note({"contents": CONTENTS})
-    assert "nothing was recorded yet" in fails(tmp_path / "empty.regard")
-
-
-# ── what an eviction would drop ──────────────────────────────────────────────────────────────
-
-
-def test_an_eviction_says_which_keys_go_and_what_is_lost(report, file):
-    status, out, err = report(file, "--top", 0, "--evict", "observed", "--budget", 0.5)
+def test_an_eviction_says_which_keys_go_and_what_is_lost(report, refused, planted):
+    status, out, err = report("--top", 0, "--evict", "observed", "--budget", 0.5)
     assert (status, err) == (0, "")
     assert "eviction by observed, budget 0.5" in out and "80 of 160" in out
     assert "L0" in out and "dropped by every head" in out
-    status, out, err = report(file, "--json", "--evict", "snapkv", "--budget", 90, "--recent", 20)
-    told = json.loads(out)["eviction"]
-    assert (told["by"], told["budget"], told["recent"]) == ("snapkv", 90, 20)
+    words = ("--evict", "snapkv", "--budget", 90, "--recent", 20, "--sinks", 2)
+    told = json.loads(report("--json", *words)[1])["eviction"]
+    options = {name: told[name] for name in ("by", "budget", "recent", "sinks")}
+    assert options == {"by": "snapkv", "budget": 90, "recent": 20, "sinks": 2}
     for layer in told["layers"]:
         assert (layer["keys"], layer["kept"], len(layer["lost"])) == (160, 90, len(KINDS))
         assert all(sum(b - a for a, b in ranges) == 70 for ranges in layer["gone"])
         assert all(0 <= share <= 1 for share in layer["lost"] + layer["lost_last"])
-    status, out, _ = report(file, "--markdown", "--evict", "tova")
-    assert status == 0 and "```text\neviction by tova" in out
+    assert "```text\neviction by tova" in report("--markdown", "--evict", "tova")[1]
+    line = refused("report", planted, "--evict", "h2o", "--budget", 0.1)
+    assert "which always stay" in line
 
 
-def test_evictions_that_cannot_be_are_refused(fails, file, tmp_path):
-    assert "give one of h2o, kvzip, observed, snapkv, tova" in fails(file, "--evict", "lru")
-    assert "a number of keys, or a share" in fails(file, "--evict", "h2o", "--budget", "half")
-    assert "which always stay" in fails(file, "--evict", "h2o", "--budget", 0.1)
-    assert "as text, Markdown or JSON" in fails(file, "--evict", "h2o", "-o", tmp_path / "a.html")
+# ── the page, and training runs ──────────────────────────────────────────────────────────────
+
+
+def test_a_page_is_written_and_says_what_it_carries(shell, file, tmp_path):
+    page = tmp_path / "page.html"
+    status, out, err = shell("report", file, "-o", page, "--heads", "L0")
+    assert (status, out) == (0, "")
+    assert f"written: {page}" in err and "4 of 8 heads of run.regard" in err
+    data = Elements(page.read_text(encoding="utf-8")).text("script", id="regard-data")
+    assert '"heads":["L0H0","L0H1","L0H2","L0H3"]' in data
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "run.regard"]
+
+
+def test_a_training_run_alone_is_told_and_carried(shell, refused, tmp_path):
+    run = tmp_path / "run.regard"
+    with Writer(run) as writer:
+        note = {"places": ["L0"], "statistics": {"peak": "heaviest key"}}
+        writer.note({"contents": CONTENTS, "training": json.dumps(note)})
+        writer.add("training/steps/0", np.arange(3))
+        writer.add("training/peak/0", np.full((3, 1, 2), 0.5, np.float32))
+    report = partial(shell, "report", run)
+    status, out, _ = report()
+    assert status == 0 and "training: 3 sampled steps, 0–2, 1 layer" in out
+    assert json.loads(report("--json")[1])["training"]["samples"] == 3
+    out = report("--markdown")[1]
+    assert out.startswith("```text\n") and out.endswith("```\n")
+    for name in ("run.md", "run.txt"):
+        assert report("-o", tmp_path / name)[0] == 0
+        assert "3 sampled steps" in (tmp_path / name).read_text(encoding="utf-8")
+    status, out, err = report("-o", tmp_path / "page.html")
+    assert (status, out) == (0, "")
+    assert "carries the training run of run.regard: 3 sampled steps of 2 heads." in err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>run.regard · training</title>" in page
+    for words in ("--causal", "--needle 1:2", "--prompt 1", "-o a.html --heads L0"):
+        assert "nothing was recorded yet" in refused("report", run, *words.split())
+
+
+# ── knock-outs ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory) -> Path:
+    """Four heads of SmolLM2 reading random tokens a second time."""
+    dice = torch.Generator().manual_seed(0)
+    told = torch.randperm(4000, generator=dice)[:20] + 300
+    ids = torch.cat([torch.zeros(1, dtype=torch.long), told, told])[None]
+    path = tmp_path_factory.mktemp("causal") / "twice.regard"
+    loaded = smollm2()
+    some = {"layers": [17, 18], "heads": [4, 6]}
+    recorder = regard.record(loaded.model, path, tokenizer=loaded.tokenizer, **some)
+    recorder.name = "smollm2"
+    with recorder:
+        drive(recorder, Encoded(ids, "", "told twice"))
+    return path
+
+
+def test_knock_outs_stand_beside_the_labels_and_are_kept(shell, twice, tmp_path):
+    path = tmp_path / "kept.regard"
+    path.write_bytes(twice.read_bytes())
+    status, out, err = shell("report", path, "--top", 1, "--causal", "--keep", "--json")
+    assert status == 0 and "kept in" in err
+    document = json.loads(out)
+    names = {"prefix-matching", "induction"}
+    looking_back = {h["label"] for h in document["heads"] if names & set(h["labels"])}
+    told, knocked = {one["label"] for one in document["findings"]}, document["knocked"]
+    assert looking_back and set(knocked) == looking_back | told
+    loss = {label: knocked[label]["copying"]["delta_logprob"] for label in looking_back}
+    strongest = min(loss, key=loss.__getitem__)
+    assert loss[strongest] < -0.5 and knocked[strongest]["copies"]
+
+    # from the file, without the model
+    assert path.read_bytes()[: twice.stat().st_size] == twice.read_bytes()
+    status, out, _ = shell("report", path, "--top", 1, "--json", "--model", "no-such-model")
+    again = json.loads(out)
+    assert status == 0 and again["knocked"] == knocked and "induction" in again["counts"]
+    out = shell("report", path, "--top", 1)[1]
+    assert "knocked out: next token's logit" in " ".join(out.split())
+
+
+def test_only_what_copies_is_called_induction(twice):
+    with regard.open(twice) as rec:
+        plain = make_report(rec, top=0)
+        labels = [h.label for h in plain.heads if "prefix-matching" in h.labels]
+        assert labels and "induction" not in plain.counts()
+        nothing = dict.fromkeys(("delta_logit", "delta_logprob", "kl"), 0.0)
+        nothing |= {f"typical_{name}": 0.0 for name in nothing}
+        loss = nothing | {"delta_logit": 0.5, "delta_logprob": -2.0}
+        louder = nothing | {"delta_logit": -3.0}  # all logits sink: no token is less likely
+        knocked = {
+            label: {"text": nothing, "copying": loss if n == 0 else louder}
+            for n, label in enumerate(labels)
+        }
+        found = make_report(rec, top=500, knocked=knocked)
+    assert [h.label for h in found.heads if "induction" in h.labels] == labels[:1]
+    page = report_markdown(found)
+    assert "copied token's logit +0.50 (+0.00), log-probability -2.00 (+0.00)" in page
+    assert "lowers the copied token's log-probability by 2" in page
+    assert "without the last one, which no token follows" in found.as_dict()["causal_check"]
+    assert found.as_dict()["knocked"].keys() == knocked.keys()
+
+
+def test_a_model_that_is_not_there(shell, twice):
+    status, out, err = shell("report", twice, "--top", 1, "--causal", "--model", "no-such-model")
+    assert status in (1, 2, 3) and out == ""
+    assert "no-such-model" in err and "Traceback" not in err
