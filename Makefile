@@ -11,7 +11,7 @@ RUN    := $(VENV)/.run
 # this is set before torch is imported (`regard doctor` explains).
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 
-.PHONY: newest demo play lesson page test test-all test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check format docs site tutorials pictures dist release-check clean help
+.PHONY: newest demo play lesson page test test-all test-fast fuzz test-families test-peers test-vllm test-gpu sanitize check ratchet format docs site tutorials pictures dist release-check clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -105,6 +105,9 @@ check: $(READY) page  ## format, lint, strict types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python tools/build_page.py check
+
+ratchet: $(READY)  ## write down what has fallen in tests/house/RATCHET.md: sizes and words by room
+	@PYTHONPATH=tests $(BIN)/python -m house.ratchet
 
 format: $(READY)  ## rewrite the sources in the house format
 	@$(BIN)/ruff check --fix .

@@ -41,7 +41,7 @@ SLOW = (
     # processes that are started, killed or timed
     "bench/test_browsers.py", "bench/test_parallel.py", "parallel/test_page.py",
     "cli/test_check.py", "cli/test_documents.py", "cli/test_learn.py",
-    "cli/test_main.py", "cli/test_odd_words.py", "cli/test_plot.py", "cli/test_ranks.py",
+    "cli/test_refusals.py", "cli/test_streams.py", "cli/test_plot.py", "cli/test_ranks.py",
     "cli/test_record.py", "cli/test_report_causal.py", "cli/test_show.py", "cli/test_verify.py",
     "monitor/test_first_batch.py", "monitor/test_outputs.py", "monitor/test_sample.py",
     "recorder/test_documents.py",
@@ -65,8 +65,7 @@ SLOW = (
     "nn/test_language_model.py", "nn/test_loading.py", "nn/test_multi_head.py",
     "study/test_heads.py",
     # every document, every name
-    "house/test_blocks.py", "house/test_documented.py", "house/test_exports.py",
-    "house/test_names.py",
+    "house/test_blocks.py", "house/test_fresh.py",
 )  # fmt: skip
 
 _TESTS = Path(__file__).parent

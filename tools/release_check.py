@@ -27,7 +27,7 @@ SOURCE = "src/regard/__init__.py"
 TESTS = ("tests/learn", "tests/mask", "tests/summary", "tests/recording", "tests/study", "tests/nn")
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
+_VERSION = re.compile(r"(\d+\.\d+\.\d+\S*) \(\d{4}-\d\d-\d\d\)")
 _Result = TypeVar("_Result")
 
 
@@ -41,10 +41,12 @@ def package_version(source: str) -> str:
 
 
 def newest_version(changelog: str) -> str:
-    """The first heading that is a version; "Unreleased" stands above it."""
-    versions = [title for title in _HEADING.findall(changelog) if _VERSION.fullmatch(title)]
+    """The first heading that is a version with its date; "Unreleased" stands above it."""
+    headings = (_VERSION.fullmatch(title) for title in _HEADING.findall(changelog))
+    versions = [heading[1] for heading in headings if heading]
     if not versions:
-        raise ReleaseError(f"{CHANGELOG} has no section of a version, such as '## 1.2.3'")
+        shape = "'## 1.2.3 (2026-01-31)'"
+        raise ReleaseError(f"{CHANGELOG} has no section of a version, such as {shape}")
     return versions[0]
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from regard.statistics import Top as Top
     from regard.statistics import Weighted as Weighted
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What a person types. All else is reached by its name too, and documented in its module's page.
 __all__ = [

@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +14,26 @@ from regard.learn.grading import exercise_key, exercise_markdown
 from regard.learn.worksheets import make_sheet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-NOTE = str(EXAMPLES / "first_note.md")
 RIGHT = '{"d_k": 4, "scores": [[2, 0]], "scaled": [[1, 0]]}'
 WRONG = '{"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}'
+COLUMNS = ["file", "verdict", "step", "cell", "given", "right", "cause", "checked", "blank"]
 
 
 @pytest.fixture
 def grade(shell):
     """The verb: status, stdout, stderr."""
     return partial(shell, "grade")
+
+
+@pytest.fixture
+def graded(grade, tmp_path):
+    """Status and stdout for a file with this text."""
+
+    def run(text: str, *words: str, name: str = "work.json") -> tuple[int, str]:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return grade(tmp_path / name, *words)[:2]
+
+    return run
 
 
 @pytest.fixture
@@ -36,233 +44,6 @@ def folder(tmp_path):
     (tmp_path / "c.md").write_text("## Atention\n[1 2]\n")
     (tmp_path / "d.txt").write_text("not graded")
     return tmp_path
-
-
-def rows(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def test_the_first_note_is_wrong_at_the_weighted_sum(grade):
-    status, out, err = grade(NOTE)
-    said = " ".join(out.split())
-    assert (status, err) == (1, "")
-    assert "Wrong first at the weighted sum (output): The, dimension 1" in said
-    assert "given 1.2669" in said and "right 0.8446 = 0.4223·1 + 0.1554·0 + 0.4223·1" in said
-    assert "right 0.8446 0.5777 0.8446 0.5777" in said
-    assert "sat counted twice" in said
-    assert "doubled value, a doubled weight and a double addition look the same" in said
-
-
-def test_right_work_ends_with_0(grade):
-    status, out, _ = grade(EXAMPLES / "hand_calculation.md")
-    assert status == 0 and "All right: 69 cells checked." in out
-
-
-def test_an_empty_exercise_is_not_right(grade, tmp_path):
-    path = tmp_path / "e.md"
-    path.write_text(exercise_markdown(1))
-    status, out, _ = grade(path)
-    assert status == 1 and "Nothing filled in" in out
-
-
-def test_steps_that_lead_nowhere_cannot_be_graded(grade, tmp_path):
-    path = tmp_path / "w.json"
-    path.write_text('{"weights": [[0.5, 0.5]]}')
-    status, out, _ = grade(path)
-    assert status == 2 and "Nothing to check" in out
-
-
-def test_the_unscaled_example_of_the_note_is_called_not_scaled(grade, tmp_path):
-    text = (EXAMPLES / "temperature.md").read_text(encoding="utf-8")
-    path = tmp_path / "t.md"
-    path.write_text(text.replace("[0.7311 0.2689]", "[0.88 0.12]"), encoding="utf-8")
-    status, out, _ = grade(path)
-    assert status == 1 and "Cause: not scaled" in out
-
-
-def test_what_follows_a_slip_is_said(grade, tmp_path):
-    path = tmp_path / "s.json"
-    steps = '"d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]'
-    path.write_text("{" + steps + ', "weights": [[0.8808, 0.1192]]}')
-    assert "The later steps follow from this one." in grade(path)[1]
-    path.write_text("{" + steps + ', "weights": [[0.5, 0.5]]}')
-    assert "Wrong also by the numbers given before them: weights." in grade(path)[1]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"prose", b"\xff\xfe", b'{"K": [[NaN]]}', b'{"K": [[1], [1, 2]]}', b'{"foo": [[1]]}',
-     b'{"Q": [[1, 2]], "K": [[1]]}', b'{"K": [["x"]]}', b"[1, 2"],
-)  # fmt: skip
-def test_a_bad_file_is_one_line_and_status_2(grade, tmp_path, content):
-    path = tmp_path / "bad.json"
-    path.write_bytes(content)
-    status, out, err = grade(path)
-    assert (status, out) == (2, "")
-    assert err.startswith(f"regard: {path}: ") and err.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", ["missing.md", "empty", "x" * 300])
-def test_nothing_there_is_one_line_and_status_2(grade, tmp_path, name):
-    (tmp_path / "empty").mkdir()
-    status, out, err = grade(tmp_path / name)
-    assert (status, out) == (2, "") and err.startswith("regard: ") and err.count("\n") == 1
-
-
-def test_many_files_get_a_line_each_and_the_worst_status(grade, folder):
-    status, out, _ = grade(folder)
-    lines = out.splitlines()
-    assert status == 2 and len(lines) == 5
-    assert "right  2 cells checked" in lines[0]
-    assert "wrong at scaled: token 1 → token 1, given 2, right 1; not scaled" in lines[1]
-    assert "unreadable: unknown step 'Atention'; known are tokens, embeddings" in lines[2]
-    assert lines[-1] == "1 right, 1 wrong, 1 unreadable."
-    assert grade(folder / "a.json", folder / "b.json")[0] == 1
-    assert grade(folder / "a.json", EXAMPLES / "temperature.md")[0] == 0
-
-
-def test_a_file_named_twice_is_graded_once(grade, folder):
-    _, out, _ = grade(folder, folder / "a.json")
-    assert out.count("a.json") == 1
-
-
-def test_csv_has_the_columns_a_teacher_needs(grade, folder, tmp_path):
-    target = tmp_path / "marks.csv"
-    status, out, _ = grade(folder, "--csv", target)
-    table = rows(target.read_text(encoding="utf-8"))
-    assert status == 2 and "1 right, 1 wrong" in out
-    assert list(table[0]) == [
-        "file", "verdict", "step", "cell", "given", "right", "cause", "checked", "blank",
-    ]  # fmt: skip
-    assert (table[0]["checked"], table[0]["blank"]) == ("2", "0")
-    assert [row["verdict"] for row in table] == ["right", "wrong", "unreadable"]
-    assert (table[1]["step"], table[1]["given"], table[1]["right"]) == ("scaled", "2", "1")
-    assert "not scaled" in table[1]["cause"] and "Atention" in table[2]["cause"]
-    assert list(tmp_path.glob(".*")) == []
-
-
-def test_csv_to_stdout_is_nothing_but_csv(grade, folder):
-    status, out, err = grade(folder, "--csv", "-")
-    assert (status, err) == (2, "") and len(rows(out)) == 3
-
-
-def test_csv_that_cannot_be_written_is_said_and_nothing_is_left(grade, folder, tmp_path):
-    status, _, err = grade(folder, "--csv", tmp_path / "no" / "marks.csv")
-    assert status == 2 and err.startswith("regard: --csv") and err.count("\n") == 1
-    (tmp_path / "taken.csv").mkdir()
-    assert grade(folder, "--csv", tmp_path / "taken.csv")[0] == 2
-    assert list(tmp_path.glob(".*")) == []
-
-
-def test_csv_runs_no_formula(grade, tmp_path):
-    path = tmp_path / "f.json"
-    document = {"tokens": ["=1+1", "b"], "d_k": 4, "scores": [[2, 0]], "scaled": [[-2, 0]]}
-    path.write_text(json.dumps(document))
-    (row,) = rows(grade(path, "--csv", "-")[1])
-    assert row["cell"].startswith("'=1+1") and row["given"] == "-2"
-
-
-def test_json_says_the_same(grade, folder):
-    status, out, _ = grade(folder, "--json")
-    document = json.loads(out)
-    right, wrong, unreadable = document["files"]
-    assert status == 2 and document["summary"] == "1 right, 1 wrong, 1 unreadable"
-    assert (right["verdict"], right["checked"], right["blank"]) == ("right", 2, 0)
-    assert wrong["first_wrong"]["step"] == "scaled" and wrong["first_wrong"]["right"] == 1
-    assert wrong["first_wrong"]["cause"]["kind"] == "not-scaled"
-    assert "Atention" in unreadable["problem"]
-
-
-def test_json_and_csv_cannot_share_stdout(grade, folder):
-    status, out, err = grade(folder, "--json", "--csv", "-")
-    assert (status, out) == (2, "") and "both write to stdout" in err
-
-
-def test_tokens_are_text_not_markup(grade, tmp_path):
-    path = tmp_path / "m.json"
-    document = {"tokens": ["[red]x", "\x1b[31my"], "d_k": 4, "scores": [[2, 0]], "scaled": [[2, 0]]}
-    path.write_text(json.dumps(document))
-    _, out, _ = grade(path)
-    assert "[red]x" in out and "\x1b" not in out
-
-
-def test_ascii_where_the_encoding_knows_no_more():
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", "grade", NOTE],
-        capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
-    assert done.returncode == 1 and b"sat counted twice" in done.stdout
-    assert done.stdout.isascii() and b"Traceback" not in done.stderr
-
-
-def test_a_class_of_200(grade, tmp_path):
-    for number in range(200):
-        page = exercise_key(number % 20)
-        if number % 2:
-            last = page.rindex(" |\n") - 6  # the last figure of the output, as 4.2372
-            page = page[:last] + "9.9999" + page[last + 6 :]
-        (tmp_path / f"{number:03}.md").write_text(page, encoding="utf-8")
-    _, out, _ = grade(tmp_path, "--csv", "-")
-    assert [row["verdict"] for row in rows(out)] == ["right", "wrong"] * 100
-    assert {row["step"] for row in rows(out)} == {"", "output"}
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        (r"$$\begin{bmatrix} 1 & 0 \end{bmatrix}$$", r"$$\begin{bmatrix} 2 & 0 \end{bmatrix}$$"),
-        ("(1, 0)", "(2, 0)"),
-        ("I: 1, 0", "I: 2, 0"),
-        ("[1 0] is the row of I", "[2 0] is the row of I"),
-        ("1 and then 0", "2 and then 0"),
-    ],
-)
-def test_a_step_that_was_not_read_is_never_right(grade, tmp_path, right, wrong):
-    """Either it is read, and then a wrong number is found, or its line is listed."""
-    path = tmp_path / "s.md"
-    text = (
-        "tokens: I, am\nd_k = 4\n## scores\nI = [2 0]\n## scaled\n{}\n## weights\nI = [0.73 0.27]\n"
-    )
-    path.write_text(text.format(wrong), encoding="utf-8")
-    status, out, _ = grade(path)
-    assert status == 1 and "right:" not in out.lower() and "right so far" not in out.lower()
-    assert "Wrong first at the scaling" in out or f"line 6: {wrong}" in out
-    path.write_text(text.format(right), encoding="utf-8")
-    status, out, _ = grade(path)
-    assert (status == 0) == ("Not read" not in out)
-
-
-def test_lines_that_were_not_read_are_in_json_and_csv(grade, tmp_path):
-    path = tmp_path / "s.md"
-    path.write_text("d_k = 4\n## scores\n[2 0]\n## scaled\n[1 0]\nor 3 or so\n")
-    status, out, _ = grade(path, "--json")
-    (document,) = json.loads(out)["files"]
-    assert (status, document["verdict"]) == (1, "not all read")
-    assert document["not_read"] == [{"line": 6, "step": "scaled", "text": "or 3 or so"}]
-    status, out, _ = grade(path, "--csv", "-")
-    assert status == 1 and rows(out)[0]["cause"] == "line 6 not read: 'or 3 or so'"
-
-
-@pytest.mark.parametrize("name", ["attention.py", "ATTENTION.PY"])
-def test_code_is_answered_by_what_is_graded_now(grade, tmp_path, name):
-    path = tmp_path / name
-    path.write_text("x = 1\n")
-    status, out, err = grade(path)
-    assert (status, out) == (2, "")
-    assert err == (
-        f"regard: {path}: grading of code was retired; give a hand calculation, as a .md or .json "
-        "file\n"
-    )
-    (tmp_path / "a.json").write_text(RIGHT)
-    status, out, _ = grade(tmp_path)
-    assert status == 2 and out.endswith("1 right, 1 unreadable.\n")
-
-
-@pytest.mark.parametrize("words", [["--for", "otter"], ["--entry=f"], ["--timeout", "3"]])
-def test_options_of_code_are_answered_in_one_line(grade, words):
-    status, out, err = grade(NOTE, *words)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"regard: {words[0].partition('=')[0]} belonged to grading code")
 
 
 @pytest.fixture
@@ -281,60 +62,166 @@ def course(tmp_path):
     return folder
 
 
-def test_a_mixed_class_is_one_table(grade, course):
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+# ── one file ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_first_note_is_wrong_at_the_weighted_sum(grade):
+    status, out, err = grade(EXAMPLES / "first_note.md")
+    words = " ".join(out.split())
+    assert (status, err) == (1, "")
+    assert "Wrong first at the weighted sum (output): The, dimension 1" in words
+    assert "given 1.2669" in words and "right 0.8446 = 0.4223·1 + 0.1554·0 + 0.4223·1" in words
+    assert "right 0.8446 0.5777 0.8446 0.5777" in words
+    assert "sat counted twice" in words
+    assert "doubled value, a doubled weight and a double addition look the same" in words
+
+
+def test_right_work_ends_with_0(grade):
+    status, out, _ = grade(EXAMPLES / "hand_calculation.md")
+    assert status == 0 and "All right: 69 cells checked." in out
+    assert grade(EXAMPLES / "temperature.md")[0] == 0
+
+
+def test_what_is_not_right_says_why(graded):
+    assert graded(exercise_markdown(1), name="e.md")[0] == 1
+    assert "Nothing filled in" in graded(exercise_markdown(1), name="e.md")[1]
+    status, out = graded('{"weights": [[0.5, 0.5]]}')
+    assert status == 2 and "Nothing to check" in out
+    text = (EXAMPLES / "temperature.md").read_text(encoding="utf-8")
+    status, out = graded(text.replace("[0.7311 0.2689]", "[0.88 0.12]"), name="t.md")
+    assert status == 1 and "Cause: not scaled" in out
+
+
+def test_what_follows_a_slip_is_told(graded):
+    right, wrong = (
+        f'{WRONG[:-1]}, "weights": [[{cells}]]}}' for cells in ("0.8808, 0.1192", "0.5, 0.5")
+    )
+    assert "The later steps follow from this one." in graded(right)[1]
+    assert "Wrong also by the numbers given before them: weights." in graded(wrong)[1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"prose", b"\xff\xfe", b'{"K": [[NaN]]}', b'{"K": [[1], [1, 2]]}', b'{"foo": [[1]]}',
+     b'{"Q": [[1, 2]], "K": [[1]]}', b'{"K": [["x"]]}', b"[1, 2", b"lab: masking, seed 7\n"],
+)  # fmt: skip
+def test_a_bad_file_is_one_line_and_status_2(refused, tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    assert refused("grade", path).startswith(f"regard: {path}: ")
+
+
+@pytest.mark.parametrize("name", ["attention.py", "ATTENTION.PY"])
+def test_code_is_answered_by_what_is_graded_now(refused, grade, tmp_path, name):
+    (tmp_path / name).write_text("x = 1\n")
+    assert refused("grade", tmp_path / name) == (
+        f"regard: {tmp_path / name}: grading of code was retired; give a hand calculation, as a "
+        ".md or .json file"
+    )
+    (tmp_path / "a.json").write_text(RIGHT)
+    status, out, _ = grade(tmp_path)
+    assert status == 2 and out.endswith("1 right, 1 unreadable.\n")
+
+
+def test_tokens_are_text_not_markup_and_no_formula(graded):
+    document = {"d_k": 4, "scores": [[2, 0]], "scaled": [[-2, 0]]}
+    _, out = graded(json.dumps(document | {"tokens": ["[red]x", "\x1b[31my"]}))
+    assert "[red]x" in out and "\x1b" not in out
+    (row,) = rows(graded(json.dumps(document | {"tokens": ["=1+1", "b"]}), "--csv", "-")[1])
+    assert row["cell"].startswith("'=1+1") and row["given"] == "-2"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (r"$$\begin{bmatrix} 1 & 0 \end{bmatrix}$$", r"$$\begin{bmatrix} 2 & 0 \end{bmatrix}$$"),
+        ("(1, 0)", "(2, 0)"),
+        ("I: 1, 0", "I: 2, 0"),
+        ("[1 0] is the row of I", "[2 0] is the row of I"),
+        ("1 and then 0", "2 and then 0"),
+    ],
+)
+def test_a_step_that_was_not_read_is_never_right(graded, right, wrong):
+    """Either it is read, and then a wrong number is found, or its line is listed."""
+    text = (
+        "tokens: I, am\nd_k = 4\n## scores\nI = [2 0]\n## scaled\n{}\n## weights\nI = [0.73 0.27]\n"
+    )
+    status, out = graded(text.format(wrong), name="s.md")
+    assert status == 1 and "right:" not in out.lower() and "right so far" not in out.lower()
+    assert "Wrong first at the scaling" in out or f"line 6: {wrong}" in out
+    status, out = graded(text.format(right), name="s.md")
+    assert (status == 0) == ("Not read" not in out)
+
+
+def test_lines_that_were_not_read_are_in_json_and_csv(graded):
+    text = "d_k = 4\n## scores\n[2 0]\n## scaled\n[1 0]\nor 3 or so\n"
+    status, out = graded(text, "--json", name="s.md")
+    (document,) = json.loads(out)["files"]
+    assert (status, document["verdict"]) == (1, "not all read")
+    assert document["not_read"] == [{"line": 6, "step": "scaled", "text": "or 3 or so"}]
+    status, out = graded(text, "--csv", "-", name="s.md")
+    assert status == 1 and rows(out)[0]["cause"] == "line 6 not read: 'or 3 or so'"
+
+
+# ── many ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_many_files_get_a_line_each_and_the_worst_status(grade, folder):
+    status, out, _ = grade(folder, folder / "a.json")  # named twice, graded once
+    lines = out.splitlines()
+    assert status == 2 and len(lines) == 5
+    assert "right  2 cells checked" in lines[0]
+    assert "wrong at scaled: token 1 → token 1, given 2, right 1; not scaled" in lines[1]
+    assert "unreadable: unknown step 'Atention'; known are tokens, embeddings" in lines[2]
+    assert lines[-1] == "1 right, 1 wrong, 1 unreadable."
+    assert grade(folder / "a.json", folder / "b.json")[0] == 1
+
+
+def test_csv_has_the_columns_a_teacher_needs(grade, folder):
+    status, out, _ = grade(folder, "--csv", folder / "marks.csv")
+    assert status == 2 and "1 right, 1 wrong" in out and list(folder.glob(".*")) == []
+    table = rows((folder / "marks.csv").read_text(encoding="utf-8"))
+    assert list(table[0]) == COLUMNS
+    assert (table[0]["checked"], table[0]["blank"]) == ("2", "0")
+    assert [row["verdict"] for row in table] == ["right", "wrong", "unreadable"]
+    assert (table[1]["step"], table[1]["given"], table[1]["right"]) == ("scaled", "2", "1")
+    assert "not scaled" in table[1]["cause"] and "Atention" in table[2]["cause"]
+    status, out, err = grade(folder, "--csv", "-")
+    assert (status, err, rows(out)) == (2, "", table)  # nothing but CSV
+
+
+def test_json_has_the_same(grade, folder):
+    status, out, _ = grade(folder, "--json")
+    document = json.loads(out)
+    right, wrong, unreadable = document["files"]
+    assert status == 2 and document["summary"] == "1 right, 1 wrong, 1 unreadable"
+    assert (right["verdict"], right["checked"], right["blank"]) == ("right", 2, 0)
+    assert wrong["first_wrong"]["step"] == "scaled" and wrong["first_wrong"]["right"] == 1
+    assert wrong["first_wrong"]["cause"]["kind"] == "not-scaled"
+    assert "Atention" in unreadable["problem"]
+
+
+def test_a_class_of_forty(grade, tmp_path):
+    for number in range(40):
+        page = exercise_key(number % 10)
+        if number % 2:
+            last = page.rindex(" |\n") - 6  # the last figure of the output, as 4.2372
+            page = page[:last] + "9.9999" + page[last + 6 :]
+        (tmp_path / f"{number:03}.md").write_text(page, encoding="utf-8")
+    _, out, _ = grade(tmp_path, "--csv", "-")
+    assert [row["verdict"] for row in rows(out)] == ["right", "wrong"] * 20
+    assert {row["step"] for row in rows(out)} == {"", "output"}
+
+
+def test_calculations_and_sheets_are_one_table(grade, course):
     _, out, _ = grade(course)
     assert "right  step block, seed 7: 20 numbers checked" in out
     assert "wrong at step block, answer 3: number 1, given 0.85, right 0.74; divided by 3" in out
     assert "wrong at scaled" in out and out.endswith("2 right, 5 wrong, 1 unreadable.\n")
-
-
-def test_statistics_are_printed_without_names(grade, course):
-    status, out, err = grade(course, "--statistics")
-    assert (status, err) == (2, "")
-    assert out.startswith("8 submissions\n") and "First mistakes by step, of 5 wrong" in out
-    lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "scaling: no scale 4 80%" in lines and "other causes (1) 1 20%" in lines
-    assert "anna" not in out and "0.85" not in out and "Atention" not in out and "block" not in out
-    assert grade("--statistics", course)[1] == out
-
-
-def test_statistics_are_written_beside_the_table(grade, course, tmp_path):
-    status, out, _ = grade(course, "--statistics", tmp_path / "s.json")
-    document = json.loads((tmp_path / "s.json").read_text())
-    assert status == 2 and "anna-0.json" in out
-    assert document["submissions"] == 8
-    assert document["first_mistakes_by_step"][0] == {
-        "name": "scaling", "count": 4, "share": 0.8,
-    }  # fmt: skip
-    grade(course, "--statistics", tmp_path / "s.csv", "--csv", tmp_path / "marks.csv")
-    counted = rows((tmp_path / "s.csv").read_text())
-    assert {row["table"] for row in counted} == {"verdict", "step", "cause"}
-    assert len(rows((tmp_path / "marks.csv").read_text())) == 8
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--statistics", "s.xlsx"], "give a name that ends in .json or .csv"),
-        (["--statistics", "--json"], "all write to stdout"),
-        (["--statistics", "--csv", "-"], "all write to stdout"),
-        (
-            ["--statistics", NOTE.replace(".md", ".json").replace("first_note", "no/x")],
-            "--statistics",
-        ),
-    ],
-)
-def test_statistics_that_cannot_be_given_are_refused(grade, course, words, said):
-    status, out, err = grade(course, *words)
-    assert status == 2 and said in err and err.count("\n") == 1 and out == ""
-
-
-def test_statistics_replace_nothing_unasked(grade, course, tmp_path):
-    (tmp_path / "s.json").write_text("mine")
-    assert "exists already" in grade(course, "--statistics", tmp_path / "s.json")[2]
-    assert (tmp_path / "s.json").read_text() == "mine"
-    grade(course, "--statistics", tmp_path / "s.json", "--overwrite")
-    assert json.loads((tmp_path / "s.json").read_text())["submissions"] == 8
 
 
 def test_partial_sheets_are_counted_apart(grade, tmp_path):
@@ -347,3 +234,25 @@ def test_partial_sheets_are_counted_apart(grade, tmp_path):
     assert "right so far" in grade(tmp_path, "--statistics")[1]
     table = rows(grade(tmp_path, "--csv", "-")[1])
     assert [(row["checked"], row["blank"]) for row in table] == [("51", "0"), ("6", "45")]
+
+
+def test_statistics_are_printed_without_names(grade, course):
+    status, out, err = grade(course, "--statistics")
+    assert (status, err) == (2, "")
+    assert out.startswith("8 submissions\n") and "First mistakes by step, of 5 wrong" in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "scaling: no scale 4 80%" in lines and "other causes (1) 1 20%" in lines
+    assert not any(name in out for name in ("anna", "0.85", "Atention", "block"))
+    assert grade("--statistics", course)[1] == grade(course, "--statistics", "-")[1] == out
+
+
+def test_statistics_are_written_beside_the_table(grade, course, tmp_path):
+    status, out, _ = grade(course, "--statistics", tmp_path / "s.json")
+    document = json.loads((tmp_path / "s.json").read_text())
+    assert status == 2 and "anna-0.json" in out and document["submissions"] == 8
+    first = {"name": "scaling", "count": 4, "share": 0.8}
+    assert document["first_mistakes_by_step"][0] == first
+    grade(course, "--statistics", tmp_path / "s.csv", "--csv", tmp_path / "marks.csv")
+    counted = rows((tmp_path / "s.csv").read_text())
+    assert {row["table"] for row in counted} == {"verdict", "step", "cause"}
+    assert len(rows((tmp_path / "marks.csv").read_text())) == 8

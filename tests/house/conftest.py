@@ -1,4 +1,4 @@
-"""What every check of the house needs: the repository, and a way to plant small wrong ones."""
+"""The repository's sources, read and parsed once for all checks, and small planted ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from house.checks.source import Sources
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -18,9 +20,9 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def package() -> Path:
-    """The package's source folder."""
-    return REPOSITORY / "src" / "regard"
+def sources() -> Sources:
+    """What the checks read."""
+    return Sources.read(REPOSITORY)
 
 
 @pytest.fixture(scope="session")
@@ -35,27 +37,16 @@ def clean() -> Callable[[list[str]], None]:
 
 
 @pytest.fixture
-def plant(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
-    """Write files below a temporary folder and give the folder back."""
+def plant(tmp_path: Path) -> Callable[..., Path]:
+    """Write files below a temporary folder, tracked by git if asked, and give the folder back."""
 
-    def write(files: dict[str, str]) -> Path:
+    def write(files: dict[str, str], git: bool = False) -> Path:
         for name, text in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
+        for command in (["init", "--quiet"], ["add", "--all"]) if git else ():
+            subprocess.run(["git", *command], cwd=tmp_path, check=True)
         return tmp_path
-
-    return write
-
-
-@pytest.fixture
-def plant_in_git(plant: Callable[[dict[str, str]], Path]) -> Callable[[dict[str, str]], Path]:
-    """The same, as a git repository in which the files are tracked."""
-
-    def write(files: dict[str, str]) -> Path:
-        root = plant(files)
-        for command in (["init", "--quiet"], ["add", "--all"]):
-            subprocess.run(["git", *command], cwd=root, check=True)
-        return root
 
     return write

@@ -1,15 +1,16 @@
-"""What the documents show, runs."""
+"""What the documents show, runs; docs/cli has what --help prints, one page per verb."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from house.checks import blocks
-
-ROOT = Path(__file__).resolve().parents[2]
+from house.conftest import REPOSITORY
 
 DOCUMENT = """# Title
 
@@ -23,7 +24,7 @@ not looked at
 ```
 
 ```console exit=2
-$ regard learn \\
+$ regard 2 \\
     --json
 some output
 $ make test ARGS=-x
@@ -39,16 +40,32 @@ open("made.txt", "w").write("x")
 boom()
 ```
 """
+KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+ALONE = "```python\nx = 1\n```\n```python needs=json\nassert 'x' not in globals()\nboom\n```\n"
+# a `regard` that exits with its first argument; `view` serves an address until Ctrl-C
+FAKE = """
+import pathlib, sys, time
+if sys.argv[1] == "view":
+    try:
+        print(sys.argv[2], flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        sys.exit(0)
+print("seen")
+sys.exit(int(sys.argv[1]))
+"""
 
 
 @pytest.mark.parametrize(
-    "path", blocks.documents(ROOT), ids=lambda path: path.relative_to(ROOT).as_posix()
+    "path",
+    [path for path in blocks.documents(REPOSITORY) if blocks.chosen(path)],
+    ids=lambda path: path.relative_to(REPOSITORY).as_posix(),
 )
 def test_the_blocks_of_every_document_run(path, tmp_path, clean):
-    clean(blocks.failures(path, ROOT / "src", tmp_path))
+    clean(blocks.failures(path, REPOSITORY / "src", tmp_path))
 
 
-NEEDED = blocks.needed(ROOT)
+NEEDED = blocks.needed(REPOSITORY)
 
 
 @pytest.mark.parametrize("package", NEEDED)
@@ -56,109 +73,99 @@ def test_blocks_that_need_a_package_run_where_it_is(package, tmp_path, clean):
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     for path in NEEDED[package]:
-        clean(blocks.failures(path, ROOT / "src", tmp_path, package))
+        clean(blocks.failures(path, REPOSITORY / "src", tmp_path, package))
 
 
 def test_the_documents_are_sound(repository, clean):
     clean(blocks.unsound(repository))
 
 
-def test_the_documents_are_found(plant):
+def test_the_pages_of_the_command_line_equal_its_help(repository):
+    """How a difference is found is tested with the tool, in tests/tools/test_cli_pages.py."""
+    command = [sys.executable, str(repository / "tools" / "cli_pages.py"), "--check"]
+    checked = subprocess.run(command, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_page_is_what_a_terminal_shows(repository):
+    """The tool renders inside one process; here the command itself prints."""
+    page = (repository / "docs" / "cli" / "doctor.md").read_text(encoding="utf-8")
+    command = [sys.executable, "-m", "regard", "doctor", "--help"]
+    wide = os.environ | {"COLUMNS": "100"}
+    shown = subprocess.run(command, env=wide, capture_output=True, text=True, check=True).stdout
+    # `python -m regard` calls itself so; installed, it is `regard`.
+    assert shown.strip().replace("python -m regard", "regard") in page
+
+
+def test_the_documents_and_their_blocks(plant):
     names = ["README.md", "CONTRIBUTING.md", "docs/a.md", "docs/deep/b.md"]
     root = plant(dict.fromkeys([*names, "CHANGELOG.md", "src/SPEC.md"], ""))
     assert [path.relative_to(root).as_posix() for path in blocks.documents(root)] == names
-
-
-def test_blocks_are_found_with_their_lines():
-    found = blocks.blocks(DOCUMENT)
-    assert [(b.language, b.flags, b.line) for b in found] == [
-        ("python", (), 4),
-        ("text", (), 9),
-        ("console", ("exit=2",), 13),
-        ("python", (), 20),
-        ("python", ("no-run",), 25),
+    parsed = blocks.blocks(DOCUMENT)
+    assert [(b.language, b.flags, b.line, b.runs) for b in parsed] == [
+        ("python", (), 4, True),
+        ("text", (), 9, False),
+        ("console", ("exit=2",), 13, True),
+        ("python", (), 20, True),
+        ("python", ("no-run",), 25, False),
     ]
-    assert [b.runs for b in found] == [True, False, True, True, False]
-    assert found[2].commands == ["regard learn      --json", "make test ARGS=-x"]
-    assert found[2].exit_status == 2
+    assert parsed[2].commands == ["regard 2      --json", "make test ARGS=-x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        (DOCUMENT.replace("x == 1", "x == 2"), '  File "page.md", line 20', "AssertionError"),
+        ("```python\nraise SystemExit(0)\n```\n", "  File", "SystemExit: 0"),
+        (f"```python\n{KILLED}```\n", "page.md: ended with status -9 and without a word", None),
+        ("```console\n$ cd x\n$ regard 0 | cat\n$ regard 3 | cat\n```\n",
+         "page.md:2: `regard 3 | cat`: exit 3, not 0", "seen"),
+        ("```console exit=1\n$ regard 0\n```\n", "page.md:2: `regard 0`: exit 0, not 1", "seen"),
+        ("```console\n$ regard x\n```\n", "page.md:2: `regard x`: exit 1, not 0", "ValueError"),
+        ("```console\n$ regard view http://127.0.0.1:1\n$ regard view no\n```\n",
+         "page.md:2: `regard view no`: exit 1, not 0", "no"),
+    ],
+)  # fmt: skip
+def test_a_block_that_fails_is_found_at_its_own_line(plant, text, first, last):
+    wrong = _run(plant, text)
+    assert any(line.startswith(first) for line in wrong)
+    assert last is None or wrong[-1].startswith(last)
+
+
+def test_blocks_share_their_names_and_run_in_an_empty_folder(plant, tmp_path):
+    assert _run(plant, DOCUMENT) == []
+    assert (tmp_path / "empty" / "made.txt").exists()
 
 
 def _run(plant, text: str) -> list[str]:
-    """Run a document against a fake `regard` that exits with its first argument."""
-    fake = "import sys, pathlib\nprint('seen')\nsys.exit(int(sys.argv[1]))\n"
-    root = plant({"page.md": text, "regard/__init__.py": "", "regard/__main__.py": fake})
+    root = plant({"page.md": text, "regard/__init__.py": "", "regard/__main__.py": FAKE})
     (root / "empty").mkdir()
     return blocks.failures(root / "page.md", root, root / "empty")
 
 
-def test_blocks_share_their_names_and_run_in_an_empty_folder(plant, tmp_path):
-    text = DOCUMENT.replace("regard learn", "regard 2")
-    assert _run(plant, text) == []
-    assert (tmp_path / "empty" / "made.txt").exists()
-
-
-def test_a_failing_block_is_found_at_its_own_line(plant):
-    wrong = _run(plant, DOCUMENT.replace("regard learn", "regard 2").replace("x == 1", "x == 2"))
-    assert any('"page.md", line 20' in line for line in wrong)
-    assert wrong[-1] == "AssertionError"
-
-
-def test_a_block_that_leaves_the_interpreter_is_found(plant):
-    assert _run(plant, "```python\nraise SystemExit(0)\n```\n")[-1] == "SystemExit: 0"
-
-
-def test_a_process_that_is_killed_is_found(plant):
-    kills = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
-    wrong = _run(plant, f"```python\n{kills}```\n")
-    assert wrong == ["page.md: ended with status -9 and without a word"]
-
-
-def test_a_wrong_exit_status_is_found(plant):
-    wrong = _run(plant, "```console\n$ cd x\n$ regard 0 | cat\n$ regard 3 | cat\n```\n")
-    assert wrong == ["page.md:2: `regard 3 | cat`: exit 3, not 0", "seen"]
-    assert _run_again(plant) == ["page.md:2: `regard 0`: exit 0, not 1", "seen"]
-
-
-def _run_again(plant) -> list[str]:
-    root = plant({"page.md": "```console exit=1\n$ regard 0\n```\n"})
-    return blocks.failures(root / "page.md", root, root / "empty")
-
-
-def test_a_command_that_raises_is_found(plant):
-    wrong = _run(plant, "```console\n$ regard x\n```\n")
-    assert wrong[0] == "page.md:2: `regard x`: exit 1, not 0"
-    assert wrong[-1].startswith("ValueError")
-
-
 def test_a_block_that_needs_a_package_runs_alone(plant, tmp_path):
-    text = "```python\nx = 1\n```\n```python needs=json\nassert 'x' not in globals()\nboom\n```\n"
-    root = plant({"docs/page.md": text})
+    root = plant({"docs/page.md": ALONE})
     page = root / "docs" / "page.md"
     assert blocks.needed(root) == {"json": [page]}
-    assert blocks.failures(page, ROOT / "src", tmp_path) == []
-    wrong = blocks.failures(page, ROOT / "src", tmp_path, "json")
+    assert blocks.failures(page, REPOSITORY / "src", tmp_path) == []
+    wrong = blocks.failures(page, REPOSITORY / "src", tmp_path, "json")
     assert any("NameError: name 'boom'" in line for line in wrong)
 
 
 def test_unsound_documents_are_found(plant):
-    fine = "```python no-run\n# why\n```\n"
-    root = plant(
-        {
-            "Makefile": "VENV := x\ndemo: ready\n\ttouch x\n",
-            "README.md": "\n" * 40 + "```python\n```\n",
-            "docs/a.md": "```python no-run\nx = 1\n```\n" + fine * 6,
-            "docs/deep/b.md": "```console\n$ make demo -j2\n$ make gone\n$ curl x\n$ git x\n```\n",
-        }
-    )
-    assert blocks.unsound(root) == [
+    files = {
+        "Makefile": "VENV := x\ndemo: ready\n\ttouch x\n",
+        "README.md": "\n" * 40 + "```python\n```\n",
+        "docs/a.md": "```python no-run\nx = 1\n```\n" + "```python no-run\n# why\n```\n" * 6,
+        "docs/deep/b.md": "```console\n$ make demo -j2\n$ make gone\n$ curl x\n$ git x\n```\n",
+    }
+    assert blocks.unsound(plant(files)) == [
         "docs/a.md:2: a no-run block begins with a comment that says why",
         "docs/deep/b.md:2: the Makefile has no target gone",
         "docs/deep/b.md:2: `curl` is not run here; one of regard, make, pip, git, cd",
         "7 blocks are not run; at most 6",
         "README.md shows no usage within its first 40 lines",
     ]
-
-
-def test_usage_may_be_a_command(plant):
-    root = plant({"README.md": "# regard\n\n```console\n$ regard learn x\n```\n"})
-    assert blocks.unsound(root) == []
+    assert blocks.unsound(plant({"README.md": "```console\n$ regard learn x\n```\n"}))[-1] != (
+        "README.md shows no usage within its first 40 lines"
+    )

@@ -1,38 +1,15 @@
-"""LAYOUT.md draws the folders there are; no file tells where it was written."""
+"""No file names the machine it was written on."""
 
 from __future__ import annotations
 
 from house.checks import tracked
 
 
-def test_layout_names_every_folder_and_no_other(repository, clean):
-    clean(tracked.undrawn(repository))
-
-
 def test_no_workplace_words(repository, clean):
     clean(tracked.workplace_words(repository))
 
 
-def test_folders_are_those_that_hold_files(plant_in_git):
-    root = plant_in_git({"README.md": "", "src/fake/mask/a.py": "", ".gitignore": "build/\n"})
-    (root / "build").mkdir()
-    (root / "build" / "made.txt").write_text("")
-    (root / "new").mkdir()
-    (root / "new" / "untracked.txt").write_text("")
-    assert tracked.folders(root) == ["new/", "src/fake/mask/"]
-
-
-def test_a_layout_that_differs_is_found(plant_in_git):
-    root = plant_in_git({"src/fake/mask/a.py": "", "tests/test_a.py": ""})
-    assert tracked.undrawn(root) == ["there is no LAYOUT.md"]
-    (root / "LAYOUT.md").write_text("`src/` `src/fake/mask/` `gone/` and tests/ in prose, `x/y`\n")
-    assert tracked.undrawn(root) == [
-        "LAYOUT.md does not name `tests/`",
-        "LAYOUT.md names `gone/`, which is no folder",
-    ]
-
-
-def test_workplace_words_are_found(plant_in_git):
+def test_workplace_words_are_found(plant):
     wrong = {  # in pieces, lest this file be found
         "a.py": "path = '/wor" + "k/main'\n",
         "b.md": "see /roo" + "t/x\n",
@@ -43,7 +20,7 @@ def test_workplace_words_are_found(plant_in_git):
         "wheels.conf": "find-links" + "=/opt/wheels\n",
     }
     right = {"fine.md": "/homework/ https://example.com/npm registry = 1\n"}
-    root = plant_in_git(wrong | right)
+    root = plant(wrong | right, git=True)
     (root / "new.txt").write_text("/wor" + "k/x\n")
     found = tracked.workplace_words(root)
     assert [line.split(":")[0] for line in found] == sorted([*wrong, "new.txt"])

@@ -1,1 +1,3 @@
-"""Q, K, V → Attention: what it means (api, matrix), and the implementations that compute it."""
+"""Q, K, V → Attention: `api` (checks, packing, paging) → `call` one call as values → `plan` which
+backend serves it → `attention` the lazy matrix, `answers` the sweeps that a question needs,
+`backend` the four sweeps a backend supplies, `ops` and `codec` the same as torch operators."""

@@ -1,7 +1,7 @@
-"""Masks, biases and statistics are open sets: code asks what one declares, not for its class.
+"""Masks, biases and statistics are open sets: code tests what a value declares, not its class.
 
 A class test (`isinstance`, `case Causal()`, `type(mask) is`, a table with classes for keys) is
-right for the kinds its author knew, and silently wrong for one that somebody adds. Within the
+right for the kinds its author knew, and silently wrong for one that is added. Within the
 module that defines a class it belongs to the definition. Elsewhere it stands in lowering tables
 alone: what a kernel computes itself, with tiles or a table of cells for everything else.
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-from house.checks.source import Module, modules
+from house.checks.source import Source, Sources, last_word
 
 # Bases that say how a value is to be treated: whoever derives from one is treated so.
 OPEN = {"Mask", "Bias", "Summary", "RowStatistic", "RowMean", "ColumnStatistic"}
@@ -29,62 +28,58 @@ LOWERING = {
 }
 
 
-def class_tests(package: Path, allowed: dict[str, str] = LOWERING) -> list[str]:
+def class_tests(sources: Sources, allowed: dict[str, str] = LOWERING) -> list[str]:
     """Tests for a concrete kind outside its module; exceptions that are none any more."""
-    everything = modules(package)
-    kinds, wrong, used = concrete(everything), [], set()
-    for module in everything:
-        place = module.path.relative_to(package).as_posix()
-        for line, name in _tests(module, kinds):
+    kinds, wrong, used = concrete(sources), [], set()
+    for source in sources.package:
+        place = source.path.removeprefix("src/regard/")
+        for line, name in _tests(source, kinds):
             if place in allowed:
                 used.add(place)
             else:
-                wrong.append(f"{place}:{line}: {name} is asked for by class; ask what it declares")
+                wrong.append(f"{place}:{line}: a test for the class {name}; test what it declares")
     unused = sorted(allowed.keys() - used)
-    return [*wrong, *(f"{place} asks for no class: it needs no exception" for place in unused)]
+    return [*wrong, *(f"{place} tests for no class: it needs no exception" for place in unused)]
 
 
-def concrete(everything: list[Module]) -> dict[str, str]:
+def concrete(sources: Sources) -> dict[str, str]:
     """Every class that derives from an open one, with the module that defines it."""
-    classes = [
-        (module.name, node)
-        for module in everything
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef)
-    ]
-    found: dict[str, str] = {}
+    classes = [(s.name, node) for s in sources.package for node in s.nodes(ast.ClassDef)]
+    kinds: dict[str, str] = {}
     while True:
         more = {
             node.name: home
             for home, node in classes
-            if node.name not in OPEN | found.keys()
-            and any(_last(base) in OPEN | found.keys() for base in node.bases)
+            if node.name not in OPEN | kinds.keys()
+            and any(last_word(base) in OPEN | kinds.keys() for base in node.bases)
         }
         if not more:
-            return found
-        found |= more
+            return kinds
+        kinds |= more
 
 
-def _tests(module: Module, kinds: dict[str, str]) -> list[tuple[int, str]]:
+def _tests(source: Source, kinds: dict[str, str]) -> list[tuple[int, str]]:
     """(line, class) of each test for a class that another module defines."""
-    foreign = {name for name, home in kinds.items() if home != module.name}
-    names = {known: {name} for known, name in _imported(module) if name in foreign}
-    for node in ast.walk(module.tree):  # BANDS = (Causal, Window); the tests may ask for BANDS
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+    foreign = {name for name, home in kinds.items() if home != source.name and name in source.text}
+    if not foreign:
+        return []
+    names = {known: {name} for known, name in _imported(source) if name in foreign}
+    for node in source.nodes(ast.Assign):  # BANDS = (Causal, Window); BANDS may be tested for
+        if isinstance(node.targets[0], ast.Name):
             inside = set(_mentioned(node.value, names, foreign))
             names |= {node.targets[0].id: inside} if inside else {}
-    found = {
+    tested = {
         (node.lineno, name)
-        for node in ast.walk(module.tree)
-        for asked in _asked(node)
-        for name in _mentioned(asked, names, foreign)
+        for node in source.nodes(ast.Call, ast.MatchClass, ast.Compare, ast.Dict)
+        for expression in _compared(node)
+        for name in _mentioned(expression, names, foreign)
     }
-    return sorted(found)
+    return sorted(tested)
 
 
-def _asked(node: ast.AST) -> list[ast.expr]:
+def _compared(node: ast.AST) -> list[ast.expr]:
     """The expressions in a node that classes are compared with."""
-    if isinstance(node, ast.Call) and _last(node.func) in ("isinstance", "issubclass"):
+    if isinstance(node, ast.Call) and last_word(node.func) in ("isinstance", "issubclass"):
         return node.args[1:]
     if isinstance(node, ast.MatchClass):
         return [node.cls]
@@ -106,15 +101,8 @@ def _mentioned(tree: ast.AST, names: dict[str, set[str]], foreign: set[str]) -> 
             yield from _mentioned(child, names, foreign)
 
 
-def _imported(module: Module) -> Iterator[tuple[str, str]]:
+def _imported(source: Source) -> Iterator[tuple[str, str]]:
     """(name here, name there) of what is taken from the package itself."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.ImportFrom):
-            inner = node.level or (node.module or "").split(".")[0] == module.top
-            yield from ((one.asname or one.name, one.name) for one in node.names if inner)
-
-
-def _last(node: ast.AST) -> str:
-    """The last word of a dotted name; of `Mapping[str, Any]` that of what is subscripted."""
-    node = node.value if isinstance(node, ast.Subscript) else node
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    for node in source.nodes(ast.ImportFrom):
+        if node.level or (node.module or "").split(".")[0] == "regard":
+            yield from ((alias.asname or alias.name, alias.name) for alias in node.names)

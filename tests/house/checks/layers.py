@@ -10,15 +10,17 @@ A unit imports its own ring and those inside it, as long as no circle comes of i
 the engine and reads weights from files, so `nn` and `models` are the second ring's outside.
 
 The first row of a ring runs on numpy alone, and imports only what does. Those that draw do not
-import one another: what two of them need is a view. What tells whether a model is right knows
-nothing of what regard computes.
+import one another: what two of them need is a view. What checks a model imports
+nothing that computes attention.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 
-from house.checks.source import Import, Module, modules, resolve
+from house.checks.source import Import, Source, Sources, resolve
 
 # From the inside outwards: the units that run on numpy alone, and those that need torch.
 RINGS = (
@@ -43,14 +45,17 @@ RINGS = (
 NUMPY = frozenset(unit for numpy, _ in RINGS for unit in numpy)
 FRONTS = {"draw", "plot", "viewer", "export"}
 
-# What stands by itself, so that it can be trusted about all others: the only units it imports.
+# Independent, so that its verdicts on the others can be trusted: the only units it imports.
 ALONE = {"check": {"errors", "display"}}
 
-# Inside the engine: implementations know neither each other nor the api, and only `plan` knows
-# them, from inside functions. The shipped oracles are built on the definition, so they may.
+# Inside the engine: implementations import neither each other nor the api, and only `plan` imports
+# them, inside functions. The shipped oracles are built on the definition, so they may.
 IMPLEMENTATIONS = ("dense", "tiled", "library", "cpu", "gpu")
 CHOOSER = "plan"
 ORACLES = "testing"
+
+
+LAYOUT, ROWS, WORDS = "LAYOUT.md", 30, 15
 
 
 def may_import() -> dict[str, set[str]]:
@@ -68,104 +73,98 @@ def may_import() -> dict[str, set[str]]:
     return allowed
 
 
-def misplaced(package: Path) -> list[str]:
+def misplaced(sources: Sources) -> list[str]:
     """Units of no ring."""
-    units = {module.unit: module for module in reversed(modules(package))}
+    units = {source.unit: source for source in reversed(sources.package)}
     return [
-        f"{_where(module)}: '{unit}' is in no ring; place it in one of layers.py"
-        for unit, module in sorted(units.items())
+        f"{source.name}: '{unit}' is in no ring; place it in one of layers.py"
+        for unit, source in sorted(units.items())
         if unit not in may_import()
     ]
 
 
-def outward_imports(package: Path) -> list[str]:
+def undrawn(sources: Sources) -> list[str]:
+    """Packages without a row of LAYOUT.md, rows for no folder; too many rows, or words in one."""
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", sources[LAYOUT].text, re.MULTILINE)
+    named = {name for where, _ in rows for name in re.findall(r"`([^`]+)`", where)}
+    parents = {path[: m.end()] for path in sources for m in re.finditer("/", path)}
+    units = {f"src/regard/{s.unit}/" for s in sources.package if s.path.count("/") > 2}
+    wrong = [f"{LAYOUT} has no row of {unit}" for unit in sorted(units - named)]
+    wrong += [
+        f"{LAYOUT} has a row of {name}, which is no folder" for name in sorted(named - parents)
+    ]
+    wrong += [f"{LAYOUT} has {len(rows)} rows; at most {ROWS}"] if len(rows) > ROWS else []
+    long = ((where, len(what.split())) for where, what in rows if len(what.split()) > WORDS)
+    return wrong + [f"{LAYOUT}: {count} words about {w}; at most {WORDS}" for w, count in long]
+
+
+def outward_imports(sources: Sources) -> list[str]:
     """Imports that go outwards, or to torch from what runs without it; lazy ones included."""
     allowed, wrong = may_import(), []
-    for module, found, target in _inner_imports(package):
+    for source, imported, target in _inner_imports(sources):
         unit = _unit_of(target)
-        if unit != module.unit and unit not in allowed.get(module.unit, {unit}):
-            wrong.append(f"{_where(module, found)}: {module.unit} may not import {unit}")
+        if unit != source.unit and unit not in allowed.get(source.unit, {unit}):
+            wrong.append(f"{source.name}:{imported.line}: {source.unit} may not import {unit}")
     return wrong
 
 
-def implementation_leaks(package: Path) -> list[str]:
-    """Imports of an engine's implementation by anybody but `plan`, or by it at module level."""
-    engine = f"{package.name}.engine"
+def implementation_leaks(sources: Sources) -> list[str]:
+    """Imports of a backend by any module but `plan`, or by it at module level."""
     wrong = []
-    for module, found, target in _inner_imports(package):
-        source, wanted = _part(module.name, engine), _part(target, engine)
-        if source in IMPLEMENTATIONS and wanted == "api":
-            wrong.append(f"{_where(module, found)}: an implementation may not import api")
-        if wanted not in IMPLEMENTATIONS or wanted == source or module.unit == ORACLES:
+    for source, imported, target in _inner_imports(sources):
+        where, own, wanted = f"{source.name}:{imported.line}", _part(source.name), _part(target)
+        if own in IMPLEMENTATIONS and wanted == "api":
+            wrong.append(f"{where}: an implementation may not import api")
+        if wanted not in IMPLEMENTATIONS or wanted == own or source.unit == ORACLES:
             continue
-        where, backend = _where(module, found), f"engine.backends.{wanted}"
-        if source != CHOOSER:
+        backend = f"engine.backends.{wanted}"
+        if own != CHOOSER:
             wrong.append(f"{where}: only engine/plan.py knows {backend}")
-        elif not found.in_function and not found.for_types:
+        elif not imported.in_function and not imported.for_types:
             wrong.append(f"{where}: import {backend} inside a function")
     return wrong
 
 
-def cycles(package: Path) -> list[str]:
+def cycles(sources: Sources) -> list[str]:
     """Circles of modules at import time, and of units when lazy imports are counted as well."""
     by_module: dict[str, set[str]] = {}
     by_unit: dict[str, set[str]] = {}
-    for module, found, target in _inner_imports(package):
-        if found.for_types:
+    for source, imported, target in _inner_imports(sources):
+        if imported.for_types:
             continue
-        if not found.in_function and module.name != target:
-            by_module.setdefault(module.name, set()).add(target)
-        units = module.unit, _unit_of(target)
-        if units[0] != units[1]:
-            by_unit.setdefault(units[0], set()).add(units[1])
-    return [f"import cycle: {' → '.join(c)}" for g in (by_module, by_unit) for c in _circles(g)]
+        if not imported.in_function and source.name != target:
+            by_module.setdefault(source.name, set()).add(target)
+        if source.unit != _unit_of(target):
+            by_unit.setdefault(source.unit, set()).add(_unit_of(target))
+    circles = (_circle(graph) for graph in (by_module, by_unit))
+    return [f"import cycle: {' → '.join(circle)}" for circle in circles if circle]
 
 
-def _inner_imports(package: Path) -> list[tuple[Module, Import, str]]:
+def _inner_imports(sources: Sources) -> Iterator[tuple[Source, Import, str]]:
     """(importer, import, imported module) for each import that stays inside the package."""
-    everything = modules(package)
-    known = {module.name for module in everything}
-    found = []
-    for module in everything:
-        for one in module.imports():
-            if one.target.split(".")[0] == package.name:
-                found.append((module, one, resolve(one.target, known)))
-    return found
+    package = sources.package
+    known = {source.name for source in package}
+    for source in package:
+        for imported in source.imports:
+            if imported.target.split(".")[0] == "regard":
+                yield source, imported, resolve(imported.target, known)
 
 
 def _unit_of(name: str) -> str:
     return [*name.split("."), "__init__"][1]
 
 
-def _part(name: str, folder: str) -> str:
-    """The piece right below `folder`, or nothing: regard.engine.plan in regard.engine → plan, and
+def _part(name: str) -> str:
+    """The part of the engine, or nothing: regard.engine.plan → plan, and
     regard.engine.backends.gpu.x → gpu."""
-    inner = name.removeprefix(folder + ".").removeprefix("backends.")
-    return inner.split(".")[0] if name.startswith(folder + ".") else ""
+    inner = name.removeprefix("regard.engine.").removeprefix("backends.")
+    return inner.split(".")[0] if name.startswith("regard.engine.") else ""
 
 
-def _where(module: Module, found: Import | None = None) -> str:
-    return f"{module.name}:{found.line}" if found else module.name
-
-
-def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """One circle per group of nodes that reach each other, named from its smallest node."""
-    circles, seen = [], set()
-    for start in sorted(graph):
-        path = _path_back(graph, start) if start not in seen else []
-        seen |= set(path)
-        circles += [path] if path else []
-    return circles
-
-
-def _path_back(graph: dict[str, set[str]], start: str) -> list[str]:
-    """The shortest way from a node to itself, or nothing."""
-    ways, reached = [[start]], set()
-    for way in ways:  # grows while it is walked: breadth first
-        for following in sorted(graph.get(way[-1], ())):
-            if following == start:
-                return [*way, start]
-            if following not in reached:
-                reached.add(following)
-                ways.append([*way, following])
+def _circle(graph: dict[str, set[str]]) -> list[str]:
+    """A way from a node to itself, if there is any."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))  # each node comes before what it imports
     return []

@@ -3,21 +3,21 @@
     shell ──► learner, engineer, play ──► parts ──► colour, maths
                               └────────► source ◄──┘
 
-maths knows nothing but maths; the rooms do not know each other, but for the type of a lesson, which
-play asks its server for.
+maths imports maths alone; the rooms do not import each other, but for the type of a lesson, which
+play requests from its server.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from posixpath import dirname, join, normpath
 from typing import Final
 
-__all__ = ["LONGEST", "MAY_IMPORT", "forbidden_words", "long_files", "upward_imports"]
+from house.checks.source import Source, Sources
 
 LONGEST: Final = 400
-_WRITTEN: Final = "// Written by "  # a tool, out of a file that is read instead
+_WRITTEN: Final = "// Written by "  # by a tool, from a file that is read instead
+_ROOT: Final = "web/src"
 _LOWER: Final = {"maths", "colour", "source", "parts", "style"}
 
 MAY_IMPORT: Final[dict[str, set[str]]] = {
@@ -42,55 +42,48 @@ _FORBIDDEN: Final = {
     "dangerouslySetInnerHTML": "token text is only ever a text node",
     "eval(": "the page's policy refuses it",
     "new Function": "the page's policy refuses it",
-    "https://": "the page asks nothing from elsewhere",
+    "https://": "the page requests nothing from elsewhere",
     "localStorage": "nothing of a recording stays in the browser",
 }
 
 
-def _sources(web: Path) -> Iterator[Path]:
-    for pattern in ("*.ts", "*.tsx", "*.css"):
-        yield from sorted((web / "src").rglob(pattern))
-
-
-def long_files(web: Path) -> list[str]:
+def long_files(sources: Sources) -> list[str]:
     """Files of more lines than a reader should be given at once."""
-    texts = ((path, path.read_text()) for path in _sources(web))
-    lengths = ((path, text.count("\n")) for path, text in texts if not text.startswith(_WRITTEN))
     return [
-        f"{path.relative_to(web)}: {lines} lines; at most {LONGEST}"
-        for path, lines in lengths
-        if lines > LONGEST
+        f"{source.path}: {source.lines} lines; at most {LONGEST}"
+        for source in _page(sources)
+        if source.lines > LONGEST and not source.text.startswith(_WRITTEN)
     ]
 
 
-def upward_imports(web: Path) -> list[str]:
+def upward_imports(sources: Sources) -> list[str]:
     """Imports that the picture does not have."""
     wrong = []
-    root = (web / "src").resolve()
-    for path in _sources(web):
-        own = _unit(path.resolve(), root)
-        for how, found in _IMPORT.findall(path.read_text()):
-            target = (path.parent / found).resolve()
-            if not target.is_relative_to(root):
+    for source in _page(sources):
+        own = _unit(source.path)
+        for how, name in _IMPORT.findall(source.text):
+            target = normpath(join(dirname(source.path), name))
+            if not target.startswith(f"{_ROOT}/"):
                 if how != "type":
-                    where = path.relative_to(web)
-                    wrong.append(f"{where}: {found} is outside: types alone come from there")
-                continue
-            unit = _unit(target, root)
-            if unit != own and unit not in MAY_IMPORT.get(own, set()):
-                wrong.append(f"{path.relative_to(web)}: {own} may not import {unit}")
+                    wrong.append(f"{source.path}: {name} is outside: types alone come from there")
+            elif (unit := _unit(target)) != own and unit not in MAY_IMPORT.get(own, set()):
+                wrong.append(f"{source.path}: {own} may not import {unit}")
     return wrong
 
 
-def _unit(path: Path, root: Path) -> str:
-    return path.relative_to(root).parts[0]
-
-
-def forbidden_words(web: Path) -> list[str]:
+def forbidden_words(sources: Sources) -> list[str]:
     """What would open a hole, each with its reason."""
     return [
-        f"{path.relative_to(web)}: {word}: {reason}"
-        for path in _sources(web)
+        f"{source.path}: {word}: {reason}"
+        for source in _page(sources)
         for word, reason in _FORBIDDEN.items()
-        if word in path.read_text()
+        if word in source.text
     ]
+
+
+def _page(sources: Sources) -> list[Source]:
+    return sources.below(_ROOT, ".ts", ".tsx", ".css")
+
+
+def _unit(path: str) -> str:
+    return path.split("/")[2]

@@ -1,5 +1,5 @@
-"""The lesson's sentences: each name that is said is in the table, each in the table is said, and
-none stands in the sources where no translation reaches it."""
+"""The lesson's sentences: each name that is used is in the table, each in the table is used, and
+none is written in the sources, where no translation reaches it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-__all__ = ["missing_names", "unused_names", "written_in_page", "written_in_story"]
+from house.checks.source import Source, Sources
 
 _TABLE: Final = "src/regard/learn/languages/en.json"
 _ROOM: Final = "web/src/learner"
 _NAME: Final = re.compile(r"""["'`]([a-z][a-z_0-9]*\.[a-z][a-z_0-9]*)["'`]""")
-_SAID: Final = re.compile(
+_USED: Final = re.compile(
     r"""(?:\b(?:say|phrase|Phrase)\(\s*|<Say\s+name=)["']([a-z][a-z_0-9]*\.[a-z][a-z_0-9]*)["']"""
 )
-# Names that are put together where they are said, each from a short list in its source.
+# Names that are put together where they are used, each from a short list in its source.
 _COMPUTED: Final = (
     r"(why|embedding|projections|scores|scaling|softmax|sum|heads|real_head|next_layer|next_word|"
     r"cache|cross)\.(name|title|why|question|answer)",  # steps/words.ts
@@ -56,50 +55,59 @@ _TONE: Final = re.compile(r"[a-z]+ (?:strong|[a-z]+-[a-z]+)")  # names of styles
 _EXAMPLES: Final = "examples.ts"  # sentences to try, English in every language
 
 
-def _names(root: Path) -> set[str]:
-    table = json.loads((root / _TABLE).read_text(encoding="utf-8"))
-    return {f"{section}.{name}" for section, names in table.items() for name in names}
-
-
-def _sources(root: Path) -> Iterator[Path]:
-    yield from sorted((root / "src" / "regard").rglob("*.py"))
-    yield from sorted((root / _ROOM).rglob("*.ts*"))
-    yield from sorted((root / "tools").glob("*.py"))
-    yield from sorted((root / "src" / "regard").rglob("real_head.json"))
-
-
-def missing_names(root: Path) -> list[str]:
-    """Sentences that are said and stand in no table."""
-    known = _names(root)
+def missing_names(sources: Sources) -> list[str]:
+    """Sentences that are used and in no table."""
+    known = _names(sources)
     return [
-        f"{path.relative_to(root)}: {name}"
-        for path in _sources(root)
-        for name in _SAID.findall(path.read_text(encoding="utf-8"))
+        f"{source.path}: {name}"
+        for source in _users(sources)
+        for name in _USED.findall(source.text)
         if name not in known
     ]
 
 
-def unused_names(root: Path) -> list[str]:
-    """Sentences of the table that nobody says."""
-    said = {name for path in _sources(root) for name in _NAME.findall(path.read_text("utf-8"))}
+def unused_names(sources: Sources) -> list[str]:
+    """Sentences of the table that nothing uses."""
+    used = {name for source in _users(sources) for name in _NAME.findall(source.text)}
     computed = re.compile("|".join(f"(?:{pattern})" for pattern in _COMPUTED))
-    return sorted(name for name in _names(root) - said if not computed.fullmatch(name))
+    return sorted(name for name in _names(sources) - used if not computed.fullmatch(name))
 
 
-def written_in_page(root: Path) -> list[str]:
+def written_in_page(sources: Sources) -> list[str]:
     """Words in the room's own sources: in text nodes, attributes and other literals.
 
     What a learner takes away (`export/`) stays English: code and names for other programs.
     """
-    found = []
-    for path in sorted((root / _ROOM).rglob("*.ts*")):
-        if "export" in path.relative_to(root / _ROOM).parts or path.name == _EXAMPLES:
+    wrong = []
+    for source in sources.below(_ROOM, ".ts", ".tsx"):
+        if "/export/" in source.path or source.path.endswith(f"/{_EXAMPLES}"):
             continue
-        text = _COMMENT.sub(" ", path.read_text(encoding="utf-8"))
+        text = _COMMENT.sub(" ", source.text)
         for pattern in (_IMPORT, _CLASSES, _ERROR):
             text = pattern.sub(" ", text)
-        found += [f"{path.relative_to(root)}: {words}" for words in _words_in(text)]
-    return found
+        wrong += [f"{source.path}: {words}" for words in _words_in(text)]
+    return wrong
+
+
+def written_in_story(sources: Sources) -> list[str]:
+    """Words in string literals of the narration and its renderers, docstrings excepted."""
+    learn = "src/regard/learn"
+    return [
+        f"{source.path}: {words}"
+        for source in (*sources.below(f"{learn}/story"), *sources.below(f"{learn}/render"))
+        for words in _literals(source)
+        if _WORDS.search(bare := re.sub(r"<[^>]*>", " ", words)) and not bare.startswith(_SHELL)
+    ]
+
+
+def _names(sources: Sources) -> set[str]:
+    table = json.loads(sources[_TABLE].text)
+    return {f"{section}.{name}" for section, names in table.items() for name in names}
+
+
+def _users(sources: Sources) -> list[Source]:
+    page, tools = sources.below(_ROOM, ".ts", ".tsx"), sources.below("tools")
+    return [*sources.package, *page, *tools, *sources.below("src/regard", "real_head.json")]
 
 
 def _words_in(text: str) -> Iterator[str]:
@@ -118,28 +126,13 @@ def _words_in(text: str) -> Iterator[str]:
             yield words
 
 
-def written_in_story(root: Path) -> list[str]:
-    """Words in string literals of the narration and its renderers, docstrings excepted."""
-    found = []
-    for folder in ("story", "render"):
-        for path in sorted((root / "src" / "regard" / "learn" / folder).glob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            for words in _literals(tree, docs):
-                bare = re.sub(r"<[^>]*>", " ", words)
-                if _WORDS.search(bare) and not bare.startswith(_SHELL):
-                    found.append(f"{path.relative_to(root)}: {words}")
-    return found
-
-
-def _literals(tree: ast.AST, docs: set[int]) -> Iterator[str]:
+def _literals(source: Source) -> Iterator[str]:
     """Every string, an f-string as one with … for its values."""
-    inside: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            inside |= {id(part) for part in node.values}
-            parts = (p.value if isinstance(p, ast.Constant) else "…" for p in node.values)
-            yield "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in docs and id(node) not in inside:
-                yield node.value
+    apart = {id(node.value) for node in source.nodes(ast.Expr)}  # docstrings
+    for node in source.nodes(ast.JoinedStr):
+        apart |= {id(part) for part in node.values}
+        parts = (p.value if isinstance(p, ast.Constant) else "…" for p in node.values)
+        yield "".join(map(str, parts))
+    for node in source.nodes(ast.Constant):
+        if isinstance(node.value, str) and id(node) not in apart:
+            yield node.value

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
-from house.checks.source import DEFINITIONS
+from house.checks.source import DEFINITIONS, Sources
 
+LEDGER = "tests/SKIPS.md"
 SKIPPERS = ("skip", "skipif", "importorskip", "xfail")
 ENTRY = re.compile(r"^\|\s*`(?P<test>[^`]+)`\s*\|(?P<removed>.*)\|\s*$", re.MULTILINE)
 
 
-def unlisted(tests: Path, ledger: str = "SKIPS.md") -> list[str]:
-    """Skips that the ledger does not know, entries without a condition, entries for nothing."""
-    path = tests / ledger
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+def unlisted(sources: Sources) -> list[str]:
+    """Skips that the ledger does not have, entries without a condition, entries for nothing."""
+    text = sources[LEDGER].text if LEDGER in sources else ""
     entries = {match["test"]: match["removed"].strip(" |") for match in ENTRY.finditer(text)}
-    places = skipped(tests)
+    places = skipped(sources)
     known = {name for place in places for name in (place, place.partition("::")[0])}
-    wrong = [f"{p} is not in {ledger}" for p in places if not _is_listed(p, entries)]
-    wrong += [f"{ledger}: {t} says no condition" for t, why in entries.items() if not why]
-    wrong += [f"{ledger}: {t} skips nothing" for t in entries if t not in known]
+    wrong = [f"{p} is not in {LEDGER}" for p in places if not _is_listed(p, entries)]
+    wrong += [f"{LEDGER}: {t} has no condition" for t, why in entries.items() if not why]
+    wrong += [f"{LEDGER}: {t} skips nothing" for t in entries if t not in known]
     return wrong
 
 
-def skipped(tests: Path) -> list[str]:
+def skipped(sources: Sources) -> list[str]:
     """Places that skip: `tests/a/test_b.py::test_c`, or the file alone at module level."""
-    found: list[str] = []
-    for path in sorted(tests.rglob("*.py")):
-        name = path.relative_to(tests.parent).as_posix()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            place = f"{name}::{node.name}" if isinstance(node, DEFINITIONS) else name
-            if _skips(node) and place not in found:
-                found.append(place)
-    return found
+    places: dict[str, None] = {}
+    for source in sources.below("tests"):
+        if not any(word in source.text for word in SKIPPERS):
+            continue
+        for node in source.tree.body:
+            place = f"{source.path}::{node.name}" if isinstance(node, DEFINITIONS) else source.path
+            if _skips(node):
+                places[place] = None
+    return list(places)
 
 
 def _is_listed(place: str, entries: dict[str, str]) -> bool:

@@ -82,11 +82,12 @@ class Document:
     sections: tuple[Section, ...]
     scaled: bool = True
     language: str = "en"
+    formula: str = ""  # the whole layer in one line
 
-    @property
-    def formula(self) -> str:
-        """The whole layer in one line."""
-        return f"Attention(Q, K, V) = softmax(Q Kᵀ{' / √d_k' if self.scaled else ''}) V"
+    def __post_init__(self) -> None:
+        divided = " / √d_k" if self.scaled else ""
+        formula = self.formula or f"Attention(Q, K, V) = softmax(Q Kᵀ{divided}) V"
+        object.__setattr__(self, "formula", formula)
 
     def rewritten(self, change: Callable[[str], str]) -> Document:
         """The same with every text changed, as for a terminal that knows only ASCII."""
